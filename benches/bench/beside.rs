@@ -159,7 +159,7 @@ impl Records {
             ..self.rows[self.at].clone()
         };
         self.at += 1;
-        let next = Execution::advance(self.execution.take(), &row);
+        let next = Execution::apply_row(self.execution.take(), &row);
         let next = next.ok_or_else(|| Error::internal("the records make no execution"))?;
         self.execution = Some(next.clone());
         Ok(Commit {

@@ -16,7 +16,7 @@ use super::{
     calls::WORKFLOW,
     load::{self, Stopwatch, now},
 };
-use midex_domain::error::{Code, Error, Result, plain};
+use midex_domain::error::{Code, Error, Result, describe_io_error};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -299,6 +299,9 @@ fn some(read: io::Result<usize>) -> io::Result<()> {
 }
 
 fn gone(error: io::Error) -> Error {
-    let message = format!("a server that was measured went away: {}", plain(&error));
-    Error::new(Code::ServerStopping, message).because(error)
+    let message = format!(
+        "a server that was measured went away: {}",
+        describe_io_error(&error)
+    );
+    Error::new(Code::ServerStopping, message).with_source(error)
 }

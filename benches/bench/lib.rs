@@ -35,7 +35,7 @@ use self::{
 };
 use midex_domain::{
     Row,
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     limits,
 };
 use midex_server::{app::App, config::Config};
@@ -577,13 +577,16 @@ fn workflow() -> String {
 /// Runs a blocking operation on a blocking thread.
 async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(act).await;
-    done.map_err(|error| Error::internal("a part of the measurement panicked").because(error))
+    done.map_err(|error| Error::internal("a part of the measurement panicked").with_source(error))
 }
 
 fn unusable(path: &Path, error: std::io::Error) -> Error {
     let shown = path.display().to_string();
-    let message = format!("`{shown}` cannot be measured on: {}", plain(&error));
+    let message = format!(
+        "`{shown}` cannot be measured on: {}",
+        describe_io_error(&error)
+    );
     Error::new(Code::FileUnusable, message)
-        .with("path", shown)
-        .because(error)
+        .with_context("path", shown)
+        .with_source(error)
 }

@@ -133,7 +133,7 @@ pub(super) async fn drive<L: Lane>(
     }
     let mut latencies = Vec::new();
     while let Some(ended) = driven.join_next().await {
-        let ended = ended.map_err(|error| Error::internal("a client panicked").because(error));
+        let ended = ended.map_err(|error| Error::internal("a client panicked").with_source(error));
         let (lane, took) = ended??;
         lanes.push(lane);
         latencies.extend(took);

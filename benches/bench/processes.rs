@@ -120,8 +120,8 @@ struct Memory {
 fn memory_of(child: &Child) -> Result<Memory> {
     let path = format!("/proc/{}/smaps_rollup", child.id().unwrap_or_default());
     let said = fs::read_to_string(&path);
-    let said =
-        said.map_err(|error| Error::internal(format!("`{path}` cannot be read")).because(error))?;
+    let said = said
+        .map_err(|error| Error::internal(format!("`{path}` cannot be read")).with_source(error))?;
     let of = |name: &str| -> f64 {
         let line = said.lines().find_map(|line| line.strip_prefix(name));
         let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());

@@ -14,7 +14,7 @@ use super::{
     load::{Contender, Stopwatch, drive},
     machine::cpu_of,
 };
-use midex_domain::error::{Error, Result, plain};
+use midex_domain::error::{Error, Result, describe_io_error};
 use midex_engine::store::BoxFuture;
 
 /// The transport between the clients and the engine.
@@ -209,5 +209,9 @@ pub(super) async fn kill(child: &mut Child) -> Result<()> {
 }
 
 pub(super) fn not_run(what: &str, error: std::io::Error) -> Error {
-    Error::internal(format!("a server could not be {what}: {}", plain(&error))).because(error)
+    Error::internal(format!(
+        "a server could not be {what}: {}",
+        describe_io_error(&error)
+    ))
+    .with_source(error)
 }

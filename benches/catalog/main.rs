@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex_catalog::document::{Book, Shelf, compile, search};
+use midex_catalog::document::{DocumentReader, SearchableCatalog, compile, search};
 use serde_json::{Map, Value, json};
 
 const OPERATIONS: usize = 1000;
@@ -86,10 +86,10 @@ fn document(book: usize) -> String {
         "paths": paths, "components": { "schemas": schemas } }).to_string()
 }
 
-fn open(path: &Path) -> Book {
+fn open(path: &Path) -> DocumentReader {
     let file = File::open(path).expect("a file");
     let length = file.metadata().expect("a length").len();
-    Book::open(
+    DocumentReader::open(
         length,
         Box::new(move |at, into| file.read_exact_at(into, at)),
     )
@@ -142,7 +142,8 @@ fn import() {
         let text = fs::read(&file).expect("a file");
         let count = compile(&text).expect("a document").operations.len();
         let took = times(3, |_| compile(&text).expect("a document").encode());
-        let book = Book::of(compile(&text).expect("a document").encode()).expect("a book");
+        let book = DocumentReader::from_bytes(compile(&text).expect("a document").encode())
+            .expect("a book");
         let read = times(200, |round| {
             book.operation(round * 31 % count).expect("an operation")
         });
@@ -161,7 +162,7 @@ fn import() {
 fn remember(files: &[String]) {
     let before = memory();
     let books: Vec<_> = files.iter().map(|file| open(Path::new(file))).collect();
-    books.iter().for_each(Book::prepare);
+    books.iter().for_each(DocumentReader::build_search_index);
     println!("{}", memory().saturating_sub(before));
     drop(books);
 }
@@ -206,7 +207,7 @@ fn main() {
     let books: Vec<_> = files.iter().map(|file| open(file)).collect();
     let shelves: Vec<_> = books
         .iter()
-        .map(|book| Shelf {
+        .map(|book| SearchableCatalog {
             book,
             title: "Bench",
             vendor: "bench",

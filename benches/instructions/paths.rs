@@ -3,7 +3,7 @@
 use std::{hint::black_box, sync::Arc};
 
 use midex_domain::{
-    Definition, Digest, Execution, Row, Template, Token, document, expression::Roots,
+    Definition, Digest, Execution, Row, Template, Token, document, expression::EvaluationContext,
     schema::Schema, token::Grant,
 };
 use midex_engine::store::{Commit, Position};
@@ -113,8 +113,8 @@ fn token() -> Round {
 fn digest() -> Round {
     let (value, text) = (output(), output().to_string());
     Box::new(move || {
-        black_box(document::meaning(black_box(&value)));
-        black_box(Digest::of(black_box(text.as_bytes())));
+        black_box(document::canonical_digest(black_box(&value)));
+        black_box(Digest::compute(black_box(text.as_bytes())));
     })
 }
 
@@ -131,10 +131,10 @@ fn template() -> Round {
     let text = "Write the report on ${{ inputs.goal }}: ${{ steps.look.summary | upper }} (${{ steps.look.score + 1 }} of 10)";
     let template = Template::parse(&json!({ "guidance": text })).expect("a template");
     let map = |value: Value| value.as_object().cloned().expect("a map");
-    let roots = Roots {
+    let roots = EvaluationContext {
         inputs: map(json!({ "goal": "the total" })),
         steps: map(json!({ "look": output() })),
-        ..Roots::default()
+        ..EvaluationContext::default()
     };
     Box::new(move || {
         black_box(template.render(black_box(&roots)).expect("a value"));

@@ -115,7 +115,7 @@ impl Standing {
             ttl: limits::TOKEN_TTL,
             command_flags: "",
         };
-        view::advanced(&subject, &self.last.row, false)
+        view::advanced_reply(&subject, &self.last.row, false)
     }
 
     /// What a command comes to.

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex_domain::{Definition, Lookup, error::Result, operation::BoxFuture};
+use midex_domain::{Definition, WorkflowLookup, error::Result, operation::BoxFuture};
 use midex_engine::{Options, Workflows};
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -27,7 +27,7 @@ struct Only(Arc<Definition>);
 impl Workflows for Only {
     fn find<'a>(
         &'a self,
-        _: Option<&'a Lookup>,
+        _: Option<&'a WorkflowLookup>,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         Box::pin(std::future::ready(Ok(self.0.clone())))

@@ -43,7 +43,8 @@ impl Rig {
         let store = RedbStore::open(dir.path(), store::Options::default()).expect("a store");
         let store = Arc::new(store);
         let echo = |context: Context| async move { Ok(context.input) };
-        let activities = Activities::default().with(function(ACTIVITY, echo).idempotent());
+        let activities =
+            Activities::default().with_activity(function(ACTIVITY, echo).as_idempotent());
         let options = Options::new(store.clone(), Arc::new(SystemClock), Arc::new(SystemIds));
         let options = change(Options {
             activities: activities.expect("one of its name"),
@@ -180,7 +181,7 @@ impl Client {
         let most = Duration::from_secs(20);
         let waited = self.engine.wait(&id, Some(since), most).await;
         waited.expect("a status");
-        self.last = self.engine.standing(&id).await.expect("where it stands");
+        self.last = self.engine.last_reply(&id).await.expect("where it stands");
         let open = self.last.new_tokens.iter().chain(&self.last.open_steps);
         self.open.extend(open.cloned());
     }

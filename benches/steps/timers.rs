@@ -55,7 +55,7 @@ async fn late(
         for (id, at) in started.expect("no panic") {
             let topic = Topic::Execution(ExecutionId::parse(&id).expect("an id"));
             let name: Arc<str> = id.into();
-            listener.add(&name, Some(topic));
+            listener.subscribe(&name, Some(topic));
             due.insert(name, at);
         }
     }
@@ -68,10 +68,12 @@ async fn late(
         .collect();
     let mut lateness = Vec::new();
     while lateness.len() < count as usize {
-        let heard =
-            tokio::time::timeout(after + over + Duration::from_secs(60), listener.changed());
+        let heard = tokio::time::timeout(
+            after + over + Duration::from_secs(60),
+            listener.wait_for_change(),
+        );
         heard.await.expect("a timer that fires");
-        while let Some(name) = listener.take() {
+        while let Some(name) = listener.take_marked_name() {
             lateness.push(begun.elapsed().saturating_sub(after + due[&name]));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use midex_domain::{Definition, check::Abilities, finding::errors};
+use midex_domain::{Definition, check::ServerCapabilities, finding::errors};
 use midex_registry::{self as registry, Registry, Sources};
 use serde_json::json;
 
@@ -12,9 +12,9 @@ pub(crate) const ACTIVITY: &str = "echo";
 /// The definition that a manifest with these lines after its head gives.
 pub(crate) fn manifest(lines: &str) -> Arc<Definition> {
     let text = format!("workflow: bench\ndescription: Measured\n{lines}");
-    let abilities = Abilities {
+    let abilities = ServerCapabilities {
         activities: [ACTIVITY.to_owned()].into_iter().collect(),
-        ..Abilities::default()
+        ..ServerCapabilities::default()
     };
     let registry = Registry::load_for(&Sources::default(), &abilities);
     let (workflow, findings) = registry::check_text("bench.yaml", &text, &registry);

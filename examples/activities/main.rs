@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 async fn upload(context: Context) -> Outcome {
     if context.attempt == 1 {
         // What `retry.on` of the step names, so there is another attempt.
-        return Err(OperationFailure::new("network", "the line was cut").retryable());
+        return Err(OperationFailure::new("network", "the line was cut").as_retryable());
     }
     let version = context.input["version"].as_str().unwrap_or("none");
     // Attempts share it: whoever is asked to store the version can tell that it was asked before.
@@ -52,8 +52,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     config.workflows_dir = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/activities").into());
 
     let activities = Activities::default()
-        .with(function("upload", upload))?
-        .with(Health)?;
+        .with_activity(function("upload", upload))?
+        .with_activity(Health)?;
     let options = Options {
         activities,
         ..Options::new(

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use super::{
     call::{Caller, Options, Paged, Prepared, Sources},
-    files::{Places, Stamps},
-    set::{Catalog, Named, OperationMatch, Set},
+    files::{CatalogPaths, Stamps},
+    set::{Catalog, CatalogOperation, OperationMatch, Set},
 };
 use midex_domain::{
     FailureCode,
@@ -26,7 +26,7 @@ pub struct Catalogs {
 }
 
 struct Live {
-    places: Places,
+    places: CatalogPaths,
     caller: Caller,
     set: RwLock<Arc<Set>>,
     /// Held during a reload, so that only one thread reads the files.
@@ -43,12 +43,12 @@ impl fmt::Debug for Catalogs {
 impl Catalogs {
     /// Opens the catalogs in `places`. Their headers and credentials may refer to `secrets`. Reads files: not to be
     /// called on a worker thread of an async runtime.
-    pub fn open(places: Places, secrets: Sources) -> Self {
+    pub fn open(places: CatalogPaths, secrets: Sources) -> Self {
         Self::with_caller(places, Caller::new(secrets))
     }
 
     /// [`Catalogs::open`] with an existing [`Caller`].
-    pub fn with_caller(places: Places, caller: Caller) -> Self {
+    pub fn with_caller(places: CatalogPaths, caller: Caller) -> Self {
         let catalogs = Self {
             live: Arc::new(Live {
                 places,
@@ -64,7 +64,7 @@ impl Catalogs {
     }
 
     /// The directories of the catalogs.
-    pub fn places(&self) -> &Places {
+    pub fn places(&self) -> &CatalogPaths {
         &self.live.places
     }
 
@@ -81,7 +81,7 @@ impl Catalogs {
     /// The current catalogs: reloads those whose files have changed. Reads files: not to be called on a worker thread
     /// of an async runtime.
     pub fn current(&self) -> Arc<Set> {
-        self.live.catch_up();
+        self.live.reload_changed_catalogs();
         self.live.loaded()
     }
 
@@ -94,12 +94,12 @@ impl Catalogs {
     pub fn watch(&self) {
         let live = self.live.clone();
         self.follower
-            .begin("midex-catalogs", move || live.catch_up());
+            .start_polling("midex-catalogs", move || live.reload_changed_catalogs());
     }
 
     /// The operation, prepared for calls. The first use reads it from disk, on a thread that may block.
-    async fn prepared(&self, named: &Named) -> Result<Arc<Prepared>, OperationFailure> {
-        if let Some(prepared) = named.catalog.kept(named.place) {
+    async fn prepared(&self, named: &CatalogOperation) -> Result<Arc<Prepared>, OperationFailure> {
+        if let Some(prepared) = named.catalog.cached_operation(named.place) {
             return Ok(prepared);
         }
         let (catalog, place) = (named.catalog.clone(), named.place);
@@ -108,8 +108,12 @@ impl Catalogs {
         prepared.map_err(|error| damaged(&error))
     }
 
-    fn meant(&self, catalog: &str, operation: &str) -> Result<Named, OperationFailure> {
-        let (code, message) = match self.loaded().meaning(catalog, operation) {
+    fn resolve_operation(
+        &self,
+        catalog: &str,
+        operation: &str,
+    ) -> Result<CatalogOperation, OperationFailure> {
+        let (code, message) = match self.loaded().resolve_operation(catalog, operation) {
             OperationMatch::Operation(named) => return Ok(named),
             OperationMatch::NoCatalog(_) => (
                 FailureCode::CatalogMissing,
@@ -131,7 +135,7 @@ impl Catalogs {
                 ),
             ),
         };
-        Err(OperationFailure::new("not_found", message).coded(code))
+        Err(OperationFailure::new("not_found", message).with_code(code))
     }
 }
 
@@ -142,7 +146,7 @@ fn damaged(error: &str) -> OperationFailure {
 impl Operations for Catalogs {
     fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
-            let named = self.meant(&call.catalog, &call.operation)?;
+            let named = self.resolve_operation(&call.catalog, &call.operation)?;
             let prepared = self.prepared(&named).await?;
             let target = named.catalog.target().map_err(|error| damaged(&error))?;
             let options = Options {
@@ -154,7 +158,7 @@ impl Operations for Catalogs {
             let (caller, body) = (&self.live.caller, call.body.as_ref());
             let Some(paginate) = call.paginate else {
                 let answer = caller.call(&prepared, &target, &call.with, body, &options);
-                return Ok(answer.await?.brought(call.whole));
+                return Ok(answer.await?.into_step_output(call.whole));
             };
             let (arguments, position) = ((&call.with, body), (paginate, call.cursor.as_ref()));
             let page = caller.page(&prepared, &target, arguments, &options, position);
@@ -167,21 +171,21 @@ impl Operations for Catalogs {
             // The output is only the list, and has no place for a note that items may be missing. So the call fails.
             if let Some(why) = incomplete.filter(|_| !call.whole) {
                 let failure = OperationFailure::new("incomplete", why);
-                return Err(failure.coded(FailureCode::ListIncomplete));
+                return Err(failure.with_code(FailureCode::ListIncomplete));
             }
             Ok(match items {
-                None => answer.brought(call.whole),
+                None => answer.into_step_output(call.whole),
                 Some(items) => EffectOutput::Page(OutputPage {
                     items,
                     next,
-                    around: call.whole.then(|| answer.whole()),
+                    around: call.whole.then(|| answer.into_value()),
                 }),
             })
         })
     }
 
     fn is_safe(&self, catalog: &str, operation: &str) -> bool {
-        let Ok(named) = self.meant(catalog, operation) else {
+        let Ok(named) = self.resolve_operation(catalog, operation) else {
             return false;
         };
         let prepared = named.catalog.prepared(named.place);
@@ -203,7 +207,7 @@ impl Live {
     }
 
     /// Reloads the catalogs whose files have changed.
-    fn catch_up(&self) {
+    fn reload_changed_catalogs(&self) {
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = self.places.stamps();
         let before = self.loaded();
@@ -222,7 +226,7 @@ impl Live {
     }
 
     fn load(&self, id: &str, stamps: &Stamps, before: &Set) -> Arc<Catalog> {
-        let (is_same, was) = (before.stamps.get(id), before.named(id));
+        let (is_same, was) = (before.stamps.get(id), before.find_catalog(id));
         if let (Some(was), true) = (was, is_same == stamps.get(id)) {
             return was.clone();
         }
@@ -238,7 +242,7 @@ impl Live {
                     self.places.document(id).display()
                 ));
             };
-            kept.unwrap_or_else(|| self.places.book(id, document).map(Arc::new))
+            kept.unwrap_or_else(|| self.places.load_document(id, document).map(Arc::new))
         };
         let catalog = match self.places.read(id) {
             Ok(files) => Catalog::new(id, files.settings, book()),

@@ -7,21 +7,21 @@ use serde::Serialize;
 
 use super::{
     Catalog, Catalogs, Set, Settings,
-    call::{has_reference, is_of_the_connection, origin},
-    document::{self, Book, Compiled, Inspection},
+    call::{has_reference, is_connection_header, origin},
+    document::{self, Compiled, DocumentReader, Inspection},
     files::{Files, first, slug},
     operation::{Class, SecurityScheme},
-    settings::{own_base_url, with_host},
+    settings::{document_base_url, with_host},
 };
 use midex_domain::{
     error::{Code, Error, Result, Violation},
     limits,
-    nearest::hint,
+    nearest::nearest_hint,
 };
 
 /// Who requests a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum Requester {
     /// A tool, and so a model.
     Tool,
     /// The user: on the command line, or by confirming the question that shows the change.
@@ -68,7 +68,7 @@ pub struct ImportPlan {
 impl ImportPlan {
     /// Counts the operations of each base URL, most operations first, for at most
     /// [`limits::CATALOG_ADDRESSES_SHOWN_MAX`] URLs.
-    pub fn addresses(&self) -> Vec<CallAddress> {
+    pub fn count_base_urls(&self) -> Vec<CallAddress> {
         let base_url = &self.settings.base_url;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for operation in &self.compiled.operations {
@@ -131,26 +131,26 @@ impl Catalogs {
             "" => compiled.title.as_str(),
             title => title,
         };
-        let there = set.named(title);
+        let there = set.find_catalog(title);
         let id = there.map_or_else(|| slug(title), |there| there.id.clone());
         if id.is_empty() {
             let message = match title {
                 "" => "the document has no `info.title`, so the catalog needs a title".to_owned(),
                 title => format!("the title `{title}` makes no id"),
             };
-            return Err(wrong(
+            return Err(invalid_argument_error(
                 message,
                 "Give the catalog a title with letters or digits",
             ));
         }
-        let (text, before) = self.before(&id)?;
+        let (text, before) = self.existing_settings(&id)?;
         let chosen = there.filter(|there| there.is_base_url_chosen());
         let chosen = import
             .base_url
             .as_ref()
             .or_else(|| chosen.map(|there| &there.settings.base_url));
         let base_url = chosen.map_or_else(
-            || own_base_url(&compiled.servers, &import.source),
+            || document_base_url(&compiled.servers, &import.source),
             |url| url.trim_end_matches('/').to_owned(),
         );
         if import.base_url.is_some() {
@@ -186,7 +186,7 @@ impl Catalogs {
             compiled.warnings.insert(0, warning);
         }
         let changes = match there.and_then(|there| there.book.as_ref().ok()) {
-            Some(book) => Changes::between(book, &compiled),
+            Some(book) => Changes::compare_operations(book, &compiled),
             None => Changes::default(),
         };
         Ok(ImportPlan {
@@ -210,14 +210,16 @@ impl Catalogs {
         let is_there = set.catalogs().iter().any(|one| one.id == planned.id);
         if is_there && !import.overwrite {
             let message = format!("there is a catalog `{}` already", planned.id);
-            return Err(Error::new(Code::CatalogConflict, message).with("catalog_id", planned.id));
+            return Err(
+                Error::new(Code::CatalogConflict, message).with_context("catalog_id", planned.id)
+            );
         }
         if !is_there && set.catalogs().len() >= most {
-            return Err(Error::limit(format!(
+            return Err(Error::limit_exceeded(format!(
                 "there are {most} catalogs, which is the limit"
             )));
         }
-        let text = written(&planned.settings, &planned.text)?;
+        let text = render_settings(&planned.settings, &planned.text)?;
         self.places().write(&planned.id, &text, &import.document)?;
         self.current();
         Ok(planned)
@@ -237,7 +239,7 @@ impl Catalogs {
         let files = self.files(&catalog.id)?;
         let mut settings = files.settings;
         change(&mut settings, &catalog)?;
-        let text = written(&settings, &files.text)?;
+        let text = render_settings(&settings, &files.text)?;
         self.places().write_settings(&catalog.id, &text)?;
         self.current().require(&catalog.id)
     }
@@ -255,7 +257,7 @@ impl Catalogs {
 
     /// The text and the values of the existing settings; `None` if there is no settings file. The document of a
     /// removed catalog may still exist then.
-    fn before(&self, id: &str) -> Result<(String, Option<Settings>)> {
+    fn existing_settings(&self, id: &str) -> Result<(String, Option<Settings>)> {
         if !self.places().settings(id).exists() {
             return Ok((String::new(), None));
         }
@@ -266,7 +268,7 @@ impl Catalogs {
     fn files(&self, id: &str) -> Result<Files> {
         self.places().read(id).map_err(|error| {
             let message = format!("the settings of catalog `{id}` cannot be read: {error}");
-            Error::new(Code::FileUnusable, message).with("path", id)
+            Error::new(Code::FileUnusable, message).with_context("path", id)
         })
     }
 }
@@ -277,15 +279,15 @@ impl Set {
     /// # Errors
     /// `CATALOG_NOT_FOUND`, which suggests the nearest name.
     pub fn require(&self, name: &str) -> Result<Arc<Catalog>> {
-        if let Some(catalog) = self.named(name) {
+        if let Some(catalog) = self.find_catalog(name) {
             return Ok(catalog.clone());
         }
         let names = self
             .catalogs()
             .iter()
             .flat_map(|one| [&*one.id, &*one.settings.title]);
-        let message = format!("there is no catalog `{name}`{}", hint(name, names));
-        Err(Error::new(Code::CatalogNotFound, message).with("catalog_id", name))
+        let message = format!("there is no catalog `{name}`{}", nearest_hint(name, names));
+        Err(Error::new(Code::CatalogNotFound, message).with_context("catalog_id", name))
     }
 }
 
@@ -295,7 +297,7 @@ impl Settings {
     ///
     /// # Errors
     /// `ARGUMENTS_INVALID`.
-    pub fn set_base_url(&mut self, url: &str, by: By) -> Result<()> {
+    pub fn set_base_url(&mut self, url: &str, by: Requester) -> Result<()> {
         check_base_url(url)?;
         url.trim_end_matches('/').clone_into(&mut self.base_url);
         self.base_url_chosen = true;
@@ -312,18 +314,18 @@ impl Settings {
         &mut self,
         headers: &BTreeMap<String, Option<String>>,
         replace: bool,
-        by: By,
+        by: Requester,
     ) -> Result<()> {
         for (name, value) in headers {
             check_header(name, value.as_deref())?;
-            if by == By::Tool && value.as_deref().is_some_and(has_reference) {
-                return Err(secret_of_tool(name));
+            if by == Requester::Tool && value.as_deref().is_some_and(has_reference) {
+                return Err(tool_secret_error(name));
             }
         }
         let origin = origin(&self.base_url).unwrap_or_default();
         let given = match by {
-            By::User => &mut self.headers,
-            By::Tool => self.tool_headers.entry(origin).or_default(),
+            Requester::User => &mut self.headers,
+            Requester::Tool => self.tool_headers.entry(origin).or_default(),
         };
         if replace {
             given.clear();
@@ -354,28 +356,31 @@ impl Settings {
             let known: Vec<_> = schemes.keys().map(String::as_str).take(10).collect();
             let message = format!(
                 "the document has no security scheme `{scheme}`{}; it has: {}",
-                hint(scheme, known.iter().copied()),
+                nearest_hint(scheme, known.iter().copied()),
                 known.join(", ")
             );
-            return Err(wrong(message, "Name one that the document has"));
+            return Err(invalid_argument_error(
+                message,
+                "Name one that the document has",
+            ));
         }
         let most = limits::CATALOG_HEADER_BYTES_MAX;
         if value.is_some_and(|value| value.len() > most || value.contains(char::is_control)) {
             let message = format!("the credential must be of at most {most} bytes, on one line");
-            return Err(wrong(message, "Correct the value"));
+            return Err(invalid_argument_error(message, "Correct the value"));
         }
         match value {
             Some(value) => drop(self.credentials.insert(scheme.to_owned(), value.to_owned())),
             None => drop(self.credentials.remove(scheme)),
         }
-        self.trust_base_url(By::User);
+        self.trust_base_url(Requester::User);
         Ok(())
     }
 
     /// Approves the origin of the base URL to receive the user's headers and credentials. Does nothing for a tool: an
     /// origin that a tool had added would receive the secrets that the user adds later.
-    pub fn trust_base_url(&mut self, by: By) {
-        if let Some(origin) = origin(&self.base_url).filter(|_| by == By::User) {
+    pub fn trust_base_url(&mut self, by: Requester) {
+        if let Some(origin) = origin(&self.base_url).filter(|_| by == Requester::User) {
             self.origins.insert(origin);
         }
     }
@@ -389,9 +394,9 @@ impl Settings {
         operation: &str,
         before: Class,
         class: Class,
-        by: By,
+        by: Requester,
     ) -> Result<()> {
-        if by == By::Tool && class < before {
+        if by == Requester::Tool && class < before {
             let message = format!(
                 "`{operation}` is {}: only the user makes it {}",
                 before.as_str(),
@@ -406,16 +411,16 @@ impl Settings {
     }
 }
 
-fn written(settings: &Settings, text: &str) -> Result<String> {
-    let written = settings.written_into(text);
+fn render_settings(settings: &Settings, text: &str) -> Result<String> {
+    let written = settings.write_into_text(text);
     written.map_err(|error| Error::internal(format!("the settings cannot be written: {error}")))
 }
 
-fn wrong(message: String, action: &'static str) -> Error {
+fn invalid_argument_error(message: String, action: &'static str) -> Error {
     Error::new(Code::ArgumentsInvalid, message).with_action(action)
 }
 
-fn secret_of_tool(header: &str) -> Error {
+fn tool_secret_error(header: &str) -> Error {
     let message =
         format!("the header `{header}` would be given a secret, which only the user may do");
     Error::new(Code::SecretNotAllowed, message)
@@ -432,7 +437,7 @@ fn check_base_url(url: &str) -> Result<()> {
     let authority = url.split(['/', '\\']).nth(2).unwrap_or_default();
     if authority.contains('@') {
         let message = "the URL has a user or a password in it, which would stand in the catalog's file and in its logs";
-        return Err(wrong(
+        return Err(invalid_argument_error(
             message.to_owned(),
             "Leave the user out of base_url, and have your user run `midex catalog credential` in a terminal",
         ));
@@ -441,7 +446,10 @@ fn check_base_url(url: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("`{url}` is no URL of http or https");
-    Err(wrong(message, "Give base_url as https://HOST/PATH"))
+    Err(invalid_argument_error(
+        message,
+        "Give base_url as https://HOST/PATH",
+    ))
 }
 
 fn check_vendor(vendor: &str) -> Result<()> {
@@ -450,24 +458,27 @@ fn check_vendor(vendor: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("`{vendor}` is no vendor: it is the first word of `run`");
-    Err(wrong(message, "Give the vendor as one word"))
+    Err(invalid_argument_error(
+        message,
+        "Give the vendor as one word",
+    ))
 }
 
 /// Headers that midex sets itself for each call.
-const OF_THE_CALL: [&str; 2] = ["content-type", "idempotency-key"];
+const CALL_HEADERS: [&str; 2] = ["content-type", "idempotency-key"];
 
 fn check_header(name: &str, value: Option<&str>) -> Result<()> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(wrong(
+        return Err(invalid_argument_error(
             format!("`{name}` is no name of a header"),
             "Correct the name",
         ));
     }
-    let mut of_the_call = OF_THE_CALL.iter();
-    if is_of_the_connection(name) || of_the_call.any(|own| name.eq_ignore_ascii_case(own)) {
+    let mut of_the_call = CALL_HEADERS.iter();
+    if is_connection_header(name) || of_the_call.any(|own| name.eq_ignore_ascii_case(own)) {
         let message = format!("the header `{name}` is set by midex itself");
-        return Err(wrong(message, "Leave the header out"));
+        return Err(invalid_argument_error(message, "Leave the header out"));
     }
     let is_visible = |byte: u8| (0x20..0x7f).contains(&byte);
     match value {
@@ -478,7 +489,7 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
                 "the value of `{name}` must be of at most {} visible ASCII characters",
                 limits::CATALOG_HEADER_BYTES_MAX
             );
-            Err(wrong(message, "Correct the value"))
+            Err(invalid_argument_error(message, "Correct the value"))
         }
         _ => Ok(()),
     }
@@ -486,7 +497,7 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
 
 impl Changes {
     /// Compares the operations of the existing document with those of a new one.
-    fn between(before: &Book, after: &Compiled) -> Self {
+    fn compare_operations(before: &DocumentReader, after: &Compiled) -> Self {
         let mut known: BTreeMap<_, _> = before
             .entries()
             .iter()

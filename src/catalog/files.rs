@@ -13,12 +13,12 @@ use std::{
 use rustix::fs::{CWD, RenameFlags};
 
 use super::{
-    document::{self, Book, Inspection},
+    document::{self, DocumentReader, Inspection},
     settings::Settings,
 };
 use midex_domain::{
     Digest,
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     limits,
 };
 use midex_folder::{Existing, Folder, Stamp, WriteLock, open_regular, read_regular};
@@ -30,7 +30,7 @@ const DOCUMENT: &str = "document.yaml";
 
 /// The directories that hold catalogs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct CatalogPaths {
     /// The catalogs, each in its own subdirectory. The directory need not exist.
     pub catalogs: PathBuf,
     /// The cache of compiled documents, which can be compiled again.
@@ -46,7 +46,7 @@ pub(super) struct Files {
     pub(super) settings: Settings,
 }
 
-impl Places {
+impl CatalogPaths {
     /// The path of a catalog's settings.
     pub fn settings(&self, id: &str) -> PathBuf {
         self.catalogs.join(id).join(SETTINGS)
@@ -62,7 +62,11 @@ impl Places {
         let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let ids = ids.filter(|id| is_id(id) && self.settings(id).exists());
-        let stamp = |path: PathBuf| fs::metadata(path).ok().map(|data| Stamp::of(&data));
+        let stamp = |path: PathBuf| {
+            fs::metadata(path)
+                .ok()
+                .map(|data| Stamp::from_metadata(&data))
+        };
         let stamps = ids.map(|id| {
             let both = [stamp(self.settings(&id)), stamp(self.document(&id))];
             (id, both)
@@ -81,9 +85,9 @@ impl Places {
 
     /// The compiled document of a catalog: from the cache if that belongs to this version of the file, or else
     /// compiled now.
-    pub(super) fn book(&self, id: &str, stamp: Stamp) -> Result<Book, String> {
+    pub(super) fn load_document(&self, id: &str, stamp: Stamp) -> Result<DocumentReader, String> {
         let path = self.document(id);
-        let key = Digest::of(format!("{}\n{stamp:?}", path.display()).as_bytes());
+        let key = Digest::compute(format!("{}\n{stamp:?}", path.display()).as_bytes());
         let cached = self.cache.join(format!("{key}.book"));
         if let Ok(book) = open(&cached) {
             return Ok(book);
@@ -91,18 +95,18 @@ impl Places {
         let bytes = read_bytes(&path, limits::DOCUMENT_BYTES_MAX)?;
         let compiled = document::compile(&bytes).map_err(|refused| first(&refused))?;
         let bytes = compiled.encode();
-        match self.keep(&cached, &bytes) {
+        match self.cache_document(&cached, &bytes) {
             Ok(()) => open(&cached),
             // The cache only saves time, so an error does not matter.
             Err(error) => {
                 tracing::warn!(path = %self.cache.display(), "the compiled form of a catalog cannot be kept: {error}");
-                Book::of(bytes)
+                DocumentReader::from_bytes(bytes)
             }
         }
         .map_err(|error| error.to_string())
     }
 
-    fn keep(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fn cache_document(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.cache)?;
         let name = path.file_name().unwrap_or_default();
         Folder::open(&self.cache)?.write(name, bytes, None, Existing::Replace)
@@ -147,7 +151,7 @@ impl Places {
             folder.write(OsStr::new(DOCUMENT), document, None, Existing::Replace)?;
             let settings = settings.as_bytes();
             folder.write(OsStr::new(SETTINGS), settings, None, Existing::Replace)?;
-            put(&new, &path)
+            rename_atomically(&new, &path)
         });
         let _ = fs::remove_dir_all(&new);
         written.map_err(|error| unusable(&path, error))
@@ -187,7 +191,7 @@ impl Places {
 const UNFINISHED: &str = ".midex-new-";
 
 /// Renames `new` to `path` atomically. If `path` exists, the two are exchanged.
-fn put(new: &Path, path: &Path) -> io::Result<()> {
+fn rename_atomically(new: &Path, path: &Path) -> io::Result<()> {
     let flags = if path.exists() {
         RenameFlags::EXCHANGE
     } else {
@@ -200,10 +204,10 @@ fn put(new: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn open(path: &Path) -> io::Result<Book> {
+fn open(path: &Path) -> io::Result<DocumentReader> {
     let (file, metadata) = open_regular(path)?;
     let length = metadata.len();
-    Book::open(
+    DocumentReader::open(
         length,
         Box::new(move |at, into| file.read_exact_at(into, at)),
     )
@@ -239,7 +243,8 @@ pub(super) fn first(refused: &Inspection) -> String {
 
 pub(super) fn read_bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
     let read = read_regular(path, max as u64);
-    let (bytes, _) = read.map_err(|error| format!("{}: {}", path.display(), plain(&error)))?;
+    let (bytes, _) =
+        read.map_err(|error| format!("{}: {}", path.display(), describe_io_error(&error)))?;
     if bytes.len() > max {
         return Err(format!("{} is larger than {max} bytes", path.display()));
     }
@@ -252,10 +257,14 @@ fn read_text(path: &Path, max: usize) -> Result<String, String> {
 }
 
 fn unusable(path: &Path, error: io::Error) -> Error {
-    let message = format!("{} cannot be used: {}", path.display(), plain(&error));
+    let message = format!(
+        "{} cannot be used: {}",
+        path.display(),
+        describe_io_error(&error)
+    );
     Error::new(Code::FileUnusable, message)
-        .with("path", path.display().to_string())
-        .because(error)
+        .with_context("path", path.display().to_string())
+        .with_source(error)
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ mod settings;
 
 pub use self::{
     catalogs::Catalogs,
-    change::{By, Changed, Changes, Import, ImportPlan},
-    files::Places,
-    set::{Catalog, Named, OperationMatch, Set},
+    change::{Changed, Changes, Import, ImportPlan, Requester},
+    files::CatalogPaths,
+    set::{Catalog, CatalogOperation, OperationMatch, Set},
     settings::{Settings, with_host},
 };

@@ -13,7 +13,7 @@ pub enum BodyFormat {
 
 impl BodyFormat {
     /// The kind of a media type.
-    pub fn of(media_type: &str) -> Self {
+    pub fn from_media_type(media_type: &str) -> Self {
         let media_type = media_type.to_ascii_lowercase();
         let is_text = media_type.starts_with("text/")
             || media_type.ends_with("xml")

@@ -198,7 +198,7 @@ pub struct Content {
 
 impl Content {
     /// The schema for callers: without the `readOnly` properties, which only answers have.
-    pub fn asked(&self) -> Value {
+    pub fn schema_for_callers(&self) -> Value {
         let mut schema = self.schema.clone();
         leave_out_read_only(&mut schema);
         schema

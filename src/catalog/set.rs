@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use super::{
     call::{Prepared, Reach, Target},
-    document::{Book, Entry, Hit, Shelf, search},
+    document::{DocumentReader, Entry, Hit, SearchableCatalog, search},
     files::Stamps,
     operation::{Class, Location, Operation, SecurityScheme},
-    settings::{Settings, own_base_url},
+    settings::{Settings, document_base_url},
 };
 use midex_domain::{
-    check::{Argument, Callable, CommandMatch, Commands},
+    check::{Argument, OperationLookup, OperationLookupResult, OperationSignature},
     definition::Requirement,
     error::Violation,
     limits,
-    nearest::{fold, nearest},
+    nearest::{nearest, normalize_name},
 };
 
 /// A catalog.
@@ -30,7 +30,7 @@ pub struct Catalog {
     /// The settings from its file.
     pub settings: Settings,
     /// Its compiled document, or why it cannot be used.
-    pub book: Result<Arc<Book>, String>,
+    pub book: Result<Arc<DocumentReader>, String>,
     prepared: Mutex<HashMap<usize, Arc<Prepared>>>,
     target: OnceLock<Result<Arc<Target>, String>>,
 }
@@ -42,7 +42,11 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    pub(super) fn new(id: &str, settings: Settings, book: Result<Arc<Book>, String>) -> Self {
+    pub(super) fn new(
+        id: &str,
+        settings: Settings,
+        book: Result<Arc<DocumentReader>, String>,
+    ) -> Self {
         Self {
             id: id.to_owned(),
             settings,
@@ -61,18 +65,19 @@ impl Catalog {
     }
 
     /// Its compiled document, if it is valid and the catalog is enabled.
-    fn usable(&self) -> Option<&Book> {
+    fn usable(&self) -> Option<&DocumentReader> {
         let book = self.book.as_ref().ok();
         book.map(|book| &**book).filter(|_| self.settings.enabled)
     }
 
-    fn is_called(&self, name: &str) -> bool {
-        self.id == name || fold(self.vendor()) == fold(name)
+    fn has_name(&self, name: &str) -> bool {
+        self.id == name || normalize_name(self.vendor()) == normalize_name(name)
     }
 
-    fn is_meant_by(&self, requirement: &Requirement) -> bool {
-        let is_titled = |title: &String| fold(title) == fold(&self.settings.title);
-        fold(self.vendor()) == fold(&requirement.vendor)
+    fn satisfies_requirement(&self, requirement: &Requirement) -> bool {
+        let is_titled =
+            |title: &String| normalize_name(title) == normalize_name(&self.settings.title);
+        normalize_name(self.vendor()) == normalize_name(&requirement.vendor)
             && requirement.title.as_ref().is_none_or(is_titled)
     }
 
@@ -90,7 +95,9 @@ impl Catalog {
         let Settings {
             base_url, source, ..
         } = &self.settings;
-        let is_own = |book: &Arc<Book>| own_base_url(&book.head().servers, source) == *base_url;
+        let is_own = |book: &Arc<DocumentReader>| {
+            document_base_url(&book.head().servers, source) == *base_url
+        };
         self.settings.base_url_chosen || !self.book.as_ref().is_ok_and(is_own)
     }
 
@@ -100,7 +107,7 @@ impl Catalog {
     /// # Errors
     /// The compiled document is damaged, or the catalog has none.
     pub fn prepared(&self, place: usize) -> Result<Arc<Prepared>, String> {
-        if let Some(prepared) = self.kept(place) {
+        if let Some(prepared) = self.cached_operation(place) {
             return Ok(prepared);
         }
         let operation = self.operation(place)?;
@@ -114,7 +121,7 @@ impl Catalog {
     }
 
     /// The operation from the cache of [`Catalog::prepared`]. Reads nothing.
-    pub(super) fn kept(&self, place: usize) -> Option<Arc<Prepared>> {
+    pub(super) fn cached_operation(&self, place: usize) -> Option<Arc<Prepared>> {
         self.lock().get(&place).cloned()
     }
 
@@ -133,12 +140,12 @@ impl Catalog {
 
     /// The first security scheme that the operation requires and the catalog has no credential for. `None` if the
     /// catalog has all credentials of one alternative.
-    pub fn lacked_by(&self, operation: &Operation) -> Option<String> {
+    pub fn missing_credential(&self, operation: &Operation) -> Option<String> {
         let book = self.book.as_ref().ok()?;
         let schemes = &book.head().schemes;
         let has = |name: &String| {
             let scheme = schemes.get(name);
-            scheme.is_some_and(|scheme| self.given_for(name, scheme).is_some())
+            scheme.is_some_and(|scheme| self.credential_for_scheme(name, scheme).is_some())
         };
         let mut alternatives = operation.security.iter();
         if alternatives.any(|names| names.iter().all(has)) {
@@ -150,7 +157,7 @@ impl Catalog {
 
     /// The catalog's value for a security scheme: its credential, or the user's value of the header that the scheme
     /// sets.
-    pub fn given_for(&self, name: &str, scheme: &SecurityScheme) -> Option<&str> {
+    pub fn credential_for_scheme(&self, name: &str, scheme: &SecurityScheme) -> Option<&str> {
         let Settings {
             credentials,
             headers,
@@ -183,7 +190,7 @@ impl Catalog {
         let settings = &self.settings;
         let allowed = settings.allow.iter().map(String::as_str);
         let book = self.book.as_ref().map_err(Clone::clone)?;
-        let sent = settings.sent();
+        let sent = settings.headers_to_send();
         Ok(Target {
             reach: Reach::new(self.id.as_str(), allowed)?,
             base_url: settings.base_url.clone(),
@@ -200,14 +207,14 @@ impl Catalog {
 
 /// An operation of one of the catalogs.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct CatalogOperation {
     /// Its catalog.
     pub catalog: Arc<Catalog>,
     /// Its position in the catalog's book.
     pub place: usize,
 }
 
-impl Named {
+impl CatalogOperation {
     /// Its index entry, which is in memory.
     pub fn entry(&self) -> Option<&Entry> {
         self.catalog.book.as_ref().ok()?.entries().get(self.place)
@@ -224,7 +231,7 @@ impl Named {
 #[derive(Debug)]
 pub enum OperationMatch {
     /// One operation.
-    Operation(Named),
+    Operation(CatalogOperation),
     /// No catalog has this name. The most similar name, if there is one.
     NoCatalog(Option<String>),
     /// The catalog is disabled, or cannot be used.
@@ -250,7 +257,7 @@ impl Set {
     }
 
     /// The catalog with this id, or else with this title, ignoring case.
-    pub fn named(&self, name: &str) -> Option<&Arc<Catalog>> {
+    pub fn find_catalog(&self, name: &str) -> Option<&Arc<Catalog>> {
         let by_id = self.catalogs.iter().find(|catalog| catalog.id == name);
         let is_titled = |catalog: &&Arc<Catalog>| {
             catalog.settings.title.to_lowercase() == name.trim().to_lowercase()
@@ -260,12 +267,15 @@ impl Set {
 
     /// Resolves the name of a catalog (its id or its vendor) and the name of an operation. An id takes precedence
     /// over a vendor.
-    pub fn meaning(&self, catalog: &str, operation: &str) -> OperationMatch {
+    pub fn resolve_operation(&self, catalog: &str, operation: &str) -> OperationMatch {
         let called: Vec<_> = match self.catalogs.iter().find(|one| one.id == catalog) {
-            Some(by_id) if by_id.usable().is_some() || fold(by_id.vendor()) != fold(catalog) => {
+            Some(by_id)
+                if by_id.usable().is_some()
+                    || normalize_name(by_id.vendor()) != normalize_name(catalog) =>
+            {
                 vec![by_id]
             }
-            _ => self.called(catalog).collect(),
+            _ => self.catalogs_with_name(catalog).collect(),
         };
         if called.is_empty() {
             let names = self
@@ -281,7 +291,7 @@ impl Set {
         let mut found = usable.iter().filter_map(|one| {
             let place = one.usable()?.find(operation)?;
             let catalog = Arc::clone(one);
-            Some(Named { catalog, place })
+            Some(CatalogOperation { catalog, place })
         });
         match (found.next(), found.next()) {
             (Some(named), None) => OperationMatch::Operation(named),
@@ -292,39 +302,44 @@ impl Set {
             (None, _) if usable.is_empty() => OperationMatch::Disabled,
             (None, _) => {
                 let names = usable.iter().filter_map(|one| one.usable());
-                let entries: Vec<_> = names.flat_map(Book::entries).collect();
+                let entries: Vec<_> = names.flat_map(DocumentReader::entries).collect();
                 let names = entries.iter().map(|entry| &*entry.name);
                 let aliases = entries.iter().flat_map(|entry| &entry.aliases);
                 let all = names.chain(aliases.map(|alias| &**alias));
-                OperationMatch::NoOperation(like(operation, all.collect()).map(str::to_owned))
+                OperationMatch::NoOperation(
+                    suggest_operation(operation, all.collect()).map(str::to_owned),
+                )
             }
         }
     }
 
     /// Whether a catalog of this name is usable.
     pub fn has(&self, name: &str) -> bool {
-        self.called(name).any(|one| one.usable().is_some())
+        self.catalogs_with_name(name)
+            .any(|one| one.usable().is_some())
     }
 
     /// The id of a disabled catalog of this name, if no catalog of this name is usable.
-    pub fn disabled_of(&self, name: &str) -> Option<&str> {
-        let mut called = self.called(name).filter(|one| !one.settings.enabled);
+    pub fn disabled_catalog_id(&self, name: &str) -> Option<&str> {
+        let mut called = self
+            .catalogs_with_name(name)
+            .filter(|one| !one.settings.enabled);
         let disabled = called.next()?;
         (!self.has(name)).then_some(&*disabled.id)
     }
 
-    fn called(&self, name: &str) -> impl Iterator<Item = &Arc<Catalog>> {
-        self.catalogs.iter().filter(move |one| one.is_called(name))
+    fn catalogs_with_name(&self, name: &str) -> impl Iterator<Item = &Arc<Catalog>> {
+        self.catalogs.iter().filter(move |one| one.has_name(name))
     }
 
     /// The id of an operation: its name after the vendor, or after the id of the catalog if the vendor would be
     /// ambiguous.
-    pub fn id_of(&self, named: &Named) -> String {
+    pub fn id_of(&self, named: &CatalogOperation) -> String {
         let Some(entry) = named.entry() else {
             return named.catalog.id.clone();
         };
         let vendor = named.catalog.vendor();
-        let first = match self.meaning(vendor, &entry.name) {
+        let first = match self.resolve_operation(vendor, &entry.name) {
             OperationMatch::Operation(meant) if Arc::ptr_eq(&meant.catalog, &named.catalog) => {
                 vendor
             }
@@ -339,21 +354,21 @@ impl Set {
         query: &str,
         limit: usize,
         counts: impl Fn(&Catalog) -> bool,
-    ) -> Vec<Named> {
+    ) -> Vec<CatalogOperation> {
         let catalogs = self.catalogs.iter().filter(|one| counts(one));
         let usable: Vec<_> = catalogs
             .filter_map(|one| Some((one, one.usable()?)))
             .collect();
         let shelves: Vec<_> = usable
             .iter()
-            .map(|(catalog, book)| Shelf {
+            .map(|(catalog, book)| SearchableCatalog {
                 book,
                 title: &catalog.settings.title,
                 vendor: catalog.vendor(),
                 description: &catalog.settings.description,
             })
             .collect();
-        let named = |hit: Hit| Named {
+        let named = |hit: Hit| CatalogOperation {
             catalog: usable[hit.shelf].0.clone(),
             place: hit.operation,
         };
@@ -364,11 +379,11 @@ impl Set {
     }
 
     /// All operations of the usable catalogs that `counts` accepts, ordered by catalog and name.
-    pub fn all(&self, counts: impl Fn(&Catalog) -> bool) -> impl Iterator<Item = Named> {
+    pub fn all(&self, counts: impl Fn(&Catalog) -> bool) -> impl Iterator<Item = CatalogOperation> {
         let catalogs = self.catalogs.iter().filter(move |one| counts(one));
         catalogs.flat_map(|catalog| {
             let count = catalog.usable().map_or(0, |book| book.entries().len());
-            (0..count).map(|place| Named {
+            (0..count).map(|place| CatalogOperation {
                 catalog: catalog.clone(),
                 place,
             })
@@ -378,56 +393,64 @@ impl Set {
 
 /// Suggests an operation for an unknown name: the shortest one that ends with `:` and that name, or else the most
 /// similar one.
-fn like<'a>(operation: &str, names: Vec<&'a str>) -> Option<&'a str> {
+fn suggest_operation<'a>(operation: &str, names: Vec<&'a str>) -> Option<&'a str> {
     let end = format!(":{operation}");
     let ending = names.iter().filter(|name| name.ends_with(&end));
     let shortest = ending.min_by_key(|name| name.len()).copied();
     shortest.or_else(|| nearest(operation, names))
 }
 
-impl Commands for Set {
-    fn find(&self, catalog: &str, operation: &str) -> CommandMatch {
-        match self.meaning(catalog, operation) {
-            OperationMatch::NoCatalog(near) => CommandMatch::NoCatalog(near),
-            OperationMatch::Disabled => CommandMatch::Disabled,
-            OperationMatch::NoOperation(near) => CommandMatch::NoOperation(near),
-            OperationMatch::Several(catalogs) => CommandMatch::Several(catalogs),
+impl OperationLookup for Set {
+    fn find(&self, catalog: &str, operation: &str) -> OperationLookupResult {
+        match self.resolve_operation(catalog, operation) {
+            OperationMatch::NoCatalog(near) => OperationLookupResult::NoCatalog(near),
+            OperationMatch::Disabled => OperationLookupResult::Disabled,
+            OperationMatch::NoOperation(near) => OperationLookupResult::NoOperation(near),
+            OperationMatch::Several(catalogs) => OperationLookupResult::Several(catalogs),
             OperationMatch::Operation(named) => match callable(&named) {
-                Ok(callable) => CommandMatch::Operation(Arc::new(callable)),
-                Err(_) => CommandMatch::Disabled,
+                Ok(callable) => OperationLookupResult::Operation(Arc::new(callable)),
+                Err(_) => OperationLookupResult::Disabled,
             },
         }
     }
 
-    fn provider_like(&self, catalog: &str, operation: &str) -> Option<String> {
-        let called = self.called(catalog);
+    fn similar_provider(&self, catalog: &str, operation: &str) -> Option<String> {
+        let called = self.catalogs_with_name(catalog);
         let notes = called.filter_map(|one| one.usable()?.notes().ok());
         let providers: Vec<_> = notes.flat_map(|notes| notes.providers.providers).collect();
         let ids = providers.iter().map(|one| one.id.as_str()).collect();
-        like(operation, ids).map(str::to_owned)
+        suggest_operation(operation, ids).map(str::to_owned)
     }
 
-    fn breaks(&self, named: (&str, &str), with: &Value, body: Option<&Value>) -> Vec<Violation> {
-        let OperationMatch::Operation(named) = self.meaning(named.0, named.1) else {
+    fn validate_call(
+        &self,
+        named: (&str, &str),
+        with: &Value,
+        body: Option<&Value>,
+    ) -> Vec<Violation> {
+        let OperationMatch::Operation(named) = self.resolve_operation(named.0, named.1) else {
             return Vec::new();
         };
         let prepared = named.catalog.prepared(named.place);
-        prepared.map_or_else(|_| Vec::new(), |prepared| prepared.breaks(with, body))
+        prepared.map_or_else(
+            |_| Vec::new(),
+            |prepared| prepared.validate_step(with, body),
+        )
     }
 
-    fn meets(&self, requirement: &Requirement) -> bool {
+    fn is_requirement_met(&self, requirement: &Requirement) -> bool {
         let mut met = self
             .catalogs
             .iter()
-            .filter(|catalog| catalog.is_meant_by(requirement));
+            .filter(|catalog| catalog.satisfies_requirement(requirement));
         met.any(|catalog| catalog.usable().is_some())
     }
 
-    fn disabled(&self, requirement: &Requirement) -> Option<String> {
+    fn disabled_catalog_for(&self, requirement: &Requirement) -> Option<String> {
         let mut met = self
             .catalogs
             .iter()
-            .filter(|catalog| catalog.is_meant_by(requirement));
+            .filter(|catalog| catalog.satisfies_requirement(requirement));
         let disabled = met.find(|catalog| !catalog.settings.enabled && catalog.book.is_ok())?;
         Some(disabled.id.clone())
     }
@@ -437,7 +460,7 @@ impl Commands for Set {
     }
 }
 
-fn callable(named: &Named) -> Result<Callable, String> {
+fn callable(named: &CatalogOperation) -> Result<OperationSignature, String> {
     let prepared = named.catalog.prepared(named.place)?;
     let operation = prepared.operation();
     let arguments = operation.parameters.iter().map(|parameter| Argument {
@@ -445,7 +468,7 @@ fn callable(named: &Named) -> Result<Callable, String> {
         is_required: parameter.is_required,
         is_header: matches!(parameter.location, Location::Header | Location::Cookie),
     });
-    Ok(Callable {
+    Ok(OperationSignature {
         class: named.class(),
         arguments: arguments.collect(),
         body: prepared.body_fields(),

@@ -100,7 +100,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::read`].
-    pub fn written_into(&self, text: &str) -> Result<String, String> {
+    pub fn write_into_text(&self, text: &str) -> Result<String, String> {
         let mut document: DocumentMut = text
             .parse()
             .map_err(|error: toml_edit::TomlError| error.to_string())?;
@@ -128,7 +128,7 @@ impl Settings {
 
     /// The headers and credentials for calls at the current base URL, and the origins that receive them. Those of the
     /// user are sent to the origins that the user approved, those of a tool to the one that they were set for.
-    pub fn sent(&self) -> CatalogHeaders {
+    pub fn headers_to_send(&self) -> CatalogHeaders {
         let origin = super::call::origin(&self.base_url).unwrap_or_default();
         let mut sent = CatalogHeaders {
             headers: self.headers.clone(),
@@ -159,7 +159,7 @@ impl Settings {
 }
 
 /// The base URL of a document: its first server. If that is a path, it is relative to the origin of the source.
-pub(super) fn own_base_url(servers: &[String], source: &str) -> String {
+pub(super) fn document_base_url(servers: &[String], source: &str) -> String {
     let server = servers.first().map_or("", String::as_str);
     match super::call::origin(source) {
         Some(origin) if server.starts_with('/') => format!("{origin}{server}"),
@@ -190,14 +190,14 @@ fn table(item: toml_edit::Item) -> toml_edit::Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::By;
+    use crate::Requester;
 
     #[test]
-    fn a_tool_changes_what_it_says_and_leaves_the_rest() {
+    fn changes_keep_the_rest_of_the_text() {
         let text = "# mine\ntitle = \"Shop\" # here\nvendor = \"shop\"\nenabled = true\n\n[headers]\n# theirs\nX-Key = \"${env:KEY}\"\n";
         let mut settings = Settings::read(text).unwrap();
         assert!(settings.has_secrets());
-        let same = settings.written_into(text).unwrap();
+        let same = settings.write_into_text(text).unwrap();
         assert!(
             same.starts_with("# mine\ntitle = \"Shop\" # here\n"),
             "{same}"
@@ -206,7 +206,7 @@ mod tests {
         settings
             .classes
             .insert("orders:delete".into(), Class::Destructive);
-        let changed = settings.written_into(text).unwrap();
+        let changed = settings.write_into_text(text).unwrap();
         assert!(changed.contains("title = \"Shop\" # here\n"), "{changed}");
         assert!(changed.contains("enabled = false"), "{changed}");
         assert!(
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn parse_errors_name_the_line() {
         let error = Settings::read("title = \"x\"\nenabeld = true\n").unwrap_err();
         assert!(
             error.contains("line 2") && error.contains("enabeld"),
@@ -232,7 +232,7 @@ mod tests {
     /// A tool's headers are sent only to the origin that they were set for. The user's are sent only to origins that
     /// the user approved, whatever a tool changes.
     #[test]
-    fn a_tool_brings_nothing_of_the_users_to_another_origin() {
+    fn new_origin_gets_no_headers_of_the_user() {
         let url = |host: &str| format!("https://{host}/v1");
         let header = |name: &str| {
             let header = (name.to_owned(), Some("x".to_owned()));
@@ -243,32 +243,37 @@ mod tests {
             ..Settings::default()
         };
         settings
-            .set_headers(&header("X-Tool"), false, By::Tool)
+            .set_headers(&header("X-Tool"), false, Requester::Tool)
             .unwrap();
         assert!(settings.origins.is_empty());
         assert_eq!(
-            settings.sent().origins,
+            settings.headers_to_send().origins,
             ["https://evil.example".to_owned()].into()
         );
         settings
-            .set_base_url(&url("own.example"), By::Tool)
+            .set_base_url(&url("own.example"), Requester::Tool)
             .unwrap();
         assert!(
-            settings.sent().headers.is_empty(),
+            settings.headers_to_send().headers.is_empty(),
             "not where it was given for"
         );
         settings
-            .set_headers(&header("X-Key"), false, By::User)
+            .set_headers(&header("X-Key"), false, Requester::User)
             .unwrap();
-        let sent = settings.sent();
+        let sent = settings.headers_to_send();
         assert_eq!(sent.origins, ["https://own.example".to_owned()].into());
         assert!(sent.headers.keys().eq(["X-Key"]));
         settings
-            .set_base_url(&url("evil.example"), By::Tool)
+            .set_base_url(&url("evil.example"), Requester::Tool)
             .unwrap();
         settings
-            .set_headers(&header("X-Tool"), false, By::Tool)
+            .set_headers(&header("X-Tool"), false, Requester::Tool)
             .unwrap();
-        assert!(!settings.sent().origins.contains("https://evil.example"));
+        assert!(
+            !settings
+                .headers_to_send()
+                .origins
+                .contains("https://evil.example")
+        );
     }
 }

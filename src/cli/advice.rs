@@ -8,7 +8,7 @@
 use midex_domain::error::{Code, Error, FailureCode, Next};
 
 /// The advice if an execution is in another state than the caller assumed.
-const STANDS: &[&str] = &[
+const OTHER_STATE_ADVICE: &[&str] = &[
     "Run `midex show {execution_id}`: it shows its state",
     "Run `midex list executions`: it lists the executions",
 ];
@@ -41,14 +41,18 @@ pub(super) enum Advice {
 
 impl Advice {
     /// The text that came with the error, else the sentences of its code.
-    pub(super) fn of(error: &Error) -> Self {
-        match error.next() {
+    pub(super) fn from_error(error: &Error) -> Self {
+        match error.next_call_override() {
             Some(Next::Words(words)) => Self::Words(words),
             Some(Next::Verbatim(words)) if !is_call(words) => Self::Verbatim(words.clone()),
             _ => {
                 let has = |name: &str| error.context(name).is_some();
                 let sentences = sentences(error).iter();
-                Self::OneOf(sentences.map(|words| with_parts(words, has)).collect())
+                Self::OneOf(
+                    sentences
+                        .map(|words| resolve_optional_parts(words, has))
+                        .collect(),
+                )
             }
         }
     }
@@ -68,28 +72,30 @@ fn sentences(error: &Error) -> &'static [&'static str] {
     match error.code().next() {
         Next::WhileOpen(_) | Next::ByPause if error.has_ended() => ENDED,
         Next::ByPause => {
-            let lifted = error.lifted().and_then(|(reason, _)| of_pause(reason));
-            lifted.unwrap_or_else(|| of_code(error.code()))
+            let lifted = error
+                .first_pause_next_call()
+                .and_then(|(reason, _)| pause_advice(reason));
+            lifted.unwrap_or_else(|| code_advice(error.code()))
         }
-        _ => of_code(error.code()),
+        _ => code_advice(error.code()),
     }
 }
 
 /// The sentences for documentation, with placeholder names in capitals.
 pub fn what_to_do(code: Code) -> Vec<String> {
-    of_code(code)
+    code_advice(code)
         .iter()
-        .map(|words| in_capitals(words))
+        .map(|words| capitalize_placeholders(words))
         .collect()
 }
 
 /// The advice for a failure, for documentation, with placeholder names in capitals.
 pub fn what_to_do_after(failure: FailureCode) -> String {
-    in_capitals(of_failure(failure))
+    capitalize_placeholders(failure_advice(failure))
 }
 
 /// What lifts a pause for this reason.
-fn of_pause(reason: &str) -> Option<&'static [&'static str]> {
+fn pause_advice(reason: &str) -> Option<&'static [&'static str]> {
     Some(match reason {
         "person" => &["Run `midex resume {execution_id}` when it may continue"],
         "budget" => &[
@@ -111,9 +117,9 @@ fn of_pause(reason: &str) -> Option<&'static [&'static str]> {
 }
 
 /// The sentences of a code.
-fn of_code(code: Code) -> &'static [&'static str] {
+fn code_advice(code: Code) -> &'static [&'static str] {
     by_code! { code, Code,
-        TokenMalformed | TokenFromFuture | TokenMismatch | TokenSuperseded | TokenExpired | TokenAlreadyUsed | StateTransitionRefused | ResourceNotFound => STANDS;
+        TokenMalformed | TokenFromFuture | TokenMismatch | TokenSuperseded | TokenExpired | TokenAlreadyUsed | StateTransitionRefused | ResourceNotFound => OTHER_STATE_ADVICE;
         ExecutionNotFound => &["Run `midex show {nearest}`, if you meant that one", "Run `midex list executions`: use an id that it shows; --all-projects includes other projects"];
         ExecutionIdTaken => &["Choose another --id[; `midex show {execution_id}` shows the execution that has this one]"];
         ExecutionPaused => &["Run `midex show {execution_id}`: it says why it is paused, and how to continue", "Run `midex list executions --state paused`: it lists the paused executions"];
@@ -171,7 +177,7 @@ fn of_code(code: Code) -> &'static [&'static str] {
 }
 
 /// What a person does about a failure. Its names (`{name}`) are those of the failed call or step.
-pub(super) const fn of_failure(failure: FailureCode) -> &'static str {
+pub(super) const fn failure_advice(failure: FailureCode) -> &'static str {
     by_code! { failure, FailureCode,
         StepFailed => "Run `midex show {execution_id}`: it says why; `midex run` starts the workflow again";
         OutputInvalid => "Correct the `result` of the step, or what it does: `midex show {execution_id}` says what breaks it";
@@ -215,7 +221,7 @@ pub(super) const fn of_failure(failure: FailureCode) -> &'static str {
 
 /// Removes the brackets: a bracketed part stays if `has` knows every name (`{name}`) in it. Brackets without a name are
 /// part of the sentence.
-fn with_parts(words: &str, has: impl Fn(&str) -> bool) -> String {
+fn resolve_optional_parts(words: &str, has: impl Fn(&str) -> bool) -> String {
     let mut whole = String::new();
     let mut rest = words;
     while let Some((before, part, after)) = first_part(rest) {
@@ -249,8 +255,8 @@ fn names(part: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The sentence for documentation, with placeholder names in capitals: `{path}` becomes `PATH`.
-fn in_capitals(words: &str) -> String {
-    let words = with_parts(words, |_| true);
+fn capitalize_placeholders(words: &str) -> String {
+    let words = resolve_optional_parts(words, |_| true);
     let mut parts = words.split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -274,7 +280,7 @@ mod tests {
                 !last.is_empty() && !last.contains('{') && !last.ends_with('.'),
                 "{code}: {last}"
             );
-            for words in of_code(*code) {
+            for words in code_advice(*code) {
                 assert_eq!(words.matches('`').count() % 2, 0, "{code}: {words}");
                 for word in ["midex://", "workflow.", "execution.", "catalog.", "token "] {
                     assert!(
@@ -285,7 +291,7 @@ mod tests {
             }
         }
         for code in FailureCode::ALL {
-            let words = of_failure(*code);
+            let words = failure_advice(*code);
             assert!(
                 !words.ends_with('.') && words.matches('`').count().is_multiple_of(2),
                 "{code}: {words}"
@@ -296,23 +302,23 @@ mod tests {
     #[test]
     fn a_pause_has_the_words_of_its_first_reason() {
         let reasons = serde_json::json!(["gate", "budget"]);
-        let error = Error::new(Code::ExecutionPaused, "x").with("pause_reasons", reasons);
-        assert_eq!(Some(sentences(&error)), of_pause("budget"));
-        let ended = error.with("workflow_state", "completed");
+        let error = Error::new(Code::ExecutionPaused, "x").with_context("pause_reasons", reasons);
+        assert_eq!(Some(sentences(&error)), pause_advice("budget"));
+        let ended = error.with_context("workflow_state", "completed");
         assert_eq!(sentences(&ended), ENDED);
     }
 
     #[test]
     fn a_part_without_its_name_is_left_out() {
         let words = "Run `midex validate[ {path}]`[, {a} and {b}]: see `[secrets.NAME]`[: {limit}]";
-        let of = |known: &[&str]| with_parts(words, |name| known.contains(&name));
+        let of = |known: &[&str]| resolve_optional_parts(words, |name| known.contains(&name));
         assert_eq!(of(&[]), "Run `midex validate`: see `[secrets.NAME]`");
         assert_eq!(
             of(&["path", "a"]),
             "Run `midex validate {path}`: see `[secrets.NAME]`"
         );
         assert_eq!(
-            in_capitals(words),
+            capitalize_placeholders(words),
             "Run `midex validate PATH`, A and B: see `[secrets.NAME]`: LIMIT"
         );
     }

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
-    execution_id::with,
+    execution_id::run_with_execution,
     lifecycle::print_way_on,
-    link::{Link, given, is_final},
+    link::{Link, is_final, without_nulls},
     picker::{Choice, pick},
     prompt::{Prompt, PromptInput},
-    question::{asks_for_help, is_possible, prompt},
+    question::{asks_for_help, can_ask_person, prompt},
     screen::Screen,
-    visible::visible,
+    visible::replace_hidden_chars,
     waits::gate_word,
 };
 use midex_domain::{
@@ -66,15 +66,17 @@ pub(super) async fn approve(
     let mut link = Link::new(config);
     let done = match args.execution_id.clone() {
         Some(said) => answer(&mut link, &said, args, flags, &mut out).await,
-        None if is_possible() && !out.json => picked(&mut link, args, flags, &mut out).await,
-        None => list(&mut link, &mut out).await,
+        None if can_ask_person() && !out.json => {
+            pick_and_answer_gate(&mut link, args, flags, &mut out).await
+        }
+        None => print_open_gates(&mut link, &mut out).await,
     };
-    link.end().await;
+    link.close_and_log().await;
     done
 }
 
 /// Asks which of the open gates to answer, and then its question.
-async fn picked(
+async fn pick_and_answer_gate(
     link: &mut Link<'_>,
     args: ApproveArgs,
     flags: &str,
@@ -91,7 +93,7 @@ async fn picked(
     }
 }
 
-async fn list(link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+async fn print_open_gates(link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
     let gates = open_gates(link).await?;
     let json = || gates.iter().map(Gate::json).collect();
     let text = || match gates.as_slice() {
@@ -135,15 +137,15 @@ async fn answer(
         let gates = gates_of(link, id).await?;
         Ok((id.to_owned(), gates))
     };
-    let (id, gates) = with(link, said, found).await?;
+    let (id, gates) = run_with_execution(link, said, found).await?;
     let id = id.as_str();
     match choose(gates, id, args.step.as_deref()) {
-        Ok(gates) if !is_possible() => Err(no_terminal(id, &gates)),
+        Ok(gates) if !can_ask_person() => Err(no_terminal(id, &gates)),
         Ok(gates) => put_all(link, &gates, &args, flags, out).await,
         Err(error) if error.code() == Code::GateNotOpen => {
             let message = approved_already(link, id, args.step.as_deref()).await?;
             let Some(message) = message else {
-                return Err(of_ended(link, id, error).await?);
+                return Err(ended_execution_error(link, id, error).await?);
             };
             let answer = json!({ "success": true, "execution_id": id, "message": message });
             out.reply(&answer).map(|()| EXIT_OK)
@@ -153,7 +155,7 @@ async fn answer(
 }
 
 /// The refusal, with a message that the execution has ended if it has.
-async fn of_ended(link: &mut Link<'_>, id: &str, refusal: Error) -> Result<Error> {
+async fn ended_execution_error(link: &mut Link<'_>, id: &str, refusal: Error) -> Result<Error> {
     let state = link.status(id).await?.state;
     if !is_final(&state) {
         return Ok(refusal);
@@ -174,7 +176,7 @@ async fn approved_already(
     let history = link.history(id).await?;
     let answer = history.iter().rev().find_map(|visit| {
         let named = gate_word(&visit.step_name, visit.item);
-        let is_meant = is_of(&visit.step_name, &named, step);
+        let is_meant = is_named_gate(&visit.step_name, &named, step);
         let answered = visit.answered.as_ref().filter(|_| is_meant)?;
         Some((named, answered))
     });
@@ -203,7 +205,7 @@ async fn put_all(
             open.iter().any(|open| open.wait == gate.wait)
         };
         if is_open {
-            code = code.max(put(link, gate, args.clone(), out).await?);
+            code = code.max(ask_and_answer_gate(link, gate, args.clone(), out).await?);
         }
     }
     if let (EXIT_OK, Some(last)) = (code, gates.last()) {
@@ -213,7 +215,7 @@ async fn put_all(
 }
 
 /// Asks the question of the gate, and sends the answer.
-async fn put(
+async fn ask_and_answer_gate(
     link: &mut Link<'_>,
     gate: &Gate,
     args: ApproveArgs,
@@ -254,7 +256,7 @@ async fn send_answer(
     comment: Option<String>,
 ) -> Result<Value> {
     let wait = &gate.wait;
-    let arguments = given(json!({
+    let arguments = without_nulls(json!({
         "execution_id": gate.execution, "step_name": wait.step_name, "visit": wait.visit,
         "shown": gate.asked.shown, "approved": approved, "by": by, "comment": comment
     }));
@@ -263,19 +265,19 @@ async fn send_answer(
 
 /// The gates that `step` names, or all that are open.
 fn choose(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Vec<Gate>> {
-    let meant = |gate: &Gate| is_of(&gate.wait.step_name, &gate.name(), step);
+    let meant = |gate: &Gate| is_named_gate(&gate.wait.step_name, &gate.name(), step);
     let meant: Vec<_> = gates.into_iter().filter(meant).collect();
     if meant.is_empty() {
         let message = format!("nothing of execution '{id}' waits for this approval");
         return Err(Error::new(Code::GateNotOpen, message)
-            .with("execution_id", id)
+            .with_context("execution_id", id)
             .with_action("Run `midex approve` to list what is asked"));
     }
     Ok(meant)
 }
 
 /// Whether the gate of `step` that is called `name` is the named one: `STEP`, or `STEP[N]` for item N, from 1.
-fn is_of(step: &str, name: &str, named: Option<&str>) -> bool {
+fn is_named_gate(step: &str, name: &str, named: Option<&str>) -> bool {
     named.is_none_or(|named| step == named || name == named)
 }
 
@@ -283,8 +285,8 @@ fn no_terminal(id: &str, gates: &[Gate]) -> Error {
     let message = "an approval is given on a terminal: there is none to show the question on";
     let names: Vec<_> = gates.iter().map(Gate::name).collect();
     Error::new(Code::UsageInvalid, message)
-        .with("execution_id", id)
-        .with("gates", names.join(", "))
+        .with_context("execution_id", id)
+        .with_context("gates", names.join(", "))
         .with_action(match gates {
             [_] => "Run `midex approve {execution_id}` in a terminal of your own",
             _ => "Run `midex approve {execution_id}` in a terminal of your own: it asks for {gates}, one after the other",
@@ -362,7 +364,7 @@ impl Gate {
 
     fn line(&self) -> String {
         let first = self.asked.ask.lines().next().unwrap_or_default();
-        let parts = [self.execution.as_str(), &self.name(), first].map(visible);
+        let parts = [self.execution.as_str(), &self.name(), first].map(replace_hidden_chars);
         parts.join("  ") + "\n"
     }
 
@@ -371,17 +373,17 @@ impl Gate {
     fn page(&self) -> String {
         let mut text = format!(
             "Gate '{}' of execution '{}' (workflow '{}')\n",
-            visible(&self.name()),
-            visible(&self.execution),
-            visible(&self.workflow)
+            replace_hidden_chars(&self.name()),
+            replace_hidden_chars(&self.execution),
+            replace_hidden_chars(&self.workflow)
         );
         let approvers = self.asked.approvers.iter();
-        let approvers: Vec<_> = approvers.map(|name| visible(name)).collect();
+        let approvers: Vec<_> = approvers.map(|name| replace_hidden_chars(name)).collect();
         if !approvers.is_empty() {
             text.extend(["To be answered by: ", &approvers.join(", "), "\n"]);
         }
         if let Some(due) = &self.wait.due {
-            text.extend(["Until: ", &visible(due), "\n"]);
+            text.extend(["Until: ", &replace_hidden_chars(due), "\n"]);
         }
         text.push('\n');
         text += &Screen::stdout().block(None, "  ", &self.asked.ask);

@@ -15,7 +15,7 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// Measures, and prints a table per group, or everything as JSON.
 pub(super) async fn bench(args: BenchArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let interrupted = serve::signalled(serve::signals()?);
+    let interrupted = serve::wait_for_signal(serve::signals()?);
     let Some(report) = midex_bench::bench(args, config, interrupted).await? else {
         warn(
             "the measurement was interrupted: its figures are not shown, and its files are removed",

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use self::answer::{noted, page};
+use self::answer::{noted, render_payload};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
-    advice::of_failure,
+    advice::failure_advice,
     catalog::{self, page::command_table, schema},
-    link::{Link, given, is_final},
-    list::at_least_one,
+    link::{Link, is_final, without_nulls},
+    list::parse_positive_number,
     question,
     run::inputs,
     screen::Screen,
@@ -24,7 +24,7 @@ use midex_domain::{
     State,
     error::{Code, Error, FailureCode, Result},
     limits,
-    schema::meant,
+    schema::follow_references,
 };
 use midex_server::config::{Config, parse_duration};
 
@@ -39,7 +39,7 @@ pub(super) struct CallArgs {
     search: Option<String>,
     /// Maximum number of commands to list
     #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED,
-          value_parser = at_least_one)]
+          value_parser = parse_positive_number)]
     limit: usize,
     /// An argument, parsed as its type: a number, true or false, JSON for lists and objects; may be given several times
     #[arg(long, value_name = "NAME=VALUE")]
@@ -73,16 +73,22 @@ fn duration(text: &str) -> Result<String, String> {
 pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut link = Link::working(config);
     let done = if args.command.is_empty() {
-        listed(args, &mut link, &mut out).await.map(|()| EXIT_OK)
+        print_command_list(args, &mut link, &mut out)
+            .await
+            .map(|()| EXIT_OK)
     } else {
-        called(args, &mut link, &mut out).await
+        run_command(args, &mut link, &mut out).await
     };
-    link.end().await;
+    link.close_and_log().await;
     done
 }
 
-async fn listed(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
-    let arguments = given(json!({ "query": args.search }));
+async fn print_command_list(
+    args: CallArgs,
+    link: &mut Link<'_>,
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let arguments = without_nulls(json!({ "query": args.search }));
     let listed = catalog::commands(arguments, args.limit, link).await?;
     let commands = &listed.commands;
     let screen = Screen::stdout();
@@ -100,7 +106,7 @@ async fn listed(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
     }
 }
 
-async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+async fn run_command(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
     let words: Vec<_> = args
         .command
         .iter()
@@ -125,8 +131,12 @@ async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
             link.call_once("command.run_destructive", arguments).await
         }
     };
-    let answer = ended(answer.map_err(|error| explained(error, &command))?, link).await;
-    let answer = answer.map_err(|error| explained(error, &command))?;
+    let answer = wait_for_call_end(
+        answer.map_err(|error| explain_call_error(error, &command))?,
+        link,
+    )
+    .await;
+    let answer = answer.map_err(|error| explain_call_error(error, &command))?;
     let has_payload = answer["status_code"].is_u64();
     match &args.output {
         Some(path) if has_payload => {
@@ -136,7 +146,10 @@ async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
         }
         _ => {
             noted(&answer, false, out)?;
-            out.print(|| answer.clone(), || page(&answer, &Screen::stdout()))?;
+            out.print(
+                || answer.clone(),
+                || render_payload(&answer, &Screen::stdout()),
+            )?;
         }
     }
     Ok(EXIT_OK)
@@ -146,7 +159,7 @@ async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
 const SERVER_ERROR: u64 = 500;
 
 /// Whether the service may have carried out the failed call, and repeating the call would do it twice.
-fn may_be_done(error: &Error, failure: Option<FailureCode>, command: &Value) -> bool {
+fn may_have_taken_effect(error: &Error, failure: Option<FailureCode>, command: &Value) -> bool {
     let method = serde_json::from_value::<Method>(command["http_method"].clone());
     let is_repeatable = command["class"] == "safe" || method.is_ok_and(Method::is_idempotent);
     let was_sent = match failure {
@@ -176,7 +189,7 @@ fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
     };
     let single = args.with.iter().map(|flag| inputs::single("--with", flag));
     let single: Vec<_> = single.collect::<Result<_>>()?;
-    let with = inputs::together(whole, single, &declared(command));
+    let with = inputs::merge_inputs(whole, single, &declared(command));
     let body = args
         .body
         .as_ref()
@@ -184,7 +197,7 @@ fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
     let body = body.transpose()?.map(|(_, body)| body);
     let pages = args.max_pages.map(|pages| json!({ "max_pages": pages }));
     let with = with.unwrap_or_else(|| json!({}));
-    Ok(given(json!({
+    Ok(without_nulls(json!({
         "id": id, "with": with, "body": body, "timeout": args.timeout, "paginate": pages
     })))
 }
@@ -205,7 +218,7 @@ fn declared(command: &Value) -> Vec<(String, Value)> {
     let arguments = properties(&command["input_schema"]);
     let arguments = arguments.map(|(name, schema)| declared(name, schema, schema));
     let root = &command["body_schema"];
-    let fields = properties(meant(root, root));
+    let fields = properties(follow_references(root, root));
     let fields = fields.map(|(name, schema)| declared(name, schema, root));
     of_workflow.chain(arguments).chain(fields).collect()
 }
@@ -217,7 +230,7 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
 
 /// Waits for the end of a call that took longer than its tool waits. A call that waits for something else is returned
 /// as it is.
-async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
+async fn wait_for_call_end(answer: Value, link: &mut Link<'_>) -> Result<Value> {
     let is_operation = answer.get("waits").is_some();
     let is_running = is_operation && answer["status"] == State::Running.as_str();
     let Some(id) = answer["execution_id"].as_str().filter(|_| is_running) else {
@@ -232,11 +245,11 @@ async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
     }
     if let Some(failure) = status.error {
         let error = Error::new(Code::CommandFailed, failure.message)
-            .with("execution_id", id)
-            .with("failure_code", failure.code);
+            .with_context("execution_id", id)
+            .with_context("failure_code", failure.code);
         return Err(match failure.response_payload {
             None => error,
-            Some(payload) => error.with("response_payload", payload),
+            Some(payload) => error.with_context("response_payload", payload),
         });
     }
     let mut whole = status.final_output.unwrap_or_default();
@@ -261,15 +274,15 @@ fn nearest(error: Error) -> Error {
 }
 
 /// The error of a call, with the action that a person can take.
-fn explained(error: Error, command: &Value) -> Error {
+fn explain_call_error(error: Error, command: &Value) -> Error {
     let failure = error.context("failure_code").and_then(Value::as_str);
     let failure = failure.and_then(FailureCode::parse);
-    let may_be_done = may_be_done(&error, failure, command);
+    let may_be_done = may_have_taken_effect(&error, failure, command);
     let action = match (error.code(), failure) {
         (Code::ServerStopping, _) => {
             "Look with `midex list executions --all-projects` whether the call was done before it is done again"
         }
-        (Code::ArgumentsInvalid, _) => of_failure(FailureCode::ArgumentsInvalid),
+        (Code::ArgumentsInvalid, _) => failure_advice(FailureCode::ArgumentsInvalid),
         (Code::AddressRefused, _) if error.context("host").is_some() => {
             "Run `midex catalog allow {catalog} {host}`, if that address is meant"
         }
@@ -288,8 +301,8 @@ fn explained(error: Error, command: &Value) -> Error {
         (Code::CommandFailed, _) if error.is_retryable() => {
             "Run the same command again a little later: nothing is wrong with the call"
         }
-        (Code::CommandFailed, Some(failure)) => of_failure(failure),
-        (Code::CommandFailed, None) => of_failure(FailureCode::Http),
+        (Code::CommandFailed, Some(failure)) => failure_advice(failure),
+        (Code::CommandFailed, None) => failure_advice(FailureCode::Http),
         _ => return error,
     };
     let is_retryable = error.is_retryable() && !may_be_done;
@@ -297,7 +310,7 @@ fn explained(error: Error, command: &Value) -> Error {
     let id = field(command, "id");
     let operation = id.split_once(' ').map_or("", |(_, operation)| operation);
     error
-        .with("catalog", field(command, "catalog_id"))
-        .with("operation", operation)
+        .with_context("catalog", field(command, "catalog_id"))
+        .with_context("operation", operation)
         .with_action(action)
 }

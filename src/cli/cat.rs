@@ -22,7 +22,7 @@ pub(super) fn cat(args: &CatArgs, registry: &Registry, mut out: Output<'_>) -> R
         .ok_or_else(|| registry.not_found(name))?;
     let manifest = registry.manifest(entry).ok_or_else(|| {
         let message = format!("the file of workflow '{name}' cannot be read as text");
-        Error::new(Code::WorkflowValidationFailed, message).with("workflow", name.as_str())
+        Error::new(Code::WorkflowValidationFailed, message).with_context("workflow", name.as_str())
     })?;
     let json = || {
         json!({

@@ -15,27 +15,30 @@ use self::{
         AddArgs, AllowArgs, BaseUrlArgs, ClassArgs, CredentialArgs, DocumentArgs, HeadersArgs,
         NamedArgs, RefreshArgs, RemoveArgs, ShowArgs,
     },
-    page::{brought, catalog_page, catalog_table, command_page, difference, needs, sent, words},
+    page::{
+        catalog_page, catalog_table, command_page, document_changes, headers_page, import_preview,
+        join_texts, required_credentials,
+    },
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, color,
     diagnostic::render_violations,
-    link::{Link, given},
+    link::{Link, without_nulls},
     question,
     run::input::read_file,
     screen::Screen,
     value::{field, list},
-    visible::visible,
+    visible::replace_hidden_chars,
     warn,
 };
 use midex_catalog::{
-    call::{self, is_telling},
+    call::{self, is_secret_header},
     with_host,
 };
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
-    nearest::hint,
+    nearest::nearest_hint,
 };
 use midex_server::{app::SourceType, config::Config};
 
@@ -47,7 +50,7 @@ pub(super) async fn catalog(
 ) -> Result<u8> {
     let mut link = Link::new(config);
     let done = run(command, &mut link, &mut out).await;
-    link.end().await;
+    link.close_and_log().await;
     done
 }
 
@@ -79,14 +82,14 @@ async fn run(command: CatalogCommand, link: &mut Link<'_>, out: &mut Output<'_>)
 impl DocumentArgs {
     /// The arguments of the tools. The path is absolute, because the server may have another working directory.
     fn arguments(&self) -> Value {
-        let is_url = SourceType::of(&self.source) == SourceType::Url;
+        let is_url = SourceType::guess_from_text(&self.source) == SourceType::Url;
         let path = absolute(&self.source).unwrap_or_else(|_| self.source.clone().into());
         let (source, source_type) = if is_url {
             (json!(self.source), "url")
         } else {
             (json!(path), "path")
         };
-        given(json!({
+        without_nulls(json!({
             "source": source, "source_type": source_type, "catalog_title": self.title,
             "vendor": self.vendor, "base_url": self.base_url
         }))
@@ -95,13 +98,17 @@ impl DocumentArgs {
     /// Whether the error means that the local document does not exist. For an address, it is about another file.
     fn is_not_there(&self, error: &Error) -> bool {
         error.code() == Code::FileUnusable
-            && SourceType::of(&self.source) != SourceType::Url
+            && SourceType::guess_from_text(&self.source) != SourceType::Url
             && !Path::new(&self.source).exists()
     }
 
     /// The answer of a tool that reads the document. If the document is invalid and can be read here, draws the errors
     /// in its text and returns `None`.
-    fn read(&self, answer: Result<Value>, out: &Output<'_>) -> Result<Option<Value>> {
+    fn check_document_reply(
+        &self,
+        answer: Result<Value>,
+        out: &Output<'_>,
+    ) -> Result<Option<Value>> {
         let error = match answer {
             Ok(answer) => return Ok(Some(answer)),
             Err(error) if error.code() == Code::CatalogConflict => {
@@ -125,7 +132,7 @@ impl DocumentArgs {
         let code = error.code();
         question::prompt(&format!(
             "{drawn}error[{code}]: {}\n",
-            visible(error.message())
+            replace_hidden_chars(error.message())
         ))?;
         Ok(None)
     }
@@ -138,7 +145,7 @@ async fn add(args: AddArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result
         arguments["enabled"] = json!(false);
     }
     let answer = link.call("catalog.import_openapi", arguments).await;
-    let Some(answer) = args.document.read(answer, out)? else {
+    let Some(answer) = args.document.check_document_reply(answer, out)? else {
         return Ok(EXIT_FINDINGS);
     };
     for host_port in args.allow {
@@ -146,11 +153,11 @@ async fn add(args: AddArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result
         link.call("catalog.allow", arguments).await?;
     }
     warnings(&answer, out);
-    out.print(|| answer.clone(), || imported(&answer))?;
+    out.print(|| answer.clone(), || import_summary(&answer))?;
     Ok(EXIT_OK)
 }
 
-fn imported(answer: &Value) -> String {
+fn import_summary(answer: &Value) -> String {
     let id = field(answer, "catalog_id");
     let count = &answer["command_count"];
     let place = field(answer, "catalog_path");
@@ -207,16 +214,19 @@ async fn preview(args: DocumentArgs, link: &mut Link<'_>, out: &mut Output<'_>) 
     let mut arguments = args.arguments();
     arguments["include_command_preview"] = json!(true);
     let answer = link.call("catalog.preview_import", arguments).await;
-    let Some(answer) = args.read(answer, out)? else {
+    let Some(answer) = args.check_document_reply(answer, out)? else {
         return Ok(EXIT_FINDINGS);
     };
     warnings(&answer, out);
-    out.print(|| answer.clone(), || brought(&answer, &Screen::stdout()))?;
+    out.print(
+        || answer.clone(),
+        || import_preview(&answer, &Screen::stdout()),
+    )?;
     Ok(EXIT_OK)
 }
 
 async fn show(args: ShowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
-    let found = entry(&args.named.catalog, link).await?;
+    let found = fetch_catalog(&args.named.catalog, link).await?;
     let id = field(&found, "catalog_id");
     let screen = Screen::stdout();
     if let Some(operation) = &args.operation {
@@ -295,7 +305,7 @@ pub(super) async fn commands(
 }
 
 /// The catalog with this id or title, as `catalog.list` returns it.
-async fn entry(name: &str, link: &mut Link<'_>) -> Result<Value> {
+async fn fetch_catalog(name: &str, link: &mut Link<'_>) -> Result<Value> {
     let listed = link.call("catalog.list", json!({})).await?;
     let catalogs = list(&listed["catalogs"]);
     let is_titled = |one: &&Value| field(one, "title").to_lowercase() == name.trim().to_lowercase();
@@ -303,7 +313,7 @@ async fn entry(name: &str, link: &mut Link<'_>) -> Result<Value> {
     let found = by_id.or_else(|| catalogs.iter().find(is_titled));
     found.cloned().ok_or_else(|| {
         let ids = catalogs.iter().filter_map(|one| one["catalog_id"].as_str());
-        let message = format!("there is no catalog `{name}`{}", hint(name, ids));
+        let message = format!("there is no catalog `{name}`{}", nearest_hint(name, ids));
         Error::new(Code::CatalogNotFound, message)
     })
 }
@@ -329,7 +339,10 @@ async fn set_enabled(
 }
 
 async fn remove(args: RemoveArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
-    let id = field(&entry(&args.named.catalog, link).await?, "catalog_id");
+    let id = field(
+        &fetch_catalog(&args.named.catalog, link).await?,
+        "catalog_id",
+    );
     let document = if args.with_document {
         "with its document"
     } else {
@@ -359,7 +372,7 @@ async fn refresh(args: RefreshArgs, link: &mut Link<'_>, out: &mut Output<'_>) -
     if out.json {
         return out.print(|| answer.clone(), String::new);
     }
-    let shown = difference(&answer, &Screen::stdout());
+    let shown = document_changes(&answer, &Screen::stdout());
     out.write(if shown.is_empty() {
         "The commands are the same\n"
     } else {
@@ -367,7 +380,7 @@ async fn refresh(args: RefreshArgs, link: &mut Link<'_>, out: &mut Output<'_>) -
     })?;
     let id = field(&answer, "catalog_id");
     let question = format!("Take the new document of the catalog `{id}`?");
-    let is_wanted = !args.apply && question::is_possible();
+    let is_wanted = !args.apply && question::can_ask_person();
     if is_wanted && question::ask(&question, "--apply", link).await? {
         arguments["apply"] = json!(true);
         answer = link.call("catalog.refresh", arguments).await?;
@@ -385,7 +398,7 @@ async fn headers(args: HeadersArgs, link: &mut Link<'_>, out: &mut Output<'_>) -
     let headers = args.headers.iter().map(|given| header(given));
     let headers = headers.collect::<Result<Map<_, _>>>()?;
     let answer = if headers.is_empty() && !args.replace {
-        let found = entry(&args.named.catalog, link).await?;
+        let found = fetch_catalog(&args.named.catalog, link).await?;
         json!({ "catalog_id": found["catalog_id"], "headers": found["headers"], "origins": found["origins"] })
     } else {
         warn_of_literals(&headers);
@@ -394,7 +407,10 @@ async fn headers(args: HeadersArgs, link: &mut Link<'_>, out: &mut Output<'_>) -
             json!({ "catalog_id": args.named.catalog, "headers": headers, "mode": mode });
         link.call("catalog.set_headers", arguments).await?
     };
-    out.print(|| answer.clone(), || sent(&answer, &Screen::stdout()))
+    out.print(
+        || answer.clone(),
+        || headers_page(&answer, &Screen::stdout()),
+    )
 }
 
 /// Parses a header of the command line; the value is null for a header that is to be removed.
@@ -413,7 +429,7 @@ fn header(given: &str) -> Result<(String, Value)> {
 
 /// Warns of a value that looks like a secret, because it is stored in a file as plain text.
 fn warn_of_literals(headers: &Map<String, Value>) {
-    let telling = headers.iter().filter(|(name, _)| is_telling(name));
+    let telling = headers.iter().filter(|(name, _)| is_secret_header(name));
     for (name, value) in telling {
         warn_of_literal(
             name,
@@ -442,9 +458,9 @@ async fn credential(args: CredentialArgs, link: &mut Link<'_>, out: &mut Output<
         let needs = screen.block(
             None,
             "",
-            &format!("It needs: {}", needs(&answer["schemes"])),
+            &format!("It needs: {}", required_credentials(&answer["schemes"])),
         );
-        sent(&answer, &screen) + &needs
+        headers_page(&answer, &screen) + &needs
     };
     out.print(|| answer.clone(), text)
 }
@@ -467,7 +483,7 @@ async fn allow(args: AllowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
     let answer = link.call("catalog.allow", arguments).await?;
     let text = || {
         let id = field(&answer, "catalog_id");
-        let allowed = words(&answer["allow"]);
+        let allowed = join_texts(&answer["allow"]);
         format!("The catalog `{id}` may be called at {allowed} too\n")
     };
     out.print(|| answer.clone(), text)

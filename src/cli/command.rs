@@ -9,7 +9,7 @@ use midex_domain::error::Error;
 pub(super) use midex_domain::error::shell_word as quoted;
 
 /// The sentence in the table for errors after which the same command may succeed.
-const AGAIN: &str = "Run the same command again";
+const REPEAT_COMMAND_ADVICE: &str = "Run the same command again";
 
 /// The context of the suggested actions.
 pub(super) struct Hints {
@@ -22,20 +22,20 @@ pub(super) struct Hints {
 impl Hints {
     /// Hints after a command that can be repeated as it was typed.
     pub(super) fn new(flags: String) -> Self {
-        let retry = AGAIN.to_owned();
+        let retry = REPEAT_COMMAND_ADVICE.to_owned();
         Self { flags, retry }
     }
 }
 
 /// The suggested action for an error, without flags.
-pub(super) fn mend(error: &Error) -> String {
-    for_people(error, &Hints::new(String::new()))
+pub(super) fn suggested_action(error: &Error) -> String {
+    suggested_action_for_person(error, &Hints::new(String::new()))
 }
 
 /// The suggested action for a person. Commands in it carry the flags that were given.
-pub(super) fn for_people(error: &Error, hints: &Hints) -> String {
+pub(super) fn suggested_action_for_person(error: &Error, hints: &Hints) -> String {
     let worded = |name: &str| Some(value(error, name).unwrap_or_else(|| name.replace('_', " ")));
-    let filled = match Advice::of(error) {
+    let filled = match Advice::from_error(error) {
         Advice::Words(words) => fill(words, hints, worded),
         Advice::Verbatim(words) => fill(&words, hints, |name| Some(format!("{{{name}}}"))),
         Advice::OneOf(sentences) => sentences
@@ -44,15 +44,15 @@ pub(super) fn for_people(error: &Error, hints: &Hints) -> String {
             .or_else(|| fill(sentences.last()?, hints, worded)),
     };
     let words = user_request(filled.unwrap_or_default());
-    let within = |sentence| with_first(sentence, char::to_lowercase);
-    match words.strip_prefix(AGAIN) {
+    let within = |sentence| change_first_letter(sentence, char::to_lowercase);
+    match words.strip_prefix(REPEAT_COMMAND_ADVICE) {
         Some(rest) => format!("{}{rest}", hints.retry),
-        None => words.replace(&within(AGAIN), &within(&hints.retry)),
+        None => words.replace(&within(REPEAT_COMMAND_ADVICE), &within(&hints.retry)),
     }
 }
 
 /// A sentence with the case of its first letter changed.
-fn with_first<I: Iterator<Item = char>>(sentence: &str, change: fn(char) -> I) -> String {
+fn change_first_letter<I: Iterator<Item = char>>(sentence: &str, change: fn(char) -> I) -> String {
     let mut letters = sentence.chars();
     let first = letters.next().map(change);
     first.into_iter().flatten().chain(letters).collect()
@@ -88,7 +88,7 @@ fn fill(words: &str, hints: &Hints, value: impl Fn(&str) -> Option<String>) -> O
         let takes_flags =
             part.starts_with("midex ") && !part.contains("--help") && !part.contains("--data-dir");
         let flags = if takes_flags { &hints.flags } else { "" };
-        let part = with_flags(&part.replace("--id -- ", "--id="), flags);
+        let part = insert_flags(&part.replace("--id -- ", "--id="), flags);
         filled.extend(["`", &part, "`"]);
     }
     Some(filled)
@@ -122,7 +122,7 @@ fn user_request(action: String) -> String {
     let Some(asked) = action.strip_prefix("Ask your user to ") else {
         return action;
     };
-    with_first(asked, char::to_uppercase)
+    change_first_letter(asked, char::to_uppercase)
 }
 
 /// A word as an operand of a command, quoted if needed. Before a word with a leading dash goes `--`, so that it is no
@@ -133,13 +133,13 @@ pub(super) fn operand(word: &str) -> String {
 }
 
 /// The flag that passes an execution id to `midex run`.
-pub(super) fn of_id(id: &str) -> String {
+pub(super) fn execution_id_flag(id: &str) -> String {
     let between = if id.starts_with('-') { '=' } else { ' ' };
     format!("--id{between}{}", quoted(id))
 }
 
 /// A command with the flags added: at the end, or before a `--`.
-pub(super) fn with_flags(command: &str, flags: &str) -> String {
+pub(super) fn insert_flags(command: &str, flags: &str) -> String {
     let mut dashes = command.match_indices(" -- ").map(|(at, _)| at);
     match dashes.find(|at| !is_quoted_behind(&command[..*at])) {
         Some(at) => format!("{}{flags}{}", &command[..at], &command[at..]),
@@ -185,23 +185,23 @@ mod tests {
                 r"midex show 'it'\''s -- b' --d -- -x",
             ),
         ] {
-            assert_eq!(with_flags(command, " --d"), expected);
+            assert_eq!(insert_flags(command, " --d"), expected);
         }
     }
 
     fn told(error: &Error) -> String {
-        for_people(error, &Hints::new(" --data-dir d".to_owned()))
+        suggested_action_for_person(error, &Hints::new(" --data-dir d".to_owned()))
     }
 
     #[test]
-    fn the_column_is_filled_for_a_shell_and_carries_the_flags() {
+    fn suggestion_has_quotes_and_flags() {
         let of = |code| Error::new(code, "x");
         assert_eq!(
-            told(&of(Code::ExecutionFinished).with("execution_id", "it's x")),
+            told(&of(Code::ExecutionFinished).with_context("execution_id", "it's x")),
             r"Run `midex show 'it'\''s x' --data-dir d`: it has what came of every step"
         );
         assert_eq!(
-            told(&of(Code::ExecutionNotFound).with("nearest", "a")),
+            told(&of(Code::ExecutionNotFound).with_context("nearest", "a")),
             "Run `midex show a --data-dir d`: if that is the one meant"
         );
         assert_eq!(
@@ -209,24 +209,24 @@ mod tests {
             "Run `midex list workflows --data-dir d`: use one of its names"
         );
         assert_eq!(told(&of(Code::UsageInvalid)), "Run `midex --help`");
-        let paused = of(Code::ExecutionPaused).with("execution_id", "e");
+        let paused = of(Code::ExecutionPaused).with_context("execution_id", "e");
         assert_eq!(
             told(
                 &paused
                     .clone()
-                    .with("pause_reasons", json!(["gate", "person"]))
+                    .with_context("pause_reasons", json!(["gate", "person"]))
             ),
             "Run `midex resume e --data-dir d`: once it may go on"
         );
         assert_eq!(
-            told(&paused.with("workflow_state", "failed")),
+            told(&paused.with_context("workflow_state", "failed")),
             "Run `midex show e --data-dir d`: it has what came of every step"
         );
     }
 
     #[test]
     fn an_id_that_begins_with_a_dash_can_be_typed_from_a_hint() {
-        let of = |code| Error::new(code, "x").with("execution_id", "-x");
+        let of = |code| Error::new(code, "x").with_context("execution_id", "-x");
         assert_eq!(
             told(&of(Code::ExecutionFinished)),
             "Run `midex show --data-dir d -- -x`: it has what came of every step"
@@ -239,7 +239,7 @@ mod tests {
     fn words_of_their_own_come_before_the_column() {
         let of = |words| {
             Error::new(Code::UsageInvalid, "x")
-                .with("a", "b c")
+                .with_context("a", "b c")
                 .with_action(words)
         };
         assert_eq!(

@@ -16,10 +16,10 @@ use super::{
     Cli, EXIT_OK, Output,
     command::quoted,
     config::Files,
-    configured,
     examples::with_examples,
     execution_id::{self, LAST, LAST_FAILED},
-    link::{Link, given},
+    link::{Link, without_nulls},
+    load_config,
     screen::one_line,
     value::text,
     waits::gate_word,
@@ -32,7 +32,7 @@ use midex_domain::{
 use midex_server::{app, config::Config};
 
 /// The environment variable by which a script asks for completions.
-const ASKED: &str = "MIDEX_COMPLETE";
+const COMPLETE_VARIABLE: &str = "MIDEX_COMPLETE";
 
 /// Which shell to print completions for.
 #[derive(Clone, Debug, clap::Args)]
@@ -50,20 +50,22 @@ pub fn completions(args: &CompletionsArgs, mut out: Output<'_>) -> Result<u8> {
     let completer = completer.ok_or_else(|| Error::internal(format!("no script for {shell}")))?;
     let mut script = Vec::new();
     completer
-        .write_registration(ASKED, "midex", "midex", "midex", &mut script)
-        .map_err(|error| Error::internal("the script cannot be written").because(error))?;
+        .write_registration(COMPLETE_VARIABLE, "midex", "midex", "midex", &mut script)
+        .map_err(|error| Error::internal("the script cannot be written").with_source(error))?;
     out.write(script).map(|()| EXIT_OK)
 }
 
 /// Answers a completion script; returns false if this process was started for another purpose. Prints nothing else,
 /// also on errors and panics.
 pub(super) fn complete() -> bool {
-    if std::env::var_os(ASKED).is_none_or(|shell| shell.is_empty()) {
+    if std::env::var_os(COMPLETE_VARIABLE).is_none_or(|shell| shell.is_empty()) {
         return false;
     }
     panic::set_hook(Box::new(|_| {}));
     let answered = panic::catch_unwind(|| {
-        let env = CompleteEnv::with_factory(completed).var(ASKED).bin("midex");
+        let env = CompleteEnv::with_factory(command_with_completers)
+            .var(COMPLETE_VARIABLE)
+            .bin("midex");
         let directory = std::env::current_dir().ok();
         let _ = env.try_complete(std::env::args_os(), directory.as_deref());
     });
@@ -135,7 +137,7 @@ const COMPLETED: &[(&str, &str, ArgumentKind)] = &[
     ("new workflow", "from", ArgumentKind::Workflows),
 ];
 
-pub(super) fn completed() -> Command {
+pub(super) fn command_with_completers() -> Command {
     let mut command = with_examples(Cli::command());
     for &(name, argument, kind) in COMPLETED {
         let of = move |arg: Arg| {
@@ -153,11 +155,11 @@ pub(super) fn completed() -> Command {
 }
 
 /// Modifies a nested subcommand, such as `new workflow`.
-trait At: Sized {
+trait NestedSubcommand: Sized {
     fn mut_subcommand_at(self, path: &str, change: impl FnOnce(Self) -> Self) -> Self;
 }
 
-impl At for Command {
+impl NestedSubcommand for Command {
     fn mut_subcommand_at(self, path: &str, change: impl FnOnce(Self) -> Self) -> Self {
         match path.split_once(' ') {
             None => self.mut_subcommand(path, change),
@@ -172,30 +174,33 @@ fn candidates(kind: ArgumentKind, begun: &OsStr) -> Vec<CompletionCandidate> {
     let (Some(config), Some(begun)) = (config(&words), begun.to_str()) else {
         return Vec::new();
     };
-    let asked = || asked(&config, kind, &words).unwrap_or_default();
+    let asked = || candidates_from_server(&config, kind, &words).unwrap_or_default();
     let found = match kind {
         ArgumentKind::Workflows => workflows(&config),
         ArgumentKind::Drawn => workflows(&config).into_iter().chain(asked()).collect(),
         _ => asked(),
     };
-    offered(found, begun)
+    filter_candidates(found, begun)
         .map(|(word, about)| CompletionCandidate::new(word).help(Some(about.into())))
         .collect()
 }
 
 /// The distinct candidates that start with `begun` and need no quoting, at most as many as a person can look through.
-fn offered(found: Vec<(String, String)>, begun: &str) -> impl Iterator<Item = (String, String)> {
+fn filter_candidates(
+    found: Vec<(String, String)>,
+    begun: &str,
+) -> impl Iterator<Item = (String, String)> {
     let mut seen = BTreeSet::new();
     found
         .into_iter()
         .filter(move |(word, _)| {
-            word.starts_with(begun) && is_plain(word) && seen.insert(word.clone())
+            word.starts_with(begun) && needs_no_quoting(word) && seen.insert(word.clone())
         })
         .take(limits::COMPLETIONS_MAX)
 }
 
 /// Whether a word can be inserted without quotes and is no flag: the shell inserts candidates unquoted.
-fn is_plain(word: &str) -> bool {
+fn needs_no_quoting(word: &str) -> bool {
     !word.starts_with('-') && quoted(word) == word
 }
 
@@ -210,7 +215,7 @@ fn words(args: impl Iterator<Item = OsString>) -> Vec<String> {
 fn config(words: &[String]) -> Option<Config> {
     let mut line = vec!["midex".to_owned()];
     for flag in ["--data-dir", "--workflows", "--agents"] {
-        if let Some(value) = flag_of(words, flag) {
+        if let Some(value) = flag_value(words, flag) {
             line.push(format!("{flag}={value}"));
         }
     }
@@ -218,10 +223,10 @@ fn config(words: &[String]) -> Option<Config> {
     let (cli, _) = Files::read()
         .parse(line.into_iter().map(OsString::from))
         .ok()?;
-    configured(&cli.global).ok()
+    load_config(&cli.global).ok()
 }
 
-fn flag_of(words: &[String], flag: &str) -> Option<String> {
+fn flag_value(words: &[String], flag: &str) -> Option<String> {
     let mut words = words.iter();
     let mut found = None;
     while let Some(word) = words.next() {
@@ -244,7 +249,11 @@ fn workflows(config: &Config) -> Vec<(String, String)> {
 
 /// Asks the server of the data directory, or an embedded one, within [`limits::COMPLETE_WITHIN`]. Does not create a
 /// data directory: a completion must not be its first user.
-fn asked(config: &Config, kind: ArgumentKind, words: &[String]) -> Option<Vec<(String, String)>> {
+fn candidates_from_server(
+    config: &Config,
+    kind: ArgumentKind,
+    words: &[String],
+) -> Option<Vec<(String, String)>> {
     if !config.data_dir.join(app::STORE_FILE).exists() {
         return None;
     }
@@ -257,7 +266,7 @@ fn asked(config: &Config, kind: ArgumentKind, words: &[String]) -> Option<Vec<(S
         let mut link = Link::new(config);
         let found = within(
             limits::COMPLETE_WITHIN,
-            Box::pin(known(&mut link, kind, words)),
+            Box::pin(server_candidates(&mut link, kind, words)),
         )
         .await;
         // Close the store in order, within the same limit.
@@ -272,7 +281,7 @@ async fn within<T>(time: Duration, work: impl Future<Output = Result<T>>) -> Opt
     tokio::time::timeout(time, work).await.ok()?.ok()
 }
 
-async fn known(
+async fn server_candidates(
     link: &mut Link<'_>,
     kind: ArgumentKind,
     words: &[String],
@@ -296,8 +305,8 @@ async fn known(
         let last = last.map(|(word, about)| (word.to_owned(), about.to_owned()));
         return Ok(last.into_iter().chain(named).collect());
     }
-    let ids = if let Some(said) = execution_of(words) {
-        vec![execution_id::with(link, said, existing).await?]
+    let ids = if let Some(said) = execution_on_line(words) {
+        vec![execution_id::run_with_execution(link, said, fetch_full_id).await?]
     } else {
         let rows = executions(link, Some("open"), limits::COMPLETIONS_MAX).await?;
         rows.into_iter().map(|row| row.execution_id).collect()
@@ -305,12 +314,12 @@ async fn known(
     let mut found = Vec::new();
     for id in ids {
         let waits = link.status(&id).await?.waits;
-        found.extend(waits.iter().filter_map(|wait| waited(wait, kind)));
+        found.extend(waits.iter().filter_map(|wait| wait_candidate(wait, kind)));
     }
     Ok(found)
 }
 
-async fn existing(link: &mut Link<'_>, id: &str) -> Result<String> {
+async fn fetch_full_id(link: &mut Link<'_>, id: &str) -> Result<String> {
     Ok(link.status(id).await?.execution_id)
 }
 
@@ -319,12 +328,12 @@ async fn executions(
     state: Option<&str>,
     most: usize,
 ) -> Result<Vec<ExecutionRow>> {
-    let arguments = given(json!({ "limit": most, "state": state }));
+    let arguments = without_nulls(json!({ "limit": most, "state": state }));
     Ok(link.list(arguments).await?.executions)
 }
 
 /// The candidate and its description for a wait; `None` if the wait is of another kind.
-fn waited(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String)> {
+fn wait_candidate(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String)> {
     let step = one_line(&wait.step_name);
     match (kind, wait.waits_for.as_str()) {
         (ArgumentKind::Signals, "signal") => {
@@ -342,7 +351,7 @@ fn waited(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String)> {
 }
 
 /// The execution id after the command, if there is one and it is not the word being typed.
-fn execution_of(words: &[String]) -> Option<&str> {
+fn execution_on_line(words: &[String]) -> Option<&str> {
     let commands = ["signal", "approve", "resolve"];
     let at = words
         .iter()
@@ -366,7 +375,7 @@ mod tests {
 
     #[test]
     fn every_argument_that_is_completed_is_there() {
-        let command = completed();
+        let command = command_with_completers();
         for (name, argument, _) in COMPLETED {
             let mut path = name.split(' ');
             let found = path
@@ -378,36 +387,45 @@ mod tests {
 
     #[test]
     fn the_line_so_far_is_understood() {
-        assert_eq!(execution_of(&line("signal e1 ")), Some("e1"));
-        assert_eq!(execution_of(&line("--data-dir d approve e1 g")), Some("e1"));
-        assert_eq!(execution_of(&line("signal e1")), None);
-        assert_eq!(execution_of(&line("signal  g")), None);
-        assert_eq!(execution_of(&line("show e1 ")), None);
+        assert_eq!(execution_on_line(&line("signal e1 ")), Some("e1"));
+        assert_eq!(
+            execution_on_line(&line("--data-dir d approve e1 g")),
+            Some("e1")
+        );
+        assert_eq!(execution_on_line(&line("signal e1")), None);
+        assert_eq!(execution_on_line(&line("signal  g")), None);
+        assert_eq!(execution_on_line(&line("show e1 ")), None);
         let given = line("show --data-dir=a --data-dir b --workflows");
-        assert_eq!(flag_of(&given, "--data-dir").as_deref(), Some("b"));
-        assert_eq!(flag_of(&given, "--workflows"), None);
-        assert_eq!(flag_of(&given, "--agents"), None);
+        assert_eq!(flag_value(&given, "--data-dir").as_deref(), Some("b"));
+        assert_eq!(flag_value(&given, "--workflows"), None);
+        assert_eq!(flag_value(&given, "--agents"), None);
     }
 
     #[test]
-    fn what_is_offered_begins_as_typed_and_is_bounded_after_that() {
+    fn candidates_match_and_are_limited() {
         let many = |prefix: &str| {
             let names = (0..limits::COMPLETIONS_MAX + 5).map(move |at| format!("{prefix}{at}"));
             names.map(|name| (name, String::new())).collect::<Vec<_>>()
         };
         let all = [many("a"), many("b"), many("b")].concat();
-        assert_eq!(offered(all.clone(), "").count(), limits::COMPLETIONS_MAX);
+        assert_eq!(
+            filter_candidates(all.clone(), "").count(),
+            limits::COMPLETIONS_MAX
+        );
         // Candidates that do not match do not count towards the limit.
-        assert_eq!(offered(all.clone(), "b").count(), limits::COMPLETIONS_MAX);
-        assert_eq!(offered(all.clone(), "b5").count(), 6);
-        assert_eq!(offered(all, "c").count(), 0);
+        assert_eq!(
+            filter_candidates(all.clone(), "b").count(),
+            limits::COMPLETIONS_MAX
+        );
+        assert_eq!(filter_candidates(all.clone(), "b5").count(), 6);
+        assert_eq!(filter_candidates(all, "c").count(), 0);
     }
 
     #[test]
     fn what_a_shell_would_read_otherwise_is_not_offered() {
-        assert!(is_plain("exec_01") && is_plain("@last"));
+        assert!(needs_no_quoting("exec_01") && needs_no_quoting("@last"));
         for word in ["a b", "$(rm)", "`x`", "-x", "a;b", "", "a'b"] {
-            assert!(!is_plain(word), "{word}");
+            assert!(!needs_no_quoting(word), "{word}");
         }
     }
 }

@@ -25,14 +25,14 @@ use self::{
     key::{keys, source},
     notice::notices,
 };
-pub(super) use self::{key::words, notice::Notice, print::print};
+pub(super) use self::{key::split_message_and_tip, notice::Notice, print::print};
 use super::{
     Cli, Command, DirectoryFlags,
     examples::with_examples,
-    groups::{grouped, listed_apart},
+    groups::{grouped, hide_global_argument},
 };
 use midex_domain::{
-    NamedByProject,
+    ProjectDirectories,
     error::{Code, Error, Result},
     finding::{Finding, errors, is_broken},
     nearest::nearest,
@@ -86,7 +86,7 @@ impl Files {
         line: impl IntoIterator<Item = OsString>,
     ) -> Parsed<(Cli, ArgMatches)> {
         let matches = self.command().try_get_matches_from(line);
-        let matches = matches.map_err(without_far_fetched)?;
+        let matches = matches.map_err(drop_weak_suggestion)?;
         let mut cli = Cli::from_arg_matches(&matches)?;
         let given = |name: &str, dir: &Option<PathBuf>| {
             let is_given = matches.value_source(name) == Some(ValueSource::CommandLine);
@@ -103,7 +103,7 @@ impl Files {
             let is_projects = is_default && owner == Some(Owner::Project);
             is_projects.then(|| dir.take()).flatten()
         };
-        cli.global.named_by_project = NamedByProject {
+        cli.global.named_by_project = ProjectDirectories {
             workflows: by_project("workflows", &mut cli.global.workflows),
             agents: by_project("agents", &mut cli.global.agents),
         };
@@ -118,16 +118,17 @@ impl Files {
 
     fn command(&self) -> clap::Command {
         let mut command = grouped(with_examples(Cli::command()));
-        command = command.mut_args(|arg| listed_apart(self.layered(arg)));
+        command = command.mut_args(|arg| hide_global_argument(self.with_file_default(arg)));
         for name in WITH_FLAGS_OF_SERVE {
-            command = command.mut_subcommand(name, |it| it.mut_args(|arg| self.layered(arg)));
+            command =
+                command.mut_subcommand(name, |it| it.mut_args(|arg| self.with_file_default(arg)));
         }
         command
     }
 
     /// An argument with the value from the files as its default, which an environment variable overrides.
-    fn layered(&self, arg: Arg) -> Arg {
-        let mut arg = with_source(arg);
+    fn with_file_default(&self, arg: Arg) -> Arg {
+        let mut arg = add_file_key_to_help(arg);
         if let Some(values) = self.default_of(&arg) {
             arg = arg.default_values(values);
         }
@@ -190,7 +191,7 @@ impl Files {
     }
 
     /// The existing files, each with its findings.
-    pub(super) fn there(&self) -> impl Iterator<Item = (&Path, &[Finding])> {
+    pub(super) fn existing_files(&self) -> impl Iterator<Item = (&Path, &[Finding])> {
         let there = self.0.iter().filter(|file| file.text.is_some());
         there.map(|file| (&*file.path, &*file.findings))
     }
@@ -202,7 +203,7 @@ impl Files {
 }
 
 /// Removes a suggestion of the parser that is not similar enough to the typed word.
-fn without_far_fetched(mut error: clap::Error) -> clap::Error {
+fn drop_weak_suggestion(mut error: clap::Error) -> clap::Error {
     use {ContextKind as Kind, ContextValue as Context};
     for (typed, suggested) in [
         (Kind::InvalidArg, Kind::SuggestedArg),
@@ -223,7 +224,7 @@ fn without_far_fetched(mut error: clap::Error) -> clap::Error {
 }
 
 /// Adds to an argument's help the key of the file that can set it.
-pub(super) fn with_source(arg: Arg) -> Arg {
+pub(super) fn add_file_key_to_help(arg: Arg) -> Arg {
     let Some(source) = arg.get_long().and_then(source) else {
         return arg;
     };

@@ -10,13 +10,13 @@ use tokio::process::Command;
 use super::{
     EXIT_OK, Output,
     command::quoted,
-    link::typed,
-    serve::{signalled, signals},
+    link::parse_reply,
+    serve::{signals, wait_for_signal},
 };
 use midex_domain::{
     State,
     clock::{Clock, SystemClock},
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     uri,
     view::{Advanced, CurrentStep, StatusView, TelemetryEvent},
 };
@@ -39,7 +39,7 @@ pub(super) async fn demo(
         }
         None => DemoDirectory::Temporary(fresh_dir()?),
     };
-    let mut tour = Tour {
+    let mut tour = DemoRun {
         place,
         config,
         out,
@@ -49,7 +49,7 @@ pub(super) async fn demo(
     let signals = signals()?;
     let shown = tokio::select! {
         shown = tour.run() => shown?,
-        () = signalled(signals) => return Err(interrupted()),
+        () = wait_for_signal(signals) => return Err(interrupted()),
     };
     if tour.out.json {
         tour.out.write(format!("{shown:#}\n"))?;
@@ -87,13 +87,13 @@ impl DemoDirectory {
 
 fn unusable(path: &Path, error: std::io::Error) -> Error {
     let shown = path.display().to_string();
-    let message = format!("{shown} could not be made: {}", plain(&error));
+    let message = format!("{shown} could not be made: {}", describe_io_error(&error));
     Error::new(Code::FileUnusable, message)
-        .with("path", shown)
-        .because(error)
+        .with_context("path", shown)
+        .with_source(error)
 }
 
-struct Tour<'a> {
+struct DemoRun<'a> {
     place: DemoDirectory,
     config: &'a Config,
     out: Output<'a>,
@@ -102,12 +102,12 @@ struct Tour<'a> {
     killed: Value,
 }
 
-impl Tour<'_> {
+impl DemoRun<'_> {
     async fn run(&mut self) -> Result<Value> {
         let client = Client::start(self.server()?).await?;
         self.say("A server is running as a child process; this is its MCP client.\n")?;
         let start = json!({ "workflow_name": WORKFLOW, "inputs": { "task": TASK } });
-        let first: Advanced = typed(client.call("workflow.start", start).await?)?;
+        let first: Advanced = parse_reply(client.call("workflow.start", start).await?)?;
         let id = first.execution_id.clone();
         self.say(&format!("Started `{WORKFLOW}` as {id}\n  task: {TASK}\n"))?;
         let second = self.step(&client, &first).await?;
@@ -120,13 +120,13 @@ impl Tour<'_> {
         self.killed = json!({
             "at": at, "signal": "SIGKILL", "started_at": SystemClock.now(), "during": second.step_name
         });
-        let current: CurrentStep = typed(client.read(&address("current_step", &id)).await?)?;
+        let current: CurrentStep = parse_reply(client.read(&address("current_step", &id)).await?)?;
         self.check_resumed(&second, &current)?;
         let mut next = second;
         while next.workflow_state == State::Running.as_str() {
             next = self.step(&client, &next).await?;
         }
-        let shown = self.look_back(&client, &id, &next).await?;
+        let shown = self.show_history(&client, &id, &next).await?;
         client.stop().await?;
         Ok(shown)
     }
@@ -155,7 +155,7 @@ impl Tour<'_> {
         self.steps
             .push(json!({ "step_name": name, "agent_name": agent, "output": output }));
         let arguments = json!({ "token": step.new_token, "output": output });
-        typed(client.call("workflow.next_step", arguments).await?)
+        parse_reply(client.call("workflow.next_step", arguments).await?)
     }
 
     fn check_resumed(&mut self, before: &Advanced, after: &CurrentStep) -> Result<()> {
@@ -171,13 +171,13 @@ impl Tour<'_> {
         ))
     }
 
-    async fn look_back(&mut self, client: &Client, id: &str, last: &Advanced) -> Result<Value> {
+    async fn show_history(&mut self, client: &Client, id: &str, last: &Advanced) -> Result<Value> {
         let reply = client.read(&address("workflow_status", id)).await?;
-        let status: StatusView = typed(reply.clone())?;
+        let status: StatusView = parse_reply(reply.clone())?;
         let history = client.read(&address("step_history", id)).await?;
         let telemetry = client.read(&address("telemetry", id)).await?;
         self.say(&format!("{}\n", last.message))?;
-        self.timeline(&typed::<Vec<TelemetryEvent>>(telemetry.clone())?)?;
+        self.timeline(&parse_reply::<Vec<TelemetryEvent>>(telemetry.clone())?)?;
         self.say(&format!(
             "\n{} of {} steps completed in {} ms, the kill included; the execution is {}",
             status.steps.completed,
@@ -185,7 +185,7 @@ impl Tour<'_> {
             status.duration_ms.unwrap_or_default(),
             status.state
         ))?;
-        self.what_next(id)?;
+        self.print_next_commands(id)?;
         let is_kept = matches!(self.place, DemoDirectory::Kept(_));
         Ok(json!({
             "execution_id": id, "data_dir": self.place.path(), "data_dir_kept": is_kept, "status": reply,
@@ -219,7 +219,7 @@ impl Tour<'_> {
     }
 
     /// Prints the location of the data, and suggests three next commands.
-    fn what_next(&mut self, id: &str) -> Result<()> {
+    fn print_next_commands(&mut self, id: &str) -> Result<()> {
         let path = self.place.path().display().to_string();
         let lies = match self.place {
             DemoDirectory::Kept(_) => format!(
@@ -240,8 +240,9 @@ impl Tour<'_> {
     }
 
     fn server(&self) -> Result<Command> {
-        let program = std::env::current_exe()
-            .map_err(|error| Error::internal("this program cannot find itself").because(error))?;
+        let program = std::env::current_exe().map_err(|error| {
+            Error::internal("this program cannot find itself").with_source(error)
+        })?;
         let path = self.place.path();
         std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
         let mut command = Command::new(program);
@@ -276,5 +277,5 @@ impl Tour<'_> {
 }
 
 fn address(resource: &str, id: &str) -> String {
-    format!("midex://workflow/{resource}/{}", uri::encode(id))
+    format!("midex://workflow/{resource}/{}", uri::encode_segment(id))
 }

@@ -2,7 +2,7 @@
 
 use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
 
-use super::visible::{marked, visible};
+use super::visible::{mark_hidden_chars, replace_hidden_chars};
 use midex_domain::{
     error::Violation,
     finding::{Finding, Severity, first_line_end},
@@ -18,7 +18,7 @@ pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> Stri
             Severity::Warning => Level::WARNING,
         };
         let place = (finding.line, finding.start, finding.end);
-        drawn += &one(&renderer, (path, text), level, &finding.violation(), place);
+        drawn += &render_violation(&renderer, (path, text), level, &finding.violation(), place);
         drawn.push_str("\n\n");
     }
     drawn
@@ -41,16 +41,16 @@ pub(super) fn render_violations(
 ) -> String {
     let renderer = renderer(color);
     let drawn = violations.iter().map(|violation| {
-        let (line, start) = place_of(text, violation);
+        let (line, start) = locate_violation(text, violation);
         let place = (line, start, first_line_end(text, start, text.len()));
-        one(&renderer, (path, text), Level::ERROR, violation, place) + "\n\n"
+        render_violation(&renderer, (path, text), Level::ERROR, violation, place) + "\n\n"
     });
     drawn.collect()
 }
 
 /// The line number of a violation, and the byte offset of the line. A violation with only a JSON pointer is located at
 /// the pointer's first key, which most documents have at the beginning of a line.
-fn place_of(text: &str, violation: &Violation) -> (usize, usize) {
+fn locate_violation(text: &str, violation: &Violation) -> (usize, usize) {
     let lines = || {
         text.split_inclusive('\n')
             .zip(1..)
@@ -84,31 +84,31 @@ fn begins_with_key(line: &str, key: &str) -> bool {
 }
 
 /// Draws a violation at a line, given by its number, and the range of bytes from `start` to `end`.
-fn one(
+fn render_violation(
     renderer: &Renderer,
     (path, text): (&str, &str),
     level: Level<'static>,
     violation: &Violation,
     (number, start, end): (usize, usize, usize),
 ) -> String {
-    let title = level.primary_title(visible(&violation.message));
+    let title = level.primary_title(replace_hidden_chars(&violation.message));
     let title = title.id(&violation.rule);
     // The renderer gets only this line: with the whole file it would search the file again for each violation.
     let (line, offset) = line_of(text, start);
     let start = (start.min(text.len()) - offset).min(line.len());
     let end = end.saturating_sub(offset).clamp(start, line.len());
-    let shown = |at| without_invisible(&line[..line.floor_char_boundary(at)]).len();
+    let shown = |at| replace_invisible(&line[..line.floor_char_boundary(at)]).len();
     let (start, end) = (shown(start), shown(end));
-    let snippet = Snippet::source(without_invisible(line))
+    let snippet = Snippet::source(replace_invisible(line))
         .line_start(number)
-        .path(visible(path))
+        .path(replace_hidden_chars(path))
         .annotation(AnnotationKind::Primary.span(start..end));
     let group = title.element(snippet).elements(help(violation));
     renderer.render(&[group])
 }
 
 /// Tool names that occur in suggestions, and the commands that replace them for a person.
-const TYPED: [(&str, &str); 4] = [
+const TOOL_TO_COMMAND: [(&str, &str); 4] = [
     ("`workflow.start` or `midex run`", "`midex run`"),
     ("catalog.import_openapi", "midex catalog add"),
     ("catalog.set_enabled", "midex catalog enable"),
@@ -116,28 +116,33 @@ const TYPED: [(&str, &str); 4] = [
 ];
 
 /// A suggestion for a person: tool names are replaced by commands.
-pub(super) fn typed(advice: &str) -> String {
+pub(super) fn replace_tools_by_commands(advice: &str) -> String {
     let typed = |advice: String, (tool, command): &(&str, &str)| advice.replace(tool, command);
-    TYPED.iter().fold(advice.to_owned(), typed)
+    TOOL_TO_COMMAND.iter().fold(advice.to_owned(), typed)
 }
 
 fn help(violation: &Violation) -> Vec<Message<'static>> {
     let expected = violation.expected.as_ref();
     let expected = expected.filter(|expected| !violation.message.contains(expected.as_str()));
-    let expected =
-        expected.map(|expected| Level::NOTE.message(format!("expected {}", visible(expected))));
+    let expected = expected.map(|expected| {
+        Level::NOTE.message(format!("expected {}", replace_hidden_chars(expected)))
+    });
     let suggestion = violation.suggestion.as_ref();
-    let suggestion = suggestion.map(|meant| Level::HELP.message(visible(&typed(&meant.text))));
+    let suggestion = suggestion.map(|meant| {
+        Level::HELP.message(replace_hidden_chars(&replace_tools_by_commands(
+            &meant.text,
+        )))
+    });
     expected.into_iter().chain(suggestion).collect()
 }
 
 /// Replaces invisible characters with U+FFFD. Control characters are left to the renderer, which escapes them.
-fn without_invisible(line: &str) -> String {
+fn replace_invisible(line: &str) -> String {
     let shown = |(c, is_hidden): (char, bool)| {
         let is_invisible = is_hidden && !c.is_control();
         if is_invisible { '\u{fffd}' } else { c }
     };
-    marked(line).map(shown).collect()
+    mark_hidden_chars(line).map(shown).collect()
 }
 
 /// The line that contains the byte offset `at`, without its line break, and the offset at which the line begins.

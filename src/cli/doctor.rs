@@ -22,19 +22,19 @@ use serde_json::{Value, json};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
-    command::mend,
+    command::suggested_action,
     config::{Files, Notice},
-    link::{Link, given},
+    link::{Link, without_nulls},
     list,
     screen::{Screen, Style},
     serve::is_open_to_others,
-    validate::counted,
+    validate::format_count,
     value::field,
-    visible::visible,
+    visible::replace_hidden_chars,
 };
 use midex_domain::{
     clock::{Clock, SteadyClock, SystemClock, SystemIds, Timestamp},
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     finding::{self, Severity, is_broken},
     limits,
 };
@@ -44,7 +44,7 @@ use midex_mcp::{
 };
 use midex_registry as registry;
 use midex_server::{
-    app::{self, Options, Verified},
+    app::{self, Options, StoreVerification},
     config::{Authoring, Config},
 };
 
@@ -94,7 +94,7 @@ impl CheckResult {
     /// The finding of a failed check, with the message of the error and its suggested action.
     fn fail(check: &'static str, error: &Error) -> Self {
         let says = format!("{}: {}", error.code(), error.message());
-        Self::warn(check, says, mend(error)).failing()
+        Self::warn(check, says, suggested_action(error)).failing()
     }
 
     fn failing(self) -> Self {
@@ -116,7 +116,7 @@ pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) 
     let has_store = config.data_dir.join(app::STORE_FILE).exists();
     let sound = |finding: &CheckResult| finding.verdict != Verdict::Fail;
     if has_store && findings.iter().all(sound) {
-        findings.extend(stored(config).await);
+        findings.extend(open_store_findings(config).await);
     }
     let fails = findings
         .iter()
@@ -138,7 +138,7 @@ async fn places(config: &Config) -> Vec<CheckResult> {
     let mut findings = vec![directory];
     findings.extend(space::space(&config.data_dir));
     findings.push(socket(config, &owner));
-    findings.extend(of_owner(config, &owner));
+    findings.extend(owner_findings(config, &owner));
     findings.push(store(config, &owner));
     findings.extend(copies::copies(config));
     findings
@@ -156,10 +156,10 @@ fn as_text(findings: &[CheckResult]) -> String {
         let mut line = format!(
             "{word}  {:<13}  {}\n",
             finding.check,
-            visible(&finding.says)
+            replace_hidden_chars(&finding.says)
         );
         if let Some(mend) = &finding.mend {
-            let _ = writeln!(line, "{:21}help: {}", "", visible(mend));
+            let _ = writeln!(line, "{:21}help: {}", "", replace_hidden_chars(mend));
         }
         line
     };
@@ -169,22 +169,22 @@ fn as_text(findings: &[CheckResult]) -> String {
 fn configuration(files: &Files) -> Vec<CheckResult> {
     const CHECK: &str = "configuration";
     let mut findings: Vec<_> = files
-        .there()
-        .map(|(path, found)| of_configuration(path, found))
+        .existing_files()
+        .map(|(path, found)| config_file_finding(path, found))
         .collect();
     if findings.is_empty() {
         let says = "no file: flags, environment and defaults";
         findings.push(CheckResult::ok(CHECK, says));
     }
-    findings.extend(files.notices().into_iter().map(of_servers));
+    findings.extend(files.notices().into_iter().map(server_notice_finding));
     findings
 }
 
-fn of_configuration(path: &Path, found: &[finding::Finding]) -> CheckResult {
+fn config_file_finding(path: &Path, found: &[finding::Finding]) -> CheckResult {
     const CHECK: &str = "configuration";
     const MEND: &str = "run `midex config`";
     let path = path.display();
-    let says = format!("{} in {path}", counted(found.len(), "finding"));
+    let says = format!("{} in {path}", format_count(found.len(), "finding"));
     match found {
         [] => CheckResult::ok(CHECK, path.to_string()),
         _ if is_broken(found) => {
@@ -197,7 +197,7 @@ fn of_configuration(path: &Path, found: &[finding::Finding]) -> CheckResult {
     }
 }
 
-fn of_servers(notice: Notice) -> CheckResult {
+fn server_notice_finding(notice: Notice) -> CheckResult {
     let finding = CheckResult::warn("configuration", notice.message, notice.mend);
     match notice.severity {
         Severity::Error => finding.failing(),
@@ -217,7 +217,7 @@ fn directory(config: &Config) -> CheckResult {
         Ok(_) => return unusable("is not a directory".into()),
         Err(_) if config.data_dir.is_symlink() => return unusable("is a link to nothing".into()),
         Err(error) => {
-            if let Some(why) = making::obstacle(&config.data_dir, &error) {
+            if let Some(why) = making::why_not_creatable(&config.data_dir, &error) {
                 return unusable(why);
             }
             let says = format!(
@@ -226,7 +226,8 @@ fn directory(config: &Config) -> CheckResult {
             return CheckResult::ok(CHECK, says);
         }
     };
-    if let Some(finding) = of_another_user(CHECK, &config.data_dir.display().to_string(), &metadata)
+    if let Some(finding) =
+        other_user_finding(CHECK, &config.data_dir.display().to_string(), &metadata)
     {
         return finding;
     }
@@ -244,7 +245,7 @@ fn directory(config: &Config) -> CheckResult {
             CHECK,
             format!(
                 "{path} (mode {mode:04o}) cannot be written to: {}",
-                plain(&error.into())
+                describe_io_error(&error.into())
             ),
             format!("run `chmod u+rwx '{path}'`, or choose another one with --data-dir"),
         )
@@ -253,7 +254,7 @@ fn directory(config: &Config) -> CheckResult {
     CheckResult::ok(CHECK, format!("{path} (mode {mode:04o})"))
 }
 
-fn of_another_user(check: &'static str, path: &str, metadata: &Metadata) -> Option<CheckResult> {
+fn other_user_finding(check: &'static str, path: &str, metadata: &Metadata) -> Option<CheckResult> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     (!is_ours).then(|| {
         CheckResult::warn(
@@ -272,7 +273,7 @@ fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Chec
         return CheckResult::ok(CHECK, "none: nobody listens");
     };
     let path = path.display().to_string();
-    if let Some(finding) = of_another_user(CHECK, &path, &metadata) {
+    if let Some(finding) = other_user_finding(CHECK, &path, &metadata) {
         return finding;
     }
     if !metadata.file_type().is_socket() {
@@ -306,20 +307,27 @@ fn options(config: &Config) -> Options {
 
 /// The greeting of the process that owns the directory, if one answers.
 async fn owner(config: &Config) -> Result<Option<(Greeting, Preamble)>> {
-    let preamble = Preamble::of(&options(config), Role::Command, ToolProfile::default());
+    let preamble = Preamble::from_options(&options(config), Role::Command, ToolProfile::default());
     let owner = control::connect(&config.data_dir, &preamble).await?;
     Ok(owner.map(|owner| (owner.greeting, preamble)))
 }
 
-fn of_owner(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Vec<CheckResult> {
+fn owner_findings(
+    config: &Config,
+    owner: &Result<Option<(Greeting, Preamble)>>,
+) -> Vec<CheckResult> {
     const CHECK: &str = "owner";
     match owner {
         Err(error) => vec![busy(error)],
-        Ok(Some((greeting, preamble))) => vec![described(greeting), settings(greeting, preamble)],
-        Ok(None) if config.data_dir.is_dir() => match app::OwnedDirectory::take(&config.data_dir) {
-            Ok(_) => vec![CheckResult::ok(CHECK, "nobody owns the directory now")],
-            Err(error) => vec![busy(&error)],
-        },
+        Ok(Some((greeting, preamble))) => {
+            vec![describe_owner(greeting), settings(greeting, preamble)]
+        }
+        Ok(None) if config.data_dir.is_dir() => {
+            match app::OwnedDirectory::take_ownership(&config.data_dir) {
+                Ok(_) => vec![CheckResult::ok(CHECK, "nobody owns the directory now")],
+                Err(error) => vec![busy(&error)],
+            }
+        }
         Ok(None) => Vec::new(),
     }
 }
@@ -334,7 +342,7 @@ fn busy(error: &Error) -> CheckResult {
     finding
 }
 
-fn described(greeting: &Greeting) -> CheckResult {
+fn describe_owner(greeting: &Greeting) -> CheckResult {
     const CHECK: &str = "owner";
     let of = |role| {
         greeting
@@ -350,7 +358,7 @@ fn described(greeting: &Greeting) -> CheckResult {
         "process {}, midex {}, since {since}{http}; it serves {}",
         greeting.pid,
         greeting.midex,
-        counted(of(Role::Relay), "other")
+        format_count(of(Role::Relay), "other")
     );
     if greeting.midex == env!("CARGO_PKG_VERSION") {
         return CheckResult::ok(CHECK, says);
@@ -365,7 +373,7 @@ fn described(greeting: &Greeting) -> CheckResult {
 
 fn settings(greeting: &Greeting, preamble: &Preamble) -> CheckResult {
     const CHECK: &str = "settings";
-    let unheeded = preamble.unheeded(greeting);
+    let unheeded = preamble.ignored_settings(greeting);
     if unheeded.is_empty() {
         return CheckResult::ok(CHECK, "those of the owner are the ones asked for here");
     }
@@ -384,11 +392,11 @@ fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Check
         };
     }
     match app::verify(config) {
-        Ok(Verified::Sound(bytes)) => {
+        Ok(StoreVerification::Sound(bytes)) => {
             CheckResult::ok(CHECK, format!("{bytes} bytes, read through"))
         }
-        Ok(Verified::Nothing) => CheckResult::ok(CHECK, "none yet"),
-        Ok(Verified::Gone) => CheckResult::warn(
+        Ok(StoreVerification::Nothing) => CheckResult::ok(CHECK, "none yet"),
+        Ok(StoreVerification::Gone) => CheckResult::warn(
             CHECK,
             "the database that was in the directory is gone; the next server begins an empty one",
             format!(
@@ -414,7 +422,7 @@ fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Check
 fn lost(owner: u32, path: &Path) -> Error {
     let path = path.display().to_string();
     let message = format!("`{path}` was removed or moved while process {owner} has it open");
-    Error::new(Code::StoreLost, message).with("path", path)
+    Error::new(Code::StoreLost, message).with_context("path", path)
 }
 
 /// Warns if files have modification times in the future: tokens and deadlines depend on the clock, and live longer if
@@ -481,13 +489,17 @@ fn authoring(config: &Config) -> CheckResult {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             CheckResult::ok(CHECK, format!("{says}; the first save makes it"))
         }
-        Err(error) => CheckResult::warn(CHECK, format!("{says}: {}", plain(&error)), MEND),
+        Err(error) => CheckResult::warn(
+            CHECK,
+            format!("{says}: {}", describe_io_error(&error)),
+            MEND,
+        ),
         Ok(found) if !found.is_dir() => {
             CheckResult::warn(CHECK, format!("{says}, which is not a directory"), MEND)
         }
         Ok(_) => match rustix::fs::access(&directory.path, access) {
             Err(error) => {
-                let why = plain(&error.into());
+                let why = describe_io_error(&error.into());
                 CheckResult::warn(CHECK, format!("{says}: {why}"), MEND)
             }
             Ok(()) => CheckResult::ok(CHECK, says),
@@ -496,10 +508,10 @@ fn authoring(config: &Config) -> CheckResult {
 }
 
 /// The findings that need the open store: they come from its owner or, without one, from this process.
-async fn stored(config: &Config) -> Vec<CheckResult> {
+async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
     let mut link = Link::new(config);
     let found = async {
-        let (entries, stuck) = examined(&mut link).await?;
+        let (entries, stuck) = examine_store(&mut link).await?;
         let says = format!("{entries} entries hold together");
         let records = CheckResult::ok("records", says);
         let mut found = vec![records, executions(&open(&mut link).await?, &stuck)];
@@ -507,7 +519,7 @@ async fn stored(config: &Config) -> Vec<CheckResult> {
         Ok(found)
     };
     let found = found.await;
-    link.end().await;
+    link.close_and_log().await;
     found.unwrap_or_else(|error: Error| {
         // Another process has opened the store since the first checks.
         let is_busy = error.code() == Code::StoreBusy;
@@ -522,10 +534,10 @@ async fn stored(config: &Config) -> Vec<CheckResult> {
 
 /// Reads the whole store, in portions so that other calls do not wait long. Returns the number of entries, and the
 /// executions that are stuck.
-async fn examined(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
+async fn examine_store(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
     let (mut entries, mut stuck, mut from) = (0, Vec::new(), Value::Null);
     loop {
-        let arguments = given(json!({ "from": from }));
+        let arguments = without_nulls(json!({ "from": from }));
         let mut portion = link.call("store.examine", arguments).await?;
         entries += portion["entries"].as_u64().unwrap_or_default();
         if let Value::Array(found) = portion["stuck"].take() {

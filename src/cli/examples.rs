@@ -201,10 +201,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
 
 /// The command line with examples in its help.
 pub(super) fn with_examples(command: Command) -> Command {
-    of(command, "")
+    add_examples(command, "")
 }
 
-fn of(command: Command, path: &str) -> Command {
+fn add_examples(command: Command, path: &str) -> Command {
     let found = EXAMPLES.iter().find(|(name, _)| *name == path);
     let command = match found {
         Some((_, examples)) => {
@@ -218,7 +218,7 @@ fn of(command: Command, path: &str) -> Command {
     command.mut_subcommands(|sub| {
         let name = sub.get_name().to_owned();
         let path = format!("{path} {name}");
-        of(sub, path.trim())
+        add_examples(sub, path.trim())
     })
 }
 

@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    link::{Link, given},
+    link::{Link, without_nulls},
     picker::{Choice, pick},
-    question::is_possible,
+    question::can_ask_person,
     screen::one_line,
 };
 use midex_domain::{
@@ -20,7 +20,7 @@ pub(super) const LAST: &str = "@last";
 /// The failed execution of this project that changed last.
 pub(super) const LAST_FAILED: &str = "@last-failed";
 /// The prefix of generated ids.
-const MADE: &str = "exec_";
+const GENERATED_ID_PREFIX: &str = "exec_";
 /// The number of characters after the prefix.
 const MADE_CHARS: usize = 26;
 /// The minimum length of a part that is searched for inside ids. Shorter texts match only at the beginning.
@@ -28,7 +28,7 @@ const PART_CHARS_MIN: usize = 4;
 
 /// A command that takes an execution, and the executions that it offers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asks {
+pub(super) struct ExecutionChoice {
     /// The command as it is typed, without the execution.
     pub(super) command: &'static str,
     /// The state of the executions that it offers, as `execution.list` takes it.
@@ -45,13 +45,13 @@ pub(super) struct Asks {
 pub(super) async fn with_or_picked<T>(
     link: &mut Link<'_>,
     said: Option<&str>,
-    asks: Asks,
+    asks: ExecutionChoice,
     act: impl AsyncFn(&mut Link<'_>, &str) -> Result<T>,
 ) -> Result<Option<T>> {
     match said {
-        Some(said) => with(link, said, act).await.map(Some),
-        None if !is_possible() => Err(unsaid(asks)),
-        None => match picked(link, asks).await? {
+        Some(said) => run_with_execution(link, said, act).await.map(Some),
+        None if !can_ask_person() => Err(execution_required_error(asks)),
+        None => match pick_execution(link, asks).await? {
             Some(id) => act(link, &id).await.map(Some),
             None => Ok(None),
         },
@@ -64,7 +64,7 @@ pub(super) async fn with_or_picked<T>(
 /// # Errors
 /// `EXECUTION_NOT_FOUND` with the nearest id; `USAGE_INVALID` with the matching ids if there are several; the errors of
 /// `act`.
-pub(super) async fn with<T>(
+pub(super) async fn run_with_execution<T>(
     link: &mut Link<'_>,
     said: &str,
     act: impl AsyncFn(&mut Link<'_>, &str) -> Result<T>,
@@ -73,8 +73,8 @@ pub(super) async fn with<T>(
         return Err(empty());
     }
     match act(link, said).await {
-        Err(unknown) if is_unknown(&unknown) && !is_whole(said) => {
-            let id = meant(link, said, unknown).await?;
+        Err(unknown) if is_unknown(&unknown) && !is_complete_id(said) => {
+            let id = resolve_id(link, said, unknown).await?;
             act(link, &id).await
         }
         done => done,
@@ -82,8 +82,8 @@ pub(super) async fn with<T>(
 }
 
 /// Resolves a text that is not a complete id; returns the error `unknown` if nothing matches.
-pub(super) async fn meant(link: &mut Link<'_>, said: &str, unknown: Error) -> Result<String> {
-    match of_word(link, said).await? {
+pub(super) async fn resolve_id(link: &mut Link<'_>, said: &str, unknown: Error) -> Result<String> {
+    match resolve_word(link, said).await? {
         Some(id) => Ok(id),
         None => only(link, said, unknown).await,
     }
@@ -93,11 +93,11 @@ pub(super) async fn meant(link: &mut Link<'_>, said: &str, unknown: Error) -> Re
 ///
 /// # Errors
 /// `USAGE_INVALID` for an unknown word; `EXECUTION_NOT_FOUND` if there is no such execution.
-pub(super) async fn of_word(link: &mut Link<'_>, said: &str) -> Result<Option<String>> {
+pub(super) async fn resolve_word(link: &mut Link<'_>, said: &str) -> Result<Option<String>> {
     match said {
         LAST => newest(link, None).await.map(Some),
         LAST_FAILED => newest(link, Some("failed")).await.map(Some),
-        word if word.starts_with('@') => Err(no_word(word)),
+        word if word.starts_with('@') => Err(unknown_word_error(word)),
         _ => Ok(None),
     }
 }
@@ -109,8 +109,8 @@ pub(super) fn is_unknown(error: &Error) -> bool {
     )
 }
 
-fn is_whole(said: &str) -> bool {
-    let made = said.strip_prefix(MADE);
+fn is_complete_id(said: &str) -> bool {
+    let made = said.strip_prefix(GENERATED_ID_PREFIX);
     made.is_some_and(|rest| {
         rest.len() == MADE_CHARS && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })
@@ -119,7 +119,9 @@ fn is_whole(said: &str) -> bool {
 /// The execution of this project in this state that changed last.
 pub(super) async fn newest(link: &mut Link<'_>, state: Option<&str>) -> Result<String> {
     let found = gather(asking(link), state, 1).await?.pop();
-    Ok(found.ok_or_else(|| none_of(state))?.execution_id)
+    Ok(found
+        .ok_or_else(|| no_execution_in_state_error(state))?
+        .execution_id)
 }
 
 /// Whether this project has an execution in this state.
@@ -130,10 +132,13 @@ pub(super) async fn has_any(link: &mut Link<'_>, state: &str) -> Result<bool> {
 
 /// The only execution whose id begins with `part`, else the only one whose id contains it.
 async fn only(link: &mut Link<'_>, part: &str, unknown: Error) -> Result<String> {
-    let mut fits = Fits::default();
+    let mut fits = PartMatches::default();
     let arguments = json!({ "project": "*", "children": true, "limit": limits::LIST_LIMIT_MAX });
-    let is_whole = walk(asking(link), arguments, |row| fits.take(row, part)).await?;
-    let Fits { begin, have } = fits;
+    let is_whole = walk(asking(link), arguments, |row| {
+        fits.add_if_matching(row, part)
+    })
+    .await?;
+    let PartMatches { begin, have } = fits;
     let mut fit = if begin.is_empty() { have } else { begin };
     match fit.len() {
         0 if is_whole => Err(unknown),
@@ -143,24 +148,24 @@ async fn only(link: &mut Link<'_>, part: &str, unknown: Error) -> Result<String>
             Err(unknown.with_message(message))
         }
         1 => Ok(fit.swap_remove(0).execution_id),
-        _ => Err(several(part, &fit)),
+        _ => Err(ambiguous_id_error(part, &fit)),
     }
 }
 
 /// The executions that match a part of an id.
 #[derive(Default)]
-struct Fits {
+struct PartMatches {
     /// Executions whose id begins with the part, with or without the generated prefix.
     begin: Vec<ExecutionRow>,
     /// Executions whose id contains the part elsewhere.
     have: Vec<ExecutionRow>,
 }
 
-impl Fits {
+impl PartMatches {
     /// Checks one more execution; false once there are too many matches to name.
-    fn take(&mut self, row: ExecutionRow, part: &str) -> bool {
+    fn add_if_matching(&mut self, row: ExecutionRow, part: &str) -> bool {
         let id = &row.execution_id;
-        let bare = id.strip_prefix(MADE).unwrap_or(id);
+        let bare = id.strip_prefix(GENERATED_ID_PREFIX).unwrap_or(id);
         if id.starts_with(part) || bare.starts_with(part) {
             self.begin.push(row);
         } else if part.chars().count() >= PART_CHARS_MIN
@@ -185,7 +190,7 @@ async fn gather(
     most: usize,
 ) -> Result<Vec<ExecutionRow>> {
     let mut rows = Vec::new();
-    let arguments = given(json!({ "state": state, "limit": most }));
+    let arguments = without_nulls(json!({ "state": state, "limit": most }));
     walk(ask, arguments, |row| {
         rows.push(row);
         rows.len() < most
@@ -215,7 +220,7 @@ async fn walk(
 }
 
 /// Asks which execution of this project to use.
-async fn picked(link: &mut Link<'_>, asks: Asks) -> Result<Option<String>> {
+async fn pick_execution(link: &mut Link<'_>, asks: ExecutionChoice) -> Result<Option<String>> {
     // Read one more than is shown, to know whether there are more.
     let most = match asks.waits_for {
         Some(_) => limits::LIST_LIMIT_MAX,
@@ -223,7 +228,7 @@ async fn picked(link: &mut Link<'_>, asks: Asks) -> Result<Option<String>> {
     };
     let mut rows = gather(asking(link), Some(asks.state), most).await?;
     if rows.is_empty() {
-        return Err(none_of(Some(asks.state)));
+        return Err(no_execution_in_state_error(Some(asks.state)));
     }
     if let Some(what) = asks.waits_for {
         rows = waiting(link, rows, what).await?;
@@ -272,7 +277,7 @@ fn about(row: &ExecutionRow) -> String {
     parts.join(", ")
 }
 
-fn several(part: &str, fit: &[ExecutionRow]) -> Error {
+fn ambiguous_id_error(part: &str, fit: &[ExecutionRow]) -> Error {
     let shown = &fit[..fit.len().min(limits::NAMED_SHOWN_MAX)];
     let more = if fit.len() > shown.len() {
         ", these among them"
@@ -285,12 +290,12 @@ fn several(part: &str, fit: &[ExecutionRow]) -> Error {
         Code::UsageInvalid,
         format!("'{part}' fits several executions{more}"),
     )
-    .with("execution_id", part)
+    .with_context("execution_id", part)
     .with_violations(shown.iter().map(violation).collect())
     .with_action("Type more of the id")
 }
 
-fn none_of(state: Option<&str>) -> Error {
+fn no_execution_in_state_error(state: Option<&str>) -> Error {
     let (message, action) = match state {
         None => (
             "this project has no executions".to_owned(),
@@ -304,10 +309,10 @@ fn none_of(state: Option<&str>) -> Error {
     Error::new(Code::ExecutionNotFound, message).with_action(action)
 }
 
-fn no_word(word: &str) -> Error {
+fn unknown_word_error(word: &str) -> Error {
     let message = format!("no execution is called '{word}'");
     Error::new(Code::ExecutionNotFound, message)
-        .with("execution_id", word)
+        .with_context("execution_id", word)
         .with_action(
             "Type @last for the execution that moved last, or @last-failed for the last that failed",
         )
@@ -318,13 +323,13 @@ fn empty() -> Error {
         .with_action("Type an id or the beginning of one, @last or @last-failed")
 }
 
-fn unsaid(asks: Asks) -> Error {
+fn execution_required_error(asks: ExecutionChoice) -> Error {
     let command = asks.command;
     let message = format!(
         "`{command}` needs an execution: its id or the beginning of it, {LAST} or {LAST_FAILED}"
     );
     Error::new(Code::UsageInvalid, message)
-        .with("state", asks.state)
+        .with_context("state", asks.state)
         .with_action(
             "Run `midex list executions --state {state}` for the ids, and name one behind the command",
         )
@@ -342,15 +347,15 @@ mod tests {
     }
 
     fn fits(part: &str, ids: &[&str]) -> (usize, usize) {
-        let mut fits = Fits::default();
+        let mut fits = PartMatches::default();
         for id in ids {
-            fits.take(row(id), part);
+            fits.add_if_matching(row(id), part);
         }
         (fits.begin.len(), fits.have.len())
     }
 
     #[test]
-    fn a_part_fits_at_the_beginning_and_elsewhere_from_four_characters_on() {
+    fn id_part_matches_from_four_chars() {
         let ids = ["exec_01kaaaazzzz", "exec_01kaaabyyyy", "release-4"];
         assert_eq!(fits("exec_01kaaaa", &ids), (1, 0));
         assert_eq!(fits("01kaaa", &ids), (2, 0));
@@ -361,19 +366,19 @@ mod tests {
 
     #[test]
     fn enough_is_known_one_past_what_is_shown() {
-        let mut fits = Fits::default();
+        let mut fits = PartMatches::default();
         let mut looked = 1;
-        while fits.take(row(&format!("a{looked}")), "a") {
+        while fits.add_if_matching(row(&format!("a{looked}")), "a") {
             looked += 1;
         }
         assert_eq!(looked, limits::NAMED_SHOWN_MAX + 1);
-        let error = several("a", &fits.begin);
+        let error = ambiguous_id_error("a", &fits.begin);
         assert_eq!(error.violations().len(), limits::NAMED_SHOWN_MAX);
         assert!(error.message().ends_with("these among them"));
     }
 
     #[test]
-    fn no_more_pages_are_read_and_no_more_rows_gathered_than_the_limits_say() {
+    fn pages_and_rows_are_limited() {
         let page = Listing {
             executions: vec![row("x"), row("x")],
             next_cursor: Some("more".to_owned()),
@@ -395,9 +400,9 @@ mod tests {
 
     #[test]
     fn ids_that_midex_makes_are_known_by_their_form() {
-        assert!(is_whole("exec_01k00000000000000000000000"));
-        assert!(!is_whole("exec_01k0000000000000000000000"));
-        assert!(!is_whole("exec_01k0000000000000000000000 "));
-        assert!(!is_whole("p"));
+        assert!(is_complete_id("exec_01k00000000000000000000000"));
+        assert!(!is_complete_id("exec_01k0000000000000000000000"));
+        assert!(!is_complete_id("exec_01k0000000000000000000000 "));
+        assert!(!is_complete_id("p"));
     }
 }

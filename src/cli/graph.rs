@@ -68,7 +68,7 @@ pub(super) async fn of_execution(
 ) -> Result<u8> {
     let mut link = Link::new(config);
     let read = async |link: &mut Link<'_>, id: &str| link.graph(id).await;
-    let graph = execution_id::with(&mut link, &args.workflow, read).await;
+    let graph = execution_id::run_with_execution(&mut link, &args.workflow, read).await;
     link.close().await?;
     print(&graph?, args.format, &mut out)
 }
@@ -82,9 +82,9 @@ fn print(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<'_>) -
     });
     let text = || match format {
         GraphFormat::Text => picture(graph, &screen, |_| Notes::default()),
-        GraphFormat::Mermaid => shown(&midex_picture::mermaid(graph)),
+        GraphFormat::Mermaid => escape_invisible(&midex_picture::mermaid(graph)),
         GraphFormat::Svg => midex_picture::svg(graph),
-        GraphFormat::Dot => shown(&midex_picture::dot(graph)),
+        GraphFormat::Dot => escape_invisible(&midex_picture::dot(graph)),
     };
     out.print(|| serde_json::json!(graph), text)?;
     Ok(EXIT_OK)
@@ -100,7 +100,7 @@ pub(super) fn is_definition(args: &GraphArgs, registry: &Registry) -> bool {
 
 /// Writes invisible characters as numeric entities, which Mermaid and DOT both understand, so that similar names stay
 /// distinguishable.
-fn shown(graph: &str) -> String {
+fn escape_invisible(graph: &str) -> String {
     let mut shown = String::with_capacity(graph.len());
     for c in graph.chars() {
         if is_invisible(c) {
@@ -128,25 +128,31 @@ fn find(argument: &str, registry: &Registry) -> Result<GraphSource> {
     };
     if is_file {
         let (report, workflow) = registry::workflow_file(path, registry)?;
-        return Ok(workflow.map_or(GraphSource::Broken(report), |workflow| sound(&workflow)));
+        return Ok(workflow.map_or(GraphSource::Broken(report), |workflow| {
+            source_of_valid_workflow(&workflow)
+        }));
     }
     if let Some(entry) = entry
-        && let Some(report) = broken(&entry.name, &entry.findings, registry)?
+        && let Some(report) = invalid_workflow_report(&entry.name, &entry.findings, registry)?
     {
         return Ok(GraphSource::Broken(report));
     }
     let definition = registry.definition(argument).map_err(|error| {
         error.with_action("Run `midex list` and use one of its names, or name a file")
     })?;
-    Ok(sound(&definition.workflow))
+    Ok(source_of_valid_workflow(&definition.workflow))
 }
 
-fn sound(workflow: &Workflow) -> GraphSource {
+fn source_of_valid_workflow(workflow: &Workflow) -> GraphSource {
     GraphSource::Sound(GraphView::of(workflow))
 }
 
 /// The report of an invalid workflow, which contains the text in which to draw the errors; `None` if it has none.
-fn broken(name: &str, findings: &[Finding], registry: &Registry) -> Result<Option<FileReport>> {
+fn invalid_workflow_report(
+    name: &str,
+    findings: &[Finding],
+    registry: &Registry,
+) -> Result<Option<FileReport>> {
     if !is_broken(findings) {
         return Ok(None);
     }
@@ -164,8 +170,8 @@ fn invalid(report: &FileReport) -> Error {
         Code::WorkflowValidationFailed,
         format!("{} has findings", report.path),
     )
-    .with_next(registry::IN_FILE)
-    .with("workflow", report.name.as_str())
-    .with("path", report.path.as_str())
+    .with_next(registry::FIX_FILE_CALL)
+    .with_context("workflow", report.name.as_str())
+    .with_context("path", report.path.as_str())
     .with_violations(violations.take(limits::VIOLATIONS_MAX).collect())
 }

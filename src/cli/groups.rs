@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
-use super::screen::{Screen, wrapped};
+use super::screen::{Screen, wrap_line};
 
 /// The groups of commands in `midex help`. A test checks that each visible command is in exactly one.
 const GROUPS: &[(&str, &str)] = &[
@@ -35,7 +35,7 @@ pub(super) fn grouped(command: Command) -> Command {
         for name in names.split(' ') {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            for (at, line) in wrapped(&about, columns.saturating_sub(indent))
+            for (at, line) in wrap_line(&about, columns.saturating_sub(indent))
                 .iter()
                 .enumerate()
             {
@@ -52,7 +52,7 @@ pub(super) fn grouped(command: Command) -> Command {
 
 /// Hides a global argument from the pages of commands: the page `options` lists it. Only `--json` is shown on every
 /// page.
-pub(super) fn listed_apart(arg: Arg) -> Arg {
+pub(super) fn hide_global_argument(arg: Arg) -> Arg {
     let is_apart = arg.is_global_set() && arg.get_id() != "json";
     if is_apart { arg.hide(true) } else { arg }
 }

@@ -22,7 +22,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use midex_domain::{error::plain, limits};
+use midex_domain::{error::describe_io_error, limits};
 
 /// The exit code of a shell that cannot run a command: `midex run` then leaves the step open.
 const NOT_RUN: u8 = 126;
@@ -40,7 +40,11 @@ pub(super) async fn guard(args: GuardArgs) -> u8 {
     match run(&args).await {
         Ok(status) => code(status),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "midex agent-guard: {}", plain(&error));
+            let _ = writeln!(
+                io::stderr(),
+                "midex agent-guard: {}",
+                describe_io_error(&error)
+            );
             NOT_RUN
         }
     }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::{
     Cli, EXIT_OK, Output,
     advice::{what_to_do, what_to_do_after},
-    completions::completed,
-    config::with_source,
-    groups::{COLUMNS_MAX, grouped, listed_apart},
+    completions::command_with_completers,
+    config::add_file_key_to_help,
+    groups::{COLUMNS_MAX, grouped, hide_global_argument},
     screen::Screen,
 };
 use midex_domain::{
     error::{Code, Error, FailureCode, Result},
-    nearest::hint,
+    nearest::nearest_hint,
 };
 
 /// What help is wanted on.
@@ -34,7 +34,7 @@ const OPTIONS: &str = "options";
 fn options() -> String {
     let command = Cli::command();
     let args = command.get_arguments().filter(|arg| arg.is_global_set());
-    let args = args.map(|arg| with_source(arg.clone().help_heading(None)));
+    let args = args.map(|arg| add_file_key_to_help(arg.clone().help_heading(None)));
     let mut page = Command::new("midex")
         .args(args)
         .disable_help_flag(true)
@@ -49,16 +49,16 @@ pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
         [OPTIONS] => out.write(options())?,
         [ERRORS] => out.rows(rows, all)?,
         [ERRORS, name] => {
-            let meaning = Meaning::of(name)?;
-            out.print(|| meaning.json(), || meaning.page(&Screen::stdout()))?;
+            let meaning = Meaning::from_code_name(name)?;
+            out.print(|| meaning.json(), || meaning.render(&Screen::stdout()))?;
         }
-        ref topic => out.write(of_command(topic)?)?,
+        ref topic => out.write(command_help(topic)?)?,
     }
     Ok(EXIT_OK)
 }
 
-fn of_command(topic: &[&str]) -> Result<String> {
-    let mut command = grouped(completed()).mut_args(listed_apart);
+fn command_help(topic: &[&str]) -> Result<String> {
+    let mut command = grouped(command_with_completers()).mut_args(hide_global_argument);
     command.build();
     let mut found = &mut command;
     for name in topic {
@@ -82,13 +82,13 @@ fn of_command(topic: &[&str]) -> Result<String> {
 
 fn no_command(topic: &[&str], name: &str, names: &[String]) -> Error {
     let topic = topic.join(" ");
-    if Meaning::of(&topic).is_ok() {
+    if Meaning::from_code_name(&topic).is_ok() {
         let message = format!("`{topic}` is the code of an error, and no command");
         return Error::new(Code::UsageInvalid, message)
-            .with("topic", topic)
+            .with_context("topic", topic)
             .with_action("Run `midex help errors {topic}`");
     }
-    let nearest = hint(name, names.iter().map(String::as_str));
+    let nearest = nearest_hint(name, names.iter().map(String::as_str));
     let message = format!("there is no command `{topic}`{nearest}");
     Error::new(Code::UsageInvalid, message).with_action(
         "Run `midex help` for the commands, or `midex help errors` for the codes of errors",
@@ -103,7 +103,7 @@ struct Meaning {
 }
 
 impl Meaning {
-    fn of(name: &str) -> Result<Self> {
+    fn from_code_name(name: &str) -> Result<Self> {
         let name = name.trim().to_uppercase().replace('-', "_");
         let (refusal, failure) = (Code::parse(&name), FailureCode::parse(&name));
         if refusal.is_none() && failure.is_none() {
@@ -121,17 +121,17 @@ impl Meaning {
     fn json(&self) -> Value {
         match (self.refusal, self.failure) {
             (Some(code), Some(failure)) => {
-                let mut row = of_refusal(code);
-                row["as_failure"] = of_failure(failure);
+                let mut row = refusal_code_json(code);
+                row["as_failure"] = failure_code_json(failure);
                 row
             }
-            (Some(code), None) => of_refusal(code),
-            (None, Some(failure)) => of_failure(failure),
+            (Some(code), None) => refusal_code_json(code),
+            (None, Some(failure)) => failure_code_json(failure),
             (None, None) => Value::Null,
         }
     }
 
-    fn page(&self, screen: &Screen) -> String {
+    fn render(&self, screen: &Screen) -> String {
         let mut text = format!("{}\n", self.name);
         let has_both = self.refusal.is_some() && self.failure.is_some();
         if let Some(code) = self.refusal {
@@ -173,7 +173,7 @@ fn about(description: &str) -> &str {
 }
 
 fn no_code(name: &str) -> Error {
-    let nearest = hint(name, names());
+    let nearest = nearest_hint(name, names());
     let message = format!("no error has the code `{name}`{nearest}");
     Error::new(Code::UsageInvalid, message)
         .with_action("Run `midex help errors`: it lists the codes")
@@ -192,11 +192,11 @@ fn failures() -> impl Iterator<Item = FailureCode> {
 }
 
 fn rows() -> Vec<Value> {
-    let of = |name: &str| Meaning::of(name).map(|meaning| meaning.json());
+    let of = |name: &str| Meaning::from_code_name(name).map(|meaning| meaning.json());
     names().filter_map(|name| of(name).ok()).collect()
 }
 
-fn of_refusal(code: Code) -> Value {
+fn refusal_code_json(code: Code) -> Value {
     let error = Error::new(code, "");
     json!({
         "error_code": code.as_str(),
@@ -209,7 +209,7 @@ fn of_refusal(code: Code) -> Value {
     })
 }
 
-fn of_failure(code: FailureCode) -> Value {
+fn failure_code_json(code: FailureCode) -> Value {
     json!({
         "error_code": code.as_str(),
         "is_of": "step",

@@ -9,13 +9,13 @@ use std::{fmt::Write as _, path::Path};
 
 use tokio::task::LocalSet;
 
-use self::host::{HostEvent, bare};
+use self::host::{HostEvent, strip_whitespace_and_backslashes};
 
 use super::{
     EXIT_OK, Output,
     link::Link,
     screen::one_line,
-    value::{gist, is_said, text as in_line},
+    value::{has_content, one_line_summary, text as in_line},
     when,
 };
 use midex_domain::{
@@ -23,7 +23,7 @@ use midex_domain::{
     clock::{Clock, SystemClock, Timestamp},
     error::{Result, in_quotes},
     limits,
-    truncate::{length, shortened},
+    truncate::{json_length, truncate_to_chars},
     view::{OpenExecution, WaitView},
 };
 use midex_server::{
@@ -58,7 +58,7 @@ pub(super) async fn hook(event: Event, config: Config, mut out: Output<'_>) -> R
 
 async fn answer(event: Event, config: Config) -> Result<String> {
     let told = HostEvent::read().await;
-    let named = told.directory().map(|dir| config::project_around(&dir));
+    let named = told.directory().map(|dir| config::project_root(&dir));
     let project_dir = named.unwrap_or(config.project_dir);
     let config = Config {
         project_dir,
@@ -71,7 +71,7 @@ async fn answer(event: Event, config: Config) -> Result<String> {
     }
     let mut link = Link::new(&config);
     let open = Open::read(&mut link).await;
-    link.end().await;
+    link.close_and_log().await;
     let mut open = open?;
     let project = || config.project_dir.display().to_string();
     let session = told.session().map_or_else(project, str::to_owned);
@@ -82,7 +82,7 @@ async fn answer(event: Event, config: Config) -> Result<String> {
                 open.executions.retain(|one| has_moved(one, &transcript));
             }
             let reason = open.reminder(&config.data_dir, &session)?;
-            reason.map(|reason| told.go_on(&reason))
+            reason.map(|reason| told.continue_answer(&reason))
         }
     };
     Ok(said.map_or_else(String::new, |said| format!("{said}\n")))
@@ -91,7 +91,7 @@ async fn answer(event: Event, config: Config) -> Result<String> {
 /// Whether this session started the execution or finished a step of it: the replies of both calls contain this text.
 fn has_moved(execution: &OpenExecution, transcript: &str) -> bool {
     let id = one_line(&execution.execution_id);
-    transcript.contains(&bare(&format!(
+    transcript.contains(&strip_whitespace_and_backslashes(&format!(
         "\"success\":true,\"execution_id\":\"{id}\""
     )))
 }
@@ -153,7 +153,7 @@ impl Open {
         let mut more = self.more;
         for execution in &self.executions {
             let recap = recap(execution, &self.waits, SystemClock.now());
-            let bytes = length(&recap);
+            let bytes = json_length(&recap);
             if bytes > room {
                 more += 1;
             } else {
@@ -171,7 +171,7 @@ impl Open {
     /// reminded of all of them before.
     fn reminder(&self, data_dir: &Path, session: &str) -> Result<Option<String>> {
         let steps: Vec<_> = self.executions.iter().flat_map(steps_to_do).collect();
-        let new = said::not_yet(data_dir, session, steps)?;
+        let new = said::filter_new_reminders(data_dir, session, steps)?;
         if new.is_empty() {
             return Ok(None);
         }
@@ -194,19 +194,23 @@ fn recap(execution: &OpenExecution, waits: &[WaitView], now: Timestamp) -> Strin
     );
     let mut line = |name: &str, words: &str| {
         if !words.is_empty() {
-            let words = shortened(words, limits::HOOK_LINE_CHARS_MAX);
+            let words = truncate_to_chars(words, limits::HOOK_LINE_CHARS_MAX);
             let _ = writeln!(text, "  {name}: {words}");
         }
     };
     line("paused because", &in_line(execution.reason.as_deref()));
     let asked = in_line(execution.asked.as_deref());
     line("waits for your user", &asked);
-    if let Some(inputs) = execution.inputs.as_ref().filter(|inputs| is_said(inputs)) {
-        line("inputs", &gist(inputs));
+    if let Some(inputs) = execution
+        .inputs
+        .as_ref()
+        .filter(|inputs| has_content(inputs))
+    {
+        line("inputs", &one_line_summary(inputs));
     }
     for decided in &execution.decided {
         let name = format!("decided in '{}'", one_line(&decided.step_name));
-        line(&name, &gist(&decided.output));
+        line(&name, &one_line_summary(&decided.output));
     }
     for step in &execution.current_steps {
         let [name, words] = [&step.step_name, &step.description].map(|text| one_line(text));

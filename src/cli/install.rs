@@ -17,15 +17,15 @@ use clap::{ArgMatches, ValueEnum};
 use serde::{Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
-pub(super) use self::found::{HostEntry, Named, found};
+pub(super) use self::found::{HostEntry, HostReach, find_host_entries};
 use self::{
     file::HostFile,
     flags::{given_flags, is_this_machine, shared, url},
-    hooks::Run,
+    hooks::HookProgram,
     hosts::{Client, Format, Host},
 };
-use super::{EXIT_OK, Output, profile::ProfileArgs, visible::visible};
-use midex_domain::error::{Code, Error, Result, plain};
+use super::{EXIT_OK, Output, profile::ProfileArgs, visible::replace_hidden_chars};
+use midex_domain::error::{Code, Error, Result, describe_io_error};
 use midex_server::config::Config;
 
 /// The name of midex's block among the host's servers.
@@ -69,22 +69,22 @@ pub(super) enum Scope {
 
 /// The error for a text that cannot be edited because of the byte `at`. [`HostFile::place`] adds the file.
 fn uneditable(at: usize, why: impl Into<String>) -> Error {
-    Error::new(Code::HostFileInvalid, why).with("at", at)
+    Error::new(Code::HostFileInvalid, why).with_context("at", at)
 }
 
 /// A change to one file.
 struct FileChange {
     /// `None` if the location of the file is not known.
     path: Option<PathBuf>,
-    what: What,
+    what: ContentChange,
 }
 
 /// The content that a file must or must not have after the change.
-enum What {
+enum ContentChange {
     /// This block.
     Block(Map<String, Value>),
     /// Entries that run this program at each of [`hooks::EVENTS`]. Unless `added`, only existing entries are updated.
-    Hooks { run: Run, added: bool },
+    Hooks { run: HookProgram, added: bool },
     /// The block of midex is removed.
     NoBlock,
     /// The entries that run midex are removed.
@@ -94,10 +94,12 @@ enum What {
 impl FileChange {
     fn apply(&self, host: &Host, text: &str) -> Result<String> {
         match (&self.what, &host.hooks) {
-            (What::Block(block), _) => with_block(text, host, block),
-            (What::NoBlock, _) => without_block(text, host),
-            (What::Hooks { run, added }, Some(hooks)) => hooks::put(text, hooks, run, *added),
-            (What::NoHooks, Some(hooks)) => hooks::take(text, hooks),
+            (ContentChange::Block(block), _) => with_block(text, host, block),
+            (ContentChange::NoBlock, _) => without_block(text, host),
+            (ContentChange::Hooks { run, added }, Some(hooks)) => {
+                hooks::add_hooks(text, hooks, run, *added)
+            }
+            (ContentChange::NoHooks, Some(hooks)) => hooks::remove_hooks(text, hooks),
             (_, None) => Ok(text.to_owned()),
         }
     }
@@ -105,7 +107,7 @@ impl FileChange {
 
 /// The result of changing a file, for the output.
 #[derive(Debug, Serialize)]
-struct Done {
+struct FileResult {
     path: String,
     changed: bool,
     /// The copy of the original file, if this was its first change.
@@ -131,13 +133,13 @@ pub(super) fn install(
     } else {
         installation(args, host, matches, config)?
     };
-    let edits = edits(host, &plan, project_of(args.scope, config))?;
+    let edits = edits(host, &plan, project_in_scope(args.scope, config))?;
     if args.print || plan.iter().any(|change| change.path.is_none()) {
         return print(host, &edits, out);
     }
     let write = |(file, text): &(HostFile, String)| write(host, file, text);
     let done = edits.iter().map(write).collect::<Result<Vec<_>>>()?;
-    let shown = |done: &Done| visible(&line(done, args.remove)) + "\n";
+    let shown = |done: &FileResult| replace_hidden_chars(&line(done, args.remove)) + "\n";
     out.print(
         || serde_json::json!(done),
         || done.iter().map(shown).collect(),
@@ -145,7 +147,7 @@ pub(super) fn install(
     Ok(EXIT_OK)
 }
 
-fn write(host: &Host, file: &HostFile, text: &str) -> Result<Done> {
+fn write(host: &Host, file: &HostFile, text: &str) -> Result<FileResult> {
     let changed = text != file.text;
     let backup = if changed {
         file.replace(text, has_others(host, &file.text))?
@@ -155,7 +157,7 @@ fn write(host: &Host, file: &HostFile, text: &str) -> Result<Done> {
     // A file that holds only hooks has no block.
     let [before, now] = [&file.text, text].map(|text| block(text, host).ok().flatten());
     let args = now.as_ref().and_then(found::started).map(|run| run.args);
-    let lacks = |before: &Run| {
+    let lacks = |before: &HookProgram| {
         let args = args.as_deref().unwrap_or_default();
         before
             .args
@@ -163,7 +165,7 @@ fn write(host: &Host, file: &HostFile, text: &str) -> Result<Done> {
             .any(|arg| arg != "serve" && !args.contains(arg))
     };
     let before = before.as_ref().and_then(found::started).filter(lacks);
-    Ok(Done {
+    Ok(FileResult {
         path: file.path.display().to_string(),
         changed,
         backup,
@@ -172,7 +174,7 @@ fn write(host: &Host, file: &HostFile, text: &str) -> Result<Done> {
     })
 }
 
-fn line(done: &Done, remove: bool) -> String {
+fn line(done: &FileResult, remove: bool) -> String {
     let mut line = match (done.changed, remove) {
         (true, false) => format!("{}: midex is in it now", done.path),
         (true, true) => format!("{}: midex is out of it now", done.path),
@@ -183,7 +185,11 @@ fn line(done: &Done, remove: bool) -> String {
         let _ = write!(line, "; server: {address}");
     }
     if let Some(args) = &done.args_before {
-        let _ = write!(line, "; its arguments were: {}", hooks::joined(args));
+        let _ = write!(
+            line,
+            "; its arguments were: {}",
+            hooks::join_shell_words(args)
+        );
     }
     if let Some(copy) = &done.backup {
         let _ = write!(line, "; backup: {}", copy.display());
@@ -209,7 +215,7 @@ fn has_others(host: &Host, text: &str) -> bool {
     // midex writes no comments, so a file with one holds others.
     let has_comments = !text.trim().is_empty() && serde_json::from_str::<IgnoredAny>(text).is_err();
     let rest = match &host.hooks {
-        Some(hooks) => hooks::take(&rest, hooks),
+        Some(hooks) => hooks::remove_hooks(&rest, hooks),
         None => Ok(rest),
     };
     let is_bare = |mut rest: Value| {
@@ -242,13 +248,13 @@ fn installation(
         check_beside_http(args, url, &flags)?;
         (host.http_block(url)?, flags)
     } else {
-        let project = project_of(args.scope, config);
+        let project = project_in_scope(args.scope, config);
         let args = server_args((path.as_deref(), project), host, flags)?;
         (host.stdio_block(&program, &args), shared(&args))
     };
-    let what = What::Block(block);
+    let what = ContentChange::Block(block);
     let mut changes = vec![FileChange { path, what }];
-    let run = Run {
+    let run = HookProgram {
         program,
         args: flags,
     };
@@ -283,7 +289,8 @@ fn server_args(
         let file = HostFile::read(path, project)?;
         let block = block(&file.text, host).map_err(|error| file.place(&error))?;
         let run = block.as_ref().and_then(found::started);
-        let serves = |run: &Run| run.is_midex() && run.args.first().is_some_and(|it| it == "serve");
+        let serves =
+            |run: &HookProgram| run.is_midex() && run.args.first().is_some_and(|it| it == "serve");
         if let Some(run) = run.filter(serves) {
             return Ok(run.args);
         }
@@ -296,7 +303,7 @@ fn hooks_change(
     args: &InstallArgs,
     host: &Host,
     config: &Config,
-    run: Run,
+    run: HookProgram,
 ) -> Result<Option<FileChange>> {
     let added = args.with_hooks;
     let hooks = match &host.hooks {
@@ -306,10 +313,10 @@ fn hooks_change(
     };
     let path = hooks.file(args.scope, config)?;
     let has_some = |file: HostFile| hooks::runs(&file.text, hooks).is_ok_and(|it| !it.is_empty());
-    if !added && !HostFile::read(&path, project_of(args.scope, config)).is_ok_and(has_some) {
+    if !added && !HostFile::read(&path, project_in_scope(args.scope, config)).is_ok_and(has_some) {
         return Ok(None);
     }
-    let what = What::Hooks { run, added };
+    let what = ContentChange::Hooks { run, added };
     Ok(Some(FileChange {
         path: Some(path),
         what,
@@ -317,7 +324,7 @@ fn hooks_change(
 }
 
 /// The project directory if the files of the project are changed.
-fn project_of(scope: Scope, config: &Config) -> Option<&Path> {
+fn project_in_scope(scope: Scope, config: &Config) -> Option<&Path> {
     (scope == Scope::Project).then_some(&*config.project_dir)
 }
 
@@ -330,13 +337,13 @@ fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<FileChange>
     let path = host.file(scope, config)?.ok_or_else(unknown)?;
     let mut changes = vec![FileChange {
         path: Some(path),
-        what: What::NoBlock,
+        what: ContentChange::NoBlock,
     }];
     if let Some(hooks) = &host.hooks {
         let path = Some(hooks.file(scope, config)?);
         changes.push(FileChange {
             path,
-            what: What::NoHooks,
+            what: ContentChange::NoHooks,
         });
     }
     Ok(changes)
@@ -374,7 +381,7 @@ fn print(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Resu
             let place = host.unknown_place();
             format!("{place}, so nothing was written: put this into the one that its settings open")
         });
-        format!("{}\n{text}", visible(&path))
+        format!("{}\n{text}", replace_hidden_chars(&path))
     };
     out.print(
         || edits.iter().map(value).collect(),
@@ -407,8 +414,8 @@ fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<St
 fn without_block(text: &str, host: &Host) -> Result<String> {
     let path = [host.servers, NAME];
     match host.format {
-        Format::Json => json::unset(text, path),
-        Format::Toml => toml::unset(text, path),
+        Format::Json => json::remove_value(text, path),
+        Format::Toml => toml::remove_whole_table(text, path),
     }
 }
 
@@ -421,7 +428,7 @@ fn program() -> Result<String> {
         )
         .with_action("Install midex in a directory whose path is Unicode, and run it by that path")
     };
-    let path = std::env::current_exe().map_err(|error| unknown(plain(&error)))?;
+    let path = std::env::current_exe().map_err(|error| unknown(describe_io_error(&error)))?;
     if !path.is_file() {
         return Err(unknown(format!("`{}` is not there", path.display())));
     }

@@ -63,17 +63,17 @@ use self::{
     command::{Hints, quoted},
     examples::with_examples,
     output::unwritable,
-    refusal::{refuse, report, reported, warn, wrong},
-    visible::visible,
+    refusal::{format_report, message_with_violations, refuse, report, warn},
+    visible::replace_hidden_chars,
 };
 use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use midex_catalog::call::{allowable, secret_host};
 use midex_domain::{
-    NamedByProject,
+    ProjectDirectories,
     error::{Error, Result},
     limits,
 };
-use midex_server::config::{AuthorTo, Config, parse_names, parse_token_ttl, split_names};
+use midex_server::config::{AuthorTarget, Config, parse_names, parse_token_ttl, split_names};
 
 /// The exit code of a command that succeeded.
 pub const EXIT_OK: u8 = 0;
@@ -114,7 +114,7 @@ struct Global {
     given: DirectoryFlags,
     /// The directories that the project's file names
     #[arg(skip)]
-    named_by_project: NamedByProject,
+    named_by_project: ProjectDirectories,
     /// A directory of workflows that take precedence over the project's, the user's and those that come with midex
     #[arg(long, global = true, value_name = "DIR")]
     workflows: Option<PathBuf>,
@@ -183,7 +183,7 @@ enum AuthorToArg {
     Project,
 }
 
-impl From<AuthorToArg> for AuthorTo {
+impl From<AuthorToArg> for AuthorTarget {
     fn from(given: AuthorToArg) -> Self {
         match given {
             AuthorToArg::User => Self::User,
@@ -343,10 +343,10 @@ pub fn main() -> ExitCode {
     let serves = matches!(cli.command, Command::Serve(_));
     let log = log::init(serves);
     let (json, hints) = (cli.global.json, Hints::new(cli.global.flags()));
-    let heeded = heed(&files, &cli.command);
+    let heeded = report_config_problems(&files, &cli.command);
     let ended = heeded.and_then(|()| run(cli, &matches, &files, &log));
     if let (Err(error), true) = (&ended, serves) {
-        log.write_line(&reported(error, json, &hints));
+        log.write_line(&format_report(error, json, &hints));
     }
     drop(log);
     match ended {
@@ -361,7 +361,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Reports problems in the configuration files, unless the command reports them itself.
-fn heed(files: &config::Files, command: &Command) -> Result<()> {
+fn report_config_problems(files: &config::Files, command: &Command) -> Result<()> {
     match command {
         Command::Config(_) | Command::Doctor | Command::Completions(_) | Command::Help(_) => {
             return Ok(());
@@ -370,7 +370,7 @@ fn heed(files: &config::Files, command: &Command) -> Result<()> {
         Command::Hook(_) | Command::AgentGuard(_) => {}
         Command::Serve(_) => files
             .warnings()
-            .for_each(|warning| tracing::warn!("{}", visible(&warning))),
+            .for_each(|warning| tracing::warn!("{}", replace_hidden_chars(&warning))),
         _ => files.warnings().for_each(|warning| warn(&warning)),
     }
     files.usable()
@@ -393,7 +393,7 @@ fn exit(code: u8) -> ExitCode {
 
 fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) -> Result<u8> {
     let flags = cli.global.flags();
-    let config = configured(&cli.global)?;
+    let config = load_config(&cli.global)?;
     let mut stdout = io::stdout();
     let out = Output::new(cli.global.json, &mut stdout);
     match cli.command {
@@ -494,7 +494,7 @@ fn color() -> bool {
     choice != anstream::ColorChoice::Never && (is_forced || !is_simple)
 }
 
-fn configured(global: &Global) -> Result<Config> {
+fn load_config(global: &Global) -> Result<Config> {
     let names = |lists: &[String]| lists.iter().flat_map(|names| split_names(names)).collect();
     Ok(Config {
         workflows_dir: global.workflows.clone(),
@@ -549,7 +549,7 @@ fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
         .enable_all()
         .build();
     let runtime = runtime
-        .map_err(|error| Error::internal("the runtime could not be started").because(error))?;
+        .map_err(|error| Error::internal("the runtime could not be started").with_source(error))?;
     let result = runtime.block_on(command);
     runtime.shutdown_background();
     result

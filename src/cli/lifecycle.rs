@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
-    command::{of_id, with_flags},
-    execution_id::{Asks, has_any, with_or_picked},
-    link::{Link, given, is_final},
-    question::{self, is_possible},
+    command::{execution_id_flag, insert_flags},
+    execution_id::{ExecutionChoice, has_any, with_or_picked},
+    link::{Link, is_final, without_nulls},
+    question::{self, can_ask_person},
     screen::{Screen, one_line},
     value::list,
-    visible::visible,
+    visible::replace_hidden_chars,
     waits,
 };
 use midex_domain::{
@@ -33,13 +33,13 @@ pub(super) enum LifecycleCommand {
 }
 
 impl LifecycleCommand {
-    const fn asks(self) -> Asks {
+    const fn asks(self) -> ExecutionChoice {
         let (command, state) = match self {
             Self::Pause => ("midex pause", "running"),
             Self::Resume => ("midex resume", "paused"),
             Self::Abandon => ("midex abandon", "open"),
         };
-        Asks {
+        ExecutionChoice {
             command,
             state,
             waits_for: None,
@@ -100,7 +100,7 @@ pub(super) async fn change(
         // Confirm only an execution that was picked from a list, where another line may have been meant; a typed id is
         // deliberate.
         let is_asked = said.is_none() && matches!(change, LifecycleCommand::Abandon);
-        if is_asked && !question::ask(&for_good(id), "EXECUTION", link).await? {
+        if is_asked && !question::ask(&irreversible_question(id), "EXECUTION", link).await? {
             return Ok(None);
         }
         call(link, change, id, reason).await.map(Some)
@@ -109,14 +109,14 @@ pub(super) async fn change(
     let answer = answer.map(Option::flatten);
     if let (Ok(Some(resumed)), LifecycleCommand::Resume, false) = (&answer, change, out.json) {
         let done = print_resumed(&mut link, resumed, flags, &mut out).await;
-        link.end().await;
+        link.close_and_log().await;
         return done;
     }
-    end_changed(link, answer, flags, out).await
+    finish_change(link, answer, flags, out).await
 }
 
 /// Prints the reply of a change, if one was made, and closes the link.
-pub(super) async fn end_changed(
+pub(super) async fn finish_change(
     mut link: Link<'_>,
     answer: Result<Option<Value>>,
     flags: &str,
@@ -127,7 +127,7 @@ pub(super) async fn end_changed(
         Ok(None) => Ok(EXIT_FINDINGS),
         Err(error) => Err(error),
     };
-    link.end().await;
+    link.close_and_log().await;
     done
 }
 
@@ -147,14 +147,14 @@ async fn print_resumed(
     let (now, is_served) = (SystemClock.now(), link.is_served());
     let mut text = format!(
         "Execution '{}' is {}\n",
-        visible(id),
+        replace_hidden_chars(id),
         one_line(&status.state)
     );
     for wait in &status.waits {
-        text += &Screen::stdout().block(None, "  ", &waits::words(wait, now, is_served));
+        text += &Screen::stdout().block(None, "  ", &waits::describe_wait(wait, now, is_served));
     }
-    for way in waits::ways(&status) {
-        let command = visible(&with_flags(&way.command, flags));
+    for way in waits::wait_actions(&status) {
+        let command = replace_hidden_chars(&insert_flags(&way.command, flags));
         let _ = writeln!(text, "To go on: {command}");
     }
     out.write(text)?;
@@ -162,7 +162,7 @@ async fn print_resumed(
         return Ok(EXIT_FINDINGS);
     }
     if !is_served {
-        out.write(way_on(&status, flags))?;
+        out.write(continue_command_line(&status, flags))?;
     }
     Ok(EXIT_OK)
 }
@@ -190,22 +190,28 @@ pub(super) async fn print_way_on(
 ) -> Result<u8> {
     if !out.json && !link.is_served() {
         let status = link.status(id).await?;
-        out.write(way_on(&status, flags))?;
+        out.write(continue_command_line(&status, flags))?;
     }
     Ok(EXIT_OK)
 }
 
 /// The line with the command that continues a running execution; empty in other states.
-fn way_on(status: &StatusView, flags: &str) -> String {
+fn continue_command_line(status: &StatusView, flags: &str) -> String {
     if status.state != State::Running.as_str() {
         return String::new();
     }
-    let command = with_flags(&format!("midex run {}", of_id(&status.execution_id)), flags);
+    let command = insert_flags(
+        &format!("midex run {}", execution_id_flag(&status.execution_id)),
+        flags,
+    );
     format!("To go on: {command}\n")
 }
 
-fn for_good(id: &str) -> String {
-    format!("Abandon '{}'? It cannot go on afterwards.", visible(id))
+fn irreversible_question(id: &str) -> String {
+    format!(
+        "Abandon '{}'? It cannot go on afterwards.",
+        replace_hidden_chars(id)
+    )
 }
 
 /// Resumes an execution. If none is named, asks at the terminal for a paused one, else lists the open executions of the
@@ -216,7 +222,7 @@ pub(super) async fn resume(
     flags: &str,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    if args.execution_id.is_some() || (is_possible() && has_paused(config).await?) {
+    if args.execution_id.is_some() || (can_ask_person() && has_paused(config).await?) {
         let ResumeArgs {
             execution_id,
             reason,
@@ -229,7 +235,7 @@ pub(super) async fn resume(
     }
     let mut link = Link::new(config);
     let open = link.open_work().await;
-    link.end().await;
+    link.close_and_log().await;
     let (reply, open) = open?;
     // The reply's own message is for models: it names a tool.
     let text = match open {
@@ -242,8 +248,8 @@ pub(super) async fn resume(
         OpenWork::Several(several) if !several.open_executions.is_empty() => {
             let open = &several.open_executions;
             let lines: String = open.iter().map(open_execution).collect();
-            let command = format!("midex run {}", of_id(&open[0].execution_id));
-            format!("{lines}To go on: {}\n", with_flags(&command, flags))
+            let command = format!("midex run {}", execution_id_flag(&open[0].execution_id));
+            format!("{lines}To go on: {}\n", insert_flags(&command, flags))
         }
         OpenWork::Several(_) => return out.reply(&reply).map(|()| EXIT_OK),
     };
@@ -253,7 +259,7 @@ pub(super) async fn resume(
 async fn has_paused(config: &Config) -> Result<bool> {
     let mut link = Link::new(config);
     let has = has_any(&mut link, LifecycleCommand::Resume.asks().state).await;
-    link.end().await;
+    link.close_and_log().await;
     has
 }
 
@@ -263,11 +269,11 @@ async fn call(
     id: &str,
     reason: Option<&str>,
 ) -> Result<Value> {
-    let arguments = given(json!({ "execution_id": id, "reason": reason }));
+    let arguments = without_nulls(json!({ "execution_id": id, "reason": reason }));
     let answer = link.call(change.tool(), arguments).await;
     match answer {
         Err(refusal) if refusal.code() == Code::StateTransitionRefused => {
-            already_done(link, change, id, refusal).await
+            accept_existing_state(link, change, id, refusal).await
         }
         answer => answer,
     }
@@ -275,14 +281,14 @@ async fn call(
 
 /// Returns the status of an execution that is already in the wanted state: another client made the change first, or the
 /// call was repeated because the server went away before it replied. Otherwise returns the refusal.
-async fn already_done(
+async fn accept_existing_state(
     link: &mut Link<'_>,
     change: LifecycleCommand,
     id: &str,
     refusal: Error,
 ) -> Result<Value> {
     let (mut reply, status) = link.status_reply(id).await?;
-    if !is_done(change, &status) {
+    if !is_in_target_state(change, &status) {
         return Err(refusal);
     }
     let state = status.state;
@@ -299,7 +305,7 @@ async fn already_done(
 
 /// Whether the execution is in the state that the command is to bring about. A pause counts only if a person is among
 /// its reasons.
-fn is_done(change: LifecycleCommand, status: &StatusView) -> bool {
+fn is_in_target_state(change: LifecycleCommand, status: &StatusView) -> bool {
     status.state == change.state().as_str()
         && (change.state() != State::Paused || status.pause_reasons.contains(&PauseReason::Person))
 }
@@ -315,5 +321,5 @@ fn open_line(id: &str, workflow: &str, state: &str, steps: &[ReadyStep]) -> Stri
     let names: Vec<_> = steps.iter().map(|step| step.step_name.as_str()).collect();
     let of = if names.is_empty() { "" } else { " of " };
     let line = format!("{id}  {}{of}{workflow}, {state}", names.join(", "));
-    visible(&line) + "\n"
+    replace_hidden_chars(&line) + "\n"
 }

@@ -95,7 +95,7 @@ impl<'a> Link<'a> {
 
     /// The status of an execution: the reply, which `--json` prints, and its content.
     pub(super) async fn status_reply(&mut self, id: &str) -> Result<(Value, StatusView)> {
-        read(self.read_of("workflow_status", id).await?)
+        read(self.read_execution_resource("workflow_status", id).await?)
     }
 
     /// The current step of an execution: the reply and its content. `query` says for whom: `?reader=worker` for a
@@ -105,7 +105,7 @@ impl<'a> Link<'a> {
         id: &str,
         query: &str,
     ) -> Result<(Value, CurrentStep)> {
-        let id = uri::encode(id);
+        let id = uri::encode_segment(id);
         let address = format!("midex://workflow/current_step/{id}{query}");
         read(self.read(&address).await?)
     }
@@ -127,7 +127,7 @@ impl<'a> Link<'a> {
     /// The content of an artifact from `offset` on, in part if it is long.
     pub(super) async fn artifact(&mut self, uri: &str, offset: u64) -> Result<ArtifactContent> {
         let limit = limits::ARTIFACT_SHOWN_BYTES_MAX;
-        typed(
+        parse_reply(
             self.read(&format!("{uri}?offset={offset}&limit={limit}"))
                 .await?,
         )
@@ -142,27 +142,27 @@ impl<'a> Link<'a> {
     /// The status of an execution, once it has passed the revision `since` (`None`: once it has moved) or nothing has
     /// happened for a while.
     pub(super) async fn wait(&mut self, id: &str, since: Option<u64>) -> Result<StatusView> {
-        let arguments = given(json!({
+        let arguments = without_nulls(json!({
             "execution_id": id, "since_revision": since, "timeout_s": limits::TAIL_WAIT_S
         }));
-        typed(self.call("execution.wait", arguments).await?)
+        parse_reply(self.call("execution.wait", arguments).await?)
     }
 
     /// Every visit of every step of an execution.
     pub(super) async fn history(&mut self, id: &str) -> Result<Vec<HistoryRow>> {
-        typed(self.read_of("step_history", id).await?)
+        parse_reply(self.read_execution_resource("step_history", id).await?)
     }
 
     /// The graph of an execution's steps, with the state of each.
     pub(super) async fn graph(&mut self, id: &str) -> Result<GraphView> {
-        let id = uri::encode(id);
+        let id = uri::encode_segment(id);
         let address = format!("midex://workflow/workflow_status/{id}?graph=true");
-        typed(self.read(&address).await?)
+        parse_reply(self.read(&address).await?)
     }
 
     /// A page of executions. `arguments` are those of `execution.list`.
     pub(super) async fn list(&mut self, arguments: Value) -> Result<Listing> {
-        typed(self.call("execution.list", arguments).await?)
+        parse_reply(self.call("execution.list", arguments).await?)
     }
 
     /// An execution as `midex show` prints it: the reply, which `--json` prints, and its content.
@@ -172,8 +172,8 @@ impl<'a> Link<'a> {
     }
 
     /// Reads a resource of an execution.
-    async fn read_of(&mut self, resource: &str, id: &str) -> Result<Value> {
-        let address = format!("midex://workflow/{resource}/{}", uri::encode(id));
+    async fn read_execution_resource(&mut self, resource: &str, id: &str) -> Result<Value> {
+        let address = format!("midex://workflow/{resource}/{}", uri::encode_segment(id));
         self.read(&address).await
     }
 
@@ -200,7 +200,7 @@ impl<'a> Link<'a> {
                 {
                     attempts += 1;
                     self.has_retried = true;
-                    self.leave().await;
+                    self.drop_session().await;
                     tokio::time::sleep(limits::STORE_RETRY_EVERY / 4).await;
                 }
                 answer => return answer,
@@ -217,7 +217,7 @@ impl<'a> Link<'a> {
     }
 
     /// Closes the session, and ignores errors of a server that went away.
-    pub(super) async fn leave(&mut self) {
+    pub(super) async fn drop_session(&mut self) {
         if let Some(session) = self.session.take() {
             let _ = session.close().await;
         }
@@ -239,7 +239,7 @@ impl<'a> Link<'a> {
     }
 
     /// Closes the session after the command's work is done. An error is only logged.
-    pub(super) async fn end(self) {
+    pub(super) async fn close_and_log(self) {
         if let Err(error) = self.close().await {
             tracing::warn!(%error, "the session did not end in order");
         }
@@ -248,13 +248,13 @@ impl<'a> Link<'a> {
     /// Closes the session. Only stopping an embedded server can fail.
     pub(super) async fn close(mut self) -> Result<()> {
         self.release().await?;
-        self.leave().await;
+        self.drop_session().await;
         Ok(())
     }
 }
 
 /// Whether a call that failed with this error may have taken effect nevertheless.
-pub(super) fn may_be_done(error: &Error) -> bool {
+pub(super) fn may_have_taken_effect(error: &Error) -> bool {
     matches!(
         error.code(),
         Code::ServerStopping | Code::Cancelled | Code::StoreUnavailable | Code::Internal
@@ -262,7 +262,7 @@ pub(super) fn may_be_done(error: &Error) -> bool {
 }
 
 /// The arguments of a call without null values.
-pub(super) fn given(mut arguments: Value) -> Value {
+pub(super) fn without_nulls(mut arguments: Value) -> Value {
     if let Value::Object(arguments) = &mut arguments {
         arguments.retain(|_, value| !value.is_null());
     }
@@ -270,14 +270,15 @@ pub(super) fn given(mut arguments: Value) -> Value {
 }
 
 /// Reads the reply of a server, which may be newer: fields that this version does not know are ignored.
-pub(super) fn typed<T: DeserializeOwned>(reply: Value) -> Result<T> {
-    T::deserialize(reply)
-        .map_err(|error| Error::internal("the reply of the server cannot be read").because(error))
+pub(super) fn parse_reply<T: DeserializeOwned>(reply: Value) -> Result<T> {
+    T::deserialize(reply).map_err(|error| {
+        Error::internal("the reply of the server cannot be read").with_source(error)
+    })
 }
 
 /// The reply of a server, which `--json` prints, and its content.
 fn read<T: DeserializeOwned>(reply: Value) -> Result<(Value, T)> {
-    Ok((reply.clone(), typed(reply)?))
+    Ok((reply.clone(), parse_reply(reply)?))
 }
 
 /// Whether the state, by its name, is a final one.

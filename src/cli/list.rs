@@ -11,9 +11,9 @@ use self::table::Table;
 use super::{
     EXIT_OK, Output,
     command::quoted,
-    link::{Link, given, typed},
+    link::{Link, parse_reply, without_nulls},
     screen::{Screen, Style},
-    visible::visible,
+    visible::replace_hidden_chars,
     when::{ago, local},
 };
 use midex_domain::{
@@ -22,7 +22,7 @@ use midex_domain::{
     error::{Code, Error, Result},
     finding::{Finding, errors},
     limits,
-    nearest::hint,
+    nearest::nearest_hint,
     view::{self, ExecutionRow},
 };
 use midex_registry::{AgentEntry, Registry, Source, WorkflowEntry};
@@ -53,14 +53,14 @@ pub struct ListArgs {
     #[arg(long)]
     pub wide: bool,
     /// Maximum number of executions
-    #[arg(long, value_name = "N", value_parser = at_least_one,
+    #[arg(long, value_name = "N", value_parser = parse_positive_number,
           help = format!("Maximum number of executions [default: {}]", limits::LIST_LIMIT_DEFAULT))]
     pub limit: Option<usize>,
 }
 
 impl ListArgs {
     /// The given flags that apply only to executions, with their values.
-    fn of_executions(&self) -> Vec<(&'static str, Option<String>)> {
+    fn execution_flags(&self) -> Vec<(&'static str, Option<String>)> {
         let valued = [("--state", &self.state), ("--workflow", &self.workflow)];
         let valued = valued.into_iter().filter(|(_, value)| value.is_some());
         let set = [
@@ -75,7 +75,7 @@ impl ListArgs {
     /// Refuses flags for executions if something else is listed.
     fn check(&self) -> Result<()> {
         let limit = self.limit.map(|limit| ("--limit", Some(limit.to_string())));
-        let Some((flag, value)) = self.of_executions().into_iter().chain(limit).next() else {
+        let Some((flag, value)) = self.execution_flags().into_iter().chain(limit).next() else {
             return Ok(());
         };
         let what = if self.what == ListSubject::Agents {
@@ -84,10 +84,10 @@ impl ListArgs {
             "workflows"
         };
         let message = format!("{flag} chooses among executions, and {what} are listed here");
-        let error = Error::new(Code::UsageInvalid, message).with("flag", flag);
+        let error = Error::new(Code::UsageInvalid, message).with_context("flag", flag);
         Err(match value {
             Some(value) => error
-                .with("value", value)
+                .with_context("value", value)
                 .with_action("Run `midex list executions {flag} {value}`, or leave {flag} out"),
             None => error.with_action("Run `midex list executions {flag}`, or leave {flag} out"),
         })
@@ -116,7 +116,7 @@ impl ListSubject {
 }
 
 /// Parses a number from 1.
-pub(super) fn at_least_one(text: &str) -> std::result::Result<usize, String> {
+pub(super) fn parse_positive_number(text: &str) -> std::result::Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "it is a whole number from 1 on".to_owned())
 }
@@ -134,7 +134,7 @@ pub(super) async fn executions(
     } else {
         limit.saturating_add(limits::LISTED_MORE_MAX)
     };
-    let arguments = given(json!({
+    let arguments = without_nulls(json!({
         "limit": counted.min(limits::LIST_LIMIT_MAX), "state": args.state,
         "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
         "children": args.children.then_some(true),
@@ -148,22 +148,22 @@ pub(super) async fn executions(
     rows.truncate(limit);
     // The registry is read only if the list is empty, to check whether the workflow exists.
     let named = args.workflow.as_deref().filter(|_| rows.is_empty());
-    let shown: Vec<ExecutionRow> = typed(json!(rows))?;
+    let shown: Vec<ExecutionRow> = parse_reply(json!(rows))?;
     let text = || match named.and_then(|name| unknown(name, config)) {
         Some(message) => Screen::stdout().block(None, "", &message),
-        None => execution_table(&shown, &args) + &left_out(&args, limit, more, flags),
+        None => execution_table(&shown, &args) + &more_rows_note(&args, limit, more, flags),
     };
     out.rows(|| rows.clone(), text)?;
     Ok(EXIT_OK)
 }
 
 /// How many more rows there are, and the command that lists them; empty if all are shown.
-fn left_out(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
+fn more_rows_note(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
     if more == 0 {
         return String::new();
     }
     let given: String = args
-        .of_executions()
+        .execution_flags()
         .iter()
         .map(|(flag, value)| match value {
             Some(value) => format!(" {flag} {}", quoted(value)),
@@ -184,7 +184,7 @@ fn left_out(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
         "executions"
     };
     let words = format!("{count} more: midex list {what}{given} --limit {all}{flags}");
-    Screen::stdout().block(Some(Style::Dim), "", &visible(&words))
+    Screen::stdout().block(Some(Style::Dim), "", &replace_hidden_chars(&words))
 }
 
 /// The message that no workflow has this name, to explain an empty list; `None` if one has.
@@ -194,9 +194,9 @@ fn unknown(name: &str, config: &Config) -> Option<String> {
     if names.any(|known| known == name) {
         return None;
     }
-    let nearest = hint(name, registry.workflows().map(|entry| entry.name.as_str()));
+    let nearest = nearest_hint(name, registry.workflows().map(|entry| entry.name.as_str()));
     let message = format!("no executions of `{name}` here, and no workflow of that name{nearest}");
-    Some(visible(&message))
+    Some(replace_hidden_chars(&message))
 }
 
 /// Reads pages until there are `limit` rows.
@@ -229,7 +229,7 @@ struct ListLayout {
 }
 
 impl ListLayout {
-    fn of(wide: bool) -> Self {
+    fn from_terminal(wide: bool) -> Self {
         let screen = Screen::stdout();
         Self {
             columns: if wide {
@@ -288,7 +288,7 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
         };
         return Screen::stdout().block(None, "", words);
     }
-    let room = ListLayout::of(args.wide);
+    let room = ListLayout::from_terminal(args.wide);
     let mut table = room.table([
         ("execution", 0),
         ("workflow", 80),
@@ -312,7 +312,7 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
             room.time(&row.updated_at),
         ]);
     }
-    table.shown()
+    table.render()
 }
 
 /// Lists workflows or agents, including invalid ones.
@@ -325,10 +325,12 @@ pub fn list(
     args.check()?;
     let printed = if args.what == ListSubject::Agents {
         let json = || registry.agents().map(agent_json).collect();
-        out.rows(json, || agent_table(registry, ListLayout::of(args.wide)))
+        out.rows(json, || {
+            agent_table(registry, ListLayout::from_terminal(args.wide))
+        })
     } else {
         let json = || registry.workflows().map(workflow_json).collect();
-        let room = ListLayout::of(args.wide);
+        let room = ListLayout::from_terminal(args.wide);
         out.rows(json, || {
             workflow_table(registry, room) + &written_to(authoring)
         })
@@ -336,24 +338,24 @@ pub fn list(
     printed.map(|()| EXIT_OK)
 }
 
-fn workflow_of(entry: &WorkflowEntry) -> Option<&Workflow> {
+fn valid_workflow(entry: &WorkflowEntry) -> Option<&Workflow> {
     let definition = entry.value.as_ref()?;
     Some(&definition.workflow)
 }
 
 fn workflow_json(entry: &WorkflowEntry) -> Value {
-    let workflow = workflow_of(entry);
+    let workflow = valid_workflow(entry);
     let steps = workflow.map_or(&[][..], |workflow| &workflow.steps);
     let inputs = workflow.and_then(|workflow| workflow.inputs.as_ref());
     json!({
         "name": entry.name,
         "description": workflow.map(|workflow| &workflow.description),
         "source": entry.source,
-        "path": entry.path.as_deref().map(shown),
+        "path": entry.path.as_deref().map(path_text),
         "complexity": workflow.and_then(|workflow| workflow.complexity),
         "tags": workflow.map_or(&[][..], |workflow| &workflow.tags),
         "metadata": entry.metadata(),
-        "inputs": inputs.map(view::inputs),
+        "inputs": inputs.map(view::input_views),
         "phases": steps.iter().map(phase_json).collect::<Vec<_>>(),
         "valid": !entry.is_broken(),
         "findings": entry.findings,
@@ -375,7 +377,7 @@ fn agent_json(entry: &AgentEntry) -> Value {
         "name": entry.name,
         "description": persona.map(|persona| &persona.description),
         "source": entry.source,
-        "path": entry.path.as_deref().map(shown),
+        "path": entry.path.as_deref().map(path_text),
         "tags": persona.map_or(&[][..], |persona| &persona.tags),
         "version": persona.and_then(|persona| persona.version.as_ref()),
         "valid": !entry.is_broken(),
@@ -384,7 +386,7 @@ fn agent_json(entry: &AgentEntry) -> Value {
 }
 
 /// A path as text: file names need not be Unicode.
-fn shown(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -396,7 +398,7 @@ fn workflow_table(registry: &Registry, room: ListLayout) -> String {
         ("description", 0),
     ]);
     for entry in registry.workflows() {
-        let workflow = workflow_of(entry);
+        let workflow = valid_workflow(entry);
         let hidden = registry.hidden_by_project(&entry.name);
         let hidden = hidden.map(|hidden| format!(" (hides {})", hidden.as_str()));
         table.add([
@@ -404,12 +406,12 @@ fn workflow_table(registry: &Registry, room: ListLayout) -> String {
             workflow.map_or_else(String::new, steps),
             entry.source.as_str().to_owned() + &hidden.unwrap_or_default(),
             workflow.map_or_else(
-                || broken(&entry.findings, entry.source, entry.path.as_deref()),
+                || first_error(&entry.findings, entry.source, entry.path.as_deref()),
                 |workflow| workflow.description.clone(),
             ),
         ]);
     }
-    table.shown()
+    table.render()
 }
 
 /// The line that says into which directory agents write workflows, and why.
@@ -417,7 +419,7 @@ fn written_to(authoring: Option<&Authoring>) -> String {
     let Some(Authoring { directory, reason }) = authoring else {
         return String::new();
     };
-    let path = visible(&shown(&directory.path));
+    let path = replace_hidden_chars(&path_text(&directory.path));
     let words = format!("agents write workflows into {path} ({reason})");
     format!("\n{}", Screen::stdout().block(None, "", &words))
 }
@@ -434,12 +436,12 @@ fn agent_table(registry: &Registry, room: ListLayout) -> String {
             entry.name.clone(),
             host_file(entry).unwrap_or_else(|| entry.source.as_str().to_owned()),
             entry.value.as_ref().map_or_else(
-                || broken(&entry.findings, entry.source, entry.path.as_deref()),
+                || first_error(&entry.findings, entry.source, entry.path.as_deref()),
                 |persona| persona.description.clone(),
             ),
         ]);
     }
-    table.shown()
+    table.render()
 }
 
 /// The path of an agent that is a file of Claude Code, relative to the project or to the home directory.
@@ -449,14 +451,14 @@ fn host_file(entry: &AgentEntry) -> Option<String> {
         Source::UserHost => "~/",
         _ => return None,
     };
-    let path = shown(entry.path.as_deref()?);
+    let path = path_text(entry.path.as_deref()?);
     let at = path.rfind(".claude/")?;
     Some(format!("{base}{}", &path[at..]))
 }
 
 /// The first error of a definition, shown in place of its description.
-fn broken(findings: &[Finding], source: Source, path: Option<&Path>) -> String {
-    let place = path.map_or_else(|| source.as_str().to_owned(), shown);
+fn first_error(findings: &[Finding], source: Source, path: Option<&Path>) -> String {
+    let place = path.map_or_else(|| source.as_str().to_owned(), path_text);
     let first = errors(findings).next();
     let line = first.map_or(1, |finding| finding.line);
     let rest = match errors(findings).count() {

@@ -56,7 +56,7 @@ impl Drop for Log {
 /// Starts logging; a second call has no effect. A server logs at `info`. Other commands print what the user has to
 /// know, and log nothing unless `RUST_LOG` is set.
 pub(super) fn init(serves: bool) -> Log {
-    let queue = Queue::to(io::stderr());
+    let queue = Queue::start_writer(io::stderr());
     let usual = if serves {
         // rmcp logs every refused call again, and its message would be withheld anyway.
         "warn,rmcp=off,midex=info"
@@ -66,7 +66,7 @@ pub(super) fn init(serves: bool) -> Log {
     let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let _ = tracing_subscriber::registry()
         .with(chosen)
-        .with(lines(&queue))
+        .with(log_layers(&queue))
         .try_init();
     if serves {
         panic::set_hook(Box::new(log_panic));
@@ -75,7 +75,7 @@ pub(super) fn init(serves: bool) -> Log {
 }
 
 /// The layers that format the selected events: midex's own with their message, others with only their place.
-fn lines<S>(queue: &Queue) -> impl Layer<S> + use<S>
+fn log_layers<S>(queue: &Queue) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -185,9 +185,9 @@ mod tests {
     const CANARY: &str = "canary-5e1f";
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Written {
+    impl Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -199,11 +199,11 @@ mod tests {
 
     /// The log that `work` writes with the filter `chosen`.
     fn written(chosen: &str, work: impl FnOnce()) -> String {
-        let written = Written::default();
-        let queue = Queue::to(written.clone());
+        let written = LogBuffer::default();
+        let queue = Queue::start_writer(written.clone());
         let subscriber = tracing_subscriber::registry()
             .with(EnvFilter::new(chosen))
-            .with(lines(&queue));
+            .with(log_layers(&queue));
         tracing::subscriber::with_default(subscriber, work);
         queue.flush(Duration::from_secs(60));
         let bytes = written.0.lock().unwrap().clone();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn another_crate_is_told_of_by_its_place_alone_whatever_is_chosen() {
+    fn foreign_messages_are_withheld() {
         for chosen in [
             "trace",
             "rmcp=trace,hyper=trace,sse_stream=trace,tokio=trace,midex=trace",
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_kind_only_so_many_lines_are_told_and_the_rest_is_counted() {
+    fn repeated_lines_are_counted() {
         let most = limits::LOG_LINES_OF_A_KIND_MAX;
         let told = written("info", || {
             for _ in 0..most + 3 {

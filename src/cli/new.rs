@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{EXIT_OK, Output, command::quoted, screen::Screen, value::json_text, visible::visible};
+use super::{
+    EXIT_OK, Output, command::quoted, screen::Screen, value::json_text,
+    visible::replace_hidden_chars,
+};
 use midex_domain::{
     AgentName, WorkflowName,
     error::{Code, Error, Result},
@@ -80,21 +83,23 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
             from: Some(from),
             ..
         } => {
-            let (name, format) = named(&file.name);
-            let template = config.registry().copied(from, &workflow_name(name)?)?;
-            agrees(format, template.format(), name)?;
+            let (name, format) = split_format_extension(&file.name);
+            let template = config
+                .registry()
+                .copy_workflow(from, &workflow_name(name)?)?;
+            check_extension(format, template.format(), name)?;
             (file, "workflow", template)
         }
         NewArgs::Workflow { file, format, .. } => {
-            let (name, said) = named(&file.name);
+            let (name, said) = split_format_extension(&file.name);
             let format = format.map(Format::from).or(said).unwrap_or(Format::Yaml);
-            agrees(said, format, name)?;
+            check_extension(said, format, name)?;
             let template = Template::workflow(&workflow_name(name)?, format);
             (file, "workflow", template)
         }
         NewArgs::Agent { file } => {
-            let (name, format) = named(&file.name);
-            agrees(format, Format::Markdown, name)?;
+            let (name, format) = split_format_extension(&file.name);
+            check_extension(format, Format::Markdown, name)?;
             let name = AgentName::parse(name).map_err(|error| unusable_name(&error))?;
             (file, "agent", Template::agent(&name))
         }
@@ -115,7 +120,7 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
         let made = json!({ "path": shown, "kind": kind, "name": template.name() });
         json_text(&made, true).into_bytes()
     } else if Screen::stdout().is_terminal() {
-        let path = visible(&path.display().to_string());
+        let path = replace_hidden_chars(&path.display().to_string());
         format!("{path}\n{}", next(kind, template.name(), &path)).into_bytes()
     } else {
         path.into_os_string().into_encoded_bytes()
@@ -125,7 +130,7 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
 
 /// The suggested next commands, for a person.
 fn next(kind: &str, name: &str, path: &str) -> String {
-    let (name, path) = (quoted(&visible(name)), quoted(path));
+    let (name, path) = (quoted(&replace_hidden_chars(name)), quoted(path));
     match kind {
         "workflow" => format!(
             "Next: edit it, check it with `midex validate {path}`, and run it with `midex run {name}`"
@@ -137,7 +142,7 @@ fn next(kind: &str, name: &str, path: &str) -> String {
 }
 
 /// Splits the extension of a definition file from a name, and returns the format that it denotes.
-fn named(given: &str) -> (&str, Option<Format>) {
+fn split_format_extension(given: &str) -> (&str, Option<Format>) {
     let path = Path::new(given);
     if !registry::is_definition_file(path) {
         return (given, None);
@@ -147,14 +152,14 @@ fn named(given: &str) -> (&str, Option<Format>) {
 }
 
 /// Refuses a name whose extension denotes another format than that of the file.
-fn agrees(said: Option<Format>, format: Format, name: &str) -> Result<()> {
+fn check_extension(said: Option<Format>, format: Format, name: &str) -> Result<()> {
     if said.is_none_or(|said| said == format) {
         return Ok(());
     }
     let extension = format.extension();
     let message = format!("this file is written as `{extension}`, and its name says otherwise");
     Err(Error::new(Code::UsageInvalid, message)
-        .with("name", format!("{name}.{extension}"))
+        .with_context("name", format!("{name}.{extension}"))
         .with_action("Call it `{name}`"))
 }
 

@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 use super::{screen::Screen, value::json_text};
-use midex_domain::error::{Code, Error, Result, plain};
+use midex_domain::error::{Code, Error, Result, describe_io_error};
 
 /// The format and the destination of a command's result.
 pub struct Output<'a> {
@@ -87,12 +87,15 @@ pub(super) fn unwritable(error: io::Error) -> Error {
         )
     } else {
         (
-            format!("the output cannot be written: {}", plain(&error)),
+            format!(
+                "the output cannot be written: {}",
+                describe_io_error(&error)
+            ),
             "Send the output to a file or a program that takes it; the command itself has done its work",
         )
     };
     Error::new(Code::FileUnusable, message)
-        .with("path", "stdout")
+        .with_context("path", "stdout")
         .with_action(action)
-        .because(error)
+        .with_source(error)
 }

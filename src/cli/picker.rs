@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use super::{
     link::Link,
     question::{asks_for_help, prompt},
-    run::input::Input,
-    screen::{Screen, cut, one_line},
+    run::input::StdinLines,
+    screen::{Screen, one_line, truncate_text},
 };
 use midex_domain::{error::Result, limits};
 
@@ -33,19 +33,19 @@ pub(super) async fn pick(
     link.release().await?;
     let (shown, more) = choices.split_at(choices.len().min(limits::PICKED_MAX));
     let screen = Screen::stdout();
-    prompt(&listed(shown, screen.columns()))?;
+    prompt(&numbered_list(shown, screen.columns()))?;
     if !more.is_empty() {
         let words = format!("there are more: leave it, and name the {what} in the command");
         prompt(&screen.block(None, "     ", &words))?;
     }
     let choices = shown;
-    let mut input = Input::stdin();
+    let mut input = StdinLines::stdin();
     for _ in 0..limits::PICK_ATTEMPTS_MAX {
         prompt(&format!(
             "Which {what}? (number or part of a name; empty: none) "
         ))?;
         let said = input.line(link).await?.unwrap_or_default();
-        match meant(said.trim(), choices) {
+        match find_choice(said.trim(), choices) {
             PickResult::Nothing => break,
             PickResult::One(at) => return Ok(Some(at)),
             PickResult::None if asks_for_help(said.trim()) => prompt(HELP)?,
@@ -64,14 +64,14 @@ const HELP: &str = "Type the number of one, or a part of its line that no other 
 An empty line picks none.
 ";
 
-fn listed(choices: &[Choice], columns: usize) -> String {
+fn numbered_list(choices: &[Choice], columns: usize) -> String {
     let mut text = String::new();
     for (at, choice) in choices.iter().enumerate() {
         let [key, about, question] =
             [&choice.key, &choice.about, &choice.question].map(|text| one_line(text));
         let colon = if question.is_empty() { "" } else { ": " };
         let line = format!("{:>3}  {key}  {about}{colon}{question}", at + 1);
-        let _ = writeln!(text, "{}", cut(line.trim_end(), columns));
+        let _ = writeln!(text, "{}", truncate_text(line.trim_end(), columns));
     }
     text
 }
@@ -88,7 +88,7 @@ enum PickResult {
 
 /// Finds the item that the text denotes. Digits alone are a full name or a number of the list, but never a part of a
 /// name: a mistyped number must not pick an item that happens to contain it.
-fn meant(said: &str, choices: &[Choice]) -> PickResult {
+fn find_choice(said: &str, choices: &[Choice]) -> PickResult {
     if said.is_empty() {
         return PickResult::Nothing;
     }
@@ -101,13 +101,13 @@ fn meant(said: &str, choices: &[Choice]) -> PickResult {
             _ => PickResult::NoNumber,
         };
     }
-    match fitting(choices, |choice| choice.key.contains(said)) {
-        PickResult::None => fitting(choices, |choice| choice.about.contains(said)),
+    match match_choices(choices, |choice| choice.key.contains(said)) {
+        PickResult::None => match_choices(choices, |choice| choice.about.contains(said)),
         meant => meant,
     }
 }
 
-fn fitting(choices: &[Choice], fits: impl Fn(&Choice) -> bool) -> PickResult {
+fn match_choices(choices: &[Choice], fits: impl Fn(&Choice) -> bool) -> PickResult {
     let mut fit = (0..choices.len()).filter(|at| fits(&choices[*at]));
     match (fit.next(), fit.next()) {
         (Some(at), None) => PickResult::One(at),
@@ -149,7 +149,7 @@ mod tests {
             ("4", PickResult::NoNumber),
             ("99999999999999999999999", PickResult::NoNumber),
         ] {
-            assert_eq!(meant(said, &choices), expected, "{said}");
+            assert_eq!(find_choice(said, &choices), expected, "{said}");
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
             about: "x ".repeat(200),
             question: String::new(),
         };
-        let shown = listed(&[one], 60);
+        let shown = numbered_list(&[one], 60);
         assert!(!shown.contains('\u{1b}'));
         assert!(shown.lines().count() == 1 && shown.trim_end().chars().count() <= 60);
     }

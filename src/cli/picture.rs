@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::screen::{Screen, Style, cut, one_line, padded};
+use super::screen::{Screen, Style, one_line, pad_text, truncate_text};
 use midex_domain::{
     grammar,
     view::{EdgeKind, GraphNode, GraphView, ON_FAILURE_TITLE},
@@ -40,7 +40,7 @@ pub(super) fn picture(
     };
     let name = |node: &GraphNode| title(node).width().min(most);
     let names = graph.nodes.iter().map(name).max().unwrap_or(0);
-    let whos = graph.nodes.iter().map(|node| who(node).width());
+    let whos = graph.nodes.iter().map(|node| step_worker(node).width());
     let whos = whos.max().unwrap_or(0).min(most);
     let columns = (names, whos);
     let (failing, ordinary): (Vec<_>, Vec<_>) = graph
@@ -57,16 +57,16 @@ pub(super) fn picture(
             &notes(node),
         )
     };
-    let mut text = part(&ordinary, screen, &draw);
+    let mut text = draw_waves(&ordinary, screen, &draw);
     if !failing.is_empty() {
         text += &screen.block(Some(Style::Dim), "", ON_FAILURE_TITLE);
-        text += &part(&failing, screen, &draw);
+        text += &draw_waves(&failing, screen, &draw);
     }
     text
 }
 
 /// The steps of `nodes` in waves. `draw` draws a step with the mark of its position in the wave.
-fn part(
+fn draw_waves(
     nodes: &[(&GraphNode, usize)],
     screen: &Screen,
     draw: &impl Fn((&GraphNode, &str)) -> String,
@@ -102,19 +102,19 @@ fn step(
     notes: &Notes,
 ) -> String {
     let narrow = screen.columns() < COLUMNS_NARROW;
-    let (sign, style) = sign(node);
-    let name = padded(&cut(&title(node), names), names);
+    let (sign, style) = state_symbol(node);
+    let name = pad_text(&truncate_text(&title(node), names), names);
     let who = if narrow {
         String::new()
     } else {
-        padded(&cut(&who(node), whos), whos)
+        pad_text(&truncate_text(&step_worker(node), whos), whos)
     };
     let taken = 8 + name.width() + who.width();
     let room = screen.columns().saturating_sub(taken);
     let beside = if room < 8 {
         String::new()
     } else {
-        cut(&notes.beside, room)
+        truncate_text(&notes.beside, room)
     };
     let line = format!(
         "{} {} {}  {}  {beside}",
@@ -124,14 +124,14 @@ fn step(
         screen.paint(Style::Dim, &who),
     );
     let mut text = line.trim_end().to_owned() + "\n";
-    for below in ways(node, graph).iter().chain(&notes.below) {
+    for below in step_detail_lines(node, graph).iter().chain(&notes.below) {
         text += &screen.block(Some(Style::Dim), "     ", below);
     }
     text
 }
 
 /// The symbol for the state of a step; a dot if the graph is not that of an execution.
-fn sign(node: &GraphNode) -> (&'static str, Option<Style>) {
+fn state_symbol(node: &GraphNode) -> (&'static str, Option<Style>) {
     let Some(standing) = &node.standing else {
         return ("•", None);
     };
@@ -163,7 +163,7 @@ fn title(node: &GraphNode) -> String {
 }
 
 /// The agent or the workflow that does a step, else its kind.
-fn who(node: &GraphNode) -> String {
+fn step_worker(node: &GraphNode) -> String {
     match (&node.agent, &node.workflow) {
         (Some(agent), _) => one_line(agent),
         (None, Some(workflow)) => format!("workflow {}", one_line(workflow)),
@@ -173,7 +173,7 @@ fn who(node: &GraphNode) -> String {
 
 /// The lines below a step: its join, if it does not wait for all dependencies; its conditions and repetitions; and its
 /// transitions other than dependencies.
-fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
+fn step_detail_lines(node: &GraphNode, graph: &GraphView) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(join) = &node.join {
         lines.push(format!("waits for {}", one_line(join)));
@@ -187,7 +187,7 @@ fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
     let own = edges.filter(|edge| edge.from == node.id && edge.kind != EdgeKind::DependsOn);
     lines.extend(own.map(|edge| {
         let to = match edge.to.as_str() {
-            grammar::END => "the end".to_owned(),
+            grammar::END_TARGET => "the end".to_owned(),
             id => one_line(id),
         };
         let when = edge_words(edge).map(|words| one_line(&words));

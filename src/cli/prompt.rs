@@ -14,7 +14,7 @@ use rustyline::{
 };
 use tokio::sync::mpsc as channel;
 
-use super::{link::Link, question, run::input::Input};
+use super::{link::Link, question, run::input::StdinLines};
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
@@ -34,8 +34,8 @@ pub(super) enum PromptInput {
 /// The reader of a person's input.
 pub(super) enum Prompt {
     /// Reads plain lines: the terminal cannot edit, or stdin, stdout and stderr are not all terminals.
-    Plain(Input),
-    Edited(Editing),
+    Plain(StdinLines),
+    Edited(LineEditor),
 }
 
 impl Prompt {
@@ -46,11 +46,11 @@ impl Prompt {
             io::stdout().is_terminal(),
             io::stderr().is_terminal(),
         ];
-        let edited = terminals.iter().all(|is| *is) && !is_simple();
+        let edited = terminals.iter().all(|is| *is) && !is_dumb_terminal();
         if edited {
-            Self::Edited(Editing::begin())
+            Self::Edited(LineEditor::begin())
         } else {
-            Self::Plain(Input::stdin())
+            Self::Plain(StdinLines::stdin())
         }
     }
 
@@ -79,20 +79,20 @@ impl Prompt {
 }
 
 /// Whether `TERM` names a terminal that can only print.
-fn is_simple() -> bool {
+fn is_dumb_terminal() -> bool {
     let term = std::env::var("TERM").unwrap_or_default();
     ["", "dumb", "cons25", "emacs"].contains(&term.as_str())
 }
 
 /// A line editor on a thread of its own, because it blocks while it waits for keys.
-pub(super) struct Editing {
+pub(super) struct LineEditor {
     asked: mpsc::Sender<(String, Vec<String>)>,
     typed: channel::UnboundedReceiver<Result<PromptInput>>,
 }
 
-impl Editing {
+impl LineEditor {
     fn begin() -> Self {
-        stop::heed();
+        stop::install_stop_handlers();
         let (asked, questions) = mpsc::channel::<(String, Vec<String>)>();
         let (answers, typed) = channel::unbounded_channel();
         std::thread::spawn(move || {
@@ -106,7 +106,7 @@ impl Editing {
             }
             for (asked, choices) in questions {
                 let typed = match &mut editor {
-                    Ok(editor) => stop::while_reading(|| read(editor, &asked, choices)),
+                    Ok(editor) => stop::run_reading(|| read(editor, &asked, choices)),
                     Err(error) => Err(unreadable(&error.to_string())),
                 };
                 if answers.send(typed).is_err() {
@@ -138,9 +138,9 @@ impl Editing {
 }
 
 /// Restores the terminal if the command ends while a line is read.
-impl Drop for Editing {
+impl Drop for LineEditor {
     fn drop(&mut self) {
-        stop::give_back();
+        stop::restore_terminal();
     }
 }
 
@@ -170,7 +170,7 @@ fn read(
         Ok(line) if line.len() > limits::FRAME_BYTES_MAX => {
             let limit = format!("at most {} bytes", limits::FRAME_BYTES_MAX);
             let message = format!("what was typed is too long: {limit}");
-            Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
+            Err(Error::new(Code::LimitExceeded, message).with_context("limit", limit))
         }
         Ok(line) => Ok(PromptInput::Line(line)),
         Err(ReadlineError::Eof) => Ok(PromptInput::End),
@@ -182,7 +182,7 @@ fn read(
 fn unreadable(why: &str) -> Error {
     let message = format!("the terminal cannot be read: {why}");
     Error::new(Code::FileUnusable, message)
-        .with("path", "stdin")
+        .with_context("path", "stdin")
         .with_action(
             "Run the command again, with `TERM=dumb` if this terminal takes no line editing",
         )
@@ -212,7 +212,7 @@ impl Hinter for Choices {
     type Hint = String;
 
     fn hint(&self, _: &str, _: usize, _: &Context<'_>) -> Option<String> {
-        stop::take();
+        stop::set_raw_modes();
         None
     }
 }

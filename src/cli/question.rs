@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal, Write as _};
 
-use super::{link::Link, run::input::Input, unwritable};
+use super::{link::Link, run::input::StdinLines, unwritable};
 use midex_domain::error::{Code, Error, Result};
 
 /// Asks a question; true if the answer is yes. `flag` is the flag that a script passes instead.
@@ -11,14 +11,14 @@ use midex_domain::error::{Code, Error, Result};
 /// # Errors
 /// `USAGE_INVALID` if there is no terminal.
 pub(super) async fn ask(question: &str, flag: &'static str, link: &mut Link<'_>) -> Result<bool> {
-    if !is_possible() {
+    if !can_ask_person() {
         let message = format!("there is no terminal to ask on: {question}");
         return Err(Error::new(Code::UsageInvalid, message)
-            .with("flag", flag)
+            .with_context("flag", flag)
             .with_action("Add {flag} if that is meant; nothing was done"));
     }
     prompt(&format!("{question} [y]es, anything else does nothing: "))?;
-    let said = Input::stdin().line(link).await?.unwrap_or_default();
+    let said = StdinLines::stdin().line(link).await?.unwrap_or_default();
     let is_yes = ["y", "yes"].contains(&said.trim().to_lowercase().as_str());
     if !is_yes {
         prompt("Nothing was done.\n")?;
@@ -32,7 +32,7 @@ pub(super) fn asks_for_help(said: &str) -> bool {
 }
 
 /// Whether stdin and stderr are terminals, so that a person can be asked.
-pub(super) fn is_possible() -> bool {
+pub(super) fn can_ask_person() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 

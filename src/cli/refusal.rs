@@ -6,29 +6,29 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Cli,
-    command::{Hints, for_people, quoted},
+    command::{Hints, quoted, suggested_action_for_person},
     config,
-    diagnostic::typed,
+    diagnostic::replace_tools_by_commands,
     screen::one_line,
     value::json_text,
-    visible::visible,
+    visible::replace_hidden_chars,
 };
 use midex_domain::error::{Code, Error, Violation};
 
 /// Reports the error of a command on stderr.
 pub(super) fn report(error: &Error, json: bool, hints: &Hints) {
-    let reported = reported(error, json, hints);
+    let reported = format_report(error, json, hints);
     let _ = writeln!(anstream::stderr().lock(), "{reported}");
 }
 
 /// The error as it is reported. A server writes it to its log.
-pub(super) fn reported(error: &Error, json: bool, hints: &Hints) -> String {
+pub(super) fn format_report(error: &Error, json: bool, hints: &Hints) -> String {
     if !json {
-        return described(error, hints);
+        return describe_error(error, hints);
     }
     let mut whole = Map::new();
     whole.insert("success".to_owned(), json!(false));
-    whole.extend(error.payload(""));
+    whole.extend(error.to_payload(""));
     json_text(&Value::Object(whole), false)
 }
 
@@ -39,7 +39,7 @@ pub(super) fn refuse(error: &clap::Error) {
         let _ = error.print();
         return;
     }
-    let (words, tip) = config::words(&error.to_string());
+    let (words, tip) = config::split_message_and_tip(&error.to_string());
     let words = tip.map_or_else(|| words.clone(), |tip| format!("{words}; {tip}"));
     let error = Error::new(Code::UsageInvalid, words)
         .with_action("Run the command with `--help`: it shows what can be typed");
@@ -48,16 +48,24 @@ pub(super) fn refuse(error: &clap::Error) {
 
 /// Prints a warning of a command that succeeded.
 pub(super) fn warn(text: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "warning: {}", visible(text));
+    let _ = writeln!(
+        anstream::stderr().lock(),
+        "warning: {}",
+        replace_hidden_chars(text)
+    );
 }
 
 /// An error as text: the message, its violations, and a suggested action.
-fn described(error: &Error, hints: &Hints) -> String {
+fn describe_error(error: &Error, hints: &Hints) -> String {
     let help = match corrected(error) {
         Some(command) => format!("Run `{command}`, if that is meant"),
-        None => for_people(error, hints),
+        None => suggested_action_for_person(error, hints),
     };
-    format!("{}\n  help: {}", wrong(error), visible(&help))
+    format!(
+        "{}\n  help: {}",
+        message_with_violations(error),
+        replace_hidden_chars(&help)
+    )
 }
 
 /// The given command line with an unknown workflow name replaced by the nearest known one.
@@ -66,19 +74,19 @@ fn corrected(error: &Error) -> Option<String> {
     let near = text("nearest").filter(|_| error.code() == Code::WorkflowNotFound)?;
     let given = std::env::args_os().skip(1);
     let given: Option<Vec<_>> = given.map(|word| word.into_string().ok()).collect();
-    let words = with_name(&given?, text("workflow")?, near)?;
+    let words = replace_workflow_name(&given?, text("workflow")?, near)?;
     let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
     Some(format!("midex {}", words.join(" ")))
 }
 
 /// The flags whose value is a workflow name.
-const NAMING: [&str; 2] = ["--from", "--print"];
+const WORKFLOW_NAME_FLAGS: [&str; 2] = ["--from", "--print"];
 
 /// The words of a command line with `asked` replaced by `near`: after a flag that names a workflow, else at its first
 /// occurrence that is not the value of another flag.
-fn with_name(given: &[String], asked: &str, near: &str) -> Option<Vec<String>> {
+fn replace_workflow_name(given: &[String], asked: &str, near: &str) -> Option<Vec<String>> {
     let mut words = given.to_vec();
-    let is_naming = |word: &str| NAMING.contains(&word);
+    let is_naming = |word: &str| WORKFLOW_NAME_FLAGS.contains(&word);
     let glued = |word: &str| {
         let (flag, value) = word.split_once('=')?;
         (is_naming(flag) && value == asked).then(|| format!("{flag}={near}"))
@@ -109,22 +117,29 @@ fn takes_value(flag: &str) -> bool {
 }
 
 /// The message of an error, with each violation on a separate line.
-pub(super) fn wrong(error: &Error) -> String {
-    let mut text = format!("error[{}]: {}", error.code(), one_line(&headline(error)));
+pub(super) fn message_with_violations(error: &Error) -> String {
+    let mut text = format!(
+        "error[{}]: {}",
+        error.code(),
+        one_line(&message_for_person(error))
+    );
     // A violation with the same text as the message is not repeated.
     let is_said = |violation: &&Violation| error.message() == violation.message;
     for violation in error.violations().iter().filter(|one| !is_said(one)) {
         let place = place(error, &violation.path);
-        text.extend(["\n  ", &visible(place), ": "]);
+        text.extend(["\n  ", &replace_hidden_chars(place), ": "]);
         if let (Some(line), Some(column)) = (violation.line, violation.column) {
             let place = format!("line {line}, column {column}: ");
             text.push_str(&place);
         }
-        text.push_str(&visible(&violation.message));
+        text.push_str(&replace_hidden_chars(&violation.message));
         let meant = violation.suggestion.as_ref().map(|meant| &meant.text);
         // Some messages contain their suggestion already.
         if let Some(meant) = meant.filter(|meant| !violation.message.contains(*meant)) {
-            text.extend(["; ", &visible(&typed(meant))]);
+            text.extend([
+                "; ",
+                &replace_hidden_chars(&replace_tools_by_commands(meant)),
+            ]);
         }
     }
     text
@@ -132,7 +147,7 @@ pub(super) fn wrong(error: &Error) -> String {
 
 /// The message for a person. Messages about the arguments of a tool are replaced: a person did not type these
 /// arguments.
-fn headline(error: &Error) -> String {
+fn message_for_person(error: &Error) -> String {
     let is_of_tool = error.message().starts_with("the arguments of ");
     if error.code() == Code::ArgumentsInvalid && is_of_tool && !error.violations().is_empty() {
         return "what was given cannot be taken as it is".to_owned();
@@ -171,7 +186,7 @@ mod tests {
             ("a", None),
         ] {
             let words: Vec<_> = given.split(' ').map(str::to_owned).collect();
-            let found = with_name(&words, "a", "b").map(|words| words.join(" "));
+            let found = replace_workflow_name(&words, "a", "b").map(|words| words.join(" "));
             assert_eq!(found.as_deref(), expected, "{given}");
         }
     }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::{
     Output,
-    execution_id::{Asks, with_or_picked},
-    lifecycle::end_changed,
+    execution_id::{ExecutionChoice, with_or_picked},
+    lifecycle::finish_change,
     link::Link,
     picker::{Choice, pick},
-    question::{is_possible, prompt},
-    run::{self, input::Input},
+    question::{can_ask_person, prompt},
+    run::{self, input::StdinLines},
     signal::waited_for,
 };
 use midex_domain::{
@@ -20,7 +20,7 @@ use midex_domain::{
 use midex_server::config::Config;
 
 /// The executions that this command offers.
-const ASKS: Asks = Asks {
+const EXECUTION_CHOICE: ExecutionChoice = ExecutionChoice {
     command: "midex resolve",
     state: "open",
     waits_for: Some("unknown"),
@@ -68,12 +68,12 @@ pub(super) async fn resolve(
     out: Output<'_>,
 ) -> Result<u8> {
     let mut link = Link::new(config);
-    let answer = asked(args, &mut link).await;
-    end_changed(link, answer, flags, out).await
+    let answer = resolve_after_asking(args, &mut link).await;
+    finish_change(link, answer, flags, out).await
 }
 
 /// Resolves the step after asking for missing arguments; `None` if a question was not answered.
-async fn asked(args: ResolveArgs, link: &mut Link<'_>) -> Result<Option<Value>> {
+async fn resolve_after_asking(args: ResolveArgs, link: &mut Link<'_>) -> Result<Option<Value>> {
     let mut verdict = args.verdict;
     if verdict.is_empty() {
         match VerdictArgs::pick(link).await? {
@@ -104,7 +104,8 @@ async fn asked(args: ResolveArgs, link: &mut Link<'_>) -> Result<Option<Value>> 
         let call = call_for_attempt(link, id, &step, args.item, arguments);
         call.await.map(Some)
     };
-    let resolved = with_or_picked(link, args.execution_id.as_deref(), ASKS, act).await?;
+    let resolved =
+        with_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, act).await?;
     Ok(resolved.flatten())
 }
 
@@ -115,7 +116,7 @@ impl VerdictArgs {
 
     /// Asks at the terminal whether the step took effect.
     async fn pick(link: &mut Link<'_>) -> Result<Option<Self>> {
-        if !is_possible() {
+        if !can_ask_person() {
             let message = "nothing says whether the step took effect";
             return Err(Error::new(Code::UsageInvalid, message).with_action(
                 "Find out whether it took effect, then add --output JSON if it did, --failed WHY if it failed, or --retry to do it again",
@@ -141,7 +142,7 @@ impl VerdictArgs {
         };
         if !picked.retry {
             prompt(["Its output (JSON, or @FILE): ", "Why did it fail? "][at])?;
-            let Some(said) = Input::stdin().line(link).await? else {
+            let Some(said) = StdinLines::stdin().line(link).await? else {
                 return Ok(None);
             };
             let text = if at == 0 {

@@ -23,20 +23,21 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 pub(super) use self::field::Field;
-use self::{page::RunPage, progress::Progress, source::OutputSource, submission::Next};
+use self::{page::RunPage, progress::Progress, source::OutputSource, submission::RunDecision};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
-    command::{Hints, of_id, quoted, with_flags},
+    command::{Hints, execution_id_flag, insert_flags, quoted},
     execution_id,
     link::{Link, is_final},
+    message_with_violations,
     picker::{Choice, pick},
     prompt::stop::{self, StopRequest},
     question, report,
-    serve::{signalled, signals},
+    serve::{signals, wait_for_signal},
     steps::{self, OpenStep},
     visible::is_hidden,
-    waits::{self, child_of},
-    warn, wrong,
+    waits::{self, awaited_child},
+    warn,
 };
 use midex_domain::{
     ExecutionId, State,
@@ -93,17 +94,21 @@ pub(super) async fn run(
     flags: String,
     out: Output<'_>,
 ) -> Result<u8> {
-    let inputs = args.inputs.as_deref().map(inputs::whole).transpose()?;
+    let inputs = args
+        .inputs
+        .as_deref()
+        .map(inputs::parse_inputs_flag)
+        .transpose()?;
     let inputs_flags = inputs_flags(&args);
     let single = args
         .input
         .iter()
         .map(|flag| inputs::single("--input", flag));
     let single = single.collect::<Result<Vec<_>>>()?;
-    let source = OutputSource::of(&args.from)?;
+    let source = OutputSource::from_flags(&args.from)?;
     let mut link = Link::working(config);
     let workflow = match (args.workflow, &args.id) {
-        (None, None) => match picked(config, out.json, &mut link).await? {
+        (None, None) => match pick_workflow(config, out.json, &mut link).await? {
             None => return Ok(EXIT_FINDINGS),
             picked => picked,
         },
@@ -132,8 +137,8 @@ pub(super) async fn run(
         begun: StartOutcome::No,
     };
     let end = tokio::select! {
-        end = runner.go() => end,
-        () = signalled(signals) => Ok(End::Stopped("interrupted".into())),
+        end = runner.start_and_work() => end,
+        () = wait_for_signal(signals) => Ok(End::Stopped("interrupted".into())),
     };
     let code = runner.report_end(end);
     runner.link.close().await?;
@@ -141,8 +146,12 @@ pub(super) async fn run(
 }
 
 /// Lets the person at the terminal pick a workflow; `None` if they pick none.
-async fn picked(config: &Config, is_json: bool, link: &mut Link<'_>) -> Result<Option<String>> {
-    if is_json || !question::is_possible() {
+async fn pick_workflow(
+    config: &Config,
+    is_json: bool,
+    link: &mut Link<'_>,
+) -> Result<Option<String>> {
+    if is_json || !question::can_ask_person() {
         return Err(Error::new(Code::UsageInvalid, "no workflow is named")
             .with_action("Run `midex list`, and name one of its workflows behind `midex run`"));
     }
@@ -243,7 +252,7 @@ enum StartOutcome {
 }
 
 impl Runner<'_> {
-    async fn go(&mut self) -> Result<End> {
+    async fn start_and_work(&mut self) -> Result<End> {
         self.read_inputs().await?;
         let existing = if self.is_named {
             self.existing().await?
@@ -251,7 +260,7 @@ impl Runner<'_> {
             None
         };
         match existing {
-            Some((reply, status)) => self.go_on(reply, status).await?,
+            Some((reply, status)) => self.continue_execution(reply, status).await?,
             None if self.start().await? => {}
             None => return Ok(End::Stopped("Nothing was started.".to_owned())),
         }
@@ -277,13 +286,13 @@ impl Runner<'_> {
             let page = &mut self.page;
             let next = self.source.next(&steps, refused, page, &mut self.link);
             match next.await? {
-                Next::Submit(submission) => {
+                RunDecision::Submit(submission) => {
                     let step = submission.step_in(&steps).unwrap_or(&steps[0]);
                     let refused = self.submit(step, submission).await?;
                     complaint = refused.map(|error| (step.turn(), error));
                 }
-                Next::Pause => self.pause().await?,
-                Next::Stop(why) => return Ok(End::Stopped(why)),
+                RunDecision::Pause => self.pause().await?,
+                RunDecision::Stop(why) => return Ok(End::Stopped(why)),
             }
         }
     }
@@ -294,8 +303,8 @@ impl Runner<'_> {
         if steps.first().is_some_and(|step| step.turn() == of) {
             return Some(error);
         }
-        let _ = question::prompt(&format!("{}\n", wrong(&error)));
-        self.source.draft.spill();
+        let _ = question::prompt(&format!("{}\n", message_with_violations(&error)));
+        self.source.draft.print_unrecorded();
         None
     }
 
@@ -321,7 +330,7 @@ impl Runner<'_> {
                     // The execution was resumed between the two reads.
                     continue;
                 }
-                return Ok(Err(End::Paused(paused(&status))));
+                return Ok(Err(End::Paused(pause_report(&status))));
             }
             let steps = steps::open(&mut self.link, &reply).await?;
             if !steps.is_empty() {
@@ -359,9 +368,9 @@ impl Runner<'_> {
             return Ok(None);
         }
         let children = self.link.status(&self.at).await?.children;
-        for child in waits.filter_map(|wait| child_of(&children, wait)) {
+        for child in waits.filter_map(|wait| awaited_child(&children, wait)) {
             // A child that is about to be started does not exist yet.
-            let Some((_, status)) = self.status_of(child).await? else {
+            let Some((_, status)) = self.fetch_status(child).await? else {
                 continue;
             };
             if !is_final(&status.state) {
@@ -373,7 +382,7 @@ impl Runner<'_> {
 
     /// Asks the person at the prompt to answer an open gate; true if they did.
     async fn ask_gate_at_prompt(&mut self) -> Result<bool> {
-        match self.source.at_prompt() {
+        match self.source.terminal_prompt() {
             Some(prompt) => approve::ask_at_prompt(&mut self.link, &self.at, prompt).await,
             None => Ok(false),
         }
@@ -390,7 +399,7 @@ impl Runner<'_> {
     }
 
     /// The status of the execution with this id, if there is one.
-    async fn status_of(&mut self, id: &str) -> Result<Option<(Value, StatusView)>> {
+    async fn fetch_status(&mut self, id: &str) -> Result<Option<(Value, StatusView)>> {
         match self.link.status_reply(id).await {
             Err(error) if execution_id::is_unknown(&error) => Ok(None),
             status => status.map(Some),
@@ -401,14 +410,14 @@ impl Runner<'_> {
     /// workflow, a part of an id. `None` if nothing matches, so that `--id` names a new execution.
     async fn existing(&mut self) -> Result<Option<(Value, StatusView)>> {
         let id = self.id.clone();
-        if let Some(status) = self.status_of(&id).await? {
+        if let Some(status) = self.fetch_status(&id).await? {
             return Ok(Some(status));
         }
-        let meant = match execution_id::of_word(&mut self.link, &id).await? {
+        let meant = match execution_id::resolve_word(&mut self.link, &id).await? {
             // Without a workflow nothing can be started, so the value must be a part of an existing id.
             None if self.workflow.is_none() => {
                 let unknown = no_execution(&id);
-                Some(execution_id::meant(&mut self.link, &id, unknown).await?)
+                Some(execution_id::resolve_id(&mut self.link, &id, unknown).await?)
             }
             meant => meant,
         };
@@ -416,17 +425,17 @@ impl Runner<'_> {
             return Ok(None);
         };
         (self.at, self.id) = (id.clone(), id.clone());
-        self.status_of(&id).await
+        self.fetch_status(&id).await
     }
 
     /// Continues an existing execution.
     ///
     /// # Errors
     /// `EXECUTION_ID_TAKEN` if its workflow or its inputs differ from those that were given.
-    async fn go_on(&mut self, reply: Value, status: StatusView) -> Result<()> {
+    async fn continue_execution(&mut self, reply: Value, status: StatusView) -> Result<()> {
         let taken = |what: String| {
             Error::new(Code::ExecutionIdTaken, what)
-                .with("execution_id", self.id.clone())
+                .with_context("execution_id", self.id.clone())
                 .with_action("Choose another --id, or leave it out")
         };
         let workflow = status.workflow_name.clone();
@@ -456,14 +465,14 @@ impl Runner<'_> {
     async fn wait(&mut self, current: &CurrentStep, stop_request: &mut StopRequest) -> Result<()> {
         self.page.waits(current)?;
         {
-            let mut progress = Progress::of(&current.waits, self.page.json());
+            let mut progress = Progress::from_waits(&current.waits, self.page.json());
             let moved = self.link.wait(&self.at, Some(current.revision));
             tokio::pin!(moved);
             loop {
                 tokio::select! {
                     moved = &mut moved => return moved.map(|_| ()),
-                    () = progress.tick() => {}
-                    () = stop_request.received() => break,
+                    () = progress.redraw_when_due() => {}
+                    () = stop_request.wait_for_stop() => break,
                 }
             }
         }
@@ -476,10 +485,10 @@ impl Runner<'_> {
     /// Prints how the run ended and, if the execution can be continued, the command for that. Returns the exit code.
     fn report_end(&mut self, end: Result<End>) -> Result<u8> {
         self.source.close();
-        self.source.draft.spill();
+        self.source.draft.print_unrecorded();
         match end {
             Ok(End::Ended(shown)) => {
-                self.page.ended(&shown)?;
+                self.page.print_end(&shown)?;
                 let left = self.source.left_over();
                 if !left.is_empty() {
                     warn(&format!("not used: {}", left.join(", ")));
@@ -489,20 +498,20 @@ impl Runner<'_> {
             }
             Ok(End::Stopped(why)) if self.begun != StartOutcome::No => {
                 self.page
-                    .stopped(&self.with_left_out(why), &[self.command()])?;
+                    .print_stop(&self.note_left_out_inputs(why), &[self.command()])?;
                 Ok(EXIT_FINDINGS)
             }
             Ok(End::Stopped(_)) => {
-                self.page.stopped("Nothing was started.", &[])?;
+                self.page.print_stop("Nothing was started.", &[])?;
                 Ok(EXIT_FINDINGS)
             }
             Ok(End::Paused(pause)) => {
                 let lifting = pause.lifting.iter();
                 let mut commands: Vec<_> = lifting
-                    .map(|command| with_flags(command, self.flags))
+                    .map(|command| insert_flags(command, self.flags))
                     .collect();
                 commands.push(self.command());
-                self.page.stopped(&pause.why, &commands)?;
+                self.page.print_stop(&pause.why, &commands)?;
                 Ok(EXIT_FINDINGS)
             }
             Err(error) if self.begun != StartOutcome::No => {
@@ -511,7 +520,7 @@ impl Runner<'_> {
                 let flags = self.flags.to_owned();
                 report(&error, self.page.json(), &Hints { flags, retry });
                 self.page
-                    .stopped(&self.with_left_out(String::new()), &[self.command()])?;
+                    .print_stop(&self.note_left_out_inputs(String::new()), &[self.command()])?;
                 Ok(error.exit_code())
             }
             Err(error) => Err(error),
@@ -519,7 +528,7 @@ impl Runner<'_> {
     }
 
     /// The reason for stopping, with a note if [`Self::command`] had to leave the inputs out.
-    fn with_left_out(&self, why: String) -> String {
+    fn note_left_out_inputs(&self, why: String) -> String {
         if self.begun != StartOutcome::Perhaps || self.inputs_flags.is_some() {
             return why;
         }
@@ -537,7 +546,7 @@ impl Runner<'_> {
         let inputs = inputs.unwrap_or_default();
         format!(
             "midex run{workflow} {}{inputs}{}{}",
-            of_id(&self.id),
+            execution_id_flag(&self.id),
             self.by,
             self.flags
         )
@@ -548,19 +557,23 @@ impl Runner<'_> {
 const LEFT_OUT: &str =
     "The inputs are too long or too odd to be told: add their flags as they were given";
 
-fn paused(status: &StatusView) -> Pause {
+fn pause_report(status: &StatusView) -> Pause {
     let waits = &status.waits;
-    let is_for_resume = waits::is_for_resume(status);
+    let is_for_resume = waits::needs_resume(status);
     let why = if is_for_resume {
         let reason = status.reason.as_ref();
         let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
         format!("The execution is paused{reason}")
     } else {
         let now = SystemClock.now();
-        let words = waits.iter().map(|wait| waits::words(wait, now, true));
+        let words = waits
+            .iter()
+            .map(|wait| waits::describe_wait(wait, now, true));
         words.collect::<Vec<_>>().join("; ")
     };
-    let lifting = waits::ways(status).into_iter().map(|way| way.command);
+    let lifting = waits::wait_actions(status)
+        .into_iter()
+        .map(|way| way.command);
     Pause {
         why,
         lifting: lifting.collect(),
@@ -573,5 +586,5 @@ fn no_execution(id: &str) -> Error {
         Code::ExecutionNotFound,
         format!("there is no execution '{id}'"),
     )
-    .with("execution_id", id)
+    .with_context("execution_id", id)
 }

@@ -2,7 +2,7 @@
 
 use super::{EXIT_OK, Output};
 use midex_domain::error::Result;
-use midex_registry::{self as registry, SchemaDraft, SchemaOf};
+use midex_registry::{self as registry, SchemaDraft, SchemaKind};
 
 /// Which schema to print.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -51,11 +51,11 @@ pub enum SchemaDraftArg {
 /// Prints the schema.
 pub fn schema(args: &SchemaArgs, mut out: Output<'_>) -> Result<u8> {
     let of = match args.of {
-        SchemaOfArg::Workflow => SchemaOf::Manifest,
-        SchemaOfArg::FrontMatter => SchemaOf::FrontMatter,
-        SchemaOfArg::Agent => SchemaOf::Agent,
-        SchemaOfArg::Output => SchemaOf::Output,
-        SchemaOfArg::Error => SchemaOf::Error,
+        SchemaOfArg::Workflow => SchemaKind::Manifest,
+        SchemaOfArg::FrontMatter => SchemaKind::FrontMatter,
+        SchemaOfArg::Agent => SchemaKind::Agent,
+        SchemaOfArg::Output => SchemaKind::Output,
+        SchemaOfArg::Error => SchemaKind::Error,
     };
     let draft = match args.draft {
         SchemaDraftArg::Draft202012 => SchemaDraft::Draft202012,

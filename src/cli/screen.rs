@@ -9,7 +9,7 @@ use std::{
 use comfy_table::{ContentArrangement, Row, Table, presets};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::visible::visible;
+use super::visible::replace_hidden_chars;
 
 /// The width if stdout is not a terminal.
 const COLUMNS_ELSEWHERE: usize = 120;
@@ -87,7 +87,7 @@ impl Screen {
 
     /// Styles the state of an execution.
     pub(super) fn state(&self, state: &str) -> String {
-        let shown = visible(state);
+        let shown = replace_hidden_chars(state);
         match state {
             "completed" => self.paint(Style::Good, &shown),
             "failed" | "abandoned" | "diverged" => self.paint(Style::Bad, &shown),
@@ -99,9 +99,9 @@ impl Screen {
     /// long lines are wrapped between words.
     pub(super) fn block(&self, style: Option<Style>, margin: &str, text: &str) -> String {
         let mut block = String::new();
-        for line in text.trim_end().lines().map(untabbed) {
+        for line in text.trim_end().lines().map(expand_tabs) {
             let lines = match self.columns {
-                Some(columns) => wrapped(&line, columns.saturating_sub(margin.width())),
+                Some(columns) => wrap_line(&line, columns.saturating_sub(margin.width())),
                 None => vec![line],
             };
             for line in lines {
@@ -187,11 +187,11 @@ fn columns() -> Option<usize> {
 /// `text` as one line without control characters.
 pub(super) fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
-    visible(&words.join(" "))
+    replace_hidden_chars(&words.join(" "))
 }
 
 /// Truncates `text` to this width, with `…` at the end.
-pub(super) fn cut(text: &str, columns: usize) -> String {
+pub(super) fn truncate_text(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
@@ -206,8 +206,8 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
 }
 
 /// Expands tabs, which [`visible`] would replace, and replaces other control characters.
-fn untabbed(line: &str) -> String {
-    visible(&line.replace('\t', "    "))
+fn expand_tabs(line: &str) -> String {
+    replace_hidden_chars(&line.replace('\t', "    "))
 }
 
 /// The indentation of continuation lines: below the text of the line, after a list marker.
@@ -223,13 +223,13 @@ fn indent_of(line: &str) -> usize {
 }
 
 /// Pads a text with blanks to this width.
-pub(super) fn padded(text: &str, columns: usize) -> String {
+pub(super) fn pad_text(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(text.width());
     format!("{text}{}", " ".repeat(missing))
 }
 
 /// Wraps a line between words.
-pub(super) fn wrapped(line: &str, columns: usize) -> Vec<String> {
+pub(super) fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(COLUMNS_MIN);
     if line.width() <= columns {
         return vec![line.to_owned()];
@@ -237,7 +237,7 @@ pub(super) fn wrapped(line: &str, columns: usize) -> Vec<String> {
     let indent = " ".repeat(indent_of(line).min(columns / 2));
     let (mut lines, mut last, mut empty) = (Vec::new(), String::new(), true);
     for word in line.split(' ') {
-        for (at, piece) in pieces(word).into_iter().enumerate() {
+        for (at, piece) in breakable_parts(word).into_iter().enumerate() {
             let gap = usize::from(at == 0);
             if !empty && last.width() + gap + piece.width() > columns {
                 lines.push(std::mem::replace(&mut last, indent.clone()));
@@ -259,7 +259,7 @@ const ENDS_NO_LINE: &str = "（［｛「『【〈《〔";
 
 /// The parts of a word between which a line may be broken: next to wide characters, because Chinese and Japanese are
 /// written without blanks.
-fn pieces(word: &str) -> Vec<&str> {
+fn breakable_parts(word: &str) -> Vec<&str> {
     let is_wide = |c: char| c.width() == Some(2);
     let (mut pieces, mut from, mut before) = (Vec::new(), 0, None::<char>);
     for (at, c) in word.char_indices() {
@@ -302,31 +302,31 @@ mod tests {
         let shown = "  # Title\n\n  - one two three four five\n    six seven\n   10. one two three four five\n       six\n     deep one  two three four\n     five six\n";
         assert_eq!(PLAIN.block(None, "  ", text), shown);
         let endless = "x".repeat(100);
-        assert_eq!(wrapped(&endless, 30), std::slice::from_ref(&endless));
-        assert_eq!(wrapped(&format!("a {endless}"), 1).len(), 2);
+        assert_eq!(wrap_line(&endless, 30), std::slice::from_ref(&endless));
+        assert_eq!(wrap_line(&format!("a {endless}"), 1).len(), 2);
     }
 
     #[test]
     fn text_without_blanks_is_broken_between_wide_characters() {
         let text = "変更を確認する前に、この説明を読んでください。（重要）";
-        let lines = wrapped(text, 20);
+        let lines = wrap_line(text, 20);
         assert!(lines.len() > 2 && lines.iter().all(|line| line.width() <= 20));
         assert_eq!(lines.concat(), text);
         let odd = |line: &String| line.starts_with(['、', '。', '）']) || line.ends_with('（');
         assert!(!lines.iter().any(odd), "{lines:?}");
         let family = "👩\u{200d}💻".repeat(20);
-        let lines = wrapped(&family, 20);
+        let lines = wrap_line(&family, 20);
         assert!(lines.len() > 1 && lines.iter().all(|line| line.starts_with('👩')));
     }
 
     #[test]
     fn what_is_cut_has_its_width() {
-        assert_eq!(cut("hello", 5), "hello");
-        assert_eq!(cut("hello!", 5), "hell…");
+        assert_eq!(truncate_text("hello", 5), "hello");
+        assert_eq!(truncate_text("hello!", 5), "hell…");
         // Each of these takes two columns.
-        assert_eq!(cut("日本語", 5), "日本…");
-        assert_eq!(cut("日本語", 4), "日…");
-        assert_eq!(cut("ab", 0), "…");
+        assert_eq!(truncate_text("日本語", 5), "日本…");
+        assert_eq!(truncate_text("日本語", 4), "日…");
+        assert_eq!(truncate_text("ab", 0), "…");
     }
 
     #[test]

@@ -12,10 +12,10 @@ use clap::Args;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::{EXIT_OK, command::mend, log::Log};
+use super::{EXIT_OK, command::suggested_action, log::Log};
 use midex_domain::{
     clock::{SteadyClock, SystemIds},
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     limits,
 };
 use midex_mcp as mcp;
@@ -25,7 +25,7 @@ use midex_mcp::{
     Server,
     ToolProfile, // Not the crate of that name, which only `mcp` may name.
     http as streamable,
-    process::Closing,
+    process::LinkCloser,
 };
 use midex_server::{
     app::{self, App},
@@ -110,12 +110,15 @@ impl TransportArgs {
             return Ok(None);
         };
         let token = self.token_for(address)?;
-        let listener = bound(address).map_err(|error| {
+        let listener = bind_listener(address).map_err(|error| {
             Error::new(
                 Code::AddressUnusable,
-                format!("{address} cannot be listened on: {}", plain(&error)),
+                format!(
+                    "{address} cannot be listened on: {}",
+                    describe_io_error(&error)
+                ),
             )
-            .with("address", address.to_string())
+            .with_context("address", address.to_string())
         })?;
         let options = streamable::Options {
             token,
@@ -137,7 +140,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-fn bound(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -169,7 +172,7 @@ fn connections_max() -> usize {
 }
 
 /// The message if a person has started the server in a terminal.
-const WAITS: &str = "midex waits for an MCP client on standard input; a host starts it so: `midex serve`, written into its \
+const WAITING_FOR_CLIENT_MESSAGE: &str = "midex waits for an MCP client on standard input; a host starts it so: `midex serve`, written into its \
                      configuration by `midex install`; Ctrl-C ends it";
 
 /// Serves until a signal arrives. If it serves stdio, and no flag gave an HTTP address, it also ends when the client
@@ -183,7 +186,7 @@ pub(super) async fn serve(
     let listening = match transports.listen() {
         // A server that its host talks to over stdio must not end because of this.
         Err(error) if transports.is_only_wished(&error) => {
-            warn_of(&error);
+            log_error_warning(&error);
             None
         }
         listening => listening?,
@@ -206,7 +209,7 @@ pub(super) async fn serve(
         }
         Some((listener, options)) => {
             let address = listener.local_addr().map_err(|error| {
-                Error::internal("the address that is listened on is not known").because(error)
+                Error::internal("the address that is listened on is not known").with_source(error)
             })?;
             let process = process.serving_http(address);
             let listening = (listener, options);
@@ -244,7 +247,7 @@ fn announce(lines: &[String], transports: &TransportArgs, log: &Log) {
         log.write_line(line);
     }
     if transports.serves_stdio() && io::stdin().is_terminal() {
-        log.write_line(WAITS);
+        log.write_line(WAITING_FOR_CLIENT_MESSAGE);
     }
 }
 
@@ -279,7 +282,7 @@ async fn serve_http(
     (listener, options): (TcpListener, streamable::Options),
     stop: &CancellationToken,
     announce: impl FnOnce(),
-) -> Result<Option<Closing>> {
+) -> Result<Option<LinkCloser>> {
     let app = Arc::new(process.app().await?);
     let (end, ending) = (CancellationToken::new(), app.clone());
     let ends = async {
@@ -292,7 +295,7 @@ async fn serve_http(
         tokio::time::sleep(limits::SIGNAL_GRACE).await;
         end.cancel();
     };
-    let (shared, listens) = (app.clone(), Listens::over_http());
+    let (shared, listens) = (app.clone(), Listens::for_http());
     let handler = move || Server::sharing(shared.clone(), listens.clone()).with_profile(profile);
     let http = streamable::serve(listener, handler, options, end.clone());
     let stdio = async {
@@ -317,7 +320,7 @@ async fn own(
     app: &App,
     end: &CancellationToken,
     announce: impl FnOnce(),
-) -> Result<Option<Closing>> {
+) -> Result<Option<LinkCloser>> {
     let is_refused = |error: &Error| error.code() == Code::AddressUnusable;
     let mut found = end.run_until_cancelled(process.look()).await;
     if !matches!(&found, Some(Err(error)) if is_refused(error)) {
@@ -335,7 +338,7 @@ async fn own(
             }
             Some(Err(error)) => {
                 if warned.replace(error.code()) != Some(error.code()) {
-                    warn_of(&error);
+                    log_error_warning(&error);
                 }
                 app.not_owned(error).await;
                 let pause = tokio::time::sleep(limits::STORE_RETRY_EVERY);
@@ -359,11 +362,11 @@ fn places(
 }
 
 /// Logs a warning with an error and its suggested action.
-fn warn_of(error: &Error) {
+fn log_error_warning(error: &Error) {
     tracing::warn!(
         code = error.code().as_str(),
         "{error}; help: {}",
-        mend(error)
+        suggested_action(error)
     );
 }
 
@@ -374,7 +377,8 @@ pub(super) type Signals = [tokio::signal::unix::Signal; 2];
 pub(super) fn signals() -> Result<Signals> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| {
-        signal(kind).map_err(|error| Error::internal("signals cannot be received").because(error))
+        signal(kind)
+            .map_err(|error| Error::internal("signals cannot be received").with_source(error))
     };
     Ok([
         listen(SignalKind::terminate())?,
@@ -384,12 +388,12 @@ pub(super) fn signals() -> Result<Signals> {
 
 /// Cancels the token after a signal.
 async fn cancel_on_signal(signals: Signals, stop: CancellationToken) {
-    signalled(signals).await;
+    wait_for_signal(signals).await;
     stop.cancel();
 }
 
 /// Waits for the first of the signals.
-pub(super) async fn signalled([mut terminate, mut interrupt]: Signals) {
+pub(super) async fn wait_for_signal([mut terminate, mut interrupt]: Signals) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

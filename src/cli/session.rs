@@ -8,7 +8,7 @@ use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
-use midex_mcp::{Process, client::Client, process::Closing};
+use midex_mcp::{Process, client::Client, process::LinkCloser};
 use midex_server::{
     app::{self, Options},
     config::Config,
@@ -17,7 +17,7 @@ use midex_server::{
 /// A client of the store's owner, which is another process or this one.
 pub(super) struct Session {
     pub(super) client: Client,
-    closing: Closing,
+    closing: LinkCloser,
 }
 
 impl Session {
@@ -42,7 +42,7 @@ impl Session {
                 // The server went away before any call.
                 Ok(Err(error)) if error.code() == Code::ServerStopping => gone = error,
                 Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(app::busy(&config.data_dir)),
+                Err(_) => return Err(app::store_busy_error(&config.data_dir)),
             }
         }
         Err(gone)

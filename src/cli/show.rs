@@ -14,17 +14,17 @@ use unicode_width::UnicodeWidthStr;
 use super::{
     EXIT_OK, Output, execution_id,
     link::Link,
-    screen::{Screen, Style, cut, one_line, row},
-    serve::{signalled, signals},
-    value::{duration, fields, final_output_faults, gist, text as in_line},
-    visible::visible,
+    screen::{Screen, Style, one_line, row, truncate_text},
+    serve::{signals, wait_for_signal},
+    value::{duration, fields, final_output_faults, one_line_summary, text as in_line},
+    visible::replace_hidden_chars,
     waits::{self, number},
     when::{ago, local},
 };
 use midex_domain::{
     clock::{Clock, SystemClock},
     error::{Code, Error, Result},
-    event::Body,
+    event::BodyKind,
     id::StepId,
     view::{
         ArtifactView, ExecutionView, FailureView, HistoryRow, ReadyStep, StatusView, StepCounts,
@@ -36,7 +36,7 @@ use midex_server::config::Config;
 /// The minimum width in columns of a separate column for results; with less room they go on a line below.
 const RESULT_COLUMNS_MIN: usize = 40;
 /// The prefix of a line that belongs to the line above.
-const BELOW: &str = "  └ ";
+const CONTINUED_LINE_PREFIX: &str = "  └ ";
 /// The prefix of the lines of a section.
 const INDENT: &str = "  ";
 /// The width of the field names.
@@ -60,7 +60,7 @@ pub(super) struct ShowArgs {
 }
 
 /// How an execution is shown.
-struct How<'a> {
+struct DisplayOptions<'a> {
     screen: &'a Screen,
     /// The flags that a follow-up command needs to reach the same executions.
     flags: &'a str,
@@ -78,16 +78,16 @@ pub(super) async fn show(
     mut out: Output<'_>,
 ) -> Result<u8> {
     if let Some(name) = &args.name {
-        return of_other(args.execution_id.as_deref(), name, config, out);
+        return show_workflow_argument(args.execution_id.as_deref(), name, config, out);
     }
     let signals = signals()?;
     let mut link = Link::new(config);
-    let shown = first(&mut link, args.execution_id.as_deref()).await;
+    let shown = fetch_execution(&mut link, args.execution_id.as_deref()).await;
     if let (Ok((_, shown)), true) = (&shown, args.watch) {
         let id = &shown.status.execution_id;
         let watched = tokio::select! {
             watched = watch::watch(&mut link, id, config, &flags, out.json) => watched,
-            () = signalled(signals) => Ok(()),
+            () = wait_for_signal(signals) => Ok(()),
         };
         link.close().await?;
         return watched.map(|()| EXIT_OK);
@@ -96,7 +96,7 @@ pub(super) async fn show(
     link.close().await?;
     let (reply, shown) = shown?;
     let screen = Screen::stdout();
-    let how = How {
+    let how = DisplayOptions {
         screen: &screen,
         flags: &flags,
         has_visits: args.visits,
@@ -108,38 +108,46 @@ pub(super) async fn show(
 }
 
 /// Shows the workflow of `midex show workflow NAME`; refuses any other first word.
-fn of_other(what: Option<&str>, name: &str, config: &Config, out: Output<'_>) -> Result<u8> {
+fn show_workflow_argument(
+    what: Option<&str>,
+    name: &str,
+    config: &Config,
+    out: Output<'_>,
+) -> Result<u8> {
     if what == Some("workflow") {
         return workflow::show(name, &config.registry(), out);
     }
     let what = what.unwrap_or_default();
     let message = format!(
         "'{}' is shown alone: '{}' is too much",
-        visible(what),
-        visible(name)
+        replace_hidden_chars(what),
+        replace_hidden_chars(name)
     );
     Err(Error::new(Code::UsageInvalid, message)
         .with_action("Run `midex show EXECUTION`, or `midex show workflow NAME`"))
 }
 
 /// Reads the execution that was named; without a name, the one of this project that moved last.
-async fn first(link: &mut Link<'_>, said: Option<&str>) -> Result<(Value, ExecutionView)> {
+async fn fetch_execution(
+    link: &mut Link<'_>,
+    said: Option<&str>,
+) -> Result<(Value, ExecutionView)> {
     let show = async |link: &mut Link<'_>, id: &str| link.show(id).await;
     if let Some(said) = said {
-        return execution_id::with(link, said, show).await;
+        return execution_id::run_with_execution(link, said, show).await;
     }
     let id = execution_id::newest(link, None).await?;
     show(link, &id).await
 }
 
-fn page(shown: &ExecutionView, how: &How<'_>) -> String {
+fn page(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
     let (screen, status) = (how.screen, &shown.status);
     let steps = match &shown.graph {
         Some(graph) if !how.has_visits => steps::steps(graph, shown, how, SystemClock.now()),
         _ => visits(&shown.history, screen),
     };
     let parts = [
-        head(status, screen),
+        status_fields(status, screen),
         inputs(shown.current_step.inputs.as_ref(), screen),
         steps,
         open_steps(&shown.current_step.open_steps(), screen),
@@ -155,7 +163,7 @@ fn page(shown: &ExecutionView, how: &How<'_>) -> String {
 }
 
 /// The fields of the execution as a whole, one a line.
-fn head(status: &StatusView, screen: &Screen) -> String {
+fn status_fields(status: &StatusView, screen: &Screen) -> String {
     let title = screen.paint(Style::Bold, &one_line(&status.execution_id));
     let mut text = format!("{title}  {}\n", one_line(&status.workflow_name));
     let pauses = status.pause_reasons.iter().map(|reason| reason.as_str());
@@ -208,7 +216,7 @@ fn inputs(inputs: Option<&Value>, screen: &Screen) -> String {
     let room = screen.columns().saturating_sub(INDENT.width());
     let lines = lines
         .iter()
-        .map(|line| format!("{INDENT}{}\n", cut(line, room)));
+        .map(|line| format!("{INDENT}{}\n", truncate_text(line, room)));
     section("inputs", screen) + &lines.collect::<String>()
 }
 
@@ -237,7 +245,7 @@ fn children(status: &StatusView, screen: &Screen) -> String {
         };
         table.add_row(row([one_line(&child.execution_id), visit.place()]));
     }
-    printed(table.lines(), screen)
+    table_lines(table.lines(), screen)
 }
 
 /// A visit of a step as it is named.
@@ -252,7 +260,7 @@ struct VisitName<'a> {
 }
 
 impl<'a> VisitName<'a> {
-    fn of(row: &'a HistoryRow) -> Self {
+    fn from_row(row: &'a HistoryRow) -> Self {
         Self {
             step: Some(&row.step_name),
             item: row.item,
@@ -266,14 +274,14 @@ impl<'a> VisitName<'a> {
     fn place(&self) -> String {
         match self.body {
             None => self.name(),
-            Some(body) => format!("{} of {}", visible(body), self.name()),
+            Some(body) => format!("{} of {}", replace_hidden_chars(body), self.name()),
         }
     }
 
     /// The name of the step with its item, and with its visit and attempt from the second on.
     fn name(&self) -> String {
         let mut text = match self.step {
-            Some(name) if name != StepId::of_workflow().as_str() => one_line(name),
+            Some(name) if name != StepId::workflow_pseudo_step().as_str() => one_line(name),
             _ => "the workflow".to_owned(),
         };
         text += &number(self.item);
@@ -289,12 +297,12 @@ impl<'a> VisitName<'a> {
 }
 
 /// The waits that the graph of steps does not show, such as those of hooks; with `--visits`, all waits.
-fn waits(status: &StatusView, how: &How<'_>) -> String {
+fn waits(status: &StatusView, how: &DisplayOptions<'_>) -> String {
     let is_shown = |wait: &&WaitView| how.has_visits || wait.body.is_some();
     let now = SystemClock.now();
     let told = status.waits.iter().filter(is_shown);
     told.map(|wait| {
-        let words = waits::words(wait, now, how.is_served);
+        let words = waits::describe_wait(wait, now, how.is_served);
         how.screen.block(None, INDENT, &words)
     })
     .collect()
@@ -331,22 +339,28 @@ fn visits(visits: &[HistoryRow], screen: &Screen) -> String {
     }
     let results = ["result".to_owned()].into_iter().chain(results);
     let lines = table.lines().zip(results);
-    let lines = lines.map(|(line, result)| format!("{line}  {}", cut(&result, left)));
-    printed(lines, screen)
+    let lines = lines.map(|(line, result)| format!("{line}  {}", truncate_text(&result, left)));
+    table_lines(lines, screen)
 }
 
 fn below(table: &Table, results: &[String], screen: &Screen) -> String {
-    let room = screen.columns().saturating_sub(BELOW.width());
+    let room = screen
+        .columns()
+        .saturating_sub(CONTINUED_LINE_PREFIX.width());
     let results = std::iter::once("").chain(results.iter().map(String::as_str));
     let line = |(line, result): (String, &str)| match result {
         "" => line,
-        result => format!("{}\n{BELOW}{}", line.trim_end(), cut(result, room)),
+        result => format!(
+            "{}\n{CONTINUED_LINE_PREFIX}{}",
+            line.trim_end(),
+            truncate_text(result, room)
+        ),
     };
-    printed(table.lines().zip(results).map(line), screen)
+    table_lines(table.lines().zip(results).map(line), screen)
 }
 
 /// The lines of a table, with its header painted.
-fn printed(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
+fn table_lines(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
     let mut text = String::new();
     for (line, at) in lines.zip(0..) {
         let line = line.trim_end();
@@ -363,7 +377,7 @@ fn visit_cells(visit: &HistoryRow) -> [String; 5] {
     let took = visit.duration_ms.map_or_else(|| "-".into(), duration);
     let status = one_line(&visit.status);
     [
-        VisitName::of(visit).place(),
+        VisitName::from_row(visit).place(),
         agent.to_owned(),
         if visit.late {
             format!("{status}, late")
@@ -389,7 +403,7 @@ fn result(visit: &HistoryRow) -> String {
 fn short_result(visit: &HistoryRow) -> String {
     match (&visit.error, &visit.output) {
         (Some(error), _) => failure(error),
-        (None, Some(output)) => gist(output),
+        (None, Some(output)) => one_line_summary(output),
         (None, None) => String::new(),
     }
 }
@@ -414,9 +428,9 @@ fn open_steps(steps: &[ReadyStep], screen: &Screen) -> String {
             "{INDENT}{}{}{}: {what}",
             one_line(&step.step_name),
             number(step.step.item),
-            visible(&agent.unwrap_or_default()),
+            replace_hidden_chars(&agent.unwrap_or_default()),
         );
-        let _ = writeln!(text, "{}", cut(&line, screen.columns()));
+        let _ = writeln!(text, "{}", truncate_text(&line, screen.columns()));
     }
     text
 }
@@ -435,17 +449,17 @@ fn artifacts(artifacts: &[ArtifactView], screen: &Screen) -> String {
             one_line(&artifact.step_name),
         ]));
     }
-    printed(table.lines(), screen)
+    table_lines(table.lines(), screen)
 }
 
 /// The effects of steps that were compensated at the end of the execution, those that were not, and the hooks that
 /// failed.
 pub(super) fn left(status: &StatusView, history: &[HistoryRow], screen: &Screen) -> String {
     let is_undone = |row: &&HistoryRow| {
-        row.body.as_deref() == Some(Body::Compensation.as_str()) && row.status == "completed"
+        row.body.as_deref() == Some(BodyKind::Compensation.as_str()) && row.status == "completed"
     };
     let undone = history.iter().filter(is_undone);
-    let undone = undone.map(|row| VisitName::of(row).name());
+    let undone = undone.map(|row| VisitName::from_row(row).name());
     let effects = status.not_compensated.iter().map(|one| {
         let visit = VisitName {
             step: Some(&one.step),

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::{
     Output,
-    execution_id::{Asks, with_or_picked},
-    lifecycle::end_changed,
+    execution_id::{ExecutionChoice, with_or_picked},
+    lifecycle::finish_change,
     link::Link,
     picker::{Choice, pick},
-    question::is_possible,
+    question::can_ask_person,
     run,
     screen::one_line,
     value::text,
@@ -20,7 +20,7 @@ use midex_domain::{
 use midex_server::config::Config;
 
 /// The executions that this command offers.
-const ASKS: Asks = Asks {
+const EXECUTION_CHOICE: ExecutionChoice = ExecutionChoice {
     command: "midex signal",
     state: "open",
     waits_for: Some("signal"),
@@ -53,7 +53,7 @@ pub(super) async fn signal(
     };
     let mut link = Link::new(config);
     let answer = send(&mut link, args, payload).await;
-    end_changed(link, answer, flags, out).await
+    finish_change(link, answer, flags, out).await
 }
 
 async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<Option<Value>> {
@@ -68,7 +68,7 @@ async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<O
         let arguments = json!({ "execution_id": id, "signal": signal, "payload": payload });
         link.call("execution.signal", arguments).await.map(Some)
     };
-    let sent = with_or_picked(link, args.execution_id.as_deref(), ASKS, act).await?;
+    let sent = with_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, act).await?;
     Ok(sent.flatten())
 }
 
@@ -103,18 +103,18 @@ pub(super) async fn waited_for(
     let word = if what == "signal" { "signal" } else { "step" };
     if choices.is_empty() {
         let message = format!("no step of '{id}' waits for that: there is no {word} to name");
-        return Err(unnamed(message, id)
+        return Err(signal_required_error(message, id)
             .with_action("Run `midex show {execution_id}`: it says what is waited for"));
     }
-    if !is_possible() {
+    if !can_ask_person() {
         let names: Vec<_> = choices.iter().map(|choice| choice.key.as_str()).collect();
         let message = format!("the {word} is not named; there is {}", names.join(", "));
-        return Err(unnamed(message, id).with_action("Name it behind the execution"));
+        return Err(signal_required_error(message, id).with_action("Name it behind the execution"));
     }
     let picked = pick(word, &choices, link).await?;
     Ok(picked.map(|at| choices[at].key.clone()))
 }
 
-fn unnamed(message: String, id: &str) -> Error {
-    Error::new(Code::UsageInvalid, message).with("execution_id", id)
+fn signal_required_error(message: String, id: &str) -> Error {
+    Error::new(Code::UsageInvalid, message).with_context("execution_id", id)
 }

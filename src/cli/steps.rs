@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::link::{Link, typed};
+use super::link::{Link, parse_reply};
 use midex_domain::{error::Result, view::ReadyStep};
 
 /// The fields of the first open step that `current_step` has only at its top level.
@@ -67,7 +67,7 @@ pub(super) async fn open(link: &mut Link<'_>, current: &Value) -> Result<Vec<Ope
             fields.retain(|_, value| !value.is_null());
         }
         json["execution_id"] = current["execution_id"].clone();
-        let mut step: OpenStep = typed(json.clone())?;
+        let mut step: OpenStep = parse_reply(json.clone())?;
         if let Some(agent) = &step.ready.agent_name {
             if let Some(address) = &step.ready.agent_uri {
                 step.agent_content = link.persona(address).await?;

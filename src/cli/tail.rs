@@ -13,12 +13,12 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
-use self::{line::line, window::SeenEvents, words::words};
+use self::{line::line, window::SeenEvents, words::event_text};
 use super::{
     EXIT_OK, execution_id,
     link::{Link, is_final},
     screen::Screen,
-    serve::{signalled, signals},
+    serve::{signals, wait_for_signal},
     unwritable,
     value::json_text,
     warn,
@@ -63,7 +63,7 @@ pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<
     };
     let ended = tokio::select! {
         ended = tail.run() => ended,
-        () = signalled(signals) => Ok(()),
+        () = wait_for_signal(signals) => Ok(()),
         () = reader_gone() => Ok(()),
     };
     let closed = tail.link.close().await;
@@ -104,7 +104,7 @@ fn is_reader_gone() -> bool {
 }
 
 /// The time of the last write to the store of a data directory.
-pub(super) fn written(data_dir: &Path) -> Option<SystemTime> {
+pub(super) fn store_write_time(data_dir: &Path) -> Option<SystemTime> {
     let files = ["executions.redb", "executions.redo"].map(|name| data_dir.join(name));
     let times = files.map(|file| file.metadata().and_then(|file| file.modified()).ok());
     times.into_iter().flatten().max()
@@ -132,14 +132,14 @@ impl Tail<'_> {
     async fn run(&mut self) -> Result<(), EarlyEnd> {
         let poll = match (self.poll(None).await, &self.id) {
             (Err(unknown), Some(said)) if execution_id::is_unknown(&unknown) => {
-                let id = execution_id::meant(&mut self.link, said, unknown).await?;
+                let id = execution_id::resolve_id(&mut self.link, said, unknown).await?;
                 self.id = Some(id);
                 self.poll(None).await?
             }
             (poll, _) => poll?,
         };
         let mut since = poll.revision;
-        let is_shown = |event: &Value| self.printer.json || words(event).is_some();
+        let is_shown = |event: &Value| self.printer.json || event_text(event).is_some();
         let events = self.seen.first(poll.events, self.lines, is_shown);
         self.printer.print(&events, self.id.is_none())?;
         let mut ended = poll.ended;
@@ -166,12 +166,12 @@ impl Tail<'_> {
     /// after another process has written to it.
     async fn wait(&mut self, since: Option<u64>) -> Result<()> {
         let was_own = self.link.release().await?;
-        let before = written(self.data_dir);
+        let before = store_write_time(self.data_dir);
         loop {
             if since.is_none() {
                 tokio::time::sleep(limits::TAIL_EVERY).await;
             }
-            if !was_own || written(self.data_dir) != before {
+            if !was_own || store_write_time(self.data_dir) != before {
                 return Ok(());
             }
         }
@@ -200,7 +200,7 @@ impl Tail<'_> {
         if self.seen.has_gap(&poll.events) {
             poll.events = self.recover(poll.events).await?;
         }
-        poll.events = self.seen.next(poll.events);
+        poll.events = self.seen.take_new_events(poll.events);
         Ok(poll)
     }
 
@@ -222,13 +222,13 @@ impl Tail<'_> {
                 "more happened between two looks than telemetry shows: some events are missing here",
             );
         }
-        Ok(window::in_order(found))
+        Ok(window::sort_events(found))
     }
 
     async fn events(&mut self, kind: Option<EventType>) -> Result<Vec<Value>> {
         let mut address = "midex://workflow/telemetry".to_owned();
         if let Some(id) = &self.id {
-            address = format!("{address}/{}", uri::encode(id));
+            address = format!("{address}/{}", uri::encode_segment(id));
         }
         address = format!("{address}?limit={}", limits::TELEMETRY_LIMIT_MAX);
         if let Some(kind) = kind {

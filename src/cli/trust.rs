@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{EXIT_OK, Output, visible::visible};
+use super::{EXIT_OK, Output, visible::replace_hidden_chars};
 use midex_domain::error::Result;
 use midex_server::config::Config;
 
@@ -30,7 +30,12 @@ pub(super) fn trust(args: TrustArgs, config: &Config, mut out: Output<'_>) -> Re
             .iter()
             .map(|one| one.display().to_string())
             .collect();
-        let lines = || projects.iter().map(|one| visible(one) + "\n").collect();
+        let lines = || {
+            projects
+                .iter()
+                .map(|one| replace_hidden_chars(one) + "\n")
+                .collect()
+        };
         out.print(|| json!({ "projects": projects }), lines)?;
         return Ok(EXIT_OK);
     }
@@ -45,7 +50,7 @@ pub(super) fn trust(args: TrustArgs, config: &Config, mut out: Output<'_>) -> Re
     };
     out.print(
         || json!({ "project": project, "trusted": !args.remove, "changed": changed }),
-        || format!("{} {words}\n", visible(&project)),
+        || format!("{} {words}\n", replace_hidden_chars(&project)),
     )?;
     Ok(EXIT_OK)
 }

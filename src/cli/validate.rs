@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{EXIT_FINDINGS, EXIT_OK, Output, diagnostic};
 use midex_domain::error::Result;
-pub(super) use midex_domain::error::counted;
+pub(super) use midex_domain::error::format_count;
 use midex_registry::{self as registry, FileReport, Registry};
 
 /// Check workflow and agent files.
@@ -80,14 +80,14 @@ fn as_text(reports: &[FileReport], color: bool) -> String {
             color,
         ));
     }
-    let files = counted(reports.len(), "file");
+    let files = format_count(reports.len(), "file");
     let found = match findings(reports) {
         0 => "no findings".to_owned(),
-        count => counted(count, "finding"),
+        count => format_count(count, "finding"),
     };
     let of_them = match warnings(reports) {
         0 => String::new(),
-        count => format!(" ({})", counted(count, "warning")),
+        count => format!(" ({})", format_count(count, "warning")),
     };
     text + &format!("{files}, {found}{of_them}\n")
 }

@@ -8,7 +8,7 @@ use super::{screen::one_line, visible::is_hidden};
 use midex_domain::{event::OutputFailure, view::StatusView};
 
 /// A value in one line: only its summary, if it has one.
-pub(super) fn gist(value: &Value) -> String {
+pub(super) fn one_line_summary(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => one_line(text),
@@ -20,7 +20,7 @@ pub(super) fn gist(value: &Value) -> String {
 }
 
 /// Whether a value has content: null and an object of nulls have none.
-pub(super) fn is_said(value: &Value) -> bool {
+pub(super) fn has_content(value: &Value) -> bool {
     match value.as_object() {
         Some(values) => values.values().any(|value| !value.is_null()),
         None => !value.is_null(),
@@ -33,9 +33,9 @@ pub(super) fn fields(value: &Value) -> Vec<String> {
         Value::Object(map) => map
             .iter()
             .filter(|(_, value)| !value.is_null() && **value != Value::Array(Vec::new()))
-            .map(|(name, value)| format!("{}: {}", one_line(name), gist(value)))
+            .map(|(name, value)| format!("{}: {}", one_line(name), one_line_summary(value)))
             .collect(),
-        value => vec![gist(value)],
+        value => vec![one_line_summary(value)],
     }
 }
 
@@ -121,8 +121,8 @@ mod tests {
     fn values_do_not_steer_the_terminal() {
         let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb\u{200b}\u{202e}\u{e0041}";
         for shown in [
-            gist(&json!(evil)),
-            gist(&json!({ "summary": evil })),
+            one_line_summary(&json!(evil)),
+            one_line_summary(&json!({ "summary": evil })),
             json_text(&json!({ evil: [evil, "\u{7f}"] }), false),
         ] {
             assert!(!shown.contains(is_hidden), "{shown:?}");

@@ -14,8 +14,8 @@ use midex_domain::{
 };
 
 /// The step of a wait, with its hook and its item: `nap`, `build #2`, `on_enter of nap`.
-pub(super) fn brief(wait: &WaitView) -> String {
-    let step = if wait.step_name == StepId::of_workflow().as_str() {
+pub(super) fn wait_name(wait: &WaitView) -> String {
+    let step = if wait.step_name == StepId::workflow_pseudo_step().as_str() {
         "a hook of the workflow".to_owned()
     } else {
         one_line(&wait.step_name)
@@ -44,8 +44,8 @@ fn is_past(time: &str, now: Timestamp) -> bool {
 
 /// A wait in words: `nap waits until 2026-01-01 10:00:00 +00 (42 s left)`. `is_served` tells whether a server is
 /// running, which performs the work that needs no model.
-pub(super) fn words(wait: &WaitView, now: Timestamp, is_served: bool) -> String {
-    let step = brief(wait);
+pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) -> String {
+    let step = wait_name(wait);
     let due = text(wait.due.as_deref());
     let left = until(&due, now);
     match wait.waits_for.as_str() {
@@ -93,20 +93,20 @@ pub(super) struct WaitAction {
 }
 
 /// Whether the execution as a whole waits to be resumed, in addition to any waits of its steps.
-pub(super) fn is_for_resume(status: &StatusView) -> bool {
+pub(super) fn needs_resume(status: &StatusView) -> bool {
     let mut reasons = status.pause_reasons.iter().copied();
     reasons.any(PauseReason::is_lifted_by_resume)
 }
 
 /// The commands for the waits of the execution with this status, without duplicates.
-pub(super) fn ways(status: &StatusView) -> Vec<WaitAction> {
+pub(super) fn wait_actions(status: &StatusView) -> Vec<WaitAction> {
     let (id, children) = (&status.execution_id, &status.children);
     let mut found = Vec::new();
-    if is_for_resume(status) {
+    if needs_resume(status) {
         found.push(resume(id));
     }
     let waits = status.waits.iter();
-    for way in waits.filter_map(|wait| way(wait, id, children)) {
+    for way in waits.filter_map(|wait| wait_action(wait, id, children)) {
         if !found.contains(&way) {
             found.push(way);
         }
@@ -122,7 +122,11 @@ fn resume(id: &str) -> WaitAction {
 }
 
 /// The command for a wait of an execution with these children; `None` if the wait ends without a person.
-pub(super) fn way(wait: &WaitView, execution: &str, children: &[ChildView]) -> Option<WaitAction> {
+pub(super) fn wait_action(
+    wait: &WaitView,
+    execution: &str,
+    children: &[ChildView],
+) -> Option<WaitAction> {
     let id = operand(execution);
     let (command, does) = match wait.waits_for.as_str() {
         "signal" => {
@@ -146,7 +150,7 @@ pub(super) fn way(wait: &WaitView, execution: &str, children: &[ChildView]) -> O
             (command, "asks whether it took effect")
         }
         "child" => (
-            format!("midex show {}", operand(child_of(children, wait)?)),
+            format!("midex show {}", operand(awaited_child(children, wait)?)),
             "shows the child",
         ),
         "output_invalid" | "held" => return Some(resume(execution)),
@@ -156,7 +160,7 @@ pub(super) fn way(wait: &WaitView, execution: &str, children: &[ChildView]) -> O
 }
 
 /// The child execution that an open visit waits for: the last one that it started.
-pub(super) fn child_of<'a>(children: &'a [ChildView], wait: &WaitView) -> Option<&'a str> {
+pub(super) fn awaited_child<'a>(children: &'a [ChildView], wait: &WaitView) -> Option<&'a str> {
     let wanted = (&wait.step_name, &wait.body, wait.visit, wait.item);
     let is_of = |child: &&ChildView| (&child.step, &child.body, child.visit, child.item) == wanted;
     let child = children.iter().rev().find(is_of)?;
@@ -170,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_told_in_words_and_by_the_command_that_answers_it() {
+    fn wait_names_its_command() {
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().expect("a time");
         let children = json!([
             { "step": "sub", "visit": 1, "execution_id": "one" },
@@ -222,15 +226,18 @@ mod tests {
             ),
         ] {
             let wait = wait(more);
-            let told = words(&wait, now, true);
+            let told = describe_wait(&wait, now, true);
             assert!(told.contains(said), "{told}");
-            let way = way(&wait, "a b", &children).map(|way| way.command);
+            let way = wait_action(&wait, "a b", &children).map(|way| way.command);
             assert_eq!(way.as_deref(), typed, "{wait:?}");
         }
         let undated = wait(json!({ "waits_for": "retry" }));
-        assert_eq!(words(&undated, now, true), "x is tried again");
+        assert_eq!(describe_wait(&undated, now, true), "x is tried again");
         let operation = wait(json!({ "waits_for": "operation" }));
-        assert_eq!(words(&operation, now, true), "x: the server works on it");
-        assert!(words(&operation, now, false).starts_with("x: nobody works on it now"));
+        assert_eq!(
+            describe_wait(&operation, now, true),
+            "x: the server works on it"
+        );
+        assert!(describe_wait(&operation, now, false).starts_with("x: nobody works on it now"));
     }
 }

@@ -24,10 +24,10 @@ pub(super) fn ago(time: &str, now: Timestamp) -> String {
 
 /// The time in the user's time zone: `2026-01-15 11:00:00 +01`.
 pub(super) fn local(time: &str) -> String {
-    at(time, &TimeZone::system())
+    format_time_in_zone(time, &TimeZone::system())
 }
 
-fn at(time: &str, zone: &TimeZone) -> String {
+fn format_time_in_zone(time: &str, zone: &TimeZone) -> String {
     let read = time.parse::<Instant>();
     read.map_or_else(
         |_| time.to_owned(),
@@ -72,9 +72,9 @@ mod tests {
         assert_eq!(until("2026-01-15T10:02:00Z", now).as_deref(), Some("2 m"));
         let zone = TimeZone::fixed(jiff::tz::offset(1));
         assert_eq!(
-            at("2026-01-15T10:00:00.123Z", &zone),
+            format_time_in_zone("2026-01-15T10:00:00.123Z", &zone),
             "2026-01-15 11:00:00 +01:00"
         );
-        assert_eq!(at("soon", &zone), "soon");
+        assert_eq!(format_time_in_zone("soon", &zone), "soon");
     }
 }

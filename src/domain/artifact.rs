@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    document::{Digest, Document},
+    document::{Digest, JsonText},
     id::ExecutionId,
-    truncate::length,
+    truncate::json_length,
 };
 use crate::{
     error::{Error, Result},
@@ -65,7 +65,7 @@ pub struct Artifact {
     /// The length of its content in bytes.
     pub bytes: u64,
     /// Additional data from the agent: an object.
-    pub metadata: Option<Document>,
+    pub metadata: Option<JsonText>,
 }
 
 /// A text in an output's `artifacts` that refers to content kept elsewhere: a path, an id, the name of an [`Artifact`].
@@ -83,7 +83,7 @@ pub(super) const CONTENT_TYPE_DEFAULT: &str = "text/plain";
 
 /// An output in the form in which it is stored, and the artifacts that it contained.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Extracted {
+pub(super) struct ExtractedArtifacts {
     /// The output, with a reference in place of each artifact's content.
     pub(super) output: Value,
     /// The artifacts, each with its content.
@@ -99,7 +99,7 @@ pub(super) struct Extracted {
 /// # Errors
 /// `LIMIT_EXCEEDED` for an artifact over [`limits::ARTIFACT_BYTES_MAX`] or an execution with more than
 /// [`limits::ARTIFACTS_MAX`].
-pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
+pub(super) fn extract_artifacts(output: &Value, taken: u32) -> Result<Option<ExtractedArtifacts>> {
     let Some(items) = output.get("artifacts").and_then(Value::as_array) else {
         return Ok(None);
     };
@@ -110,7 +110,7 @@ pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
                 let (artifact, content) = given
                     .check(limits::ARTIFACT_BYTES_MAX)?
                     .artifact(artifact_id(taken, artifacts.len())?);
-                kept.push(reference(&artifact));
+                kept.push(reference_json(&artifact));
                 artifacts.push((artifact, content));
             }
             None => kept.push(item.clone()),
@@ -134,7 +134,7 @@ pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
         .flatten()
         .map(without_contents)
         .collect();
-    Ok(Some(Extracted {
+    Ok(Some(ExtractedArtifacts {
         output,
         artifacts,
         references,
@@ -164,13 +164,15 @@ fn is_name(text: &str) -> bool {
 fn artifact_id(taken: u32, more: usize) -> Result<u32> {
     if more >= limits::OUTPUT_ARTIFACTS_MAX {
         let most = limits::OUTPUT_ARTIFACTS_MAX;
-        return Err(Error::limit(format!("an output may have {most} artifacts")));
+        return Err(Error::limit_exceeded(format!(
+            "an output may have {most} artifacts"
+        )));
     }
     let id = u32::try_from(more)
         .ok()
         .and_then(|more| taken.checked_add(more)?.checked_add(1));
     id.filter(|id| *id <= limits::ARTIFACTS_MAX).ok_or_else(|| {
-        Error::limit(format!(
+        Error::limit_exceeded(format!(
             "an execution may have {} artifacts",
             limits::ARTIFACTS_MAX
         ))
@@ -188,7 +190,7 @@ struct ArtifactInput<'a> {
 impl<'a> ArtifactInput<'a> {
     fn read(item: &'a Map<String, Value>) -> Option<Self> {
         let text = |name: &str| item.get(name).and_then(Value::as_str);
-        let known = |key: &String| KEYS.contains(&key.as_str());
+        let known = |key: &String| ARTIFACT_KEYS.contains(&key.as_str());
         item.keys().all(known).then_some(())?;
         Some(Self {
             kind: ArtifactKind::parse(text("type")?)?,
@@ -207,23 +209,23 @@ impl<'a> ArtifactInput<'a> {
     fn check(self, most: usize) -> Result<Self> {
         let chars = limits::ARTIFACT_NAME_CHARS_MAX;
         if !is_name(self.name) || !is_name(self.content_type) {
-            return Err(Error::limit(format!(
+            return Err(Error::limit_exceeded(format!(
                 "an artifact's name and content_type have 1 to {chars} characters"
             )));
         }
         let bytes = self.content.len();
         if bytes > most {
-            return Err(Error::limit(format!(
+            return Err(Error::limit_exceeded(format!(
                 "an artifact may have {most} bytes, `{}` has {bytes}",
                 self.name
             )));
         }
         let (bytes, most) = (
-            self.metadata.map_or(0, length),
+            self.metadata.map_or(0, json_length),
             limits::ARTIFACT_METADATA_BYTES_MAX,
         );
         if bytes > most {
-            return Err(Error::limit(format!(
+            return Err(Error::limit_exceeded(format!(
                 "an artifact's metadata may have {most} bytes, that of `{}` has {bytes}",
                 self.name
             )));
@@ -238,9 +240,9 @@ impl<'a> ArtifactInput<'a> {
             kind: self.kind,
             name: self.name.to_owned(),
             content_type: self.content_type.to_owned(),
-            digest: Digest::of(&content),
+            digest: Digest::compute(&content),
             bytes: content.len() as u64,
-            metadata: self.metadata.map(Document::of),
+            metadata: self.metadata.map(JsonText::from_value),
         };
         (artifact, content)
     }
@@ -252,7 +254,7 @@ impl<'a> ArtifactInput<'a> {
 /// # Errors
 /// `LIMIT_EXCEEDED` for one over [`limits::CALL_ARTIFACT_BYTES_MAX`] or an execution with more than
 /// [`limits::ARTIFACTS_MAX`].
-pub(super) fn of_answer(
+pub(super) fn artifact_from_response(
     (name, content_type): (&str, &str),
     content: &[u8],
     taken: u32,
@@ -276,34 +278,34 @@ fn file_name(said: &str) -> String {
     let plain: String = plain.filter(|letter| !letter.is_control()).collect();
     let plain = plain.trim().trim_start_matches('.').trim_start();
     if plain.is_empty() {
-        return UNNAMED.to_owned();
+        return FILE_NAME_DEFAULT.to_owned();
     }
     let kept = plain.chars().take(limits::ARTIFACT_NAME_CHARS_MAX);
     kept.collect()
 }
 
 /// The file name if nothing is left of the given one.
-const UNNAMED: &str = "answer";
+const FILE_NAME_DEFAULT: &str = "answer";
 
-const KEYS: &[&str] = &["type", "name", "content", "content_type", "metadata"];
+const ARTIFACT_KEYS: &[&str] = &["type", "name", "content", "content_type", "metadata"];
 
 /// The reference that replaces the body in the output of an operation, including the URI where the body can be read.
-pub(super) fn located(artifact: &Artifact, execution: &ExecutionId) -> Value {
-    let mut located = reference(artifact);
-    located["uri"] = json!(address(execution, artifact.id));
+pub(super) fn reference_with_uri(artifact: &Artifact, execution: &ExecutionId) -> Value {
+    let mut located = reference_json(artifact);
+    located["uri"] = json!(artifact_uri(execution, artifact.id));
     located
 }
 
 /// The URI of an artifact's content.
-pub(super) fn address(execution: &ExecutionId, artifact: u32) -> String {
+pub(super) fn artifact_uri(execution: &ExecutionId, artifact: u32) -> String {
     format!(
         "midex://workflow/artifact/{}/{artifact}",
-        uri::encode(execution.as_str())
+        uri::encode_segment(execution.as_str())
     )
 }
 
 /// The reference that replaces an artifact in a stored output.
-fn reference(artifact: &Artifact) -> Value {
+fn reference_json(artifact: &Artifact) -> Value {
     let mut reference = json!({
         "id": artifact.id,
         "type": artifact.kind,
@@ -340,7 +342,7 @@ mod tests {
     use super::*;
     use crate::error::Code;
 
-    fn named(id: u32, text: &str) -> ArtifactReference {
+    fn make_reference(id: u32, text: &str) -> ArtifactReference {
         let text = text.to_owned();
         ArtifactReference { id, text }
     }
@@ -352,7 +354,7 @@ mod tests {
             { "type": "report", "name": "a.md", "content": "# A", "content_type": "text/markdown", "metadata": { "v": 1 } },
             { "type": "data", "name": "b", "content": "" },
         ], "findings": [] });
-        let extracted = extract(&output, 4)
+        let extracted = extract_artifacts(&output, 4)
             .expect("within limits")
             .expect("artifacts");
         let expected = json!({ "summary": "s", "artifacts": [
@@ -367,7 +369,7 @@ mod tests {
             .map(|(_, content)| &**content)
             .collect();
         assert_eq!(contents, [&b"# A"[..], b""]);
-        assert_eq!(extracted.references, [named(7, "doc_1")]);
+        assert_eq!(extracted.references, [make_reference(7, "doc_1")]);
     }
 
     #[test]
@@ -381,44 +383,49 @@ mod tests {
             json!("none"),
         ] {
             assert_eq!(
-                extract(&json!({ "artifacts": artifacts }), 0).expect("no limit"),
+                extract_artifacts(&json!({ "artifacts": artifacts }), 0).expect("no limit"),
                 None
             );
         }
-        assert_eq!(extract(&json!([1]), 0).expect("no limit"), None);
+        assert_eq!(extract_artifacts(&json!([1]), 0).expect("no limit"), None);
     }
 
     #[test]
-    fn what_a_schema_of_the_steps_own_lets_pass_is_limited_too() {
+    fn limits_hold_with_a_custom_schema() {
         let of = |name: &str, bytes: usize| {
             let metadata = json!({ "m": "x".repeat(bytes) });
             json!({ "artifacts": [{ "type": "file", "name": name, "content": "c", "metadata": metadata }] })
         };
-        let most = limits::ARTIFACT_METADATA_BYTES_MAX - length(&json!({ "m": "" }));
-        assert!(extract(&of("a", most), 0).is_ok());
-        assert!(extract(&of("a", most + 1), 0).is_err());
-        assert!(extract(&of("", 0), 0).is_err());
-        assert!(extract(&of(&"é".repeat(limits::ARTIFACT_NAME_CHARS_MAX), 0), 0).is_ok());
-        assert!(extract(&of(&"é".repeat(limits::ARTIFACT_NAME_CHARS_MAX + 1), 0), 0).is_err());
+        let most = limits::ARTIFACT_METADATA_BYTES_MAX - json_length(&json!({ "m": "" }));
+        assert!(extract_artifacts(&of("a", most), 0).is_ok());
+        assert!(extract_artifacts(&of("a", most + 1), 0).is_err());
+        assert!(extract_artifacts(&of("", 0), 0).is_err());
+        assert!(extract_artifacts(&of(&"é".repeat(limits::ARTIFACT_NAME_CHARS_MAX), 0), 0).is_ok());
+        assert!(
+            extract_artifacts(&of(&"é".repeat(limits::ARTIFACT_NAME_CHARS_MAX + 1), 0), 0).is_err()
+        );
         let many = |count: usize| json!({ "artifacts": vec![json!({ "type": "file", "name": "a", "content": "" }); count] });
-        assert!(extract(&many(limits::OUTPUT_ARTIFACTS_MAX), 0).is_ok());
-        assert!(extract(&many(limits::OUTPUT_ARTIFACTS_MAX + 1), 0).is_err());
+        assert!(extract_artifacts(&many(limits::OUTPUT_ARTIFACTS_MAX), 0).is_ok());
+        assert!(extract_artifacts(&many(limits::OUTPUT_ARTIFACTS_MAX + 1), 0).is_err());
     }
 
     #[test]
-    fn texts_are_numbered_and_stay_and_those_past_a_limit_only_stay() {
+    fn text_references_are_numbered_up_to_the_limit() {
         let references = |artifacts: Value, taken: u32| {
             let output = json!({ "artifacts": artifacts });
-            let extracted = extract(&output, taken).expect("no limit refuses a text");
+            let extracted = extract_artifacts(&output, taken).expect("no limit refuses a text");
             extracted.map_or_else(Vec::new, |extracted| {
                 assert_eq!(extracted.output, output);
                 extracted.references
             })
         };
-        let two = [named(4, "a"), named(5, "b")];
+        let two = [make_reference(4, "a"), make_reference(5, "b")];
         assert_eq!(references(json!(["a", 1, "b"]), 3), two);
         let (most, long) = (limits::ARTIFACTS_MAX, limits::ARTIFACT_NAME_CHARS_MAX);
-        assert_eq!(references(json!(["a", "b"]), most - 1), [named(most, "a")]);
+        assert_eq!(
+            references(json!(["a", "b"]), most - 1),
+            [make_reference(most, "a")]
+        );
         assert_eq!(references(json!(["a"]), most), []);
         assert_eq!(references(json!(["", "é".repeat(long + 1)]), 0), []);
         assert_eq!(references(json!(["é".repeat(long)]), 0).len(), 1);
@@ -449,7 +456,7 @@ mod tests {
     fn the_file_of_an_answer_past_its_limit_is_refused() {
         let of = |bytes: usize, taken: u32| {
             let content = vec![0xff; bytes];
-            of_answer(("a", "image/png"), &content, taken)
+            artifact_from_response(("a", "image/png"), &content, taken)
         };
         let most = limits::CALL_ARTIFACT_BYTES_MAX;
         let (artifact, content) = of(most, 4).expect("within the limit");
@@ -466,10 +473,11 @@ mod tests {
     #[test]
     fn artifacts_past_their_limits_are_refused() {
         let of = |bytes: usize| json!({ "artifacts": [{ "type": "file", "name": "a", "content": "x".repeat(bytes) }] });
-        assert!(extract(&of(limits::ARTIFACT_BYTES_MAX), 0).is_ok());
-        let error = extract(&of(limits::ARTIFACT_BYTES_MAX + 1), 0).expect_err("too large");
+        assert!(extract_artifacts(&of(limits::ARTIFACT_BYTES_MAX), 0).is_ok());
+        let error =
+            extract_artifacts(&of(limits::ARTIFACT_BYTES_MAX + 1), 0).expect_err("too large");
         assert_eq!(error.code(), Code::LimitExceeded);
-        assert!(extract(&of(1), limits::ARTIFACTS_MAX - 1).is_ok());
-        assert!(extract(&of(1), limits::ARTIFACTS_MAX).is_err());
+        assert!(extract_artifacts(&of(1), limits::ARTIFACTS_MAX - 1).is_ok());
+        assert!(extract_artifacts(&of(1), limits::ARTIFACTS_MAX).is_err());
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Body {
+pub enum BodyKind {
     /// What the step is there for.
     #[default]
     Work,
@@ -22,7 +22,7 @@ pub enum Body {
     Compensation,
 }
 
-impl Body {
+impl BodyKind {
     /// The name in files and on the wire; of a compensation the key that declares it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Body {
     }
 
     /// The same, where it is not the work of the step.
-    pub fn beside(self) -> Option<&'static str> {
+    pub fn name_unless_work(self) -> Option<&'static str> {
         (self != Self::Work).then(|| self.as_str())
     }
 }

@@ -26,13 +26,16 @@ mod step;
 use std::collections::BTreeSet;
 
 pub use self::{
-    commands::{Argument, BodyFields, Callable, CommandMatch, Commands, enable_call, needs},
-    known::{Abilities, Agent, Agents, KnownNames, Operations},
+    commands::{
+        Argument, BodyFields, OperationLookup, OperationLookupResult, OperationSignature,
+        enable_catalog_call, is_argument_required,
+    },
+    known::{AgentFileState, KnownAgents, KnownNames, Operations, ServerCapabilities},
     shape::{unknown_key, wrong_type},
 };
 use super::{
     definition::{Persona, Step, Workflow},
-    draft::{Form, PersonaDraft, StepDraft, WorkflowDraft},
+    draft::{PersonaDraft, StepDraft, WorkflowDraft, WorkflowFormat},
     finding::{Finding, Rule, is_broken},
     grammar,
     id::StepId,
@@ -46,14 +49,14 @@ pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflo
     let mut findings = Vec::new();
     let found = &mut findings;
     shape::record(found, &draft.document, "", draft.form.record());
-    found.extend(no_description(draft));
+    found.extend(missing_description_finding(draft));
     let mut quota = Quota::default();
     let inputs = input::inputs(found, draft, &mut quota);
     input::provider::check(found, draft, known.abilities.commands());
     commands::requirements(found, draft, known.abilities.commands());
     let steps = steps(found, draft, known, &mut quota);
     let hooks = beside::hooks(found, draft, known);
-    one_for_each_template(found);
+    keep_one_finding_per_template(found);
     let accepted: Vec<String> = draft.document.read(grammar::ACCEPT).unwrap_or_default();
     found.retain(|one| !accepted.iter().any(|rule| rule == one.rule.as_str()));
     if is_broken(&findings) {
@@ -62,7 +65,7 @@ pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflo
     let document = &draft.document;
     let title: Option<String> = document.read("title");
     let name = document.read(draft.form.name_key());
-    let limit = |key| document.get("limits")?.get(key)?.small();
+    let limit = |key| document.get("limits")?.get(key)?.as_u32();
     let workflow = name.zip(steps).map(|(name, steps)| Workflow {
         name,
         description: document
@@ -70,7 +73,7 @@ pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflo
             .or_else(|| title.clone())
             .unwrap_or_default(),
         title,
-        version: document.get("version").and_then(Node::written),
+        version: document.get("version").and_then(Node::text_or_number),
         tags: document.read("tags").unwrap_or_default(),
         complexity: document.read("complexity"),
         metadata: document.read("metadata").unwrap_or_default(),
@@ -82,7 +85,7 @@ pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflo
         timeout: document.read("timeout"),
         max_visits: limit("max_visits"),
         max_steps: limit("max_steps"),
-        requires: commands::required(draft),
+        requires: commands::required_catalogs(draft),
         bodies: hooks,
         compensate_when: beside::compensate_when(draft),
     });
@@ -91,7 +94,7 @@ pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflo
 }
 
 /// Removes other findings at the path of an expression that is not evaluated, because the text is wrong as a whole.
-fn one_for_each_template(found: &mut Vec<Finding>) {
+fn keep_one_finding_per_template(found: &mut Vec<Finding>) {
     let told: BTreeSet<_> = { found.iter() }
         .filter(|one| one.rule == Rule::NotATemplate)
         .map(|one| one.path.clone())
@@ -136,7 +139,7 @@ pub fn persona(draft: &PersonaDraft, of_host: Option<String>) -> (Option<Persona
             .to_owned(),
         file: of_host,
         tags: document.read("tags").unwrap_or_default(),
-        version: document.get("version").and_then(Node::written),
+        version: document.get("version").and_then(Node::text_or_number),
         content: draft.content.value.clone(),
         extra: others
             .map(|entry| (entry.key.clone(), entry.value.to_json()))
@@ -147,9 +150,10 @@ pub fn persona(draft: &PersonaDraft, of_host: Option<String>) -> (Option<Persona
 }
 
 /// The warning for a manifest without a description. In front matter the key is required.
-fn no_description(draft: &WorkflowDraft) -> Option<Finding> {
+fn missing_description_finding(draft: &WorkflowDraft) -> Option<Finding> {
     let is_mapping = draft.document.entries().is_some();
-    if !is_mapping || draft.form != Form::Manifest || draft.field("description").is_some() {
+    if !is_mapping || draft.form != WorkflowFormat::Manifest || draft.field("description").is_some()
+    {
         return None;
     }
     let message = "`description` is missing: an agent chooses a workflow by these words";
@@ -169,10 +173,10 @@ fn steps(
     if list.len() > limits::STEPS_MAX {
         return None;
     }
-    let list = section::with_instructions(found, list, draft);
+    let list = section::add_section_instructions(found, list, draft);
     step::duplicate_ids(found, &list, draft.form);
     let order = order::dependencies(found, &list, draft.form);
-    let mut flow = flow::Flow::of(found, &list, order);
+    let mut flow = flow::Flow::from_steps(found, &list, order);
     flow.check(found);
     beside::check(found, &list, &flow);
     asking::check(found, draft, &list);
@@ -185,13 +189,13 @@ fn steps(
     doubt::short_loops(found, draft, &list, &flow);
     let steps: Vec<_> = list
         .iter()
-        .zip(flow.before())
+        .zip(flow.dependencies())
         .map(|(step, before)| {
             let before = before
                 .iter()
                 .filter_map(|before| id(&list, before.position));
             let made = step::step(found, step, draft.form, before.collect(), known);
-            made.map(|made| beside::provided(made, step))
+            made.map(|made| beside::set_run_when_failing(made, step))
         })
         .collect();
     steps.into_iter().collect()

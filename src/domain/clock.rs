@@ -192,7 +192,7 @@ impl Anchors {
 
 impl SteadyClock {
     /// A clock that follows `wall` and, while that is behind, the monotonic time `passed`.
-    pub fn following(
+    pub fn from_clocks(
         wall: impl Clock + 'static,
         passed: impl Fn() -> Duration + Send + Sync + 'static,
     ) -> Self {
@@ -204,7 +204,10 @@ impl SteadyClock {
     }
 
     /// Both clocks are read under the lock, so that no caller gets an instant before one that another caller got.
-    fn with_both<T>(&self, use_them: impl FnOnce(&mut Anchors, Timestamp, Duration) -> T) -> T {
+    fn with_both_clocks<T>(
+        &self,
+        use_them: impl FnOnce(&mut Anchors, Timestamp, Duration) -> T,
+    ) -> T {
         let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
         use_them(&mut anchors, self.wall.now(), (self.passed)())
     }
@@ -218,17 +221,17 @@ impl Default for SteadyClock {
     )]
     fn default() -> Self {
         let start = Instant::now();
-        Self::following(SystemClock, move || start.elapsed())
+        Self::from_clocks(SystemClock, move || start.elapsed())
     }
 }
 
 impl Clock for SteadyClock {
     fn now(&self) -> Timestamp {
-        self.with_both(Anchors::follow)
+        self.with_both_clocks(Anchors::follow)
     }
 
     fn advance_to(&self, seen: Timestamp) {
-        self.with_both(|anchors, wall, passed| anchors.resume(seen, wall, passed));
+        self.with_both_clocks(|anchors, wall, passed| anchors.resume(seen, wall, passed));
     }
 }
 
@@ -300,14 +303,14 @@ mod tests {
     struct Machine(Arc<Mutex<(i64, u64)>>);
 
     impl Machine {
-        fn steady(&self) -> SteadyClock {
+        fn steady_clock(&self) -> SteadyClock {
             let machine = self.clone();
             let passed = move || Duration::from_millis(machine.0.lock().unwrap().1);
-            SteadyClock::following(self.clone(), passed)
+            SteadyClock::from_clocks(self.clone(), passed)
         }
 
         /// Lets this much time pass on both clocks.
-        fn pass(&self, milliseconds: u32) {
+        fn advance_both_clocks(&self, milliseconds: u32) {
             let mut machine = self.0.lock().unwrap();
             machine.0 += i64::from(milliseconds);
             machine.1 += u64::from(milliseconds);
@@ -328,23 +331,23 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_goes_on_from_where_it_was() {
         let machine = Machine::default();
-        let clock = machine.steady();
+        let clock = machine.steady_clock();
         machine.step(1_000_000);
         assert_eq!(clock.now().milliseconds(), 1_000_000);
-        machine.pass(10);
+        machine.advance_both_clocks(10);
         machine.step(-500_000);
-        machine.pass(20);
+        machine.advance_both_clocks(20);
         assert_eq!(
             clock.now().milliseconds(),
             1_000_030,
             "what was seen last, and what passed"
         );
-        machine.pass(70);
+        machine.advance_both_clocks(70);
         machine.step(-400_000);
         machine.step(-50_000);
         assert_eq!(clock.now().milliseconds(), 1_000_100);
         machine.step(950_000 - 100);
-        machine.pass(7);
+        machine.advance_both_clocks(7);
         assert_eq!(clock.now().milliseconds(), 1_000_107, "not ahead yet");
         machine.step(3_600_000);
         assert_eq!(
@@ -357,40 +360,40 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_wrong_for_a_moment_is_followed_again_once_it_is_right() {
-        const YEARS: i64 = 250 * 365 * 86_400_000;
+        const FAR_FUTURE_MS: i64 = 250 * 365 * 86_400_000;
         let machine = Machine::default();
         machine.step(1_700_000_000_000);
         let right = machine.now();
         let was_wrong = |clock: &SteadyClock, passes| {
-            machine.step(YEARS);
+            machine.step(FAR_FUTURE_MS);
             assert_eq!(clock.now(), machine.now(), "forward it is followed");
-            machine.pass(passes);
-            machine.step(-YEARS);
+            machine.advance_both_clocks(passes);
+            machine.step(-FAR_FUTURE_MS);
             clock.now()
         };
-        let clock = machine.steady();
+        let clock = machine.steady_clock();
         clock.now();
         assert_eq!(was_wrong(&clock, 10), machine.now());
         // The same from the start on, if an earlier process used the store.
-        let clock = machine.steady();
-        machine.step(YEARS);
+        let clock = machine.steady_clock();
+        machine.step(FAR_FUTURE_MS);
         clock.advance_to(Timestamp(right.0 - 30 * 86_400_000));
-        machine.step(-YEARS);
+        machine.step(-FAR_FUTURE_MS);
         assert_eq!(was_wrong(&clock, 10), machine.now());
         // An earlier process stored a time from a wrong clock.
-        let clock = machine.steady();
-        clock.advance_to(Timestamp(right.0 + YEARS));
+        let clock = machine.steady_clock();
+        clock.advance_to(Timestamp(right.0 + FAR_FUTURE_MS));
         assert_eq!(clock.now(), machine.now());
     }
 
     #[test]
     fn a_clock_goes_on_from_what_was_told_before() {
         let machine = Machine::default();
-        let clock = machine.steady();
+        let clock = machine.steady_clock();
         machine.step(1_000);
         clock.advance_to(Timestamp(5_000));
         assert_eq!(clock.now().milliseconds(), 5_000);
-        machine.pass(10);
+        machine.advance_both_clocks(10);
         clock.advance_to(Timestamp(2_000));
         assert_eq!(clock.now().milliseconds(), 5_010);
     }
@@ -401,10 +404,10 @@ mod tests {
             moves in proptest::collection::vec((0_u32..5_000, -3_000_000_i64..3_000_000), 1..50)
         ) {
             let machine = Machine::default();
-            let clock = machine.steady();
+            let clock = machine.steady_clock();
             let mut before = clock.now();
             for (passes, steps) in moves {
-                machine.pass(passes);
+                machine.advance_both_clocks(passes);
                 machine.step(steps);
                 let now = clock.now();
                 let lasted = now.since(before);

@@ -16,25 +16,25 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub use self::compiled::{CompiledStep, CompiledWorkflow, Parts, input_texts};
-pub(super) use self::graph::reach;
+pub use self::compiled::{CompiledOutput, CompiledStep, CompiledWorkflow, input_texts};
+pub(super) use self::graph::reachable_from;
 pub use self::{
     graph::Graph,
     pattern::Pattern,
     requirement::Requirement,
     step::{
-        Arm, Branch, Join, Losers, Next, OnError, Paginate, Repeat, Retry, RunWhen, Step, StepKind,
-        Via, Wait,
+        Branch, BranchArm, InputChannel, Join, JumpTarget, LoserPolicy, OnError, Paginate,
+        RepeatPolicy, Retry, RunWhen, Step, StepKind, Wait,
     },
 };
 use super::{
-    body::Body,
+    body::BodyKind,
     complexity::Complexity,
     document::Digest,
     id::{AgentName, StepId, WorkflowName},
     input::Inputs,
-    schema::{Measure, Schema},
-    span::Span,
+    schema::{Schema, ValueSize},
+    span::HumanDuration,
     state::State,
 };
 use crate::{
@@ -82,7 +82,7 @@ pub struct Workflow {
     pub final_output: Option<Value>,
     /// Time limit of an execution. Time spent in a pause does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Span>,
+    pub timeout: Option<HumanDuration>,
     /// Default of [`Step::max_visits`] for steps that declare none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_visits: Option<u32>,
@@ -95,7 +95,7 @@ pub struct Workflow {
     /// The hooks of the workflow, which run before an execution ends. Each is a step of a kind that the server does
     /// without a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub bodies: BTreeMap<Body, Step>,
+    pub bodies: BTreeMap<BodyKind, Step>,
     /// The final states that trigger the compensation of completed steps.
     #[serde(
         default = "on_failure_alone",
@@ -208,14 +208,14 @@ impl Definition {
             let bytes: Arc<[u8]> = serde_json::to_vec(self).unwrap_or_default().into();
             let steps = self.workflow.steps.iter();
             Compiled {
-                digest: Digest::of(&bytes),
+                digest: Digest::compute(&bytes),
                 bytes,
-                graph: Graph::of(&self.workflow.steps),
-                steps: steps.map(|step| CompiledStep::of(step, &[])).collect(),
-                workflow: CompiledWorkflow::of(&self.workflow),
+                graph: Graph::from_steps(&self.workflow.steps),
+                steps: steps.map(|step| CompiledStep::compile(step, &[])).collect(),
+                workflow: CompiledWorkflow::compile(&self.workflow),
                 activities: activities(self),
-                branching: branching(&self.workflow),
-                has_children: self.acting().any(is_child),
+                branching: find_branch_positions(&self.workflow),
+                has_children: self.acting().any(starts_child_workflow),
                 ways: OnceLock::new(),
             }
         })
@@ -254,10 +254,11 @@ impl Definition {
     /// Whether validating `value` against the schemas of the workflow may take long. The caller then validates outside
     /// of the async worker threads, so that other executions do not wait.
     pub fn is_long(&self, value: &Value) -> bool {
-        let measure = Measure::of(value);
+        let measure = ValueSize::from_value(value);
         let inputs = self.workflow.inputs.iter().flat_map(Inputs::all_compiled);
         let mut all = self.schemas().iter().chain(inputs).flatten();
-        all.any(|schema| schema.is_long(measure)) || output_schema_default().is_long(measure)
+        all.any(|schema| schema.is_slow_to_validate(measure))
+            || output_schema_default().is_slow_to_validate(measure)
     }
 
     /// The compiled expressions of the step at `position`.
@@ -273,7 +274,7 @@ impl Definition {
     pub(crate) fn body(
         &self,
         step: Option<&StepId>,
-        body: Body,
+        body: BodyKind,
         is_item: bool,
     ) -> Option<(&Step, &CompiledStep)> {
         let Some(id) = step else {
@@ -286,7 +287,7 @@ impl Definition {
         if is_item {
             (step, compiled) = (step.acting(), compiled.body.as_deref()?);
         }
-        if body == Body::Work {
+        if body == BodyKind::Work {
             return Some((step, compiled));
         }
         Some((step.bodies.get(&body)?, compiled.bodies.get(&body)?))
@@ -301,13 +302,13 @@ impl Definition {
     /// All hooks and compensations: of the steps, of the bodies of `foreach` steps and of the workflow.
     pub fn beside(&self) -> impl Iterator<Item = &Step> {
         let steps = self.workflow.steps.iter();
-        let own = steps.flat_map(|step| [Some(step), step.each()].into_iter().flatten());
+        let own = steps.flat_map(|step| [Some(step), step.foreach_body()].into_iter().flatten());
         own.flat_map(|step| step.bodies.values())
             .chain(self.workflow.bodies.values())
     }
 
     /// The positions of its `branch` steps, in authoring order.
-    pub(crate) fn branching(&self) -> &[usize] {
+    pub(crate) fn branch_positions(&self) -> &[usize] {
         &self.compiled().branching
     }
 
@@ -318,9 +319,9 @@ impl Definition {
 
     /// Whether control can reach the step at `to` from the step at `from`, through dependencies, jumps or error
     /// handlers.
-    pub(crate) fn leads_to(&self, from: usize, to: usize) -> bool {
-        let ways = self.compiled().ways.get_or_init(|| ways(self));
-        reach(ways, from).contains(&to)
+    pub(crate) fn is_reachable(&self, from: usize, to: usize) -> bool {
+        let ways = self.compiled().ways.get_or_init(|| direct_successors(self));
+        reachable_from(ways, from).contains(&to)
     }
 
     /// The names of the activities that the definition uses.
@@ -359,8 +360,9 @@ impl Definition {
 
     /// Reads a definition from the bytes that [`Definition::encode`] returned.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes)
-            .map_err(|error| Error::internal("a stored definition cannot be read").because(error))
+        serde_json::from_slice(bytes).map_err(|error| {
+            Error::internal("a stored definition cannot be read").with_source(error)
+        })
     }
 
     /// The step with this id.
@@ -378,7 +380,7 @@ impl Definition {
 
 /// For each step the positions of the steps that may follow it directly: its dependents, jump targets and error
 /// handler.
-fn ways(definition: &Definition) -> Vec<Vec<usize>> {
+fn direct_successors(definition: &Definition) -> Vec<Vec<usize>> {
     let graph = definition.graph();
     let steps = definition.workflow.steps.iter().enumerate();
     let next = |(at, step): (usize, &Step)| {
@@ -393,7 +395,7 @@ fn ways(definition: &Definition) -> Vec<Vec<usize>> {
     steps.map(next).collect()
 }
 
-fn is_child(step: &Step) -> bool {
+fn starts_child_workflow(step: &Step) -> bool {
     matches!(step.kind, StepKind::Workflow { .. })
 }
 
@@ -405,7 +407,7 @@ fn activities(definition: &Definition) -> BTreeSet<String> {
     names.collect()
 }
 
-fn branching(workflow: &Workflow) -> Vec<usize> {
+fn find_branch_positions(workflow: &Workflow) -> Vec<usize> {
     let steps = workflow.steps.iter().enumerate();
     let branches = steps.filter(|(_, step)| matches!(step.kind, StepKind::Branch { .. }));
     branches.map(|(at, _)| at).collect()

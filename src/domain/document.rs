@@ -15,7 +15,7 @@ pub struct Digest([u8; 32]);
 
 impl Digest {
     /// The digest of `bytes`.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn compute(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
@@ -63,11 +63,11 @@ impl fmt::Debug for Digest {
 
 /// A JSON value as text, which keeps the order of keys. Clones share the text.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Document(Arc<str>);
+pub struct JsonText(Arc<str>);
 
-impl Document {
+impl JsonText {
     /// The text of `value`.
-    pub fn of(value: &Value) -> Self {
+    pub fn from_value(value: &Value) -> Self {
         Self(value.to_string().into())
     }
 
@@ -88,18 +88,18 @@ impl Document {
 
     /// The digest of the text.
     pub fn digest(&self) -> Digest {
-        Digest::of(self.0.as_bytes())
+        Digest::compute(self.0.as_bytes())
     }
 }
 
-impl fmt::Debug for Document {
+impl fmt::Debug for JsonText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: String = self.0.chars().take(limits::NAME_SHOWN_CHARS).collect();
         f.write_str(&shown)
     }
 }
 
-impl Serialize for Document {
+impl Serialize for JsonText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
             self.value().serialize(serializer)
@@ -109,10 +109,10 @@ impl Serialize for Document {
     }
 }
 
-impl<'de> Deserialize<'de> for Document {
+impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            Value::deserialize(deserializer).map(|value| Self::of(&value))
+            Value::deserialize(deserializer).map(|value| Self::from_value(&value))
         } else {
             String::deserialize(deserializer).map(|text| Self(text.into()))
         }
@@ -134,7 +134,7 @@ pub fn count_values(json: &[u8]) -> usize {
         // Each value but the first has one of these before it.
         values += usize::from(matches!(json[at], b',' | b'[' | b'{'));
         at = match json[at] {
-            b'"' => past_string(json, at),
+            b'"' => string_literal_end(json, at),
             _ => at + 1,
         };
     }
@@ -143,17 +143,17 @@ pub fn count_values(json: &[u8]) -> usize {
 
 /// The message about the first integer of a JSON text that does not fit 64 bits: parsing would change it.
 pub fn oversized_integer(json: &[u8]) -> Option<String> {
-    let shown: String = oversized(json)?.chars().take(40).collect();
+    let shown: String = find_oversized_integer(json)?.chars().take(40).collect();
     Some(format!(
         "the whole number {shown} is too large to be kept as it is: send it as a text"
     ))
 }
 
-fn oversized(json: &[u8]) -> Option<&str> {
+fn find_oversized_integer(json: &[u8]) -> Option<&str> {
     let mut at = 0;
     while at < json.len() {
         match json[at] {
-            b'"' => at = past_string(json, at),
+            b'"' => at = string_literal_end(json, at),
             b'-' | b'0'..=b'9' => {
                 let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
                 let length = json[at..].iter().take_while(|byte| is_part(byte)).count();
@@ -173,7 +173,7 @@ fn oversized(json: &[u8]) -> Option<&str> {
 }
 
 /// The byte after the string literal that begins at `start`.
-fn past_string(json: &[u8], start: usize) -> usize {
+fn string_literal_end(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < json.len() && json[at] != b'"' {
         at += if json[at] == b'\\' { 2 } else { 1 };
@@ -182,63 +182,63 @@ fn past_string(json: &[u8], start: usize) -> usize {
 }
 
 /// A digest of `value` that does not depend on the order of its keys: it tells whether two calls mean the same.
-pub fn meaning(value: &Value) -> Digest {
+pub fn canonical_digest(value: &Value) -> Digest {
     let mut hasher = Sha256::new();
-    absorb(&mut hasher, value);
+    hash_value(&mut hasher, value);
     Digest(hasher.finalize().into())
 }
 
 /// The [`meaning`] of a list of these values.
-pub fn meaning_of_list<const N: usize>(items: [&Value; N]) -> Digest {
+pub fn canonical_list_digest<const N: usize>(items: [&Value; N]) -> Digest {
     let mut hasher = Sha256::new();
-    absorb_list(&mut hasher, items.into_iter());
+    hash_list(&mut hasher, items.into_iter());
     Digest(hasher.finalize().into())
 }
 
-fn absorb(hasher: &mut Sha256, value: &Value) {
+fn hash_value(hasher: &mut Sha256, value: &Value) {
     match value {
-        Value::Array(items) => absorb_list(hasher, items.iter()),
+        Value::Array(items) => hash_list(hasher, items.iter()),
         Value::Object(map) => {
-            absorb_length(hasher, b"{", map.len());
+            hash_length(hasher, b"{", map.len());
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_unstable_by_key(|(key, _)| *key);
             for (key, item) in entries {
-                absorb_length(hasher, b"", key.len());
+                hash_length(hasher, b"", key.len());
                 hasher.update(key);
-                absorb(hasher, item);
+                hash_value(hasher, item);
             }
         }
         Value::String(text) => {
-            absorb_length(hasher, b"\"", text.len());
+            hash_length(hasher, b"\"", text.len());
             hasher.update(text);
         }
-        scalar => absorb_text(hasher, format_args!("{scalar};")),
+        scalar => hash_text(hasher, format_args!("{scalar};")),
     }
 }
 
-fn absorb_list<'a>(hasher: &mut Sha256, items: impl ExactSizeIterator<Item = &'a Value>) {
-    absorb_length(hasher, b"[", items.len());
+fn hash_list<'a>(hasher: &mut Sha256, items: impl ExactSizeIterator<Item = &'a Value>) {
+    hash_length(hasher, b"[", items.len());
     for item in items {
-        absorb(hasher, item);
+        hash_value(hasher, item);
     }
 }
 
-fn absorb_length(hasher: &mut Sha256, kind: &[u8], length: usize) {
+fn hash_length(hasher: &mut Sha256, kind: &[u8], length: usize) {
     hasher.update(kind);
-    absorb_text(hasher, format_args!("{length}:"));
+    hash_text(hasher, format_args!("{length}:"));
 }
 
 /// A text that is not made for it.
-fn absorb_text(hasher: &mut Sha256, text: fmt::Arguments<'_>) {
-    struct Absorbed<'a>(&'a mut Sha256);
-    impl fmt::Write for Absorbed<'_> {
+fn hash_text(hasher: &mut Sha256, text: fmt::Arguments<'_>) {
+    struct HashWriter<'a>(&'a mut Sha256);
+    impl fmt::Write for HashWriter<'_> {
         fn write_str(&mut self, text: &str) -> fmt::Result {
             self.0.update(text);
             Ok(())
         }
     }
     // A hasher takes whatever comes.
-    let _ = fmt::Write::write_fmt(&mut Absorbed(hasher), text);
+    let _ = fmt::Write::write_fmt(&mut HashWriter(hasher), text);
 }
 
 /// The type of a value, as a message names it.
@@ -254,7 +254,7 @@ pub fn type_name(value: &Value) -> &'static str {
 }
 
 /// The items of a list, or the values of a map with their keys.
-pub(crate) fn parts(value: &Value) -> impl Iterator<Item = (Option<&String>, &Value)> {
+pub(crate) fn child_values(value: &Value) -> impl Iterator<Item = (Option<&String>, &Value)> {
     let items = value.as_array().into_iter().flatten();
     let entries = value.as_object().into_iter().flatten();
     let entries = entries.map(|(key, value)| (Some(key), value));
@@ -267,7 +267,7 @@ pub fn depth(value: &Value) -> usize {
     let mut open = vec![(value, 1)];
     while let Some((value, level)) = open.pop() {
         deepest = deepest.max(level);
-        open.extend(parts(value).map(|(_, part)| (part, level + 1)));
+        open.extend(child_values(value).map(|(_, part)| (part, level + 1)));
     }
     deepest
 }
@@ -295,7 +295,7 @@ mod tests {
             ("\"", None),
             ("-", None),
         ] {
-            assert_eq!(oversized(json.as_bytes()), found, "{json}");
+            assert_eq!(find_oversized_integer(json.as_bytes()), found, "{json}");
         }
     }
 
@@ -304,26 +304,35 @@ mod tests {
         let mut bits = 0x3fd3_3333_3333_3334_u64;
         for _ in 0..2_000 {
             let number = json!(f64::from_bits(bits));
-            assert_eq!(Document::of(&number).value(), number, "{bits:#x}");
+            assert_eq!(JsonText::from_value(&number).value(), number, "{bits:#x}");
             bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         }
     }
 
     #[test]
-    fn meaning_ignores_key_order_and_nothing_else() {
+    fn canonical_digest_ignores_only_key_order() {
         let one: Value = serde_json::from_str(r#"{"a":1,"b":[true,null]}"#).expect("JSON");
         let two: Value = serde_json::from_str(r#"{"b":[true,null],"a":1}"#).expect("JSON");
-        assert_eq!(meaning(&one), meaning(&two));
+        assert_eq!(canonical_digest(&one), canonical_digest(&two));
         for other in [
             json!({"a":1,"b":[null,true]}),
             json!({"a":"1","b":[true,null]}),
             json!(["a", 1]),
         ] {
-            assert_ne!(meaning(&one), meaning(&other), "{other}");
+            assert_ne!(canonical_digest(&one), canonical_digest(&other), "{other}");
         }
-        assert_ne!(meaning(&json!(["ab", "c"])), meaning(&json!(["a", "bc"])));
-        assert_ne!(meaning(&json!([[], 1])), meaning(&json!([[1]])));
-        assert_eq!(meaning_of_list([&one, &two]), meaning(&json!([one, two])));
+        assert_ne!(
+            canonical_digest(&json!(["ab", "c"])),
+            canonical_digest(&json!(["a", "bc"]))
+        );
+        assert_ne!(
+            canonical_digest(&json!([[], 1])),
+            canonical_digest(&json!([[1]]))
+        );
+        assert_eq!(
+            canonical_list_digest([&one, &two]),
+            canonical_digest(&json!([one, two]))
+        );
     }
 
     #[test]

@@ -4,23 +4,23 @@
 use serde::de::DeserializeOwned;
 
 use super::{
-    body::Body,
+    body::BodyKind,
     finding::{Finding, Place, Rule},
     grammar::{self, Key, Record, Shape},
-    node::{At, Node, join},
+    node::{LocatedValue, Node, join},
 };
 
 /// Which of the two ways of writing a workflow a file uses. They differ in their words, and in what
 /// a step waits for when it does not say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum WorkflowFormat {
     /// Markdown with front matter: `name`, `phases`, `phase`, `dependsOn`.
     Phases,
     /// A YAML or JSON manifest: `workflow`, `steps`, `id`, `depends_on`.
     Manifest,
 }
 
-impl Form {
+impl WorkflowFormat {
     /// The keys of the workflow.
     pub fn record(self) -> &'static Record {
         match self {
@@ -74,7 +74,7 @@ impl Form {
 #[derive(Clone, Debug)]
 pub struct WorkflowDraft {
     /// How it is written.
-    pub form: Form,
+    pub form: WorkflowFormat,
     /// The front matter or the manifest.
     pub document: Node,
     /// The keys of its record that it has, with their values; but for the steps, which follow.
@@ -82,7 +82,7 @@ pub struct WorkflowDraft {
     /// Its steps, if they are a list, those of `on_failure` last; items that are no mappings are left out.
     pub steps: Option<Vec<StepDraft>>,
     /// The hooks of the workflow.
-    pub hooks: Vec<(Body, StepDraft)>,
+    pub hooks: Vec<(BodyKind, StepDraft)>,
     /// The instructions that the sections of a Markdown body give to steps.
     pub sections: Vec<Section>,
     /// The other headings of the body.
@@ -99,15 +99,15 @@ pub struct StepDraft {
     /// Where it begins.
     pub place: Place,
     /// The id, if that is a text.
-    pub id: Option<At<String>>,
+    pub id: Option<LocatedValue<String>>,
     /// The ids of the steps it depends on, if it states any.
-    pub depends_on: Option<Vec<At<String>>>,
+    pub depends_on: Option<Vec<LocatedValue<String>>>,
     /// The keys of its record that it has, with their values.
     pub fields: Vec<RawField>,
     /// The body of a `foreach`, which is done for each item.
     pub each: Option<Box<Self>>,
     /// Its hooks, and what takes its effect back.
-    pub beside: Vec<(Body, Self)>,
+    pub beside: Vec<(BodyKind, Self)>,
     /// Whether it is a step of the workflow's `on_failure`.
     pub is_provision: bool,
     /// Whether it is a hook or a compensation.
@@ -131,9 +131,9 @@ pub struct RawField {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
     /// The id in its heading.
-    pub step: At<String>,
+    pub step: LocatedValue<String>,
     /// What stands below the heading.
-    pub text: At<String>,
+    pub text: LocatedValue<String>,
 }
 
 /// A heading of a Markdown file that is no `## step: ID`.
@@ -142,7 +142,7 @@ pub struct Heading {
     /// Its words.
     pub title: String,
     /// The lines as they are written.
-    pub written: At<String>,
+    pub written: LocatedValue<String>,
     /// Whether a section takes it in.
     pub is_inside: bool,
 }
@@ -153,12 +153,12 @@ pub struct PersonaDraft {
     /// The front matter.
     pub front: Node,
     /// The persona itself.
-    pub content: At<String>,
+    pub content: LocatedValue<String>,
 }
 
 impl WorkflowDraft {
     /// The draft of `document`, written in this form; `content` becomes the text of the workflow.
-    pub fn new(form: Form, document: Node, content: String) -> Self {
+    pub fn new(form: WorkflowFormat, document: Node, content: String) -> Self {
         let mut steps = steps(form, &document, form.steps_key());
         if let Some(steps) = &mut steps {
             let provisions = self::steps(form, &document, ON_FAILURE).unwrap_or_default();
@@ -189,9 +189,9 @@ impl WorkflowDraft {
     }
 
     /// The fields that name the workflows of children.
-    pub fn children(&self) -> impl Iterator<Item = &RawField> {
+    pub fn child_workflow_fields(&self) -> impl Iterator<Item = &RawField> {
         let steps = self.steps.iter().flatten();
-        let bodies = steps.flat_map(StepDraft::bodies_and_beside);
+        let bodies = steps.flat_map(StepDraft::all_bodies_and_hooks);
         let hooks = self.hooks.iter().map(|(_, hook)| hook);
         bodies.chain(hooks).filter_map(|step| step.field(CHILD))
     }
@@ -207,49 +207,54 @@ const HOOKS: &str = "hooks";
 const COMPENSATE: &str = "compensate";
 
 /// The list of steps under `key`.
-fn steps(form: Form, document: &Node, key: &str) -> Option<Vec<StepDraft>> {
+fn steps(form: WorkflowFormat, document: &Node, key: &str) -> Option<Vec<StepDraft>> {
     let Shape::Steps(record) = form.record().key(key)?.shape else {
         return None;
     };
     let items = document.get(key)?.items()?.iter().enumerate();
-    let step =
-        |(at, node): (usize, &Node)| StepDraft::of(record, node, format!("{key}[{at}]"), form);
+    let step = |(at, node): (usize, &Node)| {
+        StepDraft::from_node(record, node, format!("{key}[{at}]"), form)
+    };
     Some(items.filter_map(step).collect())
 }
 
 /// The hooks under a key.
-fn hooks(field: &RawField, form: Form) -> Vec<(Body, StepDraft)> {
-    let hook = |body: Body| {
+fn hooks(field: &RawField, form: WorkflowFormat) -> Vec<(BodyKind, StepDraft)> {
+    let hook = |body: BodyKind| {
         let path = format!("{}.{}", field.path, body.as_str());
         let node = field.value.get(body.as_str())?;
-        let draft = StepDraft::of(&grammar::HOOK, node, path, form)?;
-        Some((body, draft.beside_work()))
+        let draft = StepDraft::from_node(&grammar::HOOK, node, path, form)?;
+        Some((body, draft.mark_beside_work()))
     };
-    let all = [Body::OnSuccess, Body::OnFailure, Body::OnComplete];
+    let all = [
+        BodyKind::OnSuccess,
+        BodyKind::OnFailure,
+        BodyKind::OnComplete,
+    ];
     all.into_iter().filter_map(hook).collect()
 }
 
 impl StepDraft {
-    fn beside_work(self) -> Self {
+    fn mark_beside_work(self) -> Self {
         Self {
             is_beside: true,
             ..self
         }
     }
 
-    fn of(record: &Record, node: &Node, path: String, form: Form) -> Option<Self> {
+    fn from_node(record: &Record, node: &Node, path: String, form: WorkflowFormat) -> Option<Self> {
         node.entries()?;
         let fields = fields(record, node, &path);
         let get = |key: &str| fields.iter().find(|field| field.key.name == key);
         let depends_on = get(form.depends_on_key()).or_else(|| get("dependsOn"));
         let each = get("foreach").and_then(|foreach| {
             let path = format!("{}.do", foreach.path);
-            Self::of(record, foreach.value.get("do")?, path, form)
+            Self::from_node(record, foreach.value.get("do")?, path, form)
         });
         let compensation = get(COMPENSATE).and_then(|field| {
             let path = field.path.clone();
-            let draft = Self::of(&grammar::COMPENSATION, &field.value, path, form)?;
-            Some((Body::Compensation, draft.beside_work()))
+            let draft = Self::from_node(&grammar::COMPENSATION, &field.value, path, form)?;
+            Some((BodyKind::Compensation, draft.mark_beside_work()))
         });
         let beside = get(HOOKS).map(|field| hooks(field, form));
         let beside = beside.into_iter().flatten().chain(compensation).collect();
@@ -258,7 +263,7 @@ impl StepDraft {
             is_provision: false,
             is_beside: false,
             place: node.place,
-            id: get(form.id_key()).and_then(|field| field.value.text_at(&field.path)),
+            id: get(form.id_key()).and_then(|field| field.value.located_text(&field.path)),
             depends_on: depends_on.map(RawField::texts),
             each: each.map(Box::new),
             fields,
@@ -278,11 +283,11 @@ impl StepDraft {
 
     /// The value under this key as a `T`, where it is one.
     pub fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
-        self.value(key)?.to()
+        self.value(key)?.deserialize_as()
     }
 
     /// The fields that make it a step of a kind, in the order of the file: exactly one in a valid step.
-    pub fn kinds(&self) -> impl Iterator<Item = &RawField> {
+    pub fn kind_fields(&self) -> impl Iterator<Item = &RawField> {
         self.fields
             .iter()
             .filter(|field| grammar::is_kind(field.key.name))
@@ -294,7 +299,7 @@ impl StepDraft {
     }
 
     /// The same, with their hooks and compensations.
-    pub fn bodies_and_beside(&self) -> impl Iterator<Item = &Self> {
+    pub fn all_bodies_and_hooks(&self) -> impl Iterator<Item = &Self> {
         let beside = self.bodies().flat_map(|step| &step.beside);
         self.bodies().chain(beside.map(|(_, draft)| draft))
     }
@@ -312,10 +317,11 @@ impl RawField {
     }
 
     /// The value as a list of texts: a text alone is one.
-    fn texts(&self) -> Vec<At<String>> {
-        let alone = self.value.text_at(&self.path);
+    fn texts(&self) -> Vec<LocatedValue<String>> {
+        let alone = self.value.located_text(&self.path);
         let items = self.value.items().unwrap_or_default().iter().enumerate();
-        let items = items.filter_map(|(at, item)| item.text_at(&format!("{}[{at}]", self.path)));
+        let items =
+            items.filter_map(|(at, item)| item.located_text(&format!("{}[{at}]", self.path)));
         alone.into_iter().chain(items).collect()
     }
 }

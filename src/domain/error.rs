@@ -11,70 +11,74 @@ mod next;
 mod plain;
 mod violation;
 
-pub use self::next::{address, again, call, in_quotes, read, shell_word};
-pub use self::plain::plain;
-pub use self::violation::counted;
-use self::{
-    code::{BY_ID, ENDED},
-    next::fill_words,
-};
+pub use self::next::{address, call_tool, in_quotes, read_resource, repeat_call, shell_word};
+pub use self::plain::describe_io_error;
+pub use self::violation::format_count;
 pub use self::{
     code::{Category, Code, Stage},
-    failure::{FAILED_STATUSES, FailureCode, class_of_failure, failure_named, failure_words},
+    failure::{FAILED_HTTP_STATUSES, FailureCode, class_of_failure, failure_named, failure_words},
     next::{Next, NextCall},
     violation::{Edit, Suggestion, Violation},
+};
+use self::{
+    code::{EXECUTION_ENDED_NEXT_CALL, EXECUTION_ID_ARGUMENT},
+    next::fill_words,
 };
 
 /// The result of every operation of midex that may fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The names of the final states.
-const FINAL: [&str; 4] = ["completed", "failed", "abandoned", "diverged"];
+const FINAL_STATE_NAMES: [&str; 4] = ["completed", "failed", "abandoned", "diverged"];
 /// The next call if the context lacks a value that the call of the table needs.
-const FALLBACK: NextCall = call("execution.resume", &[], "it lists what is open");
+const FALLBACK_NEXT_CALL: NextCall = call_tool("execution.resume", &[], "it lists what is open");
 
 /// The next call that lifts a pause, by the reason of the pause. If an execution is
 /// paused for several reasons, the first in this table applies.
-const PAUSES: &[(&str, NextCall)] = &[
+const NEXT_CALLS_BY_PAUSE_REASON: &[(&str, NextCall)] = &[
     (
         "person",
-        call(
+        call_tool(
             "execution.resume",
-            BY_ID,
+            EXECUTION_ID_ARGUMENT,
             "once whoever paused it lets it go on; its tokens stay valid",
         ),
     ),
     (
         "budget",
-        call(
+        call_tool(
             "execution.resume",
-            BY_ID,
+            EXECUTION_ID_ARGUMENT,
             "once your user has looked at what begins so many executions and wants it to go on; execution.abandon ends it with all below it",
         ),
     ),
     (
         "engine_fault",
-        call("execution.resume", BY_ID, "it is tried again"),
+        call_tool(
+            "execution.resume",
+            EXECUTION_ID_ARGUMENT,
+            "it is tried again",
+        ),
     ),
     (
         "output_invalid",
-        call(
+        call_tool(
             "execution.resume",
-            BY_ID,
+            EXECUTION_ID_ARGUMENT,
             "it grants as many tries again, and shows what the output must be; the token stays valid",
         ),
     ),
     (
         "outcome_unknown",
-        read(
+        read_resource(
             address!("workflow_status/{execution_id}"),
             "waits names the steps; then say with execution.resolve what came of them",
         )
-        .after("help find out whether the work that was cut off took effect"),
+        .after_person_does("help find out whether the work that was cut off took effect"),
     ),
     (
         "catalog_missing",
-        call(
+        call_tool(
             "catalog.list",
             &[],
             "it shows which catalogs there are; import or enable the one that the execution waits for, and it goes on by itself",
@@ -82,20 +86,26 @@ const PAUSES: &[(&str, NextCall)] = &[
     ),
     (
         "gate",
-        call("execution.wait", BY_ID, "it answers when that is done")
-            .after("run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal"),
+        call_tool(
+            "execution.wait",
+            EXECUTION_ID_ARGUMENT,
+            "it answers when that is done",
+        )
+        .after_person_does(
+            "run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal",
+        ),
     ),
 ];
 
 /// The context key for the response of a service to a failed command; it is also in the wire form.
-const RESPONSE: &str = "response_payload";
+const RESPONSE_CONTEXT_KEY: &str = "response_payload";
 
 /// An error of midex: a code with a message and context. It is one machine word wide.
 #[derive(Clone)]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorDetails>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorDetails {
     code: Code,
     message: String,
     context: Map<String, Value>,
@@ -109,7 +119,7 @@ struct Inner {
 impl Error {
     /// An error with a message for the reader, which names the thing and the place and has no full stop.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorDetails {
             code,
             message: message.into(),
             context: Map::new(),
@@ -126,25 +136,25 @@ impl Error {
     }
 
     /// A value exceeds a limit; `limit` describes which one.
-    pub fn limit(limit: impl Into<String>) -> Self {
+    pub fn limit_exceeded(limit: impl Into<String>) -> Self {
         let limit = limit.into();
-        Self::new(Code::LimitExceeded, &*limit).with("limit", limit.clone())
+        Self::new(Code::LimitExceeded, &*limit).with_context("limit", limit.clone())
     }
 
     /// Adds an identifier to the context: `execution_id`, `workflow_state`, `step_id`, `path`, `line`…
     #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub fn with_context(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.0.context.insert(name.to_owned(), value.into());
         self
     }
 
     /// Names the tool whose call was refused, unless the context names one already.
     #[must_use]
-    pub fn during(self, tool: &str) -> Self {
+    pub fn with_tool(self, tool: &str) -> Self {
         if self.0.context.contains_key("tool") {
             return self;
         }
-        self.with("tool", tool)
+        self.with_context("tool", tool)
     }
 
     /// Adds the violations of the refused request.
@@ -197,7 +207,7 @@ impl Error {
 
     /// Adds the cause for the log; it never reaches the wire.
     #[must_use]
-    pub fn because(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.0.source = Some(std::sync::Arc::new(source));
         self
     }
@@ -228,13 +238,13 @@ impl Error {
         let call = match self.0.next.clone().unwrap_or(self.0.code.next()) {
             Next::Words(words) => return fill_words(words, context),
             Next::Verbatim(words) => return words,
-            Next::WhileOpen(_) | Next::ByPause if self.has_ended() => ENDED,
+            Next::WhileOpen(_) | Next::ByPause if self.has_ended() => EXECUTION_ENDED_NEXT_CALL,
             Next::ByState(_, call) if self.has_ended() => call,
             Next::Call(call) | Next::WhileOpen(call) | Next::ByState(call, _) => call,
             Next::ByPause => self.call_that_lifts(),
         };
         call.print(context)
-            .or_else(|| FALLBACK.print(context))
+            .or_else(|| FALLBACK_NEXT_CALL.print(context))
             .unwrap_or_default()
     }
 
@@ -252,20 +262,20 @@ impl Error {
     }
 
     /// The next call that replaces the one of the code, if there is one.
-    pub fn next(&self) -> Option<&Next> {
+    pub fn next_call_override(&self) -> Option<&Next> {
         self.0.next.as_ref()
     }
 
     /// Whether the context says that the execution has ended.
     pub fn has_ended(&self) -> bool {
         let state = self.context("workflow_state").and_then(Value::as_str);
-        state.is_some_and(|state| FINAL.contains(&state))
+        state.is_some_and(|state| FINAL_STATE_NAMES.contains(&state))
     }
 
     /// The call that lifts the pause of the context.
     fn call_that_lifts(&self) -> NextCall {
-        let first = self.lifted();
-        let standing = read(
+        let first = self.first_pause_next_call();
+        let standing = read_resource(
             address!("current_step/{execution_id}"),
             "it says where the execution stands",
         );
@@ -273,17 +283,19 @@ impl Error {
     }
 
     /// The first reason that the execution is paused for, with the call that lifts it.
-    pub fn lifted(&self) -> Option<&'static (&'static str, NextCall)> {
+    pub fn first_pause_next_call(&self) -> Option<&'static (&'static str, NextCall)> {
         let reasons = self.context("pause_reasons").and_then(Value::as_array)?;
         let holds = |name: &str| reasons.iter().any(|reason| reason == name);
-        PAUSES.iter().find(|(name, _)| holds(name))
+        NEXT_CALLS_BY_PAUSE_REASON
+            .iter()
+            .find(|(name, _)| holds(name))
     }
 
     /// The context with the aliases `run_id` and `workflow_id` for the ids of execution and workflow.
     fn wire_context(&self) -> Map<String, Value> {
         let mut context = self.0.context.clone();
         // The response may be large, and is a separate field of the payload.
-        context.remove(RESPONSE);
+        context.remove(RESPONSE_CONTEXT_KEY);
         for (name, alias) in [("execution_id", "run_id"), ("workflow", "workflow_id")] {
             if let Some(value) = self.context(name) {
                 context.insert(alias.to_owned(), value.clone());
@@ -293,7 +305,7 @@ impl Error {
     }
 
     /// The wire form, which is the same for every surface.
-    pub fn payload(&self, correlation_id: &str) -> Map<String, Value> {
+    pub fn to_payload(&self, correlation_id: &str) -> Map<String, Value> {
         let mut payload = Map::new();
         payload.insert("error_code".into(), json!(self.0.code.as_str()));
         payload.insert("category".into(), json!(self.0.code.category()));
@@ -307,7 +319,7 @@ impl Error {
             payload.insert("violations".into(), json!(self.0.violations));
         }
         // Clients also expect these fields at the top level of the payload.
-        for name in ["step_id", "command", RESPONSE] {
+        for name in ["step_id", "command", RESPONSE_CONTEXT_KEY] {
             if let Some(value) = self.0.context.get(name) {
                 payload.insert(name.to_owned(), value.clone());
             }
@@ -331,8 +343,11 @@ impl Error {
         }
         error.0.next = text("suggested_action").map(|action| Next::Verbatim(action.to_owned()));
         error.0.is_retryable = payload.get("retryable").and_then(Value::as_bool);
-        if let Some(said) = payload.get(RESPONSE) {
-            error.0.context.insert(RESPONSE.to_owned(), said.clone());
+        if let Some(said) = payload.get(RESPONSE_CONTEXT_KEY) {
+            error
+                .0
+                .context
+                .insert(RESPONSE_CONTEXT_KEY.to_owned(), said.clone());
         }
         let violations = payload
             .get("violations")
@@ -423,11 +438,11 @@ mod tests {
             ..Violation::new("/a", "type", "m")
         };
         let error = Error::new(Code::StepOutputInvalid, "words")
-            .with("execution_id", "a b")
+            .with_context("execution_id", "a b")
             .with_action("Read {execution_id}")
             .with_violations(vec![violation]);
-        let again = Error::from_payload(&error.payload("c"));
-        assert_eq!(again.payload("c"), error.payload("c"));
+        let again = Error::from_payload(&error.to_payload("c"));
+        assert_eq!(again.to_payload("c"), error.to_payload("c"));
         let unknown = json!({ "error_code": "FROM_LATER", "message": "words" });
         let unknown = Error::from_payload(unknown.as_object().expect("an object"));
         assert_eq!(
@@ -438,7 +453,7 @@ mod tests {
 
     #[test]
     fn the_action_names_the_execution_as_a_uri_part() {
-        let error = Error::new(Code::TokenExpired, "x").with("execution_id", "a b/c");
+        let error = Error::new(Code::TokenExpired, "x").with_context("execution_id", "a b/c");
         assert!(
             error
                 .suggested_action()

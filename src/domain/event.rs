@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 mod parts;
 
 pub use self::parts::{
-    AttemptEnded, Channel, GateAnswered, OptionChosen, Order, Ordered, Parent, VisitClosed,
+    AttemptEnded, Channel, ChildOrder, GateAnswered, OptionChosen, OrderKind, Parent, VisitClosed,
     VisitOpened,
 };
-pub use super::body::Body;
+pub use super::body::BodyKind;
 use super::{
     artifact::{Artifact, ArtifactReference},
     complexity::Complexity,
     cursor::Cursor,
-    document::{Digest, Document},
+    document::{Digest, JsonText},
     id::{AgentName, ExecutionId, StepId, WorkflowName},
     state::State,
     token::Grant,
@@ -48,7 +48,7 @@ pub struct Payload {
     /// The length of the JSON text.
     pub bytes: u64,
     /// The value itself, if it is small.
-    pub inline: Option<Document>,
+    pub inline: Option<JsonText>,
 }
 
 /// Why a step or an execution failed.
@@ -74,7 +74,7 @@ pub struct Response {
     /// The HTTP status.
     pub status: u16,
     /// Its body, up to [`crate::limits::CALL_ERROR_BYTES_MAX`].
-    pub payload: Option<Document>,
+    pub payload: Option<JsonText>,
 }
 
 /// Why a part of the final output is null.
@@ -103,7 +103,7 @@ pub struct VisitId {
     /// The step; `None` for the hooks of the workflow as a whole.
     pub step: Option<StepId>,
     /// The body that is entered: the work of the step, a hook or the compensation.
-    pub body: Body,
+    pub body: BodyKind,
     /// The number of the visit among those of this body, from 1.
     pub visit: u32,
     /// The number of the item, from 0, if it is the visit of an item.
@@ -120,7 +120,7 @@ impl VisitId {
     pub const fn of_work(step: StepId, visit: u32, item: Option<u32>) -> Self {
         Self {
             step: Some(step),
-            body: Body::Work,
+            body: BodyKind::Work,
             visit,
             item,
         }
@@ -128,7 +128,9 @@ impl VisitId {
 
     /// The step. For the hooks of the workflow this is the reserved id of the pseudo-step, which no step can have.
     pub fn step(&self) -> &StepId {
-        self.step.as_ref().unwrap_or_else(|| StepId::of_workflow())
+        self.step
+            .as_ref()
+            .unwrap_or_else(|| StepId::workflow_pseudo_step())
     }
 
     /// A text that is unique to this visit among the visits of all executions. Newlines separate its parts, because ids
@@ -143,13 +145,13 @@ impl VisitId {
 
     /// The visit of the work that this hook or compensation belongs to.
     #[must_use]
-    pub fn work(&self) -> Self {
-        self.beside(Body::Work)
+    pub fn work_visit(&self) -> Self {
+        self.with_body(BodyKind::Work)
     }
 
     /// The visit of another body of the same step with the same number.
     #[must_use]
-    pub fn beside(&self, body: Body) -> Self {
+    pub fn with_body(&self, body: BodyKind) -> Self {
         Self {
             body,
             ..self.clone()
@@ -158,7 +160,7 @@ impl VisitId {
 
     /// The visit of the `foreach` that this item belongs to.
     #[must_use]
-    pub fn whole(&self) -> Self {
+    pub fn foreach_visit(&self) -> Self {
         Self {
             item: None,
             ..self.clone()
@@ -168,7 +170,7 @@ impl VisitId {
 
 /// The condition that an open visit waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Awaiting {
+pub enum WaitCondition {
     /// A model that holds this token.
     Model(Grant),
     /// The server, which is working on an attempt.
@@ -208,7 +210,7 @@ pub enum Awaiting {
     /// The decision of a person or a model about the outcome of an attempt that was cut off.
     Unknown,
     /// The end of a pause, when the outcome that arrived meanwhile is applied.
-    Deferred(Box<Reported>),
+    Deferred(Box<ReportedOutcome>),
     /// A resume, because the limit of malformed outputs is reached. The resume makes the token valid again.
     OutputInvalid(Grant),
     /// A catalog that is missing or disabled. The next attempt begins when it is available.
@@ -223,7 +225,7 @@ pub enum Awaiting {
     },
 }
 
-impl Awaiting {
+impl WaitCondition {
     /// Whether an attempt of the server or of a child is in progress.
     pub const fn is_attempt(&self) -> bool {
         matches!(self, Self::Operation { .. } | Self::Child { .. })
@@ -232,7 +234,7 @@ impl Awaiting {
 
 /// The outcome of a visit of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Reported {
+pub enum ReportedOutcome {
     /// An output; its content is stored by digest.
     Output(Payload),
     /// A failure.
@@ -253,7 +255,7 @@ pub enum Outcome {
 /// Why a step was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Skipped {
+pub enum SkipReason {
     /// Its `if` does not hold.
     Condition,
     /// Its dependencies did not end as its `run_when` requires.
@@ -334,7 +336,7 @@ pub enum Event {
         /// The step.
         step: StepId,
         /// Why.
-        why: Skipped,
+        why: SkipReason,
     },
     /// A jump back made these steps pending again.
     StepsReset {
@@ -350,7 +352,7 @@ pub enum Event {
         /// The number of the attempt from now on.
         attempt: u32,
         /// What it waits for now.
-        awaiting: Awaiting,
+        awaiting: WaitCondition,
     },
     /// A value was written to memory.
     MemoryWritten {
@@ -450,9 +452,9 @@ pub enum Event {
     /// A client named the option that it chose (`recordBranchDecision`).
     OptionChosen(Box<OptionChosen>),
     /// An order to a child was added.
-    ChildOrdered(Order),
+    ChildOrdered(ChildOrder),
     /// The child received the order.
-    ChildTold(Order),
+    ChildTold(ChildOrder),
     /// A page of a list was stored, and the next one is to be requested.
     PageKept {
         /// The visit.
@@ -466,7 +468,7 @@ pub enum Event {
 
 impl Row {
     /// The outputs of visits that this row holds itself, by digest.
-    pub fn outputs(&self) -> impl Iterator<Item = (Digest, &Document)> {
+    pub fn outputs(&self) -> impl Iterator<Item = (Digest, &JsonText)> {
         let outputs = self.events.iter().filter_map(Event::output);
         outputs.filter_map(|(_, payload)| Some((payload.digest, payload.inline.as_ref()?)))
     }
@@ -487,7 +489,7 @@ impl Event {
     }
 
     /// The token that this event issues to a model, except for renewals.
-    pub const fn offered(&self) -> Option<(&VisitId, Grant)> {
+    pub const fn issued_token(&self) -> Option<(&VisitId, Grant)> {
         let (visit_id, awaiting) = match self {
             Self::VisitOpened(opened) => (&opened.visit_id, &opened.awaiting),
             Self::WaitingChanged {
@@ -496,7 +498,7 @@ impl Event {
             _ => return None,
         };
         match awaiting {
-            Awaiting::Model(grant) => Some((visit_id, *grant)),
+            WaitCondition::Model(grant) => Some((visit_id, *grant)),
             _ => None,
         }
     }

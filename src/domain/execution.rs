@@ -37,28 +37,30 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::answers::{Question, UTTERANCE};
+pub use self::answers::{Question, UTTERANCE_FIELD};
 pub use self::{
     command::{
-        Change, Command, GateAnswer, Lifecycle, Report, Resolution, SignalRequest, Start,
+        Command, GateAnswer, Lifecycle, LifecycleChange, Report, Resolution, SignalRequest, Start,
         Submission, Verdict,
     },
     decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
     offers::Offer,
     pages::FetchedPages,
-    rehearsal::{Rehearsal, Rehearsed},
+    rehearsal::{Rehearsal, RehearsedStep},
     visit::{RecordedCall, StepState, SupersededToken, Visit, VisitEnd},
     work::{
-        Attachment, AttemptId, Begin, Effect, EffectOutput, OperationFailure, OutputPage, Safety,
+        Attachment, AttemptId, BeginAttempt, Effect, EffectOutput, OperationFailure, OutputPage,
+        Safety,
     },
 };
 pub use super::state::StepStatus;
 use super::{
     document::Digest,
     event::{
-        Awaiting, Body, ConsumedCall, Event, Failure, Order, Ordered, Outcome, OutputFailure,
-        Owner, Parent, PauseReason, Payload, Reported, Row, Skipped, VisitId,
+        BodyKind, ChildOrder, ConsumedCall, Event, Failure, OrderKind, Outcome, OutputFailure,
+        Owner, Parent, PauseReason, Payload, ReportedOutcome, Row, SkipReason, VisitId,
+        WaitCondition,
     },
     id::{ExecutionId, StepId, WorkflowName},
     state::State,
@@ -113,14 +115,14 @@ pub struct Execution {
     /// Completed visits that a compensation can undo, in order of completion.
     pub(super) compensations: Vec<Compensation>,
     /// The visits whose effects were not undone.
-    pub(super) not_compensated: Vec<NotCompensated>,
+    pub(super) not_compensated: Vec<UncompensatedVisit>,
     /// The pseudo-step `$workflow`, which has the visits of the workflow's hooks; `None` until the first of them is
     /// entered.
     pub(super) whole: Option<Arc<StepState>>,
     /// Its parent, if it is a child.
     pub(super) parent: Option<Arc<Parent>>,
     /// Orders that its children have not received yet, oldest first.
-    pub(super) orders: Vec<Order>,
+    pub(super) orders: Vec<ChildOrder>,
     /// The options that its steps offer the client, oldest first: at most [`crate::limits::OFFERS_MAX`].
     pub(super) offers: Vec<Offer>,
     /// The digest of its [`super::Lookup`], the directories in which it finds the workflows that it names.
@@ -166,7 +168,7 @@ pub struct Compensation {
 
 /// A visit whose effect was not undone: its compensation failed or was given up, or the work was cut off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotCompensated {
+pub struct UncompensatedVisit {
     /// The visit of the work.
     pub visit_id: VisitId,
     /// Why.
@@ -231,7 +233,7 @@ impl Execution {
     }
 
     /// The reason as a suffix for a message: `: reason`, or nothing.
-    pub(super) fn why(&self) -> String {
+    pub(super) fn reason_suffix(&self) -> String {
         let reason = self.reason.as_deref();
         reason.map_or_else(String::new, |reason| format!(": {reason}"))
     }
@@ -253,7 +255,7 @@ impl Execution {
 
     /// The state that it will end in, if its end began. Steps that run after a failure, compensations, hooks of the
     /// workflow and orders to children come first.
-    pub fn ending(&self) -> Option<State> {
+    pub fn ending_state(&self) -> Option<State> {
         let failing = self.failing.as_ref().map(|_| State::Failed);
         failing.or(self.ending)
     }
@@ -261,21 +263,21 @@ impl Execution {
     /// Whether it is ending in another state than `Completed`. That state is then decided: later requests do not
     /// replace it.
     fn is_ending_badly(&self) -> bool {
-        self.ending().is_some_and(|to| to != State::Completed)
+        self.ending_state().is_some_and(|to| to != State::Completed)
     }
 
     /// The visits whose effects were not undone, in the order in which that was found.
-    pub fn not_compensated(&self) -> &[NotCompensated] {
+    pub fn not_compensated(&self) -> &[UncompensatedVisit] {
         &self.not_compensated
     }
 
     /// The step with this id and its position.
     pub fn step(&self, id: &StepId) -> Option<(usize, &StepState)> {
-        let at = self.position(id)?;
+        let at = self.step_position(id)?;
         Some((at, &*self.steps[at]))
     }
 
-    fn position(&self, id: &StepId) -> Option<usize> {
+    fn step_position(&self, id: &StepId) -> Option<usize> {
         let is_meant = |step: &Arc<StepState>| step.id == *id;
         let (before, after) = self.steps.split_at_checked(self.hint.0)?;
         let behind = after.iter().position(is_meant).map(|at| before.len() + at);
@@ -284,21 +286,24 @@ impl Execution {
 
     /// The open visits, in authoring order, each before the visits of its items. Visits of the workflow's hooks come
     /// last, with the number of steps as their position.
-    pub fn open(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
+    pub fn open_visits(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
         let steps = self.steps.iter().chain(&self.whole).enumerate();
         steps
             .filter(|(_, step)| step.status == StepStatus::Running || !step.beside.is_empty())
             .flat_map(|(at, step)| {
-                let own = step.visit().filter(|visit| visit.awaiting.is_some());
-                let open = own.into_iter().chain(step.items.open());
-                open.chain(step.beside())
+                let own = step.latest_visit().filter(|visit| visit.awaiting.is_some());
+                let open = own.into_iter().chain(step.items.open_items());
+                open.chain(step.open_hook_visit())
                     .map(move |visit| (at, &**step, visit))
             })
     }
 
     /// The open visits for whose [`Awaiting`] the closure `wanted` returns a value, each with that value.
-    fn awaiting<T>(&self, wanted: impl Fn(&Awaiting) -> Option<T>) -> Vec<(VisitId, T)> {
-        let picked = self.open().filter_map(|(_, step, visit)| {
+    fn visits_awaiting<T>(
+        &self,
+        wanted: impl Fn(&WaitCondition) -> Option<T>,
+    ) -> Vec<(VisitId, T)> {
+        let picked = self.open_visits().filter_map(|(_, step, visit)| {
             let picked = wanted(visit.awaiting.as_ref()?)?;
             Some((visit.visit_id(&step.id), picked))
         });

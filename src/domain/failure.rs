@@ -5,10 +5,10 @@ use crate::limits;
 
 /// A failure's message, cut to its limit.
 pub(crate) fn cut_message(message: &str) -> String {
-    cut(message, limits::FAILURE_MESSAGE_BYTES_MAX)
+    truncate_to_bytes(message, limits::FAILURE_MESSAGE_BYTES_MAX)
 }
 
 /// At most `bytes_max` bytes of `text`, cut between characters.
-pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
+pub(crate) fn truncate_to_bytes(text: &str, bytes_max: usize) -> String {
     text[..text.floor_char_boundary(bytes_max)].to_owned()
 }

@@ -7,7 +7,7 @@ mod rule;
 
 use serde::Serialize;
 
-use self::edit::{Change, Manner};
+use self::edit::{EditManner, PendingChange};
 pub use self::place::first_line_end;
 pub use self::{
     place::{LineTable, Place},
@@ -21,7 +21,7 @@ use crate::{
 
 /// One fault of a definition file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(into = "Payload")]
+#[serde(into = "FindingPayload")]
 pub struct Finding {
     /// The path in the document: `steps[2].agent`; empty for the file as a whole.
     pub path: String,
@@ -50,14 +50,14 @@ pub struct Finding {
     /// The file that it is about: see [`Place::origin`].
     pub origin: u8,
     /// The part of a value that the finding is about, before its place in the text is known.
-    part: Option<Change>,
+    part: Option<PendingChange>,
     /// The changes that become `edits`.
-    changes: Vec<Change>,
+    changes: Vec<PendingChange>,
 }
 
 /// The JSON form of a finding.
 #[derive(Serialize)]
-struct Payload {
+struct FindingPayload {
     path: String,
     rule: Rule,
     severity: Severity,
@@ -74,16 +74,16 @@ struct Payload {
     suggestion: Option<Suggestion>,
 }
 
-impl From<Finding> for Payload {
+impl From<Finding> for FindingPayload {
     fn from(finding: Finding) -> Self {
         Self {
-            suggestion: finding.suggested(),
+            suggestion: finding.to_suggestion(),
             path: finding.path,
             severity: finding.severity,
             rule: finding.rule,
             message: finding.message,
-            line: placed(finding.line),
-            column: placed(finding.column),
+            line: known_position(finding.line),
+            column: known_position(finding.column),
             expected: finding.expected,
             actual: finding.actual,
         }
@@ -138,7 +138,7 @@ impl Finding {
 
     /// Adds what the rule asks for and the actual value.
     #[must_use]
-    pub fn expected(mut self, expected: impl Into<String>, actual: impl Into<String>) -> Self {
+    pub fn with_expected(mut self, expected: impl Into<String>, actual: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self.actual = Some(actual.into());
         self
@@ -169,13 +169,13 @@ impl Finding {
     #[must_use]
     pub fn is_called(self, place: Place, wrong: &str, meant: &str) -> Self {
         self.suggest(format!("did you mean `{meant}`?"))
-            .replace(place, wrong, Some(meant))
+            .edit_replace(place, wrong, Some(meant))
     }
 
     /// Offers an edit that puts `value`, which is written at `place`, between two texts; `None` for a list.
     #[must_use]
-    pub fn around(self, place: Place, value: Option<String>, before: &str, after: &str) -> Self {
-        self.change(Change::Around {
+    pub fn edit_wrap(self, place: Place, value: Option<String>, before: &str, after: &str) -> Self {
+        self.push_change(PendingChange::Around {
             place,
             value,
             before: before.to_owned(),
@@ -185,8 +185,8 @@ impl Finding {
 
     /// Offers an edit that removes the entry whose key is at `entry`: up to the next entry's key, or with its line up to `end`.
     #[must_use]
-    pub fn cut(self, entry: Place, next: Option<Place>, end: Place) -> Self {
-        self.change(Change::Cut {
+    pub fn edit_remove_entry(self, entry: Place, next: Option<Place>, end: Place) -> Self {
+        self.push_change(PendingChange::Cut {
             entry,
             next: next.map(|next| next.start),
             end: end.end,
@@ -195,42 +195,68 @@ impl Finding {
 
     /// Offers an edit that replaces `old` at the byte `start`, if the text has it there. Without `start` no edit is offered.
     #[must_use]
-    pub fn raw(self, start: Option<usize>, old: String, new: String) -> Self {
-        let change = start.map(|start| Change::Raw { start, old, new });
-        self.change(change.unwrap_or(Change::ByHand))
+    pub fn edit_replace_bytes(self, start: Option<usize>, old: String, new: String) -> Self {
+        let change = start.map(|start| PendingChange::Raw { start, old, new });
+        self.push_change(change.unwrap_or(PendingChange::ByHand))
     }
 
     /// Offers no edit, in spite of all other changes.
     #[must_use]
     pub fn by_hand(self) -> Self {
-        self.change(Change::ByHand)
+        self.push_change(PendingChange::ByHand)
     }
 
     /// Offers an edit that replaces the value or key `old` at `place`, if there is a `new` one.
     #[must_use]
-    pub fn replace(self, place: Place, old: &str, new: Option<&str>) -> Self {
+    pub fn edit_replace(self, place: Place, old: &str, new: Option<&str>) -> Self {
         match new {
-            Some(new) => self.change(Change::whole(place, old, new, Manner::Alike)),
+            Some(new) => self.push_change(PendingChange::replace_value(
+                place,
+                old,
+                new,
+                EditManner::Alike,
+            )),
             None => self,
         }
     }
 
     /// Offers an edit that replaces the value `old` at `place`, which has no quotes, with `written` as it is.
     #[must_use]
-    pub fn rewrite(self, place: Place, old: &str, written: &str) -> Self {
-        self.change(Change::whole(place, old, written, Manner::AsIs))
+    pub fn edit_rewrite_unquoted(self, place: Place, old: &str, written: &str) -> Self {
+        self.push_change(PendingChange::replace_value(
+            place,
+            old,
+            written,
+            EditManner::AsIs,
+        ))
     }
 
     /// Offers an edit that replaces the text `old` at `place`, with its quotes, by `written` as it is.
     #[must_use]
     pub fn rewrite_text(self, place: Place, old: &str, written: &str) -> Self {
-        self.change(Change::whole(place, old, written, Manner::Whole))
+        self.push_change(PendingChange::replace_value(
+            place,
+            old,
+            written,
+            EditManner::Whole,
+        ))
     }
 
     /// Narrows the finding to `length` bytes of the text `value` at `place`.
     #[must_use]
-    pub fn within(mut self, place: Place, value: &str, offset: usize, length: usize) -> Self {
-        self.part = Some(Change::part(place, value, (offset, length), ""));
+    pub fn narrow_to_part(
+        mut self,
+        place: Place,
+        value: &str,
+        offset: usize,
+        length: usize,
+    ) -> Self {
+        self.part = Some(PendingChange::replace_part(
+            place,
+            value,
+            (offset, length),
+            "",
+        ));
         self
     }
 
@@ -243,32 +269,51 @@ impl Finding {
         (offset, length): (usize, usize),
         new: &str,
     ) -> Self {
-        self.change(Change::part(place, value, (offset, length), new))
+        self.push_change(PendingChange::replace_part(
+            place,
+            value,
+            (offset, length),
+            new,
+        ))
     }
 
     /// Offers an edit that adds `key` with this value to the step whose id `id` is at `place`.
     #[must_use]
     pub fn insert_key(self, place: Place, id: &str, key: &str, value: &str) -> Self {
-        self.change(Change::whole(place, id, value, Manner::Key(key.to_owned())))
+        self.push_change(PendingChange::replace_value(
+            place,
+            id,
+            value,
+            EditManner::Key(key.to_owned()),
+        ))
     }
 
     /// Offers an edit that inserts `item` into the list before the item at `place`.
     #[must_use]
     pub fn insert_before(self, place: Place, item: &str) -> Self {
-        self.change(Change::whole(place, "", item, Manner::Item))
+        self.push_change(PendingChange::replace_value(
+            place,
+            "",
+            item,
+            EditManner::Item,
+        ))
     }
 
-    fn change(mut self, change: Change) -> Self {
+    fn push_change(mut self, change: PendingChange) -> Self {
         // The edits of a finding are those of one text.
         let is_elsewhere = change.place().is_some_and(|at| at.origin != self.origin);
-        let change = if is_elsewhere { Change::ByHand } else { change };
+        let change = if is_elsewhere {
+            PendingChange::ByHand
+        } else {
+            change
+        };
         self.changes.push(change);
         self
     }
 
     /// The same about the text at another place, for which there are no edits.
     #[must_use]
-    pub fn moved(self, path: impl Into<String>, place: Place) -> Self {
+    pub fn at_other_place(self, path: impl Into<String>, place: Place) -> Self {
         let moved = Self::new(self.rule, path, place, self.message);
         Self {
             severity: self.severity,
@@ -285,20 +330,20 @@ impl Finding {
         if let Some(part) = self.part.take()
             && let Some((start, end)) = part.span(lines.text())
         {
-            let place = lines.place(start, end);
+            let place = lines.place_of_bytes(start, end);
             (self.line, self.column) = (place.line, place.column);
             (self.start, self.end) = (place.start, place.end);
         }
         let mut changes = std::mem::take(&mut self.changes);
         if changes.len() > limits::FINDING_EDITS_MAX {
-            changes = vec![Change::ByHand];
+            changes = vec![PendingChange::ByHand];
         }
         let edits: Option<Vec<_>> = changes.iter().map(|change| change.edits(lines)).collect();
         self.edits
             .extend(edits.unwrap_or_default().into_iter().flatten());
     }
 
-    fn suggested(&self) -> Option<Suggestion> {
+    fn to_suggestion(&self) -> Option<Suggestion> {
         self.suggestion.as_ref().map(|text| Suggestion {
             text: text.clone(),
             edits: self.edits.clone(),
@@ -317,17 +362,17 @@ impl Finding {
             path: self.path.clone(),
             rule: self.rule.as_str().to_owned(),
             message: self.message.clone(),
-            line: placed(self.line),
-            column: placed(self.column),
+            line: known_position(self.line),
+            column: known_position(self.column),
             expected: self.expected.clone(),
             actual: self.actual.clone(),
-            suggestion: self.suggested(),
+            suggestion: self.to_suggestion(),
         }
     }
 }
 
 /// A line or a column; none in an object.
-fn placed(number: usize) -> Option<usize> {
+fn known_position(number: usize) -> Option<usize> {
     (number > 0).then_some(number)
 }
 
@@ -347,14 +392,14 @@ pub fn is_broken(findings: &[Finding]) -> bool {
 }
 
 /// Where a finding stands among those of its file; that more are not listed is said last.
-pub fn position(finding: &Finding) -> (bool, usize, usize) {
+pub fn sort_position(finding: &Finding) -> (bool, usize, usize) {
     let is_rest = finding.rule == Rule::TooManyFindings;
     (is_rest, finding.line, finding.column)
 }
 
 /// Puts findings in the order of the file and lists at most [`limits::FINDINGS_MAX`] of them, warnings only where errors
 /// leave room; the last one then says how many more there are.
-pub fn arrange(mut findings: Vec<Finding>) -> Vec<Finding> {
+pub fn sort_and_limit(mut findings: Vec<Finding>) -> Vec<Finding> {
     let more = findings.len().saturating_sub(limits::FINDINGS_MAX);
     findings.sort_by_key(|finding| {
         (
@@ -387,8 +432,8 @@ mod tests {
         };
         for (of, at, edits) in [(0, 0, 1), (0, 1, 0), (1, 0, 0)] {
             let finding = Finding::new(Rule::UnknownKey, "", place(of), "x");
-            let mut finding = finding.replace(place(at), "old", Some("new"));
-            finding.locate(&LineTable::of("old"));
+            let mut finding = finding.edit_replace(place(at), "old", Some("new"));
+            finding.locate(&LineTable::new("old"));
             assert_eq!(finding.edits.len(), edits, "{of} {at}");
         }
     }
@@ -405,7 +450,7 @@ mod tests {
                 Finding::new(Rule::UnknownKey, "", place, "x")
             })
             .collect();
-        let arranged = arrange(findings);
+        let arranged = sort_and_limit(findings);
         assert_eq!(arranged.len(), limits::FINDINGS_MAX + 1);
         assert_eq!(arranged[0].line, 1);
         assert_eq!(

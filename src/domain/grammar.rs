@@ -7,9 +7,9 @@ pub mod foreign;
 mod table;
 
 pub use self::table::{
-    ACCEPT, ALIAS, ARM, COMPENSATION, DECLARED, DEFAULT, END, EXCLUSIVE, EXTENDS, FRONT_MATTER,
-    HOOK, HOST_PERSONA, INSERT, INSERT_AT, INSERTED, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE,
-    STEP, STEPS, VALIDATE,
+    ACCEPT, ARM, COMPENSATION, DECLARED_INPUT_SHAPE, DEFAULT, END_TARGET, EXCLUSIVE_FIELD_PAIRS,
+    EXTENDS, FOREACH_ALIAS_DEFAULT, FRONT_MATTER, HOOK, HOST_PERSONA, INSERT, INSERT_AT,
+    INSERT_ITEM_SHAPE, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE, STEP, STEPS, VALIDATE,
 };
 use super::id::{AgentName, InputName, StepId, WorkflowName};
 use crate::error::Result;
@@ -97,7 +97,7 @@ pub enum Shape {
 
 /// What becomes of `${{ … }}` in a text. Everything that looks for expressions asks [`Shape::templates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Templates {
+pub enum TemplateHandling {
     /// They are evaluated.
     Evaluated,
     /// They are shown or kept as they stand.
@@ -198,7 +198,7 @@ impl Record {
 
 impl Shape {
     /// What becomes of templates in texts of this shape; of a mapping with keys of its own each key says that itself.
-    pub const fn templates(&self) -> Templates {
+    pub const fn templates(&self) -> TemplateHandling {
         match self {
             Self::Template(_)
             | Self::Condition
@@ -209,14 +209,14 @@ impl Shape {
             | Self::Memory(_)
             | Self::Bindings(_)
             | Self::SpanOrTemplate
-            | Self::InstantOrTemplate => Templates::Evaluated,
+            | Self::InstantOrTemplate => TemplateHandling::Evaluated,
             Self::Text(_)
             | Self::FreeText(_)
             | Self::Version
             | Self::Data
             | Self::Scalars(_)
-            | Self::Schema => Templates::Shown,
-            _ => Templates::Refused,
+            | Self::Schema => TemplateHandling::Shown,
+            _ => TemplateHandling::Refused,
         }
     }
 
@@ -246,7 +246,7 @@ impl Key {
     }
 
     /// Whether a step with the key `kind` acts on it.
-    pub fn concerns(&self, kind: &str) -> bool {
+    pub fn applies_to_kind(&self, kind: &str) -> bool {
         match self.role {
             Role::Plain | Role::Kind => true,
             Role::Field { kinds, .. } => kinds.contains(&kind),
@@ -274,7 +274,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{
-        table::{EVERY, FOREACH, LIMITS, REPEAT, RETRY},
+        table::{ALL_STEP_KINDS, FOREACH, LIMITS, REPEAT, RETRY},
         *,
     };
     use crate::limits;
@@ -294,7 +294,7 @@ mod tests {
         }
         let built = kinds().filter(|kind| !kind.is_planned());
         let built: BTreeSet<_> = built.map(|kind| kind.name).collect();
-        assert_eq!(built, EVERY.iter().copied().collect());
+        assert_eq!(built, ALL_STEP_KINDS.iter().copied().collect());
         for key in STEP.keys {
             if let Role::Field { kinds, .. } = key.role {
                 assert!(!kinds.is_empty(), "{}", key.name);
@@ -304,8 +304,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_foreign_word_leads_to_is_known_where_it_stands() {
-        for (place, key) in foreign::targets() {
+    fn foreign_words_lead_to_known_keys() {
+        for (place, key) in foreign::referenced_keys() {
             let mut known = records().into_iter().filter(|record| record.what == place);
             assert!(
                 known.any(|record| record.key(key).is_some()),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_defaults_is_what_the_limits_say() {
+    fn documented_defaults_match_the_limits() {
         let says = |record: &Record, name: &str, default: String| {
             let key = record.keys.iter().find(|key| key.name == name).unwrap();
             assert!(
@@ -324,7 +324,7 @@ mod tests {
                 key.what
             );
         };
-        let span = |duration| crate::span::Span::of(duration).to_string();
+        let span = |duration| crate::span::HumanDuration::from_duration(duration).to_string();
         says(
             &FOREACH,
             "parallel",

@@ -89,7 +89,7 @@ names! {
 }
 
 /// What stands for the id of a step where the workflow as a whole is meant: no file can give it to a step.
-const OF_WORKFLOW: &str = "$workflow";
+const WORKFLOW_PSEUDO_STEP_ID: &str = "$workflow";
 
 impl WorkflowName {
     /// Parses the name that a file gives to a workflow, or calls one by: letters, digits, `_`, `.` and `-`. The error says which
@@ -102,7 +102,7 @@ impl WorkflowName {
             "workflow name",
             text,
             limits::WORKFLOW_NAME_BYTES_MAX,
-            of_file,
+            check_workflow_name_chars,
         )?;
         Ok(Self(text.into()))
     }
@@ -110,9 +110,9 @@ impl WorkflowName {
 
 impl StepId {
     /// What stands for the step where the workflow as a whole is meant.
-    pub fn of_workflow() -> &'static Self {
+    pub fn workflow_pseudo_step() -> &'static Self {
         static ID: OnceLock<StepId> = OnceLock::new();
-        ID.get_or_init(|| Self(OF_WORKFLOW.into()))
+        ID.get_or_init(|| Self(WORKFLOW_PSEUDO_STEP_ID.into()))
     }
 
     /// Parses the id that a file gives to a step; the error says which rule it breaks.
@@ -157,10 +157,12 @@ fn printable(text: &str) -> Option<&'static str> {
 }
 
 fn identifier(text: &str) -> Option<&'static str> {
-    (text != OF_WORKFLOW).then(|| plain(text)).flatten()
+    (text != WORKFLOW_PSEUDO_STEP_ID)
+        .then(|| plain(text))
+        .flatten()
 }
 
-fn of_file(text: &str) -> Option<&'static str> {
+fn check_workflow_name_chars(text: &str) -> Option<&'static str> {
     let is_first = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let rest = |c: char| is_first(c) || c == '.' || c == '-';
     (!(text.starts_with(is_first) && text.chars().all(rest))).then_some(

@@ -5,10 +5,10 @@ mod says;
 
 use std::collections::BTreeMap;
 
-pub use self::says::Says;
+pub use self::says::HeirOrigins;
 use super::{
     check::wrong_type,
-    draft::{Form, Section},
+    draft::{Section, WorkflowFormat},
     finding::{Finding, Place, Rule},
     grammar::{EXTENDS, INSERT, INSERT_AT, REMOVE, STEPS},
     node::{Content, Entry, Node},
@@ -16,21 +16,21 @@ use super::{
 
 /// An heir merged with its base.
 #[derive(Debug)]
-pub struct Merged {
+pub struct MergedManifest {
     /// The document. It has the keys of the heir, also those that only refer to the base.
     pub document: Node,
     /// What of it the heir says, for the findings of its check.
-    pub says: Says,
+    pub says: HeirOrigins,
 }
 
 /// The steps that an heir removes, with the path and the place where it says so.
-type Removed = BTreeMap<String, (String, Place)>;
+type RemovedSteps = BTreeMap<String, (String, Place)>;
 
 /// A step, with its path where it is of the heir.
 type Step = (Node, Option<String>);
 
 /// A step of the base, and what the heir puts around it.
-struct Slot {
+struct BaseStepSlot {
     before: Vec<Step>,
     /// The step, or the heir's in its place; `None` once it is removed.
     step: Option<Step>,
@@ -40,17 +40,17 @@ struct Slot {
 /// The base as the heir is told of it.
 struct Base<'a> {
     name: &'a str,
-    slots: Vec<Slot>,
+    slots: Vec<BaseStepSlot>,
     /// The steps of the heir that have no place among those of the base; each has a finding.
     lost: Vec<Step>,
 }
 
 /// Merges `heir` with the document of its base, adding a finding for all that the heir says of steps that the base has not.
 /// The heir's own keys win; its steps replace those of the same ids, and are inserted and removed where it says so.
-pub fn merge(found: &mut Vec<Finding>, heir: &Node, (name, base): (&str, &Node)) -> Merged {
-    let base = raised(base);
+pub fn merge(found: &mut Vec<Finding>, heir: &Node, (name, base): (&str, &Node)) -> MergedManifest {
+    let base = as_base_node(base);
     let extends = heir.get(EXTENDS).map_or(heir.place, |node| node.place);
-    let slot = |node: &Node| Slot {
+    let slot = |node: &Node| BaseStepSlot {
         before: Vec::new(),
         step: Some((node.clone(), None)),
         after: Vec::new(),
@@ -62,13 +62,13 @@ pub fn merge(found: &mut Vec<Finding>, heir: &Node, (name, base): (&str, &Node))
         lost: Vec::new(),
     };
     steps.insert(found, heir);
-    found.extend(no_list(heir));
+    found.extend(steps_not_a_list_finding(heir));
     steps.replace(found, heir);
     let removed = steps.remove(found, heir);
     let (list, paths): (Vec<_>, Vec<_>) = steps.into_list().into_iter().unzip();
-    Merged {
-        document: document(heir, &base, list, extends),
-        says: Says {
+    MergedManifest {
+        document: build_merged_document(heir, &base, list, extends),
+        says: HeirOrigins {
             paths,
             removed,
             extends,
@@ -77,16 +77,16 @@ pub fn merge(found: &mut Vec<Finding>, heir: &Node, (name, base): (&str, &Node))
 }
 
 /// Takes the instructions that steps have of a base out of them where a section of the heir's Markdown has others.
-pub fn yield_to_sections(document: &mut Node, sections: &[Section]) {
-    each_section(document, sections, |entries, _| {
+pub fn drop_overridden_instructions(document: &mut Node, sections: &[Section]) {
+    for_each_section_step(document, sections, |entries, _| {
         let is_inherited = |entry: &Entry| entry.place.origin > 0;
         entries.retain(|entry| entry.key != INSTRUCTIONS || !is_inherited(entry));
     });
 }
 
 /// Puts the sections of a Markdown manifest into its steps, as their instructions.
-pub fn fold_sections(document: &mut Node, sections: &[Section]) {
-    each_section(document, sections, |entries, section| {
+pub fn fold_sections_into_steps(document: &mut Node, sections: &[Section]) {
+    for_each_section_step(document, sections, |entries, section| {
         entries.push(Entry {
             key: INSTRUCTIONS.to_owned(),
             place: section.step.place,
@@ -101,7 +101,7 @@ pub fn fold_sections(document: &mut Node, sections: &[Section]) {
 const INSTRUCTIONS: &str = "instructions";
 
 /// Calls `each` with every section that has a step, and the entries of that step.
-fn each_section(
+fn for_each_section_step(
     document: &mut Node,
     sections: &[Section],
     each: impl Fn(&mut Vec<Entry>, &Section),
@@ -139,11 +139,11 @@ impl Base<'_> {
                 let path = format!("{path}.{STEPS}[{number}]");
                 let taken = id(step).filter(|id| ids.iter().any(|known| known == id));
                 match taken {
-                    Some(id) => found.push(self.taken(step, id, &path)),
+                    Some(id) => found.push(self.duplicate_id_finding(step, id, &path)),
                     None => steps.push((step.clone(), Some(path))),
                 }
             }
-            match self.anchor(found, item, &path) {
+            match self.find_anchor_step(found, item, &path) {
                 Some((slot, true)) => slot.before.extend(steps),
                 Some((slot, false)) => slot.after.extend(steps),
                 None => self.lost.extend(steps),
@@ -151,7 +151,7 @@ impl Base<'_> {
         }
     }
 
-    fn taken(&self, step: &Node, id: &str, path: &str) -> Finding {
+    fn duplicate_id_finding(&self, step: &Node, id: &str, path: &str) -> Finding {
         let message = format!("`{id}` is the id of a step of `{}` already", self.name);
         let node = step.get("id").unwrap_or(step);
         let finding = node.finding(Rule::DuplicateStep, &format!("{path}.id"), message);
@@ -161,12 +161,12 @@ impl Base<'_> {
     }
 
     /// The step that an item of `insert` names, and whether it goes before it.
-    fn anchor(
+    fn find_anchor_step(
         &mut self,
         found: &mut Vec<Finding>,
         item: &Node,
         path: &str,
-    ) -> Option<(&mut Slot, bool)> {
+    ) -> Option<(&mut BaseStepSlot, bool)> {
         let keys = INSERT_AT.map(|key| (key, item.get(key)));
         let (key, node) = match keys {
             [(_, Some(before)), (_, Some(_))] => {
@@ -188,7 +188,7 @@ impl Base<'_> {
         let wanted = node.text()?;
         let at = self.position(wanted);
         if at.is_none() {
-            found.push(self.not_there(node, wanted, &format!("{path}.{key}")));
+            found.push(self.missing_base_step_finding(node, wanted, &format!("{path}.{key}")));
         }
         at.map(|at| (&mut self.slots[at], key == INSERT_AT[0]))
     }
@@ -213,7 +213,8 @@ impl Base<'_> {
 
     /// The finding for a step whose id the base has not; one without an id has another.
     fn nothing_to_replace(&self, step: &Node, path: &str) -> Option<Finding> {
-        let finding = self.not_there(step.get("id")?, id(step)?, &format!("{path}.id"));
+        let finding =
+            self.missing_base_step_finding(step.get("id")?, id(step)?, &format!("{path}.id"));
         let words = format!("put a new step under `{INSERT}`, with `after: ID` or `before: ID`");
         let hint = match &finding.suggestion {
             Some(near) => format!("{near} Else {words}"),
@@ -223,8 +224,8 @@ impl Base<'_> {
     }
 
     /// Leaves out the steps of `remove`.
-    fn remove(&mut self, found: &mut Vec<Finding>, heir: &Node) -> Removed {
-        let mut removed = Removed::new();
+    fn remove(&mut self, found: &mut Vec<Finding>, heir: &Node) -> RemovedSteps {
+        let mut removed = RemovedSteps::new();
         for (at, node) in items(heir, REMOVE).iter().enumerate() {
             let (Some(id), path) = (node.text(), format!("{REMOVE}[{at}]")) else {
                 continue;
@@ -233,7 +234,7 @@ impl Base<'_> {
                 continue;
             }
             let Some(at) = self.position(id) else {
-                found.push(self.not_there(node, id, &path));
+                found.push(self.missing_base_step_finding(node, id, &path));
                 continue;
             };
             let step = &mut self.slots[at].step;
@@ -248,21 +249,21 @@ impl Base<'_> {
         }
         for slot in &mut self.slots {
             if let Some((step, None)) = &mut slot.step {
-                dependencies_on(found, step, &removed, self.name);
+                drop_removed_dependencies(found, step, &removed, self.name);
             }
         }
         removed
     }
 
     fn ids(&self) -> impl Iterator<Item = &str> {
-        self.slots.iter().filter_map(Slot::id)
+        self.slots.iter().filter_map(BaseStepSlot::id)
     }
 
     fn position(&self, wanted: &str) -> Option<usize> {
         self.slots.iter().position(|slot| slot.id() == Some(wanted))
     }
 
-    fn not_there(&self, node: &Node, id: &str, path: &str) -> Finding {
+    fn missing_base_step_finding(&self, node: &Node, id: &str, path: &str) -> Finding {
         let message = format!("`{}` has no step `{id}`", self.name);
         let finding = node.finding(Rule::NotInBase, path, message);
         finding.did_you_mean(node.place, id, self.ids())
@@ -270,20 +271,20 @@ impl Base<'_> {
 
     /// The steps in the order of the result, without those that were removed.
     fn into_list(self) -> Vec<Step> {
-        let of = |slot: Slot| slot.before.into_iter().chain(slot.step).chain(slot.after);
+        let of = |slot: BaseStepSlot| slot.before.into_iter().chain(slot.step).chain(slot.after);
         let slots = self.slots.into_iter().flat_map(of);
         slots.chain(self.lost).collect()
     }
 }
 
-impl Slot {
+impl BaseStepSlot {
     fn id(&self) -> Option<&str> {
         id(&self.step.as_ref()?.0)
     }
 }
 
 /// The finding for `steps` that are no list of steps: those of the base stand then.
-fn no_list(heir: &Node) -> Option<Finding> {
+fn steps_not_a_list_finding(heir: &Node) -> Option<Finding> {
     let steps = heir.get(STEPS)?;
     match steps.items() {
         None => Some(wrong_type(steps, STEPS, "a list")),
@@ -297,7 +298,12 @@ fn no_list(heir: &Node) -> Option<Finding> {
 }
 
 /// Takes the dependencies of a step on those that are removed out of it, with a finding for each.
-fn dependencies_on(found: &mut Vec<Finding>, step: &mut Node, removed: &Removed, base: &str) {
+fn drop_removed_dependencies(
+    found: &mut Vec<Finding>,
+    step: &mut Node,
+    removed: &RemovedSteps,
+    base: &str,
+) {
     let name = id(step).unwrap_or("?").to_owned();
     let mut is_gone = |node: &Node| {
         let gone = node.text().and_then(|id| Some((id, removed.get(id)?)));
@@ -329,13 +335,19 @@ fn dependencies_on(found: &mut Vec<Finding>, step: &mut Node, removed: &Removed,
 }
 
 /// The heir's entries and those of the base that it has not, with these steps.
-fn document(heir: &Node, base: &Node, steps: Vec<Node>, extends: Place) -> Node {
+fn build_merged_document(heir: &Node, base: &Node, steps: Vec<Node>, extends: Place) -> Node {
     let Content::Map(own) = &heir.content else {
         return heir.clone();
     };
     let mut entries = own.clone();
     let of_base = |entry: &&Entry| {
-        let is_of_heirs = [Form::Manifest.name_key(), EXTENDS, INSERT, REMOVE, STEPS];
+        let is_of_heirs = [
+            WorkflowFormat::Manifest.name_key(),
+            EXTENDS,
+            INSERT,
+            REMOVE,
+            STEPS,
+        ];
         !is_of_heirs.contains(&entry.key.as_str()) && own.iter().all(|one| one.key != entry.key)
     };
     let inherited = base.entries().unwrap_or_default().iter();
@@ -359,22 +371,22 @@ fn document(heir: &Node, base: &Node, steps: Vec<Node>, extends: Place) -> Node 
 }
 
 /// The same node as one of a base.
-fn raised(node: &Node) -> Node {
-    fn raise(node: &mut Node) {
+fn as_base_node(node: &Node) -> Node {
+    fn raise_origin(node: &mut Node) {
         node.place.origin = node.place.origin.saturating_add(1);
         match &mut node.content {
-            Content::List(items) => items.iter_mut().for_each(raise),
+            Content::List(items) => items.iter_mut().for_each(raise_origin),
             Content::Map(entries) => {
                 for entry in entries {
                     entry.place.origin = entry.place.origin.saturating_add(1);
-                    raise(&mut entry.value);
+                    raise_origin(&mut entry.value);
                 }
             }
             _ => {}
         }
     }
     let mut raised = node.clone();
-    raise(&mut raised);
+    raise_origin(&mut raised);
     raised
 }
 

@@ -15,13 +15,13 @@ use serde_json::{Map, Number, Value};
 
 pub use self::{
     default::{DefaultFrom, DefaultSources, InputDefault, read_text},
-    provider::{ProviderOutcome, ProviderResolution, ProviderSource, Select},
+    provider::{ProviderOutcome, ProviderResolution, ProviderSource, SelectedFields},
     report::{InputReport, InputStatus},
     resolve::{AnswerViolation, ResolvedAnswers},
 };
 pub use self::{
-    output::OutputOf,
-    provider::{ON_MISSING, inputs_of},
+    output::WorkflowOutputPath,
+    provider::{ON_MISSING_VALUES, inputs_of},
 };
 use super::{
     id::{InputName, WorkflowName},
@@ -77,8 +77,8 @@ pub struct Input {
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<Value>,
     /// What else its value must satisfy.
-    #[serde(default, skip_serializing_if = "Validate::is_empty")]
-    pub validate: Validate,
+    #[serde(default, skip_serializing_if = "InputRules::is_empty")]
+    pub validate: InputRules,
     /// Where its value comes from when it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<InputDefault>,
@@ -96,7 +96,7 @@ pub struct Input {
     pub provider: Option<String>,
     /// The fields of the listed objects that are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub select: Option<Select>,
+    pub select: Option<SelectedFields>,
     /// The arguments of the provider by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub provider_args: Map<String, Value>,
@@ -107,7 +107,7 @@ pub struct Input {
 
 /// What a value must satisfy beyond its type. Lengths count Unicode characters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Validate {
+pub struct InputRules {
     /// A regular expression that must match somewhere in the value. It is anchored only if it contains anchors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
@@ -125,7 +125,7 @@ pub struct Validate {
     pub max: Option<Number>,
 }
 
-impl Validate {
+impl InputRules {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -134,7 +134,7 @@ impl Validate {
 impl Input {
     /// The required type of the value: the declared one, else the type that the rules of `validate` apply to.
     pub fn effective_type(&self) -> Option<InputType> {
-        let Validate {
+        let InputRules {
             pattern,
             min_length,
             max_length,

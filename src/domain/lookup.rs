@@ -22,12 +22,12 @@ pub struct Directories {
     pub registry_dir: Option<PathBuf>,
     /// The directories that the project's own `midex.toml` names: they come where the two above would.
     #[serde(default)]
-    pub named_by_project: NamedByProject,
+    pub named_by_project: ProjectDirectories,
 }
 
 /// The directories of definitions that a project's `midex.toml` names. What lies in them is the project's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NamedByProject {
+pub struct ProjectDirectories {
     /// Of workflows.
     pub workflows: Option<PathBuf>,
     /// Of agents.
@@ -45,7 +45,7 @@ impl Directories {
 
 /// What an execution keeps for later look-ups of workflows. It lies in the store by digest, and no view shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lookup {
+pub struct WorkflowLookup {
     /// The directories of the caller that started the root.
     pub directories: Directories,
     /// The machine and the user whose directories these are: for others the paths mean nothing.

@@ -14,13 +14,13 @@ use crate::limits;
 /// Secrets with the placeholders that replace them.
 #[derive(Clone, Default)]
 pub struct Mask {
-    secrets: Vec<Covered>,
+    secrets: Vec<MaskedSecret>,
     /// For each byte value whether an occurrence of a secret, in any encoding, may begin with it.
     begins: Vec<bool>,
 }
 
 #[derive(Clone)]
-struct Covered {
+struct MaskedSecret {
     plain: Vec<u8>,
     base64: Vec<Vec<u8>>,
     placeholder: String,
@@ -45,20 +45,22 @@ impl FromIterator<(String, String)> for Mask {
         given.dedup_by(|(a, _), (b, _)| a == b);
         let secrets: Vec<_> = given
             .into_iter()
-            .map(|(secret, placeholder)| Covered::new(secret, placeholder))
+            .map(|(secret, placeholder)| MaskedSecret::new(secret, placeholder))
             .collect();
         let mut begins = vec![false; if secrets.is_empty() { 0 } else { 256 }];
-        for byte in secrets.iter().flat_map(Covered::begins) {
+        for byte in secrets.iter().flat_map(MaskedSecret::first_bytes) {
             begins[usize::from(byte)] = true;
         }
         Self { secrets, begins }
     }
 }
 
-impl Covered {
+impl MaskedSecret {
     fn new(secret: String, placeholder: String) -> Self {
         let plain = secret.into_bytes();
-        let base64 = (0..3).flat_map(|place| encoded(&plain, place)).collect();
+        let base64 = (0..3)
+            .flat_map(|place| base64_forms(&plain, place))
+            .collect();
         Self {
             plain,
             base64,
@@ -67,7 +69,7 @@ impl Covered {
     }
 
     /// The bytes with which an occurrence may begin: literal, escaped, in hexadecimal digits or in base64.
-    fn begins(&self) -> impl Iterator<Item = u8> {
+    fn first_bytes(&self) -> impl Iterator<Item = u8> {
         let first = self.plain[0];
         let space = (first == b' ').then_some(b'+');
         let digit = b"0123456789abcdef"[usize::from(first >> 4)];
@@ -77,7 +79,7 @@ impl Covered {
     }
 
     /// The length of the occurrence of the secret at the start of `text`, if there is one.
-    fn length_in(&self, text: &[u8]) -> Option<usize> {
+    fn match_length(&self, text: &[u8]) -> Option<usize> {
         let in_base64 = || {
             let mut all = self.base64.iter();
             all.find(|encoded| text.starts_with(encoded)).map(Vec::len)
@@ -85,15 +87,15 @@ impl Covered {
         let is_plain = text.starts_with(&self.plain);
         is_plain
             .then_some(self.plain.len())
-            .or_else(|| length_of(&self.plain, text, unescaped))
-            .or_else(|| length_of(&self.plain, text, of_hex))
+            .or_else(|| encoded_match_length(&self.plain, text, decode_byte))
+            .or_else(|| encoded_match_length(&self.plain, text, decode_hex))
             .or_else(in_base64)
     }
 }
 
 /// The base64 forms of `secret` at offset `place` (modulo 3) of a longer text, in both alphabets. Characters at the
 /// edges that depend on neighbouring bytes are left out.
-fn encoded(secret: &[u8], place: usize) -> [Vec<u8>; 2] {
+fn base64_forms(secret: &[u8], place: usize) -> [Vec<u8>; 2] {
     let text = [&[0; 2][..place], secret].concat();
     let (start, end) = ((place * 8).div_ceil(6), text.len() * 8 / 6);
     [BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD]
@@ -102,10 +104,10 @@ fn encoded(secret: &[u8], place: usize) -> [Vec<u8>; 2] {
 
 /// The length of the encoded form of `secret` at the start of `text`. `read` decodes the next character, and returns
 /// its bytes and its encoded length.
-fn length_of(
+fn encoded_match_length(
     secret: &[u8],
     text: &[u8],
-    read: impl Fn(&[u8], u8) -> Option<(Spelled, usize)>,
+    read: impl Fn(&[u8], u8) -> Option<(DecodedChar, usize)>,
 ) -> Option<usize> {
     let (mut matched, mut at) = (0, 0);
     while let Some(wanted) = secret.get(matched) {
@@ -121,33 +123,33 @@ fn length_of(
 }
 
 /// The bytes of one decoded character, and their number.
-struct Spelled([u8; 4], usize);
+struct DecodedChar([u8; 4], usize);
 
-impl Spelled {
+impl DecodedChar {
     const fn byte(byte: u8) -> Self {
         Self([byte, 0, 0, 0], 1)
     }
 }
 
 /// Decodes a byte that is literal, percent-encoded or in a JSON escape.
-fn unescaped(text: &[u8], wanted: u8) -> Option<(Spelled, usize)> {
+fn decode_byte(text: &[u8], wanted: u8) -> Option<(DecodedChar, usize)> {
     match *text.first()? {
-        b'%' => of_hex(text.get(1..)?, wanted).map(|(byte, length)| (byte, length + 1)),
-        b'\\' => escaped(text),
-        b'+' if wanted == b' ' => Some((Spelled::byte(b' '), 1)),
-        byte => (byte == wanted).then_some((Spelled::byte(byte), 1)),
+        b'%' => decode_hex(text.get(1..)?, wanted).map(|(byte, length)| (byte, length + 1)),
+        b'\\' => decode_json_escape(text),
+        b'+' if wanted == b' ' => Some((DecodedChar::byte(b' '), 1)),
+        byte => (byte == wanted).then_some((DecodedChar::byte(byte), 1)),
     }
 }
 
 /// Decodes a JSON escape: `\n`, `\u0041`…
-fn escaped(text: &[u8]) -> Option<(Spelled, usize)> {
+fn decode_json_escape(text: &[u8]) -> Option<(DecodedChar, usize)> {
     let byte = match *text.get(1)? {
         b'u' => {
             let digits = std::str::from_utf8(text.get(2..6)?).ok()?;
             let letter = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
             let mut bytes = [0; 4];
             let length = letter.encode_utf8(&mut bytes).len();
-            return Some((Spelled(bytes, length), 6));
+            return Some((DecodedChar(bytes, length), 6));
         }
         b'n' => b'\n',
         b't' => b'\t',
@@ -157,14 +159,14 @@ fn escaped(text: &[u8]) -> Option<(Spelled, usize)> {
         byte @ (b'"' | b'\\' | b'/') => byte,
         _ => return None,
     };
-    Some((Spelled::byte(byte), 2))
+    Some((DecodedChar::byte(byte), 2))
 }
 
 /// Decodes two hexadecimal digits.
-fn of_hex(text: &[u8], _: u8) -> Option<(Spelled, usize)> {
+fn decode_hex(text: &[u8], _: u8) -> Option<(DecodedChar, usize)> {
     let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
     let byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
-    Some((Spelled::byte(byte), 2))
+    Some((DecodedChar::byte(byte), 2))
 }
 
 impl Mask {
@@ -177,7 +179,7 @@ impl Mask {
     pub fn bytes(&self, text: &[u8]) -> Option<Vec<u8>> {
         let (mut covered, mut kept, mut at) = (None::<Vec<u8>>, 0, 0);
         while at < text.len() {
-            match self.found_at(text, at) {
+            match self.find_secret_at(text, at) {
                 None => at += 1,
                 Some((placeholder, length)) => {
                     let covered = covered.get_or_insert_default();
@@ -194,11 +196,11 @@ impl Mask {
         })
     }
 
-    fn found_at(&self, text: &[u8], at: usize) -> Option<(&str, usize)> {
+    fn find_secret_at(&self, text: &[u8], at: usize) -> Option<(&str, usize)> {
         if !*self.begins.get(usize::from(text[at]))? {
             return None;
         }
-        let found = |secret: &Covered| secret.length_in(&text[at..]);
+        let found = |secret: &MaskedSecret| secret.match_length(&text[at..]);
         let mut found = self.secrets.iter().map(|secret| (secret, found(secret)));
         found.find_map(|(secret, length)| Some((secret.placeholder.as_str(), length?)))
     }
@@ -253,7 +255,7 @@ mod tests {
 
     const SECRET: &str = "s3cr\"t / ü?~key";
 
-    fn given() -> impl Iterator<Item = (String, String)> {
+    fn sample_secrets() -> impl Iterator<Item = (String, String)> {
         let given = [
             (SECRET, "${env:KEY}"),
             ("1234567890", "${env:PIN}"),
@@ -265,12 +267,12 @@ mod tests {
     }
 
     fn mask() -> Mask {
-        given().collect()
+        sample_secrets().collect()
     }
 
     #[test]
     fn a_secret_is_covered_however_it_is_written() {
-        let percent = crate::uri::encode(SECRET);
+        let percent = crate::uri::encode_segment(SECRET);
         let ascii: Vec<_> = SECRET
             .encode_utf16()
             .map(|unit| format!("\\u{unit:04X}"))
@@ -333,7 +335,7 @@ mod tests {
     #[test]
     fn secrets_of_two_sources_are_covered_by_one_mask() {
         let other = ("another-one".to_owned(), "${file:B}".to_owned());
-        let both: Mask = given().chain([other]).collect();
+        let both: Mask = sample_secrets().chain([other]).collect();
         let covered = both.text("another-one, 1234567890").into_owned();
         assert_eq!(covered, "${file:B}, ${env:PIN}");
         assert!(!format!("{both:?}").contains("another-one"));

@@ -5,7 +5,7 @@ const LETTERS_MIN: usize = 5;
 
 /// The one of `known` that is most similar to `name`, if it is similar enough to be what was meant.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted = fold(name);
+    let wanted = normalize_name(name);
     // A third of the letters may differ: enough for a misspelling, too few for another word.
     let far = if wanted.len() < LETTERS_MIN {
         0
@@ -18,7 +18,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         if known == name || letters.abs_diff(wanted.len()) > far {
             continue;
         }
-        if let Some(distance) = distance_within(&wanted, &fold(known), most)
+        if let Some(distance) = edit_distance_up_to(&wanted, &normalize_name(known), most)
             && distance < letters
         {
             nearest = Some(known);
@@ -38,12 +38,12 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// The same as the end of a message; empty where none is similar.
-pub fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub fn nearest_hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     did_you_mean(name, known).map_or_else(String::new, |hint| format!("; {hint}"))
 }
 
 /// Normalizes a name: `dependsOn`, `depends-on` and `depends_on` are the same word in three spellings.
-pub fn fold(text: &str) -> Vec<char> {
+pub fn normalize_name(text: &str) -> Vec<char> {
     text.chars()
         .take(64)
         .filter(|c| !matches!(c, '_' | '-' | ' '))
@@ -53,17 +53,17 @@ pub fn fold(text: &str) -> Vec<char> {
 
 /// The Damerau-Levenshtein distance, where it is at most `most`: insertions, deletions, replacements and swaps of neighbours.
 /// Words that differ more are told apart after some letters.
-fn distance_within(a: &[char], b: &[char], most: usize) -> Option<usize> {
-    const FAR: usize = usize::MAX / 2;
+fn edit_distance_up_to(a: &[char], b: &[char], most: usize) -> Option<usize> {
+    const DISTANCE_INFINITE: usize = usize::MAX / 2;
     if a.len().abs_diff(b.len()) > most {
         return None;
     }
     // The two rows of the matrix above the one that is made. Row 0 is the distances from the empty word.
-    let mut before = vec![FAR; b.len() + 1];
+    let mut before = vec![DISTANCE_INFINITE; b.len() + 1];
     let mut above: Vec<_> = (0..=b.len()).collect();
     let mut row = before.clone();
     for i in 1..=a.len() {
-        row.fill(FAR);
+        row.fill(DISTANCE_INFINITE);
         row[0] = i;
         // Farther from the diagonal all are more than `most`.
         let columns = i.saturating_sub(most).max(1)..=(i + most).min(b.len());
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_near_and_another_word_is_not() {
+    fn typos_match_and_other_words_do_not() {
         let known = ["architect", "implementer", "reviewer", "depends_on", "gate"];
         for (name, expected) in [
             ("architct", Some("architect")),

@@ -12,7 +12,7 @@ use crate::limits;
 
 /// Something that stands in a document: the value, its path (`steps[2].agent`) and its place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct At<T> {
+pub struct LocatedValue<T> {
     /// The value.
     pub value: T,
     /// Its path inside the document.
@@ -71,7 +71,7 @@ pub struct Entry {
     pub value: Node,
 }
 
-impl<T> At<T> {
+impl<T> LocatedValue<T> {
     /// A finding about it.
     pub fn finding(&self, rule: Rule, message: impl Into<String>) -> Finding {
         Finding::new(rule, &self.path, self.place, message)
@@ -85,17 +85,17 @@ impl Node {
     }
 
     /// Calls `each` with every text in it, itself included, and the path of that text.
-    pub fn each_text<'a>(&'a self, path: &str, each: &mut impl FnMut(&'a Self, &'a str, &str)) {
+    pub fn for_each_text<'a>(&'a self, path: &str, each: &mut impl FnMut(&'a Self, &'a str, &str)) {
         match &self.content {
             Content::Text(text) => each(self, text, path),
             Content::List(items) => {
                 for (at, item) in items.iter().enumerate() {
-                    item.each_text(&format!("{path}[{at}]"), each);
+                    item.for_each_text(&format!("{path}[{at}]"), each);
                 }
             }
             Content::Map(entries) => {
                 for entry in entries {
-                    entry.value.each_text(&join(path, &entry.key), each);
+                    entry.value.for_each_text(&join(path, &entry.key), each);
                 }
             }
             _ => {}
@@ -120,8 +120,8 @@ impl Node {
     }
 
     /// The text with its place, where it is one; the node stands at `path`.
-    pub fn text_at(&self, path: &str) -> Option<At<String>> {
-        Some(At {
+    pub fn located_text(&self, path: &str) -> Option<LocatedValue<String>> {
+        Some(LocatedValue {
             value: self.text()?.to_owned(),
             path: path.to_owned(),
             place: self.place,
@@ -129,7 +129,7 @@ impl Node {
     }
 
     /// The text, or the number as it was written.
-    pub fn written(&self) -> Option<String> {
+    pub fn text_or_number(&self) -> Option<String> {
         match &self.content {
             Content::Text(text) | Content::Number(_, text) => Some(text.clone()),
             _ => None,
@@ -174,29 +174,29 @@ impl Node {
     }
 
     /// The value as a `T`, where it is one.
-    pub fn to<T: DeserializeOwned>(&self) -> Option<T> {
+    pub fn deserialize_as<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_value(self.to_json()).ok()
     }
 
     /// The value under a key of a mapping as a `T`, where it is one.
     pub fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
-        self.get(key)?.to()
+        self.get(key)?.deserialize_as()
     }
 
     /// The number, where it is a whole one that fits.
-    pub fn small(&self) -> Option<u32> {
+    pub fn as_u32(&self) -> Option<u32> {
         self.count()?.try_into().ok()
     }
 
     /// How many values there are in it, itself included; a long text counts as several.
-    pub fn size(&self) -> usize {
+    pub fn value_count(&self) -> usize {
         match &self.content {
             Content::Text(text) => 1 + text.len() / 64,
-            Content::List(items) => 1 + items.iter().map(Self::size).sum::<usize>(),
+            Content::List(items) => 1 + items.iter().map(Self::value_count).sum::<usize>(),
             Content::Map(entries) => {
                 1 + entries
                     .iter()
-                    .map(|entry| entry.value.size())
+                    .map(|entry| entry.value.value_count())
                     .sum::<usize>()
             }
             _ => 1,
@@ -221,7 +221,7 @@ impl Node {
     }
 
     /// The node that a JSON pointer leads to, or the nearest one above it, with its path below `path`.
-    pub fn at_pointer(&self, pointer: &str, path: &str) -> (&Self, String) {
+    pub fn find_by_pointer(&self, pointer: &str, path: &str) -> (&Self, String) {
         let mut node = self;
         let mut path = path.to_owned();
         for part in pointer.split('/').skip(1) {

@@ -5,11 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{document::depth, failure::cut, truncate::length};
+use super::{document::depth, failure::truncate_to_bytes, truncate::json_length};
 use crate::{error::Violation, limits};
 
 /// The id of the option to continue the workflow, which may always be chosen.
-pub const CONTINUE: &str = "continue";
+pub const CONTINUE_OPTION_ID: &str = "continue";
 /// The tool that continues the workflow.
 pub const CONTINUE_TOOL: &str = "workflow.next_step";
 /// The priority of an option that the step itself declares.
@@ -61,7 +61,7 @@ pub enum OptionSource {
 
 /// The options of one step, as they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Offered {
+pub struct OfferedOptions {
     /// The options, in the order in which they were added.
     #[serde(default)]
     pub options: Vec<StepOption>,
@@ -84,9 +84,9 @@ const fn is_true(value: &bool) -> bool {
 
 impl StepOption {
     /// The option to continue the workflow with this token.
-    pub fn going_on(token: &str) -> Self {
+    pub fn new_continue_option(token: &str) -> Self {
         Self {
-            id: CONTINUE.to_owned(),
+            id: CONTINUE_OPTION_ID.to_owned(),
             tool_name: CONTINUE_TOOL.to_owned(),
             parameters: Map::from_iter([("token".to_owned(), token.into())]),
             priority: CONTINUE_PRIORITY,
@@ -98,7 +98,7 @@ impl StepOption {
     }
 }
 
-impl Offered {
+impl OfferedOptions {
     /// Reads stored options; empty if they cannot be read.
     pub fn read(value: &Value) -> Self {
         Self::deserialize(value).unwrap_or_default()
@@ -112,27 +112,28 @@ impl Offered {
     /// Adds an option, or leaves it out if it is nested too deep or all options together become too long. `what` names
     /// the option in that note.
     pub fn add(&mut self, option: StepOption, what: &str) {
-        let bytes = length(&self.options) + length(&option);
+        let bytes = json_length(&self.options) + json_length(&option);
         let (most, deepest) = (limits::STEP_OPTIONS_BYTES_MAX, limits::JSON_DEPTH_MAX);
         let nested = option.parameters.values().map(depth).max();
         let why = if bytes > most {
             format!("{what}: the options of a step may have {most} bytes together")
-        } else if nested.unwrap_or_default() + AROUND_PARAMETERS > deepest {
+        } else if nested.unwrap_or_default() + PARAMETER_NESTING_LEVELS > deepest {
             format!("{what}: its parameters are nested too deep")
         } else {
             return self.options.push(option);
         };
-        self.leave_out(&why);
+        self.add_omission_note(&why);
     }
 
     /// Adds a note on an option that was left out, with the reason.
-    pub fn leave_out(&mut self, why: &str) {
-        self.left_out.push(cut(why, limits::LEFT_OUT_BYTES_MAX));
+    pub fn add_omission_note(&mut self, why: &str) {
+        self.left_out
+            .push(truncate_to_bytes(why, limits::LEFT_OUT_BYTES_MAX));
     }
 }
 
 /// The levels of nesting around a parameter in the stored form.
-const AROUND_PARAMETERS: usize = 4;
+const PARAMETER_NESTING_LEVELS: usize = 4;
 
 /// A call that an output suggests.
 #[derive(Clone, Debug, PartialEq)]
@@ -157,7 +158,7 @@ pub struct SplitOutput {
 }
 
 /// Removes `toolCallSuggestions` from an output; `None` if it has none.
-pub fn take(output: &Value) -> Option<SplitOutput> {
+pub fn split_suggestions(output: &Value) -> Option<SplitOutput> {
     let suggested = output.as_object()?.get(SUGGESTIONS)?;
     let suggestions = read(suggested);
     let mut output = output.clone();
@@ -175,16 +176,22 @@ fn read(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
     let list = match suggested {
         Value::Null => return Ok(Vec::new()),
         Value::Array(list) => list,
-        _ => return Err(vec![wrong(&root, "type", "a list of suggestions")]),
+        _ => {
+            return Err(vec![wrong_value_violation(
+                &root,
+                "type",
+                "a list of suggestions",
+            )]);
+        }
     };
     let (count, bytes) = (limits::SUGGESTIONS_MAX, limits::SUGGESTIONS_BYTES_MAX);
     if list.len() > count {
         let expected = format!("at most {count} suggestions");
-        return Err(vec![wrong(&root, "maxItems", &expected)]);
+        return Err(vec![wrong_value_violation(&root, "maxItems", &expected)]);
     }
-    if length(suggested) > bytes {
+    if json_length(suggested) > bytes {
         let expected = format!("at most {bytes} bytes of JSON");
-        return Err(vec![wrong(&root, "maxLength", &expected)]);
+        return Err(vec![wrong_value_violation(&root, "maxLength", &expected)]);
     }
     let mut violations = Vec::new();
     let each = list.iter().enumerate();
@@ -200,7 +207,11 @@ fn read(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
 /// Reads one suggestion, or adds its violations. Unknown keys are ignored.
 fn one(violations: &mut Vec<Violation>, item: &Value, path: &str) -> Option<Suggestion> {
     let Some(map) = item.as_object() else {
-        violations.push(wrong(path, "type", "an object with a toolName"));
+        violations.push(wrong_value_violation(
+            path,
+            "type",
+            "an object with a toolName",
+        ));
         return None;
     };
     let before = violations.len();
@@ -211,10 +222,18 @@ fn one(violations: &mut Vec<Violation>, item: &Value, path: &str) -> Option<Sugg
             "the name of a tool, at most {} bytes",
             limits::WORD_BYTES_MAX
         );
-        violations.push(wrong(&format!("{path}/toolName"), "toolName", &expected));
+        violations.push(wrong_value_violation(
+            &format!("{path}/toolName"),
+            "toolName",
+            &expected,
+        ));
     }
     let mut refuse = |key: &str, expected: &str| {
-        violations.push(wrong(&format!("{path}/{key}"), "type", expected));
+        violations.push(wrong_value_violation(
+            &format!("{path}/{key}"),
+            "type",
+            expected,
+        ));
     };
     let parameters = match map.get("parameters") {
         None | Some(Value::Null) => Map::new(),
@@ -263,7 +282,7 @@ fn priority(value: &Value) -> Option<i32> {
     (number.abs() <= f64::from(most)).then_some(number as i32)
 }
 
-fn wrong(path: &str, rule: &str, expected: &str) -> Violation {
+fn wrong_value_violation(path: &str, rule: &str, expected: &str) -> Violation {
     let message = format!("a suggestion of the next call must be {expected}");
-    Violation::new(path, rule, message).expecting(expected)
+    Violation::new(path, rule, message).with_expected(expected)
 }

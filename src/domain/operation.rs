@@ -80,7 +80,7 @@ impl Operations for NoOperations {
             "there is no catalog '{catalog}' here, so its operation '{operation}' cannot be called"
         );
         let failure = OperationFailure::new("not_found", message);
-        Box::pin(async { Err(failure.coded(FailureCode::OperationNotFound)) })
+        Box::pin(async { Err(failure.with_code(FailureCode::OperationNotFound)) })
     }
 
     fn is_safe(&self, _: &str, _: &str) -> bool {

@@ -18,15 +18,15 @@ use std::fmt;
 use serde_json::{Value, json};
 
 pub use self::{
-    equal::{Measure, same},
+    equal::{ValueSize, is_equal},
     format::names as formats,
-    keyword::{Form, TYPES, form},
+    keyword::{KeywordValueForm, TYPES, form},
     quota::Quota,
-    reference::{composing, meant, members, referred, types},
+    reference::{composed_schemas, follow_references, members, ref_target, types},
     sample::sample,
 };
 use self::{
-    evaluate::{Evaluation, Stop},
+    evaluate::{Evaluation, EvaluationStop},
     node::{Keyword, Program},
     pattern::Pattern,
 };
@@ -70,7 +70,7 @@ pub struct SchemaFinding {
 
 impl SchemaFinding {
     /// Suggests `meant` for the word `wrong`, which a program may replace.
-    fn mean(&mut self, wrong: &str, meant: &str) {
+    fn suggest_replacement(&mut self, wrong: &str, meant: &str) {
         self.hint = Some(format!("did you mean `{meant}`?"));
         self.meant = Some((wrong.to_owned(), meant.to_owned()));
     }
@@ -80,7 +80,7 @@ impl SchemaFinding {
 pub const BUDGET_RULE: &str = "schema_budget";
 
 /// The error for `what` if its validation exceeded the limits, as the first violation then says.
-pub fn over_budget(what: &str, violations: &[Violation]) -> Option<Error> {
+pub fn budget_exceeded_error(what: &str, violations: &[Violation]) -> Option<Error> {
     let spent = violations
         .first()
         .filter(|first| first.rule == BUDGET_RULE)?;
@@ -89,7 +89,7 @@ pub fn over_budget(what: &str, violations: &[Violation]) -> Option<Error> {
         limits::SCHEMA_STEPS_MAX
     );
     let message = format!("{what}: {}", spent.message);
-    Some(Error::limit(limit).with_message(message))
+    Some(Error::limit_exceeded(limit).with_message(message))
 }
 
 impl Schema {
@@ -97,10 +97,13 @@ impl Schema {
     pub fn read(schema: &Value, quota: &mut Quota) -> (Self, Vec<SchemaFinding>) {
         let (program, faults) = read::read(schema, quota);
         let keywords = program.nodes.iter().flat_map(|node| &node.keywords);
-        let patterns = program.patterns.iter().map(Pattern::states);
+        let patterns = program.patterns.iter().map(Pattern::states_per_byte_max);
         let schema = Self {
             cost: program.nodes.iter().map(|node| node.cost).sum(),
-            states: keywords.map(Keyword::states).chain(patterns).sum(),
+            states: keywords
+                .map(Keyword::regex_states_per_byte)
+                .chain(patterns)
+                .sum(),
             program,
         };
         (schema, faults)
@@ -136,12 +139,12 @@ impl Schema {
 
     /// [`Self::violations_named`] of a value that another judges in the end: several schemas of a `oneOf` may hold for it.
     /// Whether they did comes with the violations.
-    pub fn violations_leniently(&self, value: &Value, name: &str) -> (Vec<Violation>, bool) {
+    pub fn lenient_violations(&self, value: &Value, name: &str) -> (Vec<Violation>, bool) {
         let steps = limits::SCHEMA_STEPS_MAX;
-        let mut evaluation = Evaluation::new(&self.program, name, steps).leniently();
+        let mut evaluation = Evaluation::new(&self.program, name, steps).make_lenient();
         let end = evaluation.run(value);
         (
-            told(&mut evaluation, end, (value, name, steps)),
+            collect_violations(&mut evaluation, end, (value, name, steps)),
             evaluation.has_several,
         )
     }
@@ -150,36 +153,37 @@ impl Schema {
     pub fn violations_within(&self, value: &Value, name: &str, steps: u64) -> Vec<Violation> {
         let mut evaluation = Evaluation::new(&self.program, name, steps);
         let end = evaluation.run(value);
-        told(&mut evaluation, end, (value, name, steps))
+        collect_violations(&mut evaluation, end, (value, name, steps))
     }
 
     /// Whether validating a value of this measure may take so long that other calls should not wait for it.
-    pub fn is_long(&self, measure: Measure) -> bool {
+    pub fn is_slow_to_validate(&self, measure: ValueSize) -> bool {
         let values = measure.values.saturating_mul(self.cost);
-        let texts = measure.bytes.saturating_mul(1 + self.states) / pattern::LOOKS_PER_STEP;
+        let texts = measure.bytes.saturating_mul(1 + self.states) / pattern::STATE_VISITS_PER_STEP;
         values.saturating_add(texts) > limits::SCHEMA_STEPS_INLINE_MAX
     }
 }
 
-fn told(
+fn collect_violations(
     evaluation: &mut Evaluation<'_>,
-    end: Result<bool, Stop>,
+    end: Result<bool, EvaluationStop>,
     (value, name, steps): (&Value, &str, u64),
 ) -> Vec<Violation> {
     let mut found = std::mem::take(&mut evaluation.found);
-    if end == Err(Stop::Spent) {
-        found.insert(0, unfinished(value, name, steps));
+    if end == Err(EvaluationStop::Spent) {
+        found.insert(0, unfinished_violation(value, name, steps));
     }
     found
 }
 
-fn unfinished(value: &Value, name: &str, steps: u64) -> Violation {
+fn unfinished_violation(value: &Value, name: &str, steps: u64) -> Violation {
     let message = format!(
         "{name} cannot be held to its schema within {steps} steps and {} levels",
         limits::SCHEMA_DEPTH_MAX
     );
     Violation {
-        actual: Some(words::describe(value)),
-        ..Violation::new("", BUDGET_RULE, message).expecting("a smaller value, or a simpler schema")
+        actual: Some(words::describe_value(value)),
+        ..Violation::new("", BUDGET_RULE, message)
+            .with_expected("a smaller value, or a simpler schema")
     }
 }

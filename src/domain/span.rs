@@ -9,7 +9,7 @@ use crate::limits;
 /// A duration in whole milliseconds, at most [`limits::SPAN_MAX`]. Written as a number and a unit, or several from the
 /// largest to the smallest: `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span(Duration);
+pub struct HumanDuration(Duration);
 
 /// A unit: how it is written, its milliseconds, and what else it is called.
 type Unit = (&'static str, u64, &'static [&'static str]);
@@ -23,9 +23,9 @@ const UNITS: [Unit; 5] = [
     ("ms", 1, &["millisecond", "milliseconds", "msec", "msecs"]),
 ];
 
-impl Span {
+impl HumanDuration {
     /// The duration in whole milliseconds, at most [`limits::SPAN_MAX`].
-    pub fn of(duration: Duration) -> Self {
+    pub fn from_duration(duration: Duration) -> Self {
         let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self(Duration::from_millis(milliseconds).min(limits::SPAN_MAX))
     }
@@ -37,9 +37,9 @@ impl Span {
 
     /// Guesses the duration of a text in another notation: `5 minutes`, ISO 8601 as `PT1H30M`, or a number of seconds. `None`
     /// if that is not certain.
-    pub fn meant(text: &str) -> Option<Self> {
+    pub fn guess_duration(text: &str) -> Option<Self> {
         let lower = text.trim().to_ascii_lowercase();
-        let words = iso(&lower)
+        let words = iso_units(&lower)
             .unwrap_or_else(|| lower.replace([',', '_', '-'], " ").replace(" and ", " "));
         let mut written = String::new();
         let mut rest = words.trim();
@@ -68,7 +68,7 @@ impl Span {
 }
 
 /// The units of an ISO 8601 duration: `5m` of `pt5m`. `None` if it has months, which an `m` before the `t` means.
-fn iso(lower: &str) -> Option<String> {
+fn iso_units(lower: &str) -> Option<String> {
     let (days, times) = lower
         .strip_prefix('p')?
         .split_once('t')
@@ -84,7 +84,7 @@ pub fn backoff(failures: u32, least: Duration, most: Duration) -> Duration {
     least.saturating_mul(factor).min(most)
 }
 
-impl FromStr for Span {
+impl FromStr for HumanDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -121,7 +121,7 @@ impl FromStr for Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut left = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
         if left == 0 {
@@ -137,13 +137,13 @@ impl fmt::Display for Span {
     }
 }
 
-impl Serialize for Span {
+impl Serialize for HumanDuration {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for HumanDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
@@ -165,7 +165,7 @@ mod tests {
             (" 90s ", 90_000, "1m30s"),
             ("0s", 0, "0s"),
         ] {
-            let span: Span = text.parse().expect(text);
+            let span: HumanDuration = text.parse().expect(text);
             assert_eq!(
                 span.duration(),
                 Duration::from_millis(milliseconds),
@@ -193,7 +193,7 @@ mod tests {
             ("5 5", None),
             ("", None),
         ] {
-            let span = Span::meant(text).map(|span| span.to_string());
+            let span = HumanDuration::guess_duration(text).map(|span| span.to_string());
             assert_eq!(span.as_deref(), meant, "{text}");
         }
     }
@@ -213,17 +213,17 @@ mod tests {
             "10y",
             "99999999999999999999s",
         ] {
-            let fault = text.parse::<Span>().expect_err(text);
+            let fault = text.parse::<HumanDuration>().expect_err(text);
             assert!(fault.contains("10s"), "{fault}");
         }
     }
 
     #[test]
-    fn the_longest_is_allowed_and_no_longer() {
-        let most = Span::of(limits::SPAN_MAX);
+    fn durations_are_limited_to_the_maximum() {
+        let most = HumanDuration::from_duration(limits::SPAN_MAX);
         assert_eq!(most.to_string().parse(), Ok(most));
         let past = format!("{}ms", limits::SPAN_MAX.as_millis() + 1);
-        assert!(past.parse::<Span>().is_err());
-        assert_eq!(Span::of(Duration::MAX), most);
+        assert!(past.parse::<HumanDuration>().is_err());
+        assert_eq!(HumanDuration::from_duration(Duration::MAX), most);
     }
 }

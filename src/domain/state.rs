@@ -50,7 +50,7 @@ impl State {
     }
 
     /// The states that `vocabulary` calls `word`. Callers that need a single state take the first one.
-    pub fn of_word(word: &str, vocabulary: Vocabulary) -> impl Iterator<Item = Self> {
+    pub fn from_word(word: &str, vocabulary: Vocabulary) -> impl Iterator<Item = Self> {
         Self::ALL
             .into_iter()
             .filter(move |state| state.word(vocabulary) == word)
@@ -58,7 +58,7 @@ impl State {
 
     /// The state of this name on the wire.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::of_word(name, Vocabulary::Midex).next()
+        Self::from_word(name, Vocabulary::Midex).next()
     }
 
     /// Whether the state is final: an execution never leaves it.
@@ -90,7 +90,8 @@ impl State {
             "a"
         };
         let message = format!("{article} `{self}` execution cannot become `{next}`");
-        Err(Error::new(Code::StateTransitionRefused, message).with("workflow_state", self.as_str()))
+        Err(Error::new(Code::StateTransitionRefused, message)
+            .with_context("workflow_state", self.as_str()))
     }
 }
 
@@ -126,12 +127,12 @@ impl StepStatus {
     }
 
     /// The word for it in the progress of a run ([`Vocabulary::Run`]).
-    pub const fn of_run(self) -> &'static str {
+    pub const fn run_word(self) -> &'static str {
         STEPS[self as usize].2
     }
 
     /// The `success` of the step in the history of a session; `None` for steps that such a history leaves out.
-    pub const fn success(self) -> Option<bool> {
+    pub const fn session_success(self) -> Option<bool> {
         STEPS[self as usize].3
     }
 }
@@ -190,14 +191,14 @@ mod tests {
         for (at, state) in State::ALL.into_iter().enumerate() {
             assert_eq!((state as usize, STATES[at].0), (at, state));
             for vocabulary in Vocabulary::ALL {
-                let mut meant = State::of_word(state.word(vocabulary), vocabulary);
+                let mut meant = State::from_word(state.word(vocabulary), vocabulary);
                 assert!(meant.any(|one| one == state), "{state}");
             }
             assert_eq!(State::parse(state.as_str()), Some(state));
             // The stored name and the displayed name are the same.
             assert_eq!(serde_json::json!(state), state.as_str());
         }
-        let meant = |word, vocabulary| State::of_word(word, vocabulary).collect::<Vec<_>>();
+        let meant = |word, vocabulary| State::from_word(word, vocabulary).collect::<Vec<_>>();
         for (word, states) in [
             ("pending", vec![Idle]),
             ("running", vec![Running, Paused]),
@@ -229,17 +230,17 @@ mod tests {
             assert_eq!((status as usize, STEPS[at].0), (at, status));
             assert_eq!(serde_json::json!(status), status.as_str());
         }
-        let of_runs = StepStatus::ALL.map(StepStatus::of_run);
+        let of_runs = StepStatus::ALL.map(StepStatus::run_word);
         assert_eq!(
             of_runs,
             ["pending", "running", "succeeded", "failed", "canceled"]
         );
-        let successes = StepStatus::ALL.map(StepStatus::success);
+        let successes = StepStatus::ALL.map(StepStatus::session_success);
         assert_eq!(successes, [None, None, Some(true), Some(false), None]);
     }
 
     #[test]
-    fn exactly_the_changes_of_s0_are_allowed() {
+    fn only_documented_transitions_are_allowed() {
         let allowed = [
             (Idle, Running),
             (Running, Completed),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     artifact::Artifact,
-    event::{Body, ConsumedCall, Event, Failure, Outcome, Row, VisitId},
+    event::{BodyKind, ConsumedCall, Event, Failure, Outcome, Row, VisitId},
     id::{AgentName, StepId},
     state::State,
 };
@@ -65,19 +65,19 @@ pub struct Telemetry {
 }
 
 /// The telemetry of one transition, in the order of its events.
-pub fn of(row: &Row) -> Vec<Telemetry> {
+pub fn telemetry_of_row(row: &Row) -> Vec<Telemetry> {
     let mut told = Vec::new();
     let workflow = row.events.iter().find_map(|event| match event {
         Event::Created(created) => Some(&created.workflow),
         _ => None,
     });
     for event in &row.events {
-        tell(event, workflow.map(AsRef::as_ref), &mut told);
+        push_event_telemetry(event, workflow.map(AsRef::as_ref), &mut told);
     }
     told
 }
 
-fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
+fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
     match event {
         Event::Created(created) => {
             let metadata = json!({ "workflow_name": created.workflow });
@@ -99,12 +99,12 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             let step = visit_id.step();
             let started = of_step(EventType::StepStarted, step, agent, Value::Null);
             told.push(started.of_visit(visit_id));
-            told.extend(generated(event));
+            told.extend(token_generated_telemetry(event));
         }
-        Event::WaitingChanged { .. } => told.extend(generated(event)),
+        Event::WaitingChanged { .. } => told.extend(token_generated_telemetry(event)),
         Event::VisitClosed(closed) => {
             let visit_id = &closed.visit_id;
-            told.extend(validated(visit_id.step(), closed.consumed));
+            told.extend(token_validated_telemetry(visit_id.step(), closed.consumed));
             let (agent, took) = (closed.agent.as_ref(), closed.duration_ms);
             let outcome = tell_outcome(visit_id.step(), agent, &closed.outcome, took);
             told.extend(outcome.map(|outcome| outcome.of_visit(visit_id)));
@@ -122,7 +122,10 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             told.extend(outcome.map(|outcome| outcome.of_visit(visit_id)));
         }
         Event::AttemptEnded(ended) => {
-            told.extend(validated(ended.visit_id.step(), ended.consumed));
+            told.extend(token_validated_telemetry(
+                ended.visit_id.step(),
+                ended.consumed,
+            ));
         }
         Event::OutputRefused { visit_id, .. } => {
             let step = visit_id.step();
@@ -175,7 +178,7 @@ impl Telemetry {
         if let Some(item) = visit_id.item {
             self.metadata["item"] = json!(item);
         }
-        if visit_id.body != Body::Work {
+        if visit_id.body != BodyKind::Work {
             self.metadata["body"] = json!(visit_id.body.as_str());
         }
         self.step = self.step.filter(|_| visit_id.step.is_some());
@@ -192,16 +195,16 @@ fn tell_artifact(step: &StepId, agent: Option<&AgentName>, artifact: &Artifact) 
 }
 
 /// The telemetry of a token that an event issues to a model.
-fn generated(event: &Event) -> Option<Telemetry> {
-    let (visit, _) = event.offered()?;
-    Some(token(EventType::TokenGenerated, visit.step()))
+fn token_generated_telemetry(event: &Event) -> Option<Telemetry> {
+    let (visit, _) = event.issued_token()?;
+    Some(token_telemetry(EventType::TokenGenerated, visit.step()))
 }
 
-fn validated(step: &StepId, consumed: Option<ConsumedCall>) -> Option<Telemetry> {
-    consumed.map(|_| token(EventType::TokenValidated, step))
+fn token_validated_telemetry(step: &StepId, consumed: Option<ConsumedCall>) -> Option<Telemetry> {
+    consumed.map(|_| token_telemetry(EventType::TokenValidated, step))
 }
 
-fn token(event_type: EventType, step: &StepId) -> Telemetry {
+fn token_telemetry(event_type: EventType, step: &StepId) -> Telemetry {
     of_step(event_type, step, None, json!({ "step_name": step }))
 }
 

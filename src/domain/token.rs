@@ -165,7 +165,7 @@ impl Token {
         }
         Err(
             Error::new(Code::TokenFromFuture, "Token issued in the future")
-                .with("step_id", self.step_name.as_str()),
+                .with_context("step_id", self.step_name.as_str()),
         )
     }
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_the_payload_of_s0() {
+    fn token_encodes_the_documented_payload() {
         let text = token().encode();
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(&text).expect("base64url");
         let payload: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flipped_bit_and_no_cut_makes_the_same_token() {
+    fn corrupted_text_is_never_the_same_token() {
         let text = token().encode();
         for at in 0..text.len() {
             assert!(Token::parse(&text[..at]).is_err());

@@ -10,27 +10,27 @@ const DEPTH_MAX: usize = 6;
 /// The least bytes in which an item of a list or a field of an object is worth showing.
 const ROOM_MIN: usize = 32;
 /// The mark in place of a part that was cut.
-pub(crate) const CUT: &str = "…";
+pub(crate) const CUT_MARK: &str = "…";
 
 /// Truncates `value` to at most `bytes_max` bytes of JSON text; also returns whether anything was cut. A limit under eight
 /// bytes counts as eight.
 pub fn truncate(value: &Value, bytes_max: usize) -> (Value, bool) {
-    if length(value) <= bytes_max {
+    if json_length(value) <= bytes_max {
         return (value.clone(), false);
     }
-    (cut(value, bytes_max.max(8), 0), true)
+    (cut_value(value, bytes_max.max(8), 0), true)
 }
 
 /// A text of at most so many characters, cut with `…`.
-pub fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
+pub fn truncate_to_chars(text: &str, chars_max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}{CUT}", &text[..end]).into(),
+        Some((end, _)) => format!("{}{CUT_MARK}", &text[..end]).into(),
         None => text.into(),
     }
 }
 
 /// The length of `value` as JSON text, in bytes.
-pub fn length(value: &impl Serialize) -> usize {
+pub fn json_length(value: &impl Serialize) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -49,7 +49,7 @@ pub fn length(value: &impl Serialize) -> usize {
 }
 
 /// Divides `room` fairly: small wants are met, the others share the rest evenly.
-pub fn shares(wants: &[usize], room: usize) -> Vec<usize> {
+pub fn divide_fairly(wants: &[usize], room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
     order.sort_by_key(|&at| wants[at]);
     let (mut shares, mut left) = (vec![0; wants.len()], room);
@@ -61,32 +61,35 @@ pub fn shares(wants: &[usize], room: usize) -> Vec<usize> {
     shares
 }
 
-fn cut(value: &Value, room: usize, depth: usize) -> Value {
+fn cut_value(value: &Value, room: usize, depth: usize) -> Value {
     match value {
-        _ if length(value) <= room => value.clone(),
+        _ if json_length(value) <= room => value.clone(),
         Value::String(text) => Value::String(cut_text(text, room)),
         Value::Array(items) if depth < DEPTH_MAX && room >= ROOM_MIN => {
             cut_items(items, room, depth)
         }
         Value::Object(map) if depth < DEPTH_MAX && room >= ROOM_MIN => cut_fields(map, room, depth),
-        _ => CUT.into(),
+        _ => CUT_MARK.into(),
     }
 }
 
 /// The longest beginning of `text` whose JSON text, with the mark behind it, has at most `room` bytes.
 fn cut_text(text: &str, room: usize) -> String {
-    let mut left = room.saturating_sub(2 + CUT.len());
+    let mut left = room.saturating_sub(2 + CUT_MARK.len());
     let fits = |c: &char| {
-        let bytes = encoded(*c);
+        let bytes = json_char_bytes(*c);
         let fits = bytes <= left;
         left = left.saturating_sub(bytes);
         fits
     };
-    text.chars().take_while(fits).chain(CUT.chars()).collect()
+    text.chars()
+        .take_while(fits)
+        .chain(CUT_MARK.chars())
+        .collect()
 }
 
 /// The bytes of a character in JSON text.
-pub fn encoded(c: char) -> usize {
+pub fn json_char_bytes(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         c if c.is_ascii_control() => 6,
@@ -99,16 +102,16 @@ fn cut_items(items: &[Value], room: usize, depth: usize) -> Value {
     let mut left = room.saturating_sub(ROOM_MIN);
     let mut kept = Vec::new();
     for item in items {
-        let want = length(item) + 1;
+        let want = json_length(item) + 1;
         if want > left && left < ROOM_MIN {
             break;
         }
-        let item = cut(item, left - 1, depth + 1);
-        left = left.saturating_sub(length(&item) + 1);
+        let item = cut_value(item, left - 1, depth + 1);
+        left = left.saturating_sub(json_length(&item) + 1);
         kept.push(item);
     }
     if kept.len() < items.len() {
-        kept.push(format!("{CUT} {} more", items.len() - kept.len()).into());
+        kept.push(format!("{CUT_MARK} {} more", items.len() - kept.len()).into());
     }
     Value::Array(kept)
 }
@@ -117,23 +120,23 @@ fn cut_items(items: &[Value], room: usize, depth: usize) -> Value {
 fn cut_fields(map: &Map<String, Value>, room: usize, depth: usize) -> Value {
     let room = room.saturating_sub(ROOM_MIN);
     let shown = map.len().min(room / ROOM_MIN);
-    let key_bytes = |key: &String| length(&Value::String(key.clone())) + 2;
+    let key_bytes = |key: &String| json_length(&Value::String(key.clone())) + 2;
     let wants: Vec<_> = map
         .iter()
         .take(shown)
-        .map(|(key, value)| key_bytes(key) + length(value))
+        .map(|(key, value)| key_bytes(key) + json_length(value))
         .collect();
     let mut kept = Map::new();
-    for ((key, value), share) in map.iter().zip(shares(&wants, room)) {
+    for ((key, value), share) in map.iter().zip(divide_fairly(&wants, room)) {
         // A key that leaves no room for its value is not worth showing.
         let left = share.saturating_sub(key_bytes(key));
-        if left >= 8 || left >= length(value) {
-            kept.insert(key.clone(), cut(value, left, depth + 1));
+        if left >= 8 || left >= json_length(value) {
+            kept.insert(key.clone(), cut_value(value, left, depth + 1));
         }
     }
     if kept.len() < map.len() {
         kept.insert(
-            CUT.into(),
+            CUT_MARK.into(),
             format!("{} more", map.len() - kept.len()).into(),
         );
     }
@@ -147,10 +150,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_left_whole() {
+    fn fitting_values_stay_unchanged() {
         let value = json!({ "summary": "done", "findings": [1, 2, 3] });
-        assert_eq!(truncate(&value, length(&value)), (value.clone(), false));
-        assert!(truncate(&value, length(&value) - 1).1);
+        assert_eq!(
+            truncate(&value, json_length(&value)),
+            (value.clone(), false)
+        );
+        assert!(truncate(&value, json_length(&value) - 1).1);
     }
 
     #[test]
@@ -159,12 +165,12 @@ mod tests {
             "summary": "All three criteria hold.", "log": "x\n\"".repeat(5000), "findings": vec!["a finding"; 1000]
         });
         let (short, cut) = truncate(&value, 1000);
-        assert!(cut && length(&short) <= 1000, "{short}");
+        assert!(cut && json_length(&short) <= 1000, "{short}");
         assert_eq!(short["summary"], value["summary"]);
         assert!(
             short["log"]
                 .as_str()
-                .is_some_and(|log| log.ends_with(CUT) && log.len() > 200),
+                .is_some_and(|log| log.ends_with(CUT_MARK) && log.len() > 200),
             "{short}"
         );
         let findings = short["findings"].as_array().expect("a list");
@@ -174,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_grows_past_its_room() {
+    fn results_fit_the_byte_limit() {
         let deep = (0..200).fold(json!("x".repeat(100)), |inner, _| json!([inner]));
         let wide: Map<String, Value> = (0..5000)
             .map(|at| (format!("key {at}"), json!(at)))
@@ -188,16 +194,16 @@ mod tests {
         ] {
             for room in [8, 31, 32, 33, 64, 100, 1000, 5000] {
                 let (short, _) = truncate(&value, room);
-                assert!(length(&short) <= room, "{room}: {short}");
+                assert!(json_length(&short) <= room, "{room}: {short}");
             }
         }
     }
 
     #[test]
     fn shares_are_fair() {
-        assert_eq!(shares(&[10, 10], 30), [10, 10]);
-        assert_eq!(shares(&[100, 2, 100], 30), [14, 2, 14]);
-        assert!(shares(&[], 30).is_empty());
-        assert_eq!(shares(&[5, 5, 5], 1), [0, 0, 1]);
+        assert_eq!(divide_fairly(&[10, 10], 30), [10, 10]);
+        assert_eq!(divide_fairly(&[100, 2, 100], 30), [14, 2, 14]);
+        assert!(divide_fairly(&[], 30).is_empty());
+        assert_eq!(divide_fairly(&[5, 5, 5], 1), [0, 0, 1]);
     }
 }

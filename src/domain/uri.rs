@@ -4,19 +4,19 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Everything but the unreserved characters of RFC 3986.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+const ESCAPED_CHARS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
 /// Encodes `text` as one path segment.
-pub fn encode(text: &str) -> String {
-    utf8_percent_encode(text, SEGMENT).to_string()
+pub fn encode_segment(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED_CHARS).to_string()
 }
 
 /// Decodes one path segment; `None` if it is not UTF-8.
-pub fn decode(segment: &str) -> Option<String> {
+pub fn decode_segment(segment: &str) -> Option<String> {
     percent_decode_str(segment)
         .decode_utf8()
         .ok()
@@ -30,10 +30,10 @@ mod tests {
     #[test]
     fn any_text_survives_as_one_segment() {
         for text in ["plain", "a b/c?d#e%f", "ключ/鍵", "..", "%2F"] {
-            let segment = encode(text);
+            let segment = encode_segment(text);
             assert!(!segment.contains(['/', '?', '#', ' ']), "{segment}");
-            assert_eq!(decode(&segment).as_deref(), Some(text));
+            assert_eq!(decode_segment(&segment).as_deref(), Some(text));
         }
-        assert_eq!(decode("%ff"), None);
+        assert_eq!(decode_segment("%ff"), None);
     }
 }

@@ -19,15 +19,15 @@ mod task;
 mod waits;
 
 pub use self::{
-    artifacts::{ArtifactContent, ArtifactView, artifacts, content},
+    artifacts::{ArtifactContent, ArtifactView, artifact_content, artifacts},
     execution::ExecutionView,
     failure::FailureView,
     graph::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView, ON_FAILURE_TITLE, Standing},
     history::{AnsweredView, HistoryRow, TelemetryEvent, history, telemetry_event},
-    inputs::{InputView, InputsView, inputs},
-    listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
+    inputs::{InputView, InputsView, input_views},
+    listing::{ExecutionRow, Listing, OpenExecution, Resumed, execution_row, open_execution},
     previous::{Previous, whole_output},
-    reply::{Advanced, ReadyStep, StepView, advanced, standing},
+    reply::{Advanced, ReadyStep, StepView, advanced_reply, current_state_reply},
     status::{
         ChildView, CurrentStep, Reader, StatusView, StepCounts, current_step,
         current_step_for_people, status,
@@ -42,11 +42,11 @@ use super::{
 };
 
 /// A step's place among all: `1/3` for the first of three.
-fn progress(position: usize, execution: &Execution) -> String {
+fn format_progress(position: usize, execution: &Execution) -> String {
     format!("{}/{}", position + 1, execution.steps().len())
 }
 
-fn token(execution: &Execution, step: &Step, grant: Grant) -> String {
+fn continuation_token(execution: &Execution, step: &Step, grant: Grant) -> String {
     Token::new(execution.id().clone(), step.id.clone(), grant).encode()
 }
 

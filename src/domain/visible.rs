@@ -2,25 +2,28 @@
 //! nor look like another one.
 
 /// `text` with U+FFFD in place of every control character and every invisible one.
-pub fn visible(text: &str) -> String {
+pub fn replace_hidden_chars(text: &str) -> String {
     let shown = |(c, is_hidden)| if is_hidden { '\u{fffd}' } else { c };
-    marked(text).map(shown).collect()
+    mark_hidden_chars(text).map(shown).collect()
 }
 
 /// The characters of `text`, each with whether it is hidden. The joiners U+200C and U+200D are not where they shape what stands
 /// around them: in scripts whose letters join, and in emoji.
-pub fn marked(text: &str) -> impl Iterator<Item = (char, bool)> {
+pub fn mark_hidden_chars(text: &str) -> impl Iterator<Item = (char, bool)> {
     let mut before = None;
     text.char_indices().map(move |(at, c)| {
         let mut around = before.into_iter().chain(text[at..].chars().nth(1));
         let joins = matches!(c, '\u{200c}' | '\u{200d}') && around.clone().count() == 2;
         before = Some(c);
-        (c, is_hidden(c) && !(joins && around.all(is_joined)))
+        (
+            c,
+            is_hidden(c) && !(joins && around.all(is_shaped_by_joiner)),
+        )
     })
 }
 
 /// Whether a joiner beside it shapes it: letters and marks of scripts from Arabic on, and emoji with their variation selector.
-fn is_joined(c: char) -> bool {
+fn is_shaped_by_joiner(c: char) -> bool {
     let may_join = matches!(
         c,
         '\u{600}'..='\u{1cff}'
@@ -69,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_is_shown_and_what_can_stays() {
+    fn hidden_characters_are_replaced() {
         for hidden in [
             "\u{1b}",
             "\t",
@@ -85,7 +88,7 @@ mod tests {
             "\u{e0100}",
             "\u{3164}",
         ] {
-            let shown = visible(&format!("a{hidden}b"));
+            let shown = replace_hidden_chars(&format!("a{hidden}b"));
             assert_eq!(shown, "a\u{fffd}b", "{}", hidden.escape_unicode());
         }
         for plain in [
@@ -103,7 +106,7 @@ mod tests {
             "❤\u{fe0f}\u{200d}🔥",
             "👩🏽\u{200d}⚕\u{fe0f}",
         ] {
-            assert_eq!(visible(plain), plain);
+            assert_eq!(replace_hidden_chars(plain), plain);
         }
         for (joined, shown) in [
             ("می\u{200c}", "می\u{fffd}"),
@@ -112,7 +115,7 @@ mod tests {
             ("م\u{200b}م", "م\u{fffd}م"),
             ("👩\u{200d}a", "👩\u{fffd}a"),
         ] {
-            assert_eq!(visible(joined), shown);
+            assert_eq!(replace_hidden_chars(joined), shown);
         }
     }
 }

@@ -22,22 +22,23 @@ pub(crate) struct InstructionBuilder {
 
 impl InstructionBuilder {
     /// Adds text of the author.
-    pub(crate) fn say(&mut self, words: &str) {
+    pub(crate) fn push_author_text(&mut self, words: &str) {
         self.text.push_str(words);
     }
 
     /// Adds a value, and returns the byte at which it begins.
-    pub(crate) fn put(&mut self, value: &str) -> usize {
-        self.search();
+    pub(crate) fn push_value(&mut self, value: &str) -> usize {
+        self.track_fences();
         let begins_line = self.text[self.searched..].trim().is_empty();
         match self.open {
             Some(fence) => {
                 let at = self.text.len();
-                self.text.push_str(&kept_open(value, fence, begins_line));
+                self.text
+                    .push_str(&escape_closing_fences(value, fence, begins_line));
                 at
             }
-            None if value.trim_end().contains(is_line_end) => self.block(value, begins_line),
-            None if begins_line && is_structure(value) => self.code(value),
+            None if value.trim_end().contains(is_line_end) => self.push_block(value, begins_line),
+            None if begins_line && is_markdown_structure(value) => self.push_inline_code(value),
             None => {
                 self.text.push_str(value);
                 self.text.len() - value.len()
@@ -46,9 +47,9 @@ impl InstructionBuilder {
     }
 
     /// Returns all of the text. A fence that the author left open is closed, because it would contain what follows the text.
-    pub(crate) fn end(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.text.push('\n');
-        self.search();
+        self.track_fences();
         self.text.pop();
         if let Some((sign, length)) = self.open {
             let fence = String::from(sign).repeat(length);
@@ -58,7 +59,7 @@ impl InstructionBuilder {
         self.text
     }
 
-    fn block(&mut self, value: &str, begins_line: bool) -> usize {
+    fn push_block(&mut self, value: &str, begins_line: bool) -> usize {
         let fence = fence(value);
         let line = if begins_line { "" } else { "\n" };
         self.text.extend([line, &fence, "\n"]);
@@ -68,7 +69,7 @@ impl InstructionBuilder {
         at
     }
 
-    fn code(&mut self, value: &str) -> usize {
+    fn push_inline_code(&mut self, value: &str) -> usize {
         let ticks = "`".repeat(longest_run(value, '`') + 1);
         let (before, after) = match (value.starts_with('`'), value.ends_with('`')) {
             (false, false) => ("", ""),
@@ -81,15 +82,15 @@ impl InstructionBuilder {
     }
 
     /// Tracks the fences in the lines that are complete by now.
-    fn search(&mut self) {
+    fn track_fences(&mut self) {
         let Some(end) = self.text.rfind('\n').map(|at| at + 1) else {
             return;
         };
         for line in self.text[self.searched.min(end)..end].lines() {
             match self.open {
-                Some(fence) if closes(line, fence) => self.open = None,
+                Some(fence) if is_closing_fence(line, fence) => self.open = None,
                 Some(_) => {}
-                None => self.open = opened(line),
+                None => self.open = parse_opening_fence(line),
             }
         }
         self.searched = self.searched.max(end);
@@ -114,17 +115,17 @@ fn is_line_end(c: char) -> bool {
 }
 
 /// Whether a line that begins with the value would be Markdown structure rather than a paragraph.
-fn is_structure(value: &str) -> bool {
+fn is_markdown_structure(value: &str) -> bool {
     let value = value.trim_start();
     let rest = value.trim_start_matches(|c: char| c.is_ascii_digit());
     let is_number = rest.len() < value.len() && rest.starts_with(['.', ')']);
     is_number
         || value.starts_with(['#', '=', '-', '>', '|', '<', '*', '+'])
-        || opened(value).is_some()
+        || parse_opening_fence(value).is_some()
 }
 
 /// The fence that a line opens, if it opens one.
-fn opened(line: &str) -> Option<Fence> {
+fn parse_opening_fence(line: &str) -> Option<Fence> {
     let line = line.trim_start();
     let sign = line
         .chars()
@@ -136,19 +137,24 @@ fn opened(line: &str) -> Option<Fence> {
 }
 
 /// Whether a line closes the fence, or nearly does.
-fn closes(line: &str, (sign, length): Fence) -> bool {
+fn is_closing_fence(line: &str, (sign, length): Fence) -> bool {
     let line = line.trim();
     line.len() >= length && line.chars().all(|c| c == sign)
 }
 
 /// A value for inside a fence, with a prefix on each line that would close the fence.
-fn kept_open(value: &str, fence: Fence, begins_line: bool) -> Cow<'_, str> {
-    if !value.split(is_line_end).any(|line| closes(line, fence)) {
+fn escape_closing_fences(value: &str, fence: Fence, begins_line: bool) -> Cow<'_, str> {
+    if !value
+        .split(is_line_end)
+        .any(|line| is_closing_fence(line, fence))
+    {
         return Cow::Borrowed(value);
     }
     let mut kept = String::with_capacity(value.len() + 8);
     for (number, line) in value.split_inclusive(is_line_end).enumerate() {
-        if closes(line.trim_end_matches(is_line_end), fence) && (number > 0 || begins_line) {
+        if is_closing_fence(line.trim_end_matches(is_line_end), fence)
+            && (number > 0 || begins_line)
+        {
             kept.push_str("    \u{b7} ");
         }
         kept.push_str(line);
@@ -161,21 +167,21 @@ mod tests {
     use super::*;
 
     /// The words of an author with a value where `@` stands.
-    fn with(words: &str, value: &str) -> String {
+    fn build_instructions(words: &str, value: &str) -> String {
         let mut all = InstructionBuilder::default();
         for (number, part) in words.split('@').enumerate() {
             if number > 0 {
-                let at = all.put(value);
+                let at = all.push_value(value);
                 let first = value.lines().next().unwrap_or_default();
                 assert!(all.text[at..].starts_with(first) || all.open.is_some());
             }
-            all.say(part);
+            all.push_author_text(part);
         }
-        all.end()
+        all.finish()
     }
 
     #[test]
-    fn a_value_stands_where_it_cannot_pass_for_anything_else() {
+    fn values_cannot_imitate_markdown() {
         for (words, value, expected) in [
             ("Heed @, then go.", "use tabs", "Heed use tabs, then go."),
             ("@ items", "3", "3 items"),
@@ -204,7 +210,11 @@ mod tests {
             ("@", "a\u{2028}# b", "```\na\u{2028}# b\n```\n"),
             ("@@", "#", "`#`#"),
         ] {
-            assert_eq!(with(words, value), expected, "{words:?} {value:?}");
+            assert_eq!(
+                build_instructions(words, value),
+                expected,
+                "{words:?} {value:?}"
+            );
         }
     }
 }

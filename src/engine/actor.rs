@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::{
     DurableExecution, Shared,
-    message::{Answer, Message},
+    message::{ActorMessage, Answer},
     not_found,
     runner::Runner,
     value_lookup::ValueLookup,
@@ -22,8 +22,8 @@ use crate::store::{Commit, Position};
 use midex_domain::{
     Command, Decision, Definition, Execution, ExecutionId, Row, State, Transition,
     error::{Code, Error, Result},
-    execution::{AttemptId, Begin, Effect, Start, Values},
-    expression::Rendered,
+    execution::{AttemptId, BeginAttempt, Effect, Start, Values},
+    expression::RenderedValue,
     limits,
 };
 
@@ -40,7 +40,7 @@ pub(super) struct ActorState {
     id: ExecutionId,
     shared: Arc<Shared>,
     seen: watch::Sender<Option<DurableExecution>>,
-    live: Option<Live>,
+    live: Option<LiveExecution>,
     /// Whether lost attempts were recovered since the execution was loaded, was last paused, or received
     /// [`Command::Recover`].
     is_recovered: bool,
@@ -50,7 +50,7 @@ pub(super) struct ActorState {
 
 /// The execution as last made durable.
 #[derive(Clone)]
-struct Live {
+struct LiveExecution {
     seen: DurableExecution,
     position: Position,
     /// The last row. A repeat of the last call is answered from it without a read.
@@ -58,7 +58,7 @@ struct Live {
 }
 
 /// Whether the actor may continue after an answer.
-enum After {
+enum AfterAnswer {
     GoOn,
     /// The durable state is unknown, or there is none. The actor ends, and the next call starts a new one, which loads
     /// the execution from the store.
@@ -66,13 +66,13 @@ enum After {
 }
 
 impl Actor for ExecutionActor {
-    type Msg = Message;
+    type Msg = ActorMessage;
     type State = ActorState;
     type Arguments = Arguments;
 
     async fn pre_start(
         &self,
-        _: ActorRef<Message>,
+        _: ActorRef<ActorMessage>,
         arguments: Arguments,
     ) -> Result<ActorState, ActorProcessingErr> {
         let Arguments { id, shared, seen } = arguments;
@@ -88,12 +88,12 @@ impl Actor for ExecutionActor {
 
     async fn handle(
         &self,
-        myself: ActorRef<Message>,
-        message: Message,
+        myself: ActorRef<ActorMessage>,
+        message: ActorMessage,
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         let is_tick = message.is_tick();
-        if let Message::Command {
+        if let ActorMessage::Command {
             command: Command::Recover { .. },
             ..
         } = &message
@@ -102,7 +102,7 @@ impl Actor for ExecutionActor {
         }
         // Each live actor keeps the memory of this future, so the large futures inside it are boxed.
         let (reply, (answer, after)) = match message {
-            Message::Start {
+            ActorMessage::Start {
                 start,
                 definition,
                 named,
@@ -111,17 +111,19 @@ impl Actor for ExecutionActor {
                 reply,
                 Box::pin(state.start(start, definition, &named)).await,
             ),
-            Message::Command { command, reply } => (reply, Box::pin(state.command(&command)).await),
+            ActorMessage::Command { command, reply } => {
+                (reply, Box::pin(state.run_command(&command)).await)
+            }
         };
         let has_moved = matches!(&answer, Ok(Answer { row: Some(_), .. }));
         // Fails if the caller has gone away. The transition stands, and a repeat of the call gets the same answer.
         let _ = reply.send(answer);
         let after = match after {
-            After::GoOn => state.recover().await,
-            After::Stop => After::Stop,
+            AfterAnswer::GoOn => state.recover().await,
+            AfterAnswer::Stop => AfterAnswer::Stop,
         };
-        if matches!(after, After::GoOn) {
-            state.plan(is_tick && !has_moved);
+        if matches!(after, AfterAnswer::GoOn) {
+            state.plan_next_deadline(is_tick && !has_moved);
         } else {
             // Messages that are already in the mailbox are answered from the store, and then the actor ends. `drain`
             // lets no new message in. It fails only if the actor is already ending.
@@ -133,7 +135,7 @@ impl Actor for ExecutionActor {
 
     async fn post_stop(
         &self,
-        _: ActorRef<Message>,
+        _: ActorRef<ActorMessage>,
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(live) = &state.live
@@ -155,22 +157,28 @@ impl ActorState {
         start: Start,
         definition: Arc<Definition>,
         named: &[Arc<Definition>],
-    ) -> (Result<Answer>, After) {
+    ) -> (Result<Answer>, AfterAnswer) {
         match self.load().await {
-            Err(error) => (Err(error), After::Stop),
-            Ok(true) => (self.restart(&definition, &start).await, After::GoOn),
+            Err(error) => (Err(error), AfterAnswer::Stop),
+            Ok(true) => (
+                self.repeat_start(&definition, &start).await,
+                AfterAnswer::GoOn,
+            ),
             Ok(false) => {
                 let definition = self.shared.definitions.share(definition);
                 let is_long = start.inputs.as_ref();
                 let is_long = is_long.is_some_and(|inputs| definition.is_long(inputs));
-                let env = self.shared.environments.of(start.project.as_deref());
+                let env = self
+                    .shared
+                    .environments
+                    .environment_of_project(start.project.as_deref());
                 let start = || {
                     let facts = self.shared.facts(&definition, &self.values, &env);
                     Execution::start(facts, start, self.shared.clock.now(), &*self.shared.ids)
                 };
-                let transition = aside(&self.shared, is_long, start).await;
+                let transition = run_decision(&self.shared, is_long, start).await;
                 match transition {
-                    Err(error) => (Err(error), After::Stop),
+                    Err(error) => (Err(error), AfterAnswer::Stop),
                     Ok(mut transition) => {
                         self.shared.definitions.share_pending(&mut transition.next);
                         let kept = named.iter().chain([&definition]);
@@ -186,32 +194,38 @@ impl ActorState {
 
     /// Takes up lost attempts again: the process that ran them has ended, or the execution was paused meanwhile. Runs
     /// after the reply to the caller has been sent.
-    async fn recover(&mut self) -> After {
+    async fn recover(&mut self) -> AfterAnswer {
         let Some(live) = &self.live else {
-            return After::GoOn;
+            return AfterAnswer::GoOn;
         };
         let execution = &live.seen.execution;
         let is_worker = self.shared.runner.executors.is_worker;
         if !is_worker || self.missing_capability().is_some() {
-            return After::GoOn;
+            return AfterAnswer::GoOn;
         }
         if execution.state() != State::Running {
             self.is_recovered = false;
-            return After::GoOn;
+            return AfterAnswer::GoOn;
         }
         // Attempts that begin from here on are started in this process, so one recovery is enough.
         if mem::replace(&mut self.is_recovered, true) {
-            return After::GoOn;
+            return AfterAnswer::GoOn;
         }
-        let (owner, alive) = (self.shared.owner, self.shared.runner.alive(&self.id));
-        if let Err(error) = self.attend(execution, &live.seen.definition, &alive).await {
+        let (owner, alive) = (
+            self.shared.owner,
+            self.shared.runner.attempts_in_flight(&self.id),
+        );
+        if let Err(error) = self
+            .restart_child_waits(execution, &live.seen.definition, &alive)
+            .await
+        {
             tracing::warn!(execution = %self.id, code = error.code().as_str(), "its children cannot be waited for now");
         }
         if execution.lost_operations(owner, &alive).next().is_none() {
-            return After::GoOn;
+            return AfterAnswer::GoOn;
         }
         let alive = Arc::new(alive);
-        let (answer, after) = Box::pin(self.command(&Command::Recover { alive })).await;
+        let (answer, after) = Box::pin(self.run_command(&Command::Recover { alive })).await;
         if let Err(error) = answer {
             tracing::warn!(execution = %self.id, code = error.code().as_str(), "what was in work cannot be taken up again now");
         }
@@ -220,34 +234,34 @@ impl ActorState {
 
     /// Begins again, under the same ids, the attempts that wait for a child and have no task in this process: after a
     /// restart, after a pause, or because the child was held back. A child that exists is only waited for.
-    async fn attend(
+    async fn restart_child_waits(
         &self,
         execution: &Execution,
         definition: &Definition,
         alive: &BTreeSet<AttemptId>,
     ) -> Result<()> {
-        for (attempt_id, kind, input) in execution.unattended(definition, alive) {
+        for (attempt_id, kind, input) in execution.child_attempts_without_task(definition, alive) {
             let input = match input {
                 Some(digest) => self.shared.contents.value(digest).await?,
                 None => None,
             };
             let gone = || Error::internal("a value that the execution names is gone");
             let input = input.ok_or_else(gone)?;
-            let begin = Begin {
+            let begin = BeginAttempt {
                 attempt_id,
                 kind,
-                input: Rendered::stored(&input)?,
+                input: RenderedValue::from_stored_json(&input)?,
                 cursor: None,
                 timeout: None,
             };
-            Runner::take(&self.shared, &self.id, Effect::Begin(Box::new(begin)));
+            Runner::carry_out_effect(&self.shared, &self.id, Effect::Begin(Box::new(begin)));
         }
         Ok(())
     }
 
     /// Schedules the next deadline of the execution. If the deadline has passed but its tick changed nothing, it is
     /// retried later, with backoff.
-    fn plan(&self, is_stuck: bool) {
+    fn plan_next_deadline(&self, is_stuck: bool) {
         let Some(live) = &self.live else {
             return;
         };
@@ -262,16 +276,19 @@ impl ActorState {
         }
     }
 
-    async fn restart(&self, definition: &Definition, start: &Start) -> Result<Answer> {
+    async fn repeat_start(&self, definition: &Definition, start: &Start) -> Result<Answer> {
         let live = self.live()?;
-        let revision = live.seen.execution.restart(definition, start)?;
+        let revision = live
+            .seen
+            .execution
+            .revision_of_repeated_start(definition, start)?;
         self.replay(revision).await
     }
 
-    async fn command(&mut self, command: &Command) -> (Result<Answer>, After) {
+    async fn run_command(&mut self, command: &Command) -> (Result<Answer>, AfterAnswer) {
         match self.load().await {
-            Err(error) => return (Err(error), After::Stop),
-            Ok(false) => return (Err(not_found(&self.id)), After::Stop),
+            Err(error) => return (Err(error), AfterAnswer::Stop),
+            Ok(false) => return (Err(not_found(&self.id)), AfterAnswer::Stop),
             Ok(true) => {}
         }
         // Timers are not applied while this process lacks an activity that the workflow names.
@@ -285,8 +302,8 @@ impl ActorState {
             None => self.decide(command).await,
         };
         match decided {
-            Err(error) => (Err(error), After::GoOn),
-            Ok((Decision::Replay(revision), _)) => (self.replay(revision).await, After::GoOn),
+            Err(error) => (Err(error), AfterAnswer::GoOn),
+            Ok((Decision::Replay(revision), _)) => (self.replay(revision).await, AfterAnswer::GoOn),
             Ok((Decision::Stay, live)) => (
                 Ok(Answer {
                     seen: live.seen,
@@ -294,7 +311,7 @@ impl ActorState {
                     made: Values::new(),
                     replayed: false,
                 }),
-                After::GoOn,
+                AfterAnswer::GoOn,
             ),
             Ok((Decision::Move(transition), live)) => {
                 self.persist(*transition, live.seen.definition, live.position)
@@ -302,13 +319,13 @@ impl ActorState {
             }
             Ok((Decision::Need(_), _)) => {
                 let error = Error::internal("a decision still asks for values");
-                (Err(self.placed(error)), After::GoOn)
+                (Err(self.with_execution_context(error)), AfterAnswer::GoOn)
             }
         }
     }
 
     /// Decides, after looking up the values that the decision needs.
-    async fn decide(&mut self, command: &Command) -> Result<(Decision, Live)> {
+    async fn decide(&mut self, command: &Command) -> Result<(Decision, LiveExecution)> {
         let live = self.live()?.clone();
         let found = mem::take(&mut self.values).into();
         let mut lookup = ValueLookup::new(&self.shared, &self.id, live.last.as_deref(), found);
@@ -320,13 +337,16 @@ impl ActorState {
     async fn decide_with(
         &self,
         lookup: &mut ValueLookup<'_>,
-        live: &Live,
+        live: &LiveExecution,
         command: &Command,
     ) -> Result<Decision> {
         let definition = &live.seen.definition;
-        let is_long = command.brings();
+        let is_long = command.schema_checked_value();
         let is_long = is_long.is_some_and(|value| definition.is_long(value));
-        let env = self.shared.environments.of(live.seen.execution.project());
+        let env = self
+            .shared
+            .environments
+            .environment_of_project(live.seen.execution.project());
         loop {
             let decide = || {
                 let facts = self.shared.facts(definition, &lookup.found.values, &env);
@@ -335,7 +355,7 @@ impl ActorState {
                     .execution
                     .decide(facts, command, now, &*self.shared.ids)
             };
-            let decision = aside(&self.shared, is_long, decide).await?;
+            let decision = run_decision(&self.shared, is_long, decide).await?;
             let Decision::Need(needs) = decision else {
                 return Ok(decision);
             };
@@ -354,7 +374,7 @@ impl ActorState {
         transition: Transition,
         definition: Arc<Definition>,
         position: Position,
-    ) -> (Result<Answer>, After) {
+    ) -> (Result<Answer>, AfterAnswer) {
         let Transition {
             next,
             row,
@@ -381,7 +401,7 @@ impl ActorState {
                     let now = self.shared.clock.now();
                     self.shared.deadlines.retry_later(&self.id, now);
                 }
-                return (Err(self.placed(error)), After::Stop);
+                return (Err(self.with_execution_context(error)), AfterAnswer::Stop);
             }
         };
         let seen = DurableExecution {
@@ -393,16 +413,18 @@ impl ActorState {
         }
         let kept = made.iter().map(|(digest, value)| (*digest, value.clone()));
         self.values.extend(kept);
-        self.become_live(Live {
+        self.become_live(LiveExecution {
             seen: seen.clone(),
             position: committed.position,
             last: Some(row.clone()),
         });
         for effect in effects {
-            Runner::take(&self.shared, &self.id, effect);
+            Runner::carry_out_effect(&self.shared, &self.id, effect);
         }
         let answer = match refusal {
-            Some(refusal) => Err(refusal.with("workflow_state", seen.execution.state().as_str())),
+            Some(refusal) => {
+                Err(refusal.with_context("workflow_state", seen.execution.state().as_str()))
+            }
             None => Ok(Answer {
                 seen,
                 row: Some(row),
@@ -410,7 +432,7 @@ impl ActorState {
                 replayed: false,
             }),
         };
-        (answer, After::GoOn)
+        (answer, AfterAnswer::GoOn)
     }
 
     /// Repeats the answer of an earlier revision, with the execution as it was at that revision.
@@ -463,37 +485,42 @@ impl ActorState {
             definition,
         };
         let has_orders = !seen.execution.orders().is_empty();
-        let awaited = seen.execution.operations().collect();
+        let awaited = seen.execution.open_attempts().collect();
         self.is_recovered = false;
         Runner::reconcile(&self.shared, &self.id, &awaited);
-        self.become_live(Live {
+        self.become_live(LiveExecution {
             seen,
             position: stored.position,
             last: None,
         });
         if has_orders {
-            self.shared.runner.tell(&self.shared, &self.id);
+            self.shared
+                .runner
+                .start_order_delivery(&self.shared, &self.id);
         }
         Ok(true)
     }
 
     /// Adds to the error which execution it concerns, and the state of that execution before the command.
-    fn placed(&self, error: Error) -> Error {
+    fn with_execution_context(&self, error: Error) -> Error {
         match &self.live {
-            Some(live) => live.seen.execution.placed(error),
-            None => error.with("execution_id", self.id.as_str()),
+            Some(live) => live.seen.execution.with_execution_context(error),
+            None => error.with_context("execution_id", self.id.as_str()),
         }
     }
 
-    fn become_live(&mut self, live: Live) {
+    fn become_live(&mut self, live: LiveExecution) {
         self.seen.send_replace(Some(live.seen.clone()));
         self.shared.notifier.notify(&self.id);
-        let held_back = self.shared.descendants.note(&live.seen.execution);
-        Runner::release(&self.shared, held_back);
+        let held_back = self
+            .shared
+            .descendants
+            .record_execution(&live.seen.execution);
+        Runner::release_held_back_children(&self.shared, held_back);
         self.live = Some(live);
     }
 
-    fn live(&self) -> Result<&Live> {
+    fn live(&self) -> Result<&LiveExecution> {
         self.live
             .as_ref()
             .ok_or_else(|| Error::internal("the execution is not loaded"))
@@ -502,22 +529,26 @@ impl ActorState {
 
 /// Runs a decision. A long one must not hold up other tasks: it runs in `block_in_place` where the runtime allows it,
 /// and at most [`limits::LONG_DECISIONS_MAX`] run at once.
-async fn aside<T>(shared: &Shared, is_long: bool, decide: impl FnOnce() -> Result<T>) -> Result<T> {
+async fn run_decision<T>(
+    shared: &Shared,
+    is_long: bool,
+    decide: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     if !is_long {
-        return contained(decide);
+        return catch_decision_panic(decide);
     }
     // The semaphore is never closed, so a permit is always granted.
     let _turn = shared.long_decisions.acquire().await.ok();
     let runtime = tokio::runtime::Handle::current();
     if runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread {
-        tokio::task::block_in_place(|| contained(decide))
+        tokio::task::block_in_place(|| catch_decision_panic(decide))
     } else {
-        contained(decide)
+        catch_decision_panic(decide)
     }
 }
 
 /// Turns a panic in the domain into an error. The state has not changed.
-fn contained<T>(decide: impl FnOnce() -> Result<T>) -> Result<T> {
+fn catch_decision_panic<T>(decide: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decide)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let what = what

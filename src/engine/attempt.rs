@@ -12,12 +12,12 @@ use std::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::secrets::{AttemptResult, Secrets, covered};
+use super::secrets::{AttemptResult, Secrets, mask_outcome};
 use crate::activity::{Activities, Context};
 use midex_domain::{
     Definition, Digest, ExecutionId, FailureCode, StepKind,
     event::VisitId,
-    execution::{Begin, EffectOutput, OperationFailure, Safety},
+    execution::{BeginAttempt, EffectOutput, OperationFailure, Safety},
     operation::{OperationCall, Operations},
 };
 
@@ -39,7 +39,7 @@ impl Executors {
     }
 
     /// Whether another process must run a step: this one is no worker, or lacks the activity.
-    pub(super) fn lacks(&self, kind: &StepKind) -> bool {
+    pub(super) fn cannot_run_step(&self, kind: &StepKind) -> bool {
         !self.is_worker
             || matches!(kind, StepKind::Activity { name, .. } if self.activities.get(name).is_none())
     }
@@ -68,7 +68,7 @@ impl Safety for Executors {
 pub(super) async fn run(
     executors: &Executors,
     id: &ExecutionId,
-    begin: Begin,
+    begin: BeginAttempt,
     cancelled: &CancellationToken,
 ) -> AttemptResult {
     // Cancelled when this function ends, so that work which an activity passed to another task learns that the attempt
@@ -76,49 +76,49 @@ pub(super) async fn run(
     let cancelled = cancelled.child_token();
     let _over = cancelled.clone().drop_guard();
     let limit = begin.timeout;
-    let (input, mask) = executors.secrets.fill(&begin.input)?;
+    let (input, mask) = executors.secrets.fill_secrets(&begin.input)?;
     let secrets = begin.input.secrets.iter().map(|place| place.name.clone());
-    let input = Filled {
+    let input = FilledInput {
         secrets: secrets.collect(),
         input,
     };
-    let work = contained(perform(executors, id, begin, input, cancelled));
+    let work = catch_attempt_panic(perform_attempt(executors, id, begin, input, cancelled));
     let outcome = match limit {
         None => work.await,
         Some(limit) => match tokio::time::timeout(limit, work).await {
             Ok(outcome) => outcome,
             Err(_) => Err(
                 OperationFailure::new("timeout", format!("no outcome within {limit:?}"))
-                    .coded(FailureCode::StepTimedOut)
-                    .retryable(),
+                    .with_code(FailureCode::StepTimedOut)
+                    .as_retryable(),
             ),
         },
     };
-    covered(outcome, &mask)
+    mask_outcome(outcome, &mask)
 }
 
 /// The input of an attempt, with its secrets filled in.
-struct Filled {
+struct FilledInput {
     input: Value,
     /// The names of the secrets.
     secrets: Vec<String>,
 }
 
-async fn perform(
+async fn perform_attempt(
     executors: &Executors,
     id: &ExecutionId,
-    begin: Begin,
-    Filled { mut input, secrets }: Filled,
+    begin: BeginAttempt,
+    FilledInput { mut input, secrets }: FilledInput,
     cancelled: CancellationToken,
 ) -> AttemptResult {
-    let Begin {
+    let BeginAttempt {
         attempt_id,
         kind,
         cursor,
         timeout,
         ..
     } = begin;
-    let idempotency_key = key(id, &attempt_id.visit_id);
+    let idempotency_key = idempotency_key(id, &attempt_id.visit_id);
     let with = input["with"].take();
     match kind {
         StepKind::Activity { name, .. } => {
@@ -174,26 +174,26 @@ fn no_activity(name: &str) -> OperationFailure {
 }
 
 /// The idempotency key: the same for every attempt of a visit, and different for every other visit.
-fn key(id: &ExecutionId, visit_id: &VisitId) -> String {
-    Digest::of(visit_id.text_in(id).as_bytes()).to_string()
+fn idempotency_key(id: &ExecutionId, visit_id: &VisitId) -> String {
+    Digest::compute(visit_id.text_in(id).as_bytes()).to_string()
 }
 
 /// Turns a panic into a failure of the attempt.
-async fn contained(work: impl Future<Output = AttemptResult>) -> AttemptResult {
+async fn catch_attempt_panic(work: impl Future<Output = AttemptResult>) -> AttemptResult {
     let mut work = pin!(work);
     poll_fn(move |context| {
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
-        polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(panic_to_failure(&*panic))))
     })
     .await
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> OperationFailure {
+fn panic_to_failure(panic: &(dyn Any + Send)) -> OperationFailure {
     let what = panic.downcast_ref::<&str>().copied();
     let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let message = match what {
         Some(what) => format!("it panicked: {what}"),
         None => "it panicked".to_owned(),
     };
-    OperationFailure::new("panic", message).retryable()
+    OperationFailure::new("panic", message).as_retryable()
 }

@@ -16,13 +16,13 @@ use super::{
     DurableExecution, Engine, Shared, StartRequest, Topic,
     descendants::{Announcement, is_over_budget},
     message::Origin,
-    report::report,
+    report::report_until_accepted,
 };
 use midex_domain::{
-    Command, Definition, Execution, ExecutionId, FailureCode, Lookup, State,
+    Command, Definition, Execution, ExecutionId, FailureCode, State, WorkflowLookup,
     error::{Code, Error, Result},
-    event::{Order, Parent},
-    execution::{Begin, EffectOutput, OperationFailure},
+    event::{ChildOrder, Parent},
+    execution::{BeginAttempt, EffectOutput, OperationFailure},
     limits,
     operation::BoxFuture,
     span::backoff,
@@ -38,7 +38,7 @@ pub trait Workflows: fmt::Debug + Send + Sync {
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     fn find<'a>(
         &'a self,
-        lookup: Option<&'a Lookup>,
+        lookup: Option<&'a WorkflowLookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>>;
 }
@@ -50,7 +50,7 @@ pub struct NoWorkflows;
 impl Workflows for NoWorkflows {
     fn find<'a>(
         &'a self,
-        _: Option<&'a Lookup>,
+        _: Option<&'a WorkflowLookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         let message = format!("this server knows no workflow '{name}'");
@@ -59,9 +59,9 @@ impl Workflows for NoWorkflows {
 }
 
 /// The result of an attempt's wait for a child.
-pub(super) enum Attended {
+pub(super) enum ChildWaitResult {
     /// The child ended, or could not begin.
-    Ended(Outcome),
+    Ended(AttemptOutcome),
     /// The child may not begin before the root of its family is resumed.
     HeldBack {
         /// The root.
@@ -72,33 +72,33 @@ pub(super) enum Attended {
 }
 
 /// Starts the child of an attempt, unless it exists, and waits until it has ended.
-pub(super) async fn attend(
+pub(super) async fn wait_for_child(
     shared: &Arc<Shared>,
     parent: &ExecutionId,
-    begin: Begin,
+    begin: BeginAttempt,
     mut announced: Announcement,
-) -> Attended {
-    let engine = Engine::of(shared.clone());
+) -> ChildWaitResult {
+    let engine = Engine::from_shared(shared.clone());
     let mut failures = 0;
     loop {
         let came = tokio::select! {
             biased;
-            () = shared.stopping.cancelled() => return Attended::GivenUp,
-            came = engine.child(parent, &begin, &mut announced) => came,
+            () = shared.stopping.cancelled() => return ChildWaitResult::GivenUp,
+            came = engine.run_child(parent, &begin, &mut announced) => came,
         };
         match came {
             Ok(came) => return came,
-            Err(error) if error.code() == Code::ServerStopping => return Attended::GivenUp,
+            Err(error) if error.code() == Code::ServerStopping => return ChildWaitResult::GivenUp,
             Err(error) => {
                 tracing::warn!(execution = %parent, code = error.code().as_str(), "a child cannot be waited for now; it is tried again");
                 failures += 1;
-                tokio::time::sleep(pause(failures)).await;
+                tokio::time::sleep(retry_pause(failures)).await;
             }
         }
     }
 }
 
-fn pause(failures: u32) -> Duration {
+fn retry_pause(failures: u32) -> Duration {
     backoff(
         failures,
         limits::OUTCOME_RETRY_MIN,
@@ -108,7 +108,7 @@ fn pause(failures: u32) -> Duration {
 
 /// Delivers the orders of `parent` to its children, and reports each delivery to the parent, until no order is left
 /// that can be delivered now.
-pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId) {
+pub(super) async fn deliver_orders(shared: Arc<Shared>, parent: ExecutionId) {
     loop {
         let mut missing = BTreeSet::new();
         loop {
@@ -121,7 +121,7 @@ pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId) {
                 let shared = shared.clone();
                 telling.spawn(async move {
                     let what = Command::FromParent(order.what);
-                    let is_there = report(&shared, &order.child, what).await;
+                    let is_there = report_until_accepted(&shared, &order.child, what).await;
                     (order, is_there)
                 });
             }
@@ -131,7 +131,7 @@ pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId) {
             told.retain(|(order, is_there)| *is_there || !missing.insert(order.child.clone()));
             if !told.is_empty() {
                 let told = told.into_iter().map(|(order, _)| order).collect();
-                report(&shared, &parent, Command::Told(told)).await;
+                report_until_accepted(&shared, &parent, Command::Told(told)).await;
             }
         }
         if shared.runner.end_telling(&parent) {
@@ -144,17 +144,17 @@ async fn orders_due(
     shared: &Arc<Shared>,
     parent: &ExecutionId,
     missing: &BTreeSet<ExecutionId>,
-) -> Vec<Order> {
-    let engine = Engine::of(shared.clone());
+) -> Vec<ChildOrder> {
+    let engine = Engine::from_shared(shared.clone());
     let mut failures = 0;
     loop {
-        match engine.see(parent).await {
+        match engine.see_execution(parent).await {
             Ok(seen) => return seen.execution.orders_due(missing),
             Err(error) if error.code() == Code::ExecutionNotFound => return Vec::new(),
             Err(error) => {
                 tracing::warn!(execution = %parent, code = error.code().as_str(), "its children cannot be told now; it is tried again");
                 failures += 1;
-                tokio::time::sleep(pause(failures)).await;
+                tokio::time::sleep(retry_pause(failures)).await;
             }
         }
     }
@@ -164,7 +164,7 @@ async fn orders_due(
 pub(super) async fn hold_back(shared: &Arc<Shared>, root: &ExecutionId, parent: &ExecutionId) {
     let descendants = &shared.descendants;
     descendants.hold_back(root, parent);
-    let engine = Engine::of(shared.clone());
+    let engine = Engine::from_shared(shared.clone());
     // Check the root after the parent was registered: a resume before that has not released this parent.
     let is_held =
         async || matches!(engine.execution(root).await, Ok(root) if is_over_budget(&root));
@@ -172,17 +172,20 @@ pub(super) async fn hold_back(shared: &Arc<Shared>, root: &ExecutionId, parent: 
         return;
     }
     let open_max = descendants.open_max;
-    report(shared, root, Command::PauseForBudget { open_max }).await;
+    report_until_accepted(shared, root, Command::PauseForBudget { open_max }).await;
     if !is_held().await {
         tokio::time::sleep(limits::OUTCOME_RETRY_MAX).await;
-        release(shared.clone(), BTreeSet::from([parent.clone()])).await;
+        release_held_back_children(shared.clone(), BTreeSet::from([parent.clone()])).await;
     }
 }
 
 /// Lets these parents start the children that were held back.
-pub(super) async fn release(shared: Arc<Shared>, parents: BTreeSet<ExecutionId>) {
+pub(super) async fn release_held_back_children(
+    shared: Arc<Shared>,
+    parents: BTreeSet<ExecutionId>,
+) {
     for id in parents {
-        let alive = Arc::new(shared.runner.alive(&id));
+        let alive = Arc::new(shared.runner.attempts_in_flight(&id));
         let recover = Command::Recover { alive };
         if let Err(error) = shared.send(&id, Origin::Outside, recover).await {
             tracing::debug!(execution = %id, code = error.code().as_str(), "what was held back is begun when the execution is next woken");
@@ -190,37 +193,39 @@ pub(super) async fn release(shared: Arc<Shared>, parents: BTreeSet<ExecutionId>)
     }
 }
 
-type Outcome = std::result::Result<EffectOutput, OperationFailure>;
+type AttemptOutcome = std::result::Result<EffectOutput, OperationFailure>;
 
 impl Engine {
     /// Starts the child of an attempt, unless it exists, waits until it has ended, and returns its outcome.
     ///
     /// # Errors
     /// Errors that may be retried: nothing is known of the child then.
-    async fn child(
+    async fn run_child(
         &self,
         parent: &ExecutionId,
-        begin: &Begin,
+        begin: &BeginAttempt,
         announced: &mut Announcement,
-    ) -> Result<Attended> {
-        let id = begin.attempt_id.child(parent);
+    ) -> Result<ChildWaitResult> {
+        let id = begin.attempt_id.child_execution_id(parent);
         let listener = self.shared.notifier.listener();
-        listener.add(&id.as_str().into(), Some(Topic::Execution(id.clone())));
-        if self.found(&id).await?.is_none() {
+        listener.subscribe(&id.as_str().into(), Some(Topic::Execution(id.clone())));
+        if self.find_durable_execution(&id).await?.is_none() {
             if let Some(came) = self.begin_child(parent, &id, begin, announced).await? {
                 return Ok(came);
             }
             // Deliver the orders that the parent gave before the child existed.
-            self.shared.runner.tell(&self.shared, parent);
+            self.shared
+                .runner
+                .start_order_delivery(&self.shared, parent);
         }
-        announced.end();
-        let mut seen = self.see(&id).await?;
+        announced.end_announcement();
+        let mut seen = self.see_execution(&id).await?;
         while !seen.execution.state().is_final() {
-            listener.changed().await;
-            listener.take();
-            seen = self.see(&id).await?;
+            listener.wait_for_change().await;
+            listener.take_marked_name();
+            seen = self.see_execution(&id).await?;
         }
-        self.came_of(&seen).await.map(Attended::Ended)
+        self.came_of(&seen).await.map(ChildWaitResult::Ended)
     }
 
     /// Starts the child. Returns the result of the attempt's wait if the child may not begin. A fault of the child's
@@ -229,27 +234,27 @@ impl Engine {
         &self,
         parent: &ExecutionId,
         id: &ExecutionId,
-        begin: &Begin,
+        begin: &BeginAttempt,
         announced: &mut Announcement,
-    ) -> Result<Option<Attended>> {
+    ) -> Result<Option<ChildWaitResult>> {
         let above = self.execution(parent).await?;
         let as_parent = above.as_parent_of(&begin.attempt_id);
         let descendants = &self.shared.descendants;
         let failure = if let Err(failure) = check_begin(&as_parent, begin) {
             failure
         } else {
-            let refusal = self.admit(above.clone(), &as_parent, id, announced);
+            let refusal = self.admit_child(above.clone(), &as_parent, id, announced);
             if let Some(refusal) = refusal.await? {
                 return Ok(Some(refusal));
             }
             match self.start_child(id, &above, as_parent, begin).await {
                 Ok(()) => return Ok(None),
                 Err(error) if error.code().retryable() => return Err(error),
-                Err(error) => refused(&error),
+                Err(error) => start_error_to_failure(&error),
             }
         };
         descendants.note_not_begun(id, parent, &failure.message);
-        Ok(Some(Attended::Ended(Err(failure))))
+        Ok(Some(ChildWaitResult::Ended(Err(failure))))
     }
 
     async fn start_child(
@@ -257,11 +262,11 @@ impl Engine {
         id: &ExecutionId,
         above: &Execution,
         as_parent: Parent,
-        begin: &Begin,
+        begin: &BeginAttempt,
     ) -> Result<()> {
         let name = begin.workflow().unwrap_or_default();
         let lookup = self.lookup_of(above).await?;
-        let definition = self.named(lookup.as_ref(), name).await?;
+        let definition = self.find_workflow(lookup.as_ref(), name).await?;
         let request = StartRequest {
             definition,
             execution_id: Some(id.clone()),
@@ -275,19 +280,19 @@ impl Engine {
     /// Reserves room for the child. Returns the result of the attempt's wait if the child may not begin: each execution
     /// above must still wait for the one below it, otherwise the family is ending; and only so many executions may be
     /// open below the root.
-    async fn admit(
+    async fn admit_child(
         &self,
         mut above: Arc<Execution>,
         as_parent: &Parent,
         child: &ExecutionId,
         announced: &mut Announcement,
-    ) -> Result<Option<Attended>> {
+    ) -> Result<Option<ChildWaitResult>> {
         let descendants = &self.shared.descendants;
         descendants.count(&*self.shared.store).await?;
         let (mut visit_id, mut below) = (as_parent.visit_id.clone(), child.clone());
         loop {
             if !above.waits_for_child(&visit_id, &below) {
-                return Ok(Some(Attended::GivenUp));
+                return Ok(Some(ChildWaitResult::GivenUp));
             }
             let Some(parent) = above.parent().cloned() else {
                 break;
@@ -296,28 +301,33 @@ impl Engine {
             above = self.execution(&parent.execution_id).await?;
         }
         let root = above.id().clone();
-        if !is_over_budget(&above) && descendants.admit(&root, announced) {
+        if !is_over_budget(&above) && descendants.reserve_room(&root, announced) {
             return Ok(None);
         }
         let why = format!("its root '{root}' is paused, for too many executions below it are open");
         descendants.note_not_begun(child, &root, &why);
-        Ok(Some(Attended::HeldBack { root }))
+        Ok(Some(ChildWaitResult::HeldBack { root }))
     }
 
     /// Where an execution looks up workflows.
-    async fn lookup_of(&self, execution: &Execution) -> Result<Option<Lookup>> {
+    async fn lookup_of(&self, execution: &Execution) -> Result<Option<WorkflowLookup>> {
         let Some(digest) = execution.lookup() else {
             return Ok(None);
         };
         let value = self.shared.contents.value(digest).await?;
-        let lookup = value.map(|value| Lookup::deserialize(&*value));
+        let lookup = value.map(|value| WorkflowLookup::deserialize(&*value));
         lookup.transpose().map_err(|error| {
-            Error::internal("what an execution keeps for look-ups cannot be read").because(error)
+            Error::internal("what an execution keeps for look-ups cannot be read")
+                .with_source(error)
         })
     }
 
     /// The workflow of this name: from its present file, else as it was when the execution that names it started.
-    async fn named(&self, lookup: Option<&Lookup>, name: &str) -> Result<Arc<Definition>> {
+    async fn find_workflow(
+        &self,
+        lookup: Option<&WorkflowLookup>,
+        name: &str,
+    ) -> Result<Arc<Definition>> {
         let error = match self.shared.workflows.find(lookup, name).await {
             Ok(definition) => return Ok(definition),
             Err(error) => error,
@@ -336,8 +346,8 @@ impl Engine {
     pub(super) async fn with_named(
         &self,
         definition: &Definition,
-        lookup: Option<Lookup>,
-    ) -> (Option<Box<Lookup>>, Vec<Arc<Definition>>) {
+        lookup: Option<WorkflowLookup>,
+    ) -> (Option<Box<WorkflowLookup>>, Vec<Arc<Definition>>) {
         let Some(mut lookup) = lookup.filter(|_| definition.has_children()) else {
             return (None, Vec::new());
         };
@@ -350,15 +360,15 @@ impl Engine {
                 named.push(child);
             }
         }
-        let lookup = Lookup { kept, ..lookup };
+        let lookup = WorkflowLookup { kept, ..lookup };
         (Some(Box::new(lookup)), named)
     }
 
-    async fn came_of(&self, seen: &DurableExecution) -> Result<Outcome> {
+    async fn came_of(&self, seen: &DurableExecution) -> Result<AttemptOutcome> {
         let execution = &seen.execution;
         let (id, name) = (execution.id(), execution.workflow());
         if execution.state() == State::Completed {
-            let output = self.view(seen, None, view::whole_output).await?;
+            let output = self.build_view(seen, None, view::whole_output).await?;
             return Ok(Ok(EffectOutput::Output(output.unwrap_or(Value::Null))));
         }
         let failure = if let Some(failure) = execution.failure() {
@@ -371,33 +381,38 @@ impl Engine {
         } else {
             let state = execution.state();
             let message = format!("child '{id}' of workflow '{name}' is {state}");
-            OperationFailure::new("child", message).coded(FailureCode::ChildEnded)
+            OperationFailure::new("child", message).with_code(FailureCode::ChildEnded)
         };
-        Ok(Err(failure.retryable()))
+        Ok(Err(failure.as_retryable()))
     }
 }
 
 /// Refuses a child that is too deep or would be given a secret, before anything is looked up for it.
-fn check_begin(as_parent: &Parent, begin: &Begin) -> std::result::Result<(), OperationFailure> {
+fn check_begin(
+    as_parent: &Parent,
+    begin: &BeginAttempt,
+) -> std::result::Result<(), OperationFailure> {
     if as_parent.depth > limits::CHILD_DEPTH_MAX {
         let most = limits::CHILD_DEPTH_MAX;
         let message =
             format!("an execution may be {most} below its root, and this would be one more");
-        return Err(OperationFailure::new("child", message).coded(FailureCode::ChildTooDeep));
+        return Err(OperationFailure::new("child", message).with_code(FailureCode::ChildTooDeep));
     }
     if let Some(place) = begin.input.secrets.first() {
         let message = format!(
             "a child cannot be given the secret `{}`: its inputs are stored",
             place.name
         );
-        return Err(OperationFailure::new("child", message).coded(FailureCode::SecretNotAllowed));
+        return Err(
+            OperationFailure::new("child", message).with_code(FailureCode::SecretNotAllowed)
+        );
     }
     Ok(())
 }
 
 /// Turns the refusal of a start into a failure of the attempt. If the project is not trusted, the failure is not
 /// retryable, because only the user can change that.
-fn refused(error: &Error) -> OperationFailure {
+fn start_error_to_failure(error: &Error) -> OperationFailure {
     let project = error.context("project_word").and_then(Value::as_str);
     let trust = project.map(|project| format!("; if you trust it, run `midex trust {project}`"));
     let message = error.message().to_owned() + &trust.unwrap_or_default();
@@ -408,5 +423,5 @@ fn refused(error: &Error) -> OperationFailure {
     if project.is_some() {
         return failure;
     }
-    failure.retryable()
+    failure.as_retryable()
 }

@@ -27,7 +27,7 @@ impl Contents {
 
     /// The value with this digest; `None` where the store has none, or its content is no JSON.
     pub(super) async fn value(&self, digest: Digest) -> Result<Option<Arc<Value>>> {
-        if let Some(value) = self.cached(|cache| cache.get(digest)) {
+        if let Some(value) = self.with_cache(|cache| cache.get(digest)) {
             return Ok(Some(value));
         }
         let Some(bytes) = self.store.content(digest).await? else {
@@ -37,11 +37,11 @@ impl Contents {
             return Ok(None);
         };
         let value = Arc::new(value);
-        self.cached(|cache| cache.keep(digest, &value, bytes.len()));
+        self.with_cache(|cache| cache.insert_value(digest, &value, bytes.len()));
         Ok(Some(value))
     }
 
-    fn cached<T>(&self, take: impl FnOnce(&mut LruCache) -> T) -> T {
+    fn with_cache<T>(&self, take: impl FnOnce(&mut LruCache) -> T) -> T {
         take(&mut self.cache.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -52,12 +52,12 @@ struct LruCache {
     bytes: usize,
     /// The number of requests so far, used as a clock.
     asked: u64,
-    values: HashMap<Digest, Cached>,
+    values: HashMap<Digest, CachedValue>,
     /// The digests by their last request.
     in_order: BTreeMap<u64, Digest>,
 }
 
-struct Cached {
+struct CachedValue {
     value: Arc<Value>,
     bytes: usize,
     asked: u64,
@@ -65,7 +65,7 @@ struct Cached {
 
 impl LruCache {
     /// The overhead that is counted for each value, so that the number of very small values is bounded too.
-    const BESIDE: usize = 128;
+    const ENTRY_OVERHEAD_BYTES: usize = 128;
 
     fn new(most: usize) -> Self {
         Self {
@@ -87,8 +87,8 @@ impl LruCache {
     }
 
     /// Adds a value whose text has this many bytes. Evicts the least recently used values to make room.
-    fn keep(&mut self, digest: Digest, value: &Arc<Value>, bytes: usize) {
-        let bytes = bytes + Self::BESIDE;
+    fn insert_value(&mut self, digest: Digest, value: &Arc<Value>, bytes: usize) {
+        let bytes = bytes + Self::ENTRY_OVERHEAD_BYTES;
         // Another task may have looked up the same value meanwhile.
         if bytes > self.most || self.values.contains_key(&digest) {
             return;
@@ -99,7 +99,7 @@ impl LruCache {
         self.asked += 1;
         self.bytes += bytes;
         self.in_order.insert(self.asked, digest);
-        let entry = Cached {
+        let entry = CachedValue {
             value: value.clone(),
             bytes,
             asked: self.asked,
@@ -121,20 +121,20 @@ mod tests {
 
     use super::*;
 
-    fn keep(cache: &mut LruCache, name: &str, bytes: usize) {
-        cache.keep(
-            digest(name),
+    fn insert_named(cache: &mut LruCache, name: &str, bytes: usize) {
+        cache.insert_value(
+            digest_of_name(name),
             &Arc::new(json!(name)),
-            bytes - LruCache::BESIDE,
+            bytes - LruCache::ENTRY_OVERHEAD_BYTES,
         );
     }
 
-    fn digest(name: &str) -> Digest {
-        Digest::of(name.as_bytes())
+    fn digest_of_name(name: &str) -> Digest {
+        Digest::compute(name.as_bytes())
     }
 
-    fn known(cache: &mut LruCache, names: &[&str]) -> Vec<bool> {
-        let known = |name: &&str| cache.values.contains_key(&digest(name));
+    fn which_are_cached(cache: &mut LruCache, names: &[&str]) -> Vec<bool> {
+        let known = |name: &&str| cache.values.contains_key(&digest_of_name(name));
         names.iter().map(known).collect()
     }
 
@@ -142,12 +142,12 @@ mod tests {
     fn what_nobody_has_asked_for_longest_makes_room() {
         let mut cache = LruCache::new(1000);
         for name in ["a", "b", "c"] {
-            keep(&mut cache, name, 300);
+            insert_named(&mut cache, name, 300);
         }
-        assert_eq!(cache.get(digest("a")).as_deref(), Some(&json!("a")));
-        keep(&mut cache, "d", 400);
+        assert_eq!(cache.get(digest_of_name("a")).as_deref(), Some(&json!("a")));
+        insert_named(&mut cache, "d", 400);
         assert_eq!(
-            known(&mut cache, &["a", "b", "c", "d"]),
+            which_are_cached(&mut cache, &["a", "b", "c", "d"]),
             [true, false, true, true]
         );
         assert_eq!((cache.bytes, cache.in_order.len()), (1000, 3));
@@ -156,19 +156,25 @@ mod tests {
     #[test]
     fn what_is_larger_than_all_room_is_not_held_and_takes_none() {
         let mut cache = LruCache::new(1000);
-        keep(&mut cache, "small", 200);
-        keep(&mut cache, "large", 1001);
-        assert_eq!(known(&mut cache, &["small", "large"]), [true, false]);
-        keep(&mut cache, "whole", 1000);
-        assert_eq!(known(&mut cache, &["small", "whole"]), [false, true]);
+        insert_named(&mut cache, "small", 200);
+        insert_named(&mut cache, "large", 1001);
+        assert_eq!(
+            which_are_cached(&mut cache, &["small", "large"]),
+            [true, false]
+        );
+        insert_named(&mut cache, "whole", 1000);
+        assert_eq!(
+            which_are_cached(&mut cache, &["small", "whole"]),
+            [false, true]
+        );
         assert_eq!(cache.bytes, 1000);
     }
 
     #[test]
     fn a_value_that_two_looked_up_is_held_once() {
         let mut cache = LruCache::new(1000);
-        keep(&mut cache, "a", 300);
-        keep(&mut cache, "a", 300);
+        insert_named(&mut cache, "a", 300);
+        insert_named(&mut cache, "a", 300);
         assert_eq!((cache.bytes, cache.in_order.len()), (300, 1));
     }
 }

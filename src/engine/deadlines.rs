@@ -61,18 +61,18 @@ impl Schedule {
 }
 
 impl Deadlines {
-    fn entries(&self) -> MutexGuard<'_, Schedule> {
+    fn lock_schedule(&self) -> MutexGuard<'_, Schedule> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the next deadline of an execution, or removes it (`None`). Resets the count of its failures.
     pub(super) fn set(&self, id: &ExecutionId, due: Option<Timestamp>) {
-        let mut entries = self.entries();
+        let mut entries = self.lock_schedule();
         entries.failed.remove(id);
-        self.change(&mut entries, id, due);
+        self.change_deadline(&mut entries, id, due);
     }
 
-    fn change(&self, entries: &mut Schedule, id: &ExecutionId, due: Option<Timestamp>) {
+    fn change_deadline(&self, entries: &mut Schedule, id: &ExecutionId, due: Option<Timestamp>) {
         let first = entries.in_order.first().map(|(due, _)| *due);
         entries.set(id, due);
         if due.is_some_and(|due| first.is_none_or(|first| due < first)) {
@@ -81,17 +81,17 @@ impl Deadlines {
     }
 
     /// Adds a deadline that the store names, unless an earlier one is known.
-    fn find(&self, id: &ExecutionId, due: Timestamp) {
-        let mut entries = self.entries();
+    fn add_stored_deadline(&self, id: &ExecutionId, due: Timestamp) {
+        let mut entries = self.lock_schedule();
         if entries.of.get(id).is_none_or(|known| due < *known) {
-            self.change(&mut entries, id, Some(due));
+            self.change_deadline(&mut entries, id, Some(due));
         }
     }
 
     /// Schedules another tick for an execution whose durable state is unknown, or whose tick failed or changed nothing.
     /// The delay grows with each failure in a row.
     pub(super) fn retry_later(&self, id: &ExecutionId, now: Timestamp) {
-        let mut entries = self.entries();
+        let mut entries = self.lock_schedule();
         let count = entries.failed.entry(id.clone()).or_default();
         *count += 1;
         let due = now.after(backoff(
@@ -100,20 +100,20 @@ impl Deadlines {
             limits::TICK_RETRY_MAX,
         ));
         if entries.of.get(id).is_none_or(|known| due < *known) {
-            self.change(&mut entries, id, Some(due));
+            self.change_deadline(&mut entries, id, Some(due));
         }
     }
 
-    fn knows(&self, id: &ExecutionId) -> bool {
-        self.entries().of.contains_key(id)
+    fn has_deadline(&self, id: &ExecutionId) -> bool {
+        self.lock_schedule().of.contains_key(id)
     }
 
-    fn forget(&self, id: &ExecutionId) {
-        self.entries().failed.remove(id);
+    fn reset_failures(&self, id: &ExecutionId) {
+        self.lock_schedule().failed.remove(id);
     }
 
-    fn first(&self) -> Option<Timestamp> {
-        self.entries().in_order.first().map(|(due, _)| *due)
+    fn earliest_deadline(&self) -> Option<Timestamp> {
+        self.lock_schedule().in_order.first().map(|(due, _)| *due)
     }
 }
 
@@ -123,13 +123,13 @@ pub(super) async fn serve(shared: Arc<Shared>) {
     loop {
         tokio::select! {
             () = shared.stopping.cancelled() => return,
-            () = next(&shared) => {}
+            () = wait_for_next_deadline(&shared) => {}
         }
         loop {
             let Ok(permit) = room.clone().acquire_owned().await else {
                 return;
             };
-            let due = shared.deadlines.entries().pop(shared.clock.now());
+            let due = shared.deadlines.lock_schedule().pop(shared.clock.now());
             let Some(id) = due else { break };
             let shared = shared.clone();
             tokio::spawn(async move {
@@ -146,8 +146,8 @@ pub(super) async fn serve(shared: Arc<Shared>) {
     clippy::disallowed_methods,
     reason = "the timer counts from tokio's present"
 )]
-async fn next(shared: &Shared) {
-    let Some(first) = shared.deadlines.first() else {
+async fn wait_for_next_deadline(shared: &Shared) {
+    let Some(first) = shared.deadlines.earliest_deadline() else {
         return shared.deadlines.changed.notified().await;
     };
     let pause = first
@@ -163,11 +163,11 @@ async fn tick(shared: &Shared, id: ExecutionId) {
     match shared.send(&id, Origin::Outside, Command::Tick).await {
         // The actor has scheduled the next deadline.
         Ok(_) => {}
-        Err(error) if is_hopeless(&error) => shared.deadlines.forget(&id),
+        Err(error) if is_hopeless(&error) => shared.deadlines.reset_failures(&id),
         Err(error) => {
             tracing::warn!(execution = %id, code = error.code().as_str(), "what is due cannot be done now; it is tried again");
             // The actor may have scheduled a retry already.
-            if !shared.deadlines.knows(&id) {
+            if !shared.deadlines.has_deadline(&id) {
                 shared.deadlines.retry_later(&id, shared.clock.now());
             }
         }
@@ -184,27 +184,31 @@ fn is_hopeless(error: &Error) -> bool {
 
 /// Schedules the executions that wait for a catalog, which may exist now. The store lists them as due.
 pub(super) async fn look_again(shared: &Shared) -> Result<()> {
-    for (id, due) in shared.store.due(shared.clock.now(), usize::MAX).await? {
-        shared.deadlines.find(&id, due);
+    for (id, due) in shared
+        .store
+        .due_executions(shared.clock.now(), usize::MAX)
+        .await?
+    {
+        shared.deadlines.add_stored_deadline(&id, due);
     }
     Ok(())
 }
 
 /// Schedules the open executions that have a deadline, and those whose work was cut off by the end of a process.
 /// Nothing waits for this task: an execution that is called meanwhile schedules its own deadline.
-pub(super) async fn find(shared: Arc<Shared>) {
+pub(super) async fn schedule_stored_deadlines(shared: Arc<Shared>) {
     let mut failures = 0;
     loop {
         let found = tokio::select! {
             () = shared.stopping.cancelled() => return,
-            found = shared.store.due(Timestamp::MAX, usize::MAX) => found,
+            found = shared.store.due_executions(Timestamp::MAX, usize::MAX) => found,
         };
         match found {
             Ok(found) => {
                 // A live execution has scheduled its own deadline, and may have moved since the store was read.
                 for (id, due) in found {
-                    if shared.directory.seen(&id).is_none() {
-                        shared.deadlines.find(&id, due);
+                    if shared.directory.last_durable_state(&id).is_none() {
+                        shared.deadlines.add_stored_deadline(&id, due);
                     }
                 }
                 return;

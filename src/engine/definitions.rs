@@ -34,7 +34,7 @@ impl Definitions {
 
     /// The definition stored under `digest`.
     pub(super) async fn get(&self, digest: Digest) -> Result<Arc<Definition>> {
-        if let Some(definition) = self.known(digest) {
+        if let Some(definition) = self.find_cached(digest) {
             return Ok(definition);
         }
         let bytes = self.store.content(digest).await?;
@@ -46,7 +46,7 @@ impl Definitions {
     /// The one shared instance of `definition`.
     pub(super) fn share(&self, definition: Arc<Definition>) -> Arc<Definition> {
         let digest = definition.digest();
-        if let Some(known) = self.known(digest) {
+        if let Some(known) = self.find_cached(digest) {
             return known;
         }
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +72,7 @@ impl Definitions {
         execution.share_pending(&pending.unwrap_or_default());
     }
 
-    fn known(&self, digest: Digest) -> Option<Arc<Definition>> {
+    fn find_cached(&self, digest: Digest) -> Option<Arc<Definition>> {
         let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&digest)?.definition.upgrade()
     }

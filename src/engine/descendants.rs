@@ -15,7 +15,7 @@ use tokio::sync::{OnceCell, watch};
 use crate::store::{ListQuery, Store};
 use midex_domain::{
     Execution, ExecutionId, PauseReason,
-    error::{Code, Error, Result, address, read},
+    error::{Code, Error, Result, address, read_resource},
     limits,
 };
 
@@ -49,7 +49,7 @@ struct Family {
 
 impl Families {
     /// Changes a family, and removes it once it is empty.
-    fn change<T>(&mut self, root: &ExecutionId, change: impl FnOnce(&mut Family) -> T) -> T {
+    fn change_family<T>(&mut self, root: &ExecutionId, change: impl FnOnce(&mut Family) -> T) -> T {
         let family = self.of.entry(root.clone()).or_default();
         let changed = change(family);
         if family.open.is_empty() && family.held_back.is_empty() {
@@ -71,7 +71,7 @@ impl Families {
         }
         if let Some(parent) = execution.parent() {
             let id = execution.id().clone();
-            self.change(&parent.root, |family| family.open.insert(id, true));
+            self.change_family(&parent.root, |family| family.open.insert(id, true));
         }
     }
 }
@@ -85,7 +85,7 @@ impl Descendants {
         }
     }
 
-    fn families(&self) -> MutexGuard<'_, Families> {
+    fn lock_families(&self) -> MutexGuard<'_, Families> {
         self.families.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl Descendants {
     /// Those of the store; the next caller counts again.
     pub(super) async fn count(&self, store: &dyn Store) -> Result<()> {
         let counted = self.counted.get_or_try_init(async || {
-            self.families().ended = Some(HashSet::new());
+            self.lock_families().ended = Some(HashSet::new());
             let mut query = ListQuery {
                 open_only: true,
                 limit: limits::LIST_LIMIT_MAX,
@@ -103,7 +103,7 @@ impl Descendants {
             };
             loop {
                 let page = store.list(query.clone()).await?;
-                let mut families = self.families();
+                let mut families = self.lock_families();
                 page.executions
                     .iter()
                     .for_each(|(_, one)| families.count(one));
@@ -119,14 +119,14 @@ impl Descendants {
 
     /// Records the durable state of an execution. If it is a root that is not over its budget, returns the parents
     /// below it whose children were held back.
-    pub(super) fn note(&self, execution: &Execution) -> BTreeSet<ExecutionId> {
+    pub(super) fn record_execution(&self, execution: &Execution) -> BTreeSet<ExecutionId> {
         let (id, is_final) = (execution.id(), execution.state().is_final());
-        let mut families = self.families();
+        let mut families = self.lock_families();
         if let Some(parent) = execution.parent() {
             if is_final && let Some(ended) = &mut families.ended {
                 ended.insert(id.clone());
             }
-            families.change(&parent.root, |family| {
+            families.change_family(&parent.root, |family| {
                 if is_final {
                     family.open.remove(id)
                 } else {
@@ -134,14 +134,14 @@ impl Descendants {
                 }
             });
         } else if families.of.contains_key(id) && !is_over_budget(execution) {
-            return families.change(id, |family| mem::take(&mut family.held_back));
+            return families.change_family(id, |family| mem::take(&mut family.held_back));
         }
         BTreeSet::new()
     }
 
     /// Reserves room below the root for an announced child. Returns false if the maximum number of executions is open.
-    pub(super) fn admit(&self, root: &ExecutionId, announced: &mut Announcement) -> bool {
-        let is_admitted = self.families().change(root, |family| {
+    pub(super) fn reserve_room(&self, root: &ExecutionId, announced: &mut Announcement) -> bool {
+        let is_admitted = self.lock_families().change_family(root, |family| {
             let has_room = family.open.len() < self.open_max;
             if has_room {
                 family.open.entry(announced.child.clone()).or_insert(false);
@@ -155,13 +155,16 @@ impl Descendants {
     /// Records that the parent is to start children as soon as the root is resumed.
     pub(super) fn hold_back(&self, root: &ExecutionId, parent: &ExecutionId) {
         let parent = parent.clone();
-        self.families()
-            .change(root, |family| family.held_back.insert(parent));
+        self.lock_families()
+            .change_family(root, |family| family.held_back.insert(parent));
     }
 
     /// Announces a child. Readers of the child wait until the announcement ends.
     pub(super) fn announce(self: &Arc<Self>, child: ExecutionId) -> Announcement {
-        self.families().announced.entry(child.clone()).or_default();
+        self.lock_families()
+            .announced
+            .entry(child.clone())
+            .or_default();
         Announcement {
             descendants: self.clone(),
             child,
@@ -173,12 +176,12 @@ impl Descendants {
     pub(super) fn note_not_begun(&self, child: &ExecutionId, parent: &ExecutionId, why: &str) {
         let message = format!("execution '{child}' has not begun: {why}");
         let error = Error::new(Code::ExecutionNotFound, message)
-            .with("execution_id", parent.as_str())
-            .with_next(read(
+            .with_context("execution_id", parent.as_str())
+            .with_next(read_resource(
                 address!("workflow_status/{execution_id}"),
                 "it tells how the execution stands that it would be a child of",
             ));
-        let all = &mut self.families().not_begun;
+        let all = &mut self.lock_families().not_begun;
         if all.len() >= limits::CHILDREN_NOT_BEGUN_KEPT_MAX {
             all.pop_front();
         }
@@ -189,9 +192,9 @@ impl Descendants {
     ///
     /// # Errors
     /// Why it has not begun, where that is known; `SERVER_BUSY` where it takes too long.
-    pub(super) async fn begun(&self, child: &ExecutionId) -> Result<()> {
+    pub(super) async fn wait_until_begun(&self, child: &ExecutionId) -> Result<()> {
         let coming = self
-            .families()
+            .lock_families()
             .announced
             .get(child)
             .map(watch::Sender::subscribe);
@@ -206,7 +209,7 @@ impl Descendants {
                 return Err(Error::new(Code::ServerBusy, message));
             }
         }
-        let families = self.families();
+        let families = self.lock_families();
         let why = families.not_begun.iter().rev().find(|(id, _)| id == child);
         why.map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
@@ -227,11 +230,11 @@ pub(super) struct Announcement {
 
 impl Announcement {
     /// Ends the waits of readers, and frees the room of a child that has not become durable.
-    pub(super) fn end(&mut self) {
-        let mut families = self.descendants.families();
+    pub(super) fn end_announcement(&mut self) {
+        let mut families = self.descendants.lock_families();
         families.announced.remove(&self.child);
         if let Some(root) = self.root.take() {
-            families.change(&root, |family| {
+            families.change_family(&root, |family| {
                 if family.open.get(&self.child) == Some(&false) {
                     family.open.remove(&self.child);
                 }
@@ -242,6 +245,6 @@ impl Announcement {
 
 impl Drop for Announcement {
     fn drop(&mut self) {
-        self.end();
+        self.end_announcement();
     }
 }

@@ -11,14 +11,14 @@ use std::{
 use ractor::{ActorId, ActorRef};
 use tokio::sync::watch;
 
-use super::{DurableExecution, message::Message};
+use super::{DurableExecution, message::ActorMessage};
 use midex_domain::{ExecutionId, clock::Timestamp};
 
 /// A live actor.
 #[derive(Clone)]
 pub(super) struct LiveActor {
     pub(super) id: ExecutionId,
-    pub(super) actor: ActorRef<Message>,
+    pub(super) actor: ActorRef<ActorMessage>,
     seen: watch::Receiver<Option<DurableExecution>>,
     used_at: Arc<AtomicI64>,
 }
@@ -26,7 +26,7 @@ pub(super) struct LiveActor {
 impl LiveActor {
     pub(super) fn new(
         id: ExecutionId,
-        actor: ActorRef<Message>,
+        actor: ActorRef<ActorMessage>,
         seen: watch::Receiver<Option<DurableExecution>>,
         now: Timestamp,
     ) -> Self {
@@ -63,15 +63,15 @@ impl LiveActor {
 
 /// Live actors by execution.
 #[derive(Default)]
-pub(super) struct Directory(RwLock<HashMap<ExecutionId, LiveActor>>);
+pub(super) struct ActorDirectory(RwLock<HashMap<ExecutionId, LiveActor>>);
 
-impl Directory {
+impl ActorDirectory {
     fn read(&self) -> RwLockReadGuard<'_, HashMap<ExecutionId, LiveActor>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The live actor of an execution. Records the time of this use.
-    pub(super) fn actor(&self, id: &ExecutionId, now: Timestamp) -> Option<ActorRef<Message>> {
+    pub(super) fn actor(&self, id: &ExecutionId, now: Timestamp) -> Option<ActorRef<ActorMessage>> {
         let entries = self.read();
         let entry = entries.get(id)?;
         entry.use_at(now);
@@ -79,7 +79,7 @@ impl Directory {
     }
 
     /// The state that the live actor of an execution last made durable.
-    pub(super) fn seen(&self, id: &ExecutionId) -> Option<DurableExecution> {
+    pub(super) fn last_durable_state(&self, id: &ExecutionId) -> Option<DurableExecution> {
         self.read().get(id)?.seen.borrow().clone()
     }
 

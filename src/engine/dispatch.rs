@@ -4,8 +4,8 @@ use ractor::{ActorId, ActorRef, rpc::CallResult};
 
 use super::{
     Shared,
-    message::{Answer, Message, Origin, Reply},
-    stopping,
+    message::{ActorMessage, Answer, Origin, Reply},
+    server_stopping_error,
     supervisor::SupervisorMessage,
 };
 use midex_domain::{
@@ -20,16 +20,16 @@ impl Shared {
         &self,
         id: &ExecutionId,
         origin: Origin,
-        message: impl Fn(Reply) -> Message,
+        message: impl Fn(Reply) -> ActorMessage,
     ) -> Result<Answer> {
         let mut stale = None;
         let mut last = None;
         let mut attempts = 0;
         for _ in 0..limits::CALL_DELIVERIES_MAX {
             if origin == Origin::Outside && self.stopping.is_cancelled() {
-                return Err(stopping());
+                return Err(server_stopping_error());
             }
-            let actor = self.actor(id, origin, stale).await?;
+            let actor = self.find_or_wake_actor(id, origin, stale).await?;
             match actor.call(&message, None).await {
                 // The actor was already ending. Nothing was done, so this does not count as an attempt, however many
                 // callers there are.
@@ -54,7 +54,7 @@ impl Shared {
         let message = format!(
             "so many call execution '{id}' at once that this call did not get through; it did nothing"
         );
-        Err(Error::new(Code::ServerBusy, message).with("execution_id", id.as_str()))
+        Err(Error::new(Code::ServerBusy, message).with_context("execution_id", id.as_str()))
     }
 
     /// Sends a command to the actor of an execution.
@@ -64,19 +64,19 @@ impl Shared {
         origin: Origin,
         command: Command,
     ) -> Result<Answer> {
-        let message = |reply| Message::Command {
+        let message = |reply| ActorMessage::Command {
             command: command.clone(),
             reply,
         };
         self.dispatch(id, origin, message).await
     }
 
-    async fn actor(
+    async fn find_or_wake_actor(
         &self,
         id: &ExecutionId,
         origin: Origin,
         stale: Option<ActorId>,
-    ) -> Result<ActorRef<Message>> {
+    ) -> Result<ActorRef<ActorMessage>> {
         if stale.is_none()
             && let Some(actor) = self.directory.actor(id, self.clock.now())
         {
@@ -88,17 +88,17 @@ impl Shared {
             stale,
             reply,
         };
-        let supervisor = self.supervisor.get().ok_or_else(stopping)?;
+        let supervisor = self.supervisor.get().ok_or_else(server_stopping_error)?;
         match supervisor.call(wake, None).await {
             Ok(CallResult::Success(actor)) => actor,
-            _ => Err(stopping()),
+            _ => Err(server_stopping_error()),
         }
     }
 }
 
 fn unknown_outcome(id: &ExecutionId) -> Error {
     let message = format!("execution '{id}' could not be reached; what the call did is not known");
-    Error::new(Code::StoreUnavailable, message).with("execution_id", id.as_str())
+    Error::new(Code::StoreUnavailable, message).with_context("execution_id", id.as_str())
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
         store::MemoryStore,
     };
     use midex_domain::{
-        Change, Lifecycle,
+        Lifecycle, LifecycleChange,
         clock::{SeededIds, SystemClock},
     };
 
@@ -144,7 +144,7 @@ mod tests {
         let number = actor.get_id();
         let entry = LiveActor::new(id.clone(), actor, watch, shared.clock.now());
         shared.directory.insert(entry);
-        let change = Change {
+        let change = LifecycleChange {
             lifecycle: Lifecycle::Pause,
             reason: None,
         };

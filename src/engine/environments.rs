@@ -22,7 +22,7 @@ pub struct Environments {
 
 impl Environments {
     /// The variables for executions of projects without variables of their own.
-    pub fn everywhere(environment: Environment) -> Self {
+    pub fn default_for_all_projects(environment: Environment) -> Self {
         Self {
             everywhere: Arc::new(environment),
             by_project: Arc::default(),
@@ -37,7 +37,7 @@ impl Environments {
 
     /// Whether the executions of `project` see exactly these variables. If none were set for the project yet, sets
     /// them.
-    pub fn claim(&self, project: &str, environment: &Arc<Environment>) -> bool {
+    pub fn claim_project(&self, project: &str, environment: &Arc<Environment>) -> bool {
         // One lock for both: of two callers that claim a project at once only one may set its variables.
         let mut all = self.write();
         if let Some(known) = all.get(project) {
@@ -48,7 +48,7 @@ impl Environments {
     }
 
     /// The variables that an execution of this project sees.
-    pub(super) fn of(&self, project: Option<&str>) -> Arc<Environment> {
+    pub(super) fn environment_of_project(&self, project: Option<&str>) -> Arc<Environment> {
         let all = self.read();
         let own = project.and_then(|project| all.get(project));
         own.unwrap_or(&self.everywhere).clone()
@@ -83,41 +83,49 @@ fn insert(all: &mut ByProject, project: &str, environment: Arc<Environment>) {
 mod tests {
     use super::*;
 
-    fn one(value: &str) -> Environment {
+    fn one_variable(value: &str) -> Environment {
         Environment::from([("NAME".to_owned(), value.to_owned())])
     }
 
     #[test]
     fn a_project_sees_its_own_and_no_other_one() {
-        let all = Environments::everywhere(one("everywhere"));
-        all.set("a", Arc::new(one("a")));
-        assert_eq!(*all.of(Some("a")), one("a"));
-        assert_eq!(*all.of(Some("b")), one("everywhere"));
-        assert_eq!(*all.of(None), one("everywhere"));
+        let all = Environments::default_for_all_projects(one_variable("everywhere"));
+        all.set("a", Arc::new(one_variable("a")));
+        assert_eq!(*all.environment_of_project(Some("a")), one_variable("a"));
+        assert_eq!(
+            *all.environment_of_project(Some("b")),
+            one_variable("everywhere")
+        );
+        assert_eq!(
+            *all.environment_of_project(None),
+            one_variable("everywhere")
+        );
         // A second program of the same project, which allows no variables.
         all.set("a", Arc::default());
-        assert_eq!(*all.of(Some("a")), one("a"));
+        assert_eq!(*all.environment_of_project(Some("a")), one_variable("a"));
     }
 
     #[test]
     fn a_project_is_claimed_once() {
         let all = Environments::default();
-        assert!(all.claim("a", &Arc::new(one("a"))));
-        assert!(all.claim("a", &Arc::new(one("a"))));
-        assert!(!all.claim("a", &Arc::new(one("b"))));
-        assert_eq!(*all.of(Some("a")), one("a"));
+        assert!(all.claim_project("a", &Arc::new(one_variable("a"))));
+        assert!(all.claim_project("a", &Arc::new(one_variable("a"))));
+        assert!(!all.claim_project("a", &Arc::new(one_variable("b"))));
+        assert_eq!(*all.environment_of_project(Some("a")), one_variable("a"));
     }
 
     #[test]
     fn of_too_many_projects_one_is_forgotten_and_not_the_last() {
         let all = Environments::default();
         for number in 0..=limits::ENVIRONMENTS_MAX {
-            all.set(&format!("{number:05}"), Arc::new(one("x")));
+            all.set(&format!("{number:05}"), Arc::new(one_variable("x")));
         }
-        let kept = (0..=limits::ENVIRONMENTS_MAX)
-            .filter(|number| !all.of(Some(&format!("{number:05}"))).is_empty());
+        let kept = (0..=limits::ENVIRONMENTS_MAX).filter(|number| {
+            !all.environment_of_project(Some(&format!("{number:05}")))
+                .is_empty()
+        });
         assert_eq!(kept.count(), limits::ENVIRONMENTS_MAX);
         let last = format!("{:05}", limits::ENVIRONMENTS_MAX);
-        assert_eq!(*all.of(Some(&last)), one("x"));
+        assert_eq!(*all.environment_of_project(Some(&last)), one_variable("x"));
     }
 }

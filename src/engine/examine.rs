@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Engine;
-use crate::store::Reached;
+use crate::store::ExaminationProgress;
 use midex_domain::{Execution, clock::Timestamp, error::Result, limits};
 
 /// A portion of what is stored that was examined and holds together.
@@ -16,7 +16,7 @@ pub struct Examination {
     pub stuck: Vec<Stuck>,
     /// Where the next portion begins; null at the end.
     #[schemars(with = "Option<serde_json::Value>")]
-    pub next: Option<Reached>,
+    pub next: Option<ExaminationProgress>,
 }
 
 /// An open execution for which nothing happens, although it waits neither for a model nor for a person.
@@ -37,11 +37,11 @@ impl Engine {
     ///
     /// # Errors
     /// `STORE_CORRUPT` where the data is inconsistent.
-    pub async fn examine(&self, from: Reached) -> Result<Examination> {
+    pub async fn examine(&self, from: ExaminationProgress) -> Result<Examination> {
         let examined = self.shared.store.examine(from).await?;
         let mut stuck = Vec::new();
         for execution in &examined.open {
-            stuck.extend(self.stuck(execution).await?);
+            stuck.extend(self.find_stuck(execution).await?);
         }
         Ok(Examination {
             entries: examined.entries,
@@ -50,7 +50,7 @@ impl Engine {
         })
     }
 
-    async fn stuck(&self, execution: &Execution) -> Result<Option<Stuck>> {
+    async fn find_stuck(&self, execution: &Execution) -> Result<Option<Stuck>> {
         let definition = self.shared.definitions.get(execution.definition()).await?;
         let lacked = self.shared.runner.executors.missing_capability(&definition);
         let activity = lacked.map(str::to_owned);

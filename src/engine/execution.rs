@@ -13,7 +13,7 @@ impl Engine {
     /// # Errors
     /// `EXECUTION_NOT_FOUND`.
     pub async fn execution_view(&self, id: &ExecutionId) -> Result<ExecutionView> {
-        let seen = self.see(id).await?;
+        let seen = self.see_execution(id).await?;
         let mut rows = self.rows(id).await?;
         // The execution may have moved since `see`.
         rows.retain(|row| row.revision <= seen.execution.revision());
@@ -23,9 +23,12 @@ impl Engine {
             history: self.history_of(&rows).await?,
             artifacts: artifacts.into_iter().map(|(view, _)| view).collect(),
             current_step: self
-                .view(&seen, None, view::current_step_for_people)
+                .build_view(&seen, None, view::current_step_for_people)
                 .await?,
-            graph: Some(self.view(&seen, None, GraphView::of_execution).await?),
+            graph: Some(
+                self.build_view(&seen, None, GraphView::of_execution)
+                    .await?,
+            ),
         })
     }
 }

@@ -44,8 +44,8 @@ use self::{
     deadlines::Deadlines,
     definitions::Definitions,
     descendants::Descendants,
-    directory::Directory,
-    message::{Answer, Message, Origin, Reply},
+    directory::ActorDirectory,
+    message::{ActorMessage, Answer, Origin, Reply},
     runner::Runner,
     supervisor::{Supervisor, SupervisorMessage},
     wake_failures::WakeFailures,
@@ -54,15 +54,16 @@ pub use self::{
     children::{NoWorkflows, Workflows},
     environments::{Environment, Environments},
     examine::{Examination, Stuck},
-    notifier::{Listener, Name, Notifier, Topic},
+    notifier::{Listener, Notifier, Topic, TopicName},
     secrets::Secrets,
 };
 use crate::{
     activity::Activities,
-    store::{Entry, RefusedCall, Store, TelemetryQuery},
+    store::{RefusedCall, Store, TelemetryEntry, TelemetryQuery},
 };
 use midex_domain::{
-    Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Lookup, Token,
+    Command, Definition, Execution, ExecutionId, Facts, Lifecycle, LifecycleChange, Token,
+    WorkflowLookup,
     clock::{Clock, IdSource},
     error::{Code, Error, Result},
     event::{Owner, Parent},
@@ -145,7 +146,7 @@ pub struct StartRequest {
     pub inputs: Option<Value>,
     /// Where the execution looks up the workflows that its definition names: among the workflows of this process if
     /// `None`.
-    pub lookup: Option<Lookup>,
+    pub lookup: Option<WorkflowLookup>,
 }
 
 /// The live executions of one store. Cheap to clone.
@@ -167,7 +168,7 @@ pub(crate) struct Shared {
     environments: Environments,
     definitions: Definitions,
     contents: Contents,
-    directory: Directory,
+    directory: ActorDirectory,
     wake_failures: WakeFailures,
     notifier: Notifier,
     stopping: CancellationToken,
@@ -230,7 +231,7 @@ impl Engine {
             command_flags: options.command_flags,
             idle_max: options.idle_max,
             environments: options.environments,
-            directory: Directory::default(),
+            directory: ActorDirectory::default(),
             wake_failures: WakeFailures::default(),
             notifier: options.notifier,
             stopping: options.stopping,
@@ -257,12 +258,12 @@ impl Engine {
         let _ = shared.supervisor.set(supervisor);
         if options.is_worker {
             tokio::spawn(deadlines::serve(shared.clone()));
-            tokio::spawn(deadlines::find(shared.clone()));
+            tokio::spawn(deadlines::schedule_stored_deadlines(shared.clone()));
         }
-        Ok(Self::of(shared))
+        Ok(Self::from_shared(shared))
     }
 
-    fn of(shared: Arc<Shared>) -> Self {
+    fn from_shared(shared: Arc<Shared>) -> Self {
         let admission = Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX));
         Self { shared, admission }
     }
@@ -301,16 +302,18 @@ impl Engine {
             parent: parent.map(Box::new),
             lookup,
         };
-        let message = |reply| Message::Start {
+        let message = |reply| ActorMessage::Start {
             start: start.clone(),
             definition: definition.clone(),
             named: named.clone(),
             reply,
         };
-        let answer = match self.call(&id, message).await {
+        let answer = match self.send_message(&id, message).await {
             // The start may have been stored. A second call under the same id gets the answer of the first. The caller
             // may not know the id, and could only start another execution.
-            Err(error) if error.code() == Code::StoreUnavailable => self.call(&id, message).await,
+            Err(error) if error.code() == Code::StoreUnavailable => {
+                self.send_message(&id, message).await
+            }
             answer => answer,
         };
         // The id is named in the error if the caller gave it, or if the execution may exist. Otherwise it refers to
@@ -318,12 +321,12 @@ impl Engine {
         let named = |error: Error| {
             let known = given || error.code() == Code::StoreUnavailable;
             if known {
-                error.with("execution_id", id.as_str())
+                error.with_context("execution_id", id.as_str())
             } else {
                 error
             }
         };
-        self.advanced(answer.map_err(named)?).await
+        self.build_advanced_reply(answer.map_err(named)?).await
     }
 
     /// Finishes a step and answers with what follows.
@@ -342,7 +345,7 @@ impl Engine {
             Ok(token) => self.advance_with(token, submission.into()).await,
             Err(error) => Err(error.clone()),
         };
-        result.inspect_err(|error| self.note(parsed.as_ref().ok(), error))
+        result.inspect_err(|error| self.record_refusal(parsed.as_ref().ok(), error))
     }
 
     async fn advance_with(&self, token: &Token, submission: Submission) -> Result<Advanced> {
@@ -358,7 +361,7 @@ impl Engine {
                 future?;
                 Err(error)
             }
-            answer => self.advanced(answer?).await,
+            answer => self.build_advanced_reply(answer?).await,
         }
     }
 
@@ -377,7 +380,7 @@ impl Engine {
         command: impl Into<Command>,
     ) -> Result<StatusView> {
         let command = command.into();
-        if let Command::Change(Change {
+        if let Command::Change(LifecycleChange {
             lifecycle: Lifecycle::Resume,
             ..
         }) = &command
@@ -391,11 +394,11 @@ impl Engine {
     }
 
     async fn send(&self, id: &ExecutionId, command: Command) -> Result<Answer> {
-        let message = |reply| Message::Command {
+        let message = |reply| ActorMessage::Command {
             command: command.clone(),
             reply,
         };
-        self.call(id, message).await
+        self.send_message(id, message).await
     }
 
     /// Tries again to wake an execution that could not be woken. Returns its status if it is not paused for another
@@ -418,7 +421,7 @@ impl Engine {
     }
 
     /// How many actors are awake.
-    pub fn awake(&self) -> usize {
+    pub fn awake_count(&self) -> usize {
         self.shared.directory.len()
     }
 
@@ -454,12 +457,20 @@ impl Engine {
         supervisor.stop(None);
     }
 
-    async fn call(&self, id: &ExecutionId, message: impl Fn(Reply) -> Message) -> Result<Answer> {
-        let _permit = self.admission.acquire().await.map_err(|_| stopping())?;
+    async fn send_message(
+        &self,
+        id: &ExecutionId,
+        message: impl Fn(Reply) -> ActorMessage,
+    ) -> Result<Answer> {
+        let _permit = self
+            .admission
+            .acquire()
+            .await
+            .map_err(|_| server_stopping_error())?;
         self.shared.dispatch(id, Origin::Outside, message).await
     }
 
-    async fn advanced(&self, answer: Answer) -> Result<Advanced> {
+    async fn build_advanced_reply(&self, answer: Answer) -> Result<Advanced> {
         let Answer {
             seen,
             row: Some(row),
@@ -469,20 +480,20 @@ impl Engine {
         else {
             return Err(no_row());
         };
-        let advanced = |subject: &Subject<'_>| view::advanced(subject, &row, replayed);
+        let advanced = |subject: &Subject<'_>| view::advanced_reply(subject, &row, replayed);
         self.view_with(made.into(), &seen, Some(&row), advanced)
             .await
     }
 
     /// Records a refused call in telemetry, unless its error is retryable. An output that its schema refuses is counted
     /// by its execution instead.
-    fn note(&self, token: Option<&Token>, error: &Error) {
+    fn record_refusal(&self, token: Option<&Token>, error: &Error) {
         if error.code().retryable() || error.code() == Code::StepOutputInvalid {
             return;
         }
         let known =
             error.code() != Code::ExecutionNotFound && error.context("workflow_state").is_some();
-        self.shared.store.note(RefusedCall {
+        self.shared.store.note_refusal(RefusedCall {
             at: self.shared.clock.now(),
             execution_id: token
                 .filter(|_| known)
@@ -503,8 +514,8 @@ async fn go_on(store: &dyn Store, clock: &dyn Clock) {
     };
     let last = store.telemetry(last).await.unwrap_or_default().pop();
     let told = match last {
-        Some((_, Entry::Transition(row))) => row.at,
-        Some((_, Entry::Refusal(refusal))) => refusal.at,
+        Some((_, TelemetryEntry::Transition(row))) => row.at,
+        Some((_, TelemetryEntry::Refusal(refusal))) => refusal.at,
         None => return,
     };
     let behind = told.since(clock.now());
@@ -532,7 +543,7 @@ pub(crate) fn not_found(id: &ExecutionId) -> Error {
         Code::ExecutionNotFound,
         format!("Execution '{id}' not found"),
     )
-    .with("asked", id.as_str())
+    .with_context("asked", id.as_str())
 }
 
 fn no_row() -> Error {
@@ -540,6 +551,6 @@ fn no_row() -> Error {
 }
 
 /// `SERVER_STOPPING`: the error of a call once the server shuts down.
-pub fn stopping() -> Error {
+pub fn server_stopping_error() -> Error {
     Error::new(Code::ServerStopping, "the server is shutting down")
 }

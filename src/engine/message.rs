@@ -24,7 +24,7 @@ pub(super) enum Origin {
 pub(super) type Reply = RpcReplyPort<Result<Answer>>;
 
 /// A message to an execution's actor.
-pub(super) enum Message {
+pub(super) enum ActorMessage {
     /// Start the execution, or repeat the answer of its start.
     Start {
         start: Start,
@@ -37,7 +37,7 @@ pub(super) enum Message {
     Command { command: Command, reply: Reply },
 }
 
-impl Message {
+impl ActorMessage {
     pub(super) const fn is_tick(&self) -> bool {
         matches!(
             self,

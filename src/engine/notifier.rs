@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use midex_domain::ExecutionId;
 
 /// The name that a listener gives to one of its topics.
-pub type Name = Arc<str>;
+pub type TopicName = Arc<str>;
 
 /// What a listener can subscribe to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ type Subscribers = HashMap<u64, Subscription>;
 
 /// A listener's subscription to one topic, under one or more names.
 struct Subscription {
-    pending: Arc<Pending>,
-    names: HashSet<Name>,
+    pending: Arc<PendingNames>,
+    names: HashSet<TopicName>,
 }
 
 impl fmt::Debug for Notifier {
@@ -93,7 +93,7 @@ impl Subscriptions {
         }
     }
 
-    fn leave(&mut self, number: u64, topic: &Topic, name: &Name) {
+    fn unsubscribe(&mut self, number: u64, topic: &Topic, name: &TopicName) {
         let subscribers = self.subscribers(topic);
         if let Some(subscription) = subscribers.get_mut(&number) {
             subscription.names.remove(name);
@@ -111,16 +111,16 @@ impl Subscriptions {
 
 /// The names of one listener, and which of them are marked.
 #[derive(Default)]
-struct Pending {
-    state: Mutex<State>,
+struct PendingNames {
+    state: Mutex<PendingState>,
     wake: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    names: HashMap<Name, TopicChange>,
+struct PendingState {
+    names: HashMap<TopicName, TopicChange>,
     /// The marked names, the longest waiting first. Each name is in the queue at most once.
-    queue: VecDeque<Name>,
+    queue: VecDeque<TopicName>,
 }
 
 struct TopicChange {
@@ -128,12 +128,12 @@ struct TopicChange {
     is_waiting: bool,
 }
 
-impl Pending {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl PendingNames {
+    fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn mark<'a>(&self, names: impl IntoIterator<Item = &'a Name>) {
+    fn mark<'a>(&self, names: impl IntoIterator<Item = &'a TopicName>) {
         let mut state = self.lock();
         for name in names {
             if let Some(heard) = state.names.get_mut(name)
@@ -153,7 +153,7 @@ impl Pending {
 pub struct Listener {
     number: u64,
     notifier: Notifier,
-    pending: Arc<Pending>,
+    pending: Arc<PendingNames>,
 }
 
 impl fmt::Debug for Listener {
@@ -165,7 +165,7 @@ impl fmt::Debug for Listener {
 impl Listener {
     /// Subscribes to `topic` under this name, from now on. Without a topic, only [`Listener::mark`] marks the name.
     /// Returns false, and changes nothing, if the listener has the name already.
-    pub fn add(&self, name: &Name, topic: Option<Topic>) -> bool {
+    pub fn subscribe(&self, name: &TopicName, topic: Option<Topic>) -> bool {
         let mut subscriptions = self.notifier.lock();
         let mut state = self.pending.lock();
         if state.names.contains_key(name) {
@@ -198,13 +198,13 @@ impl Listener {
             state.queue.retain(|waiting| *waiting != name);
         }
         if let Some(topic) = &heard.topic {
-            subscriptions.leave(self.number, topic, &name);
+            subscriptions.unsubscribe(self.number, topic, &name);
         }
         true
     }
 
     /// Marks these names, as if their topics had moved. Names that the listener does not have are ignored.
-    pub fn mark<'a>(&self, names: impl IntoIterator<Item = &'a Name>) {
+    pub fn mark<'a>(&self, names: impl IntoIterator<Item = &'a TopicName>) {
         self.pending.mark(names);
     }
 
@@ -229,7 +229,7 @@ impl Listener {
     }
 
     /// Takes the marked name that has waited longest. From now on it can be marked again.
-    pub fn take(&self) -> Option<Name> {
+    pub fn take_marked_name(&self) -> Option<TopicName> {
         let mut state = self.pending.lock();
         let name = state.queue.pop_front()?;
         if let Some(heard) = state.names.get_mut(&name) {
@@ -239,7 +239,7 @@ impl Listener {
     }
 
     /// Waits until a name is marked. Only one task may wait at a time.
-    pub async fn changed(&self) {
+    pub async fn wait_for_change(&self) {
         while !self.has_changed() {
             // A mark between the check and this wait is not lost: `Notify` stores its permit.
             self.pending.wake.notified().await;
@@ -253,7 +253,7 @@ impl Drop for Listener {
         let names = std::mem::take(&mut self.pending.lock().names);
         for (name, heard) in &names {
             if let Some(topic) = &heard.topic {
-                subscriptions.leave(self.number, topic, name);
+                subscriptions.unsubscribe(self.number, topic, name);
             }
         }
     }
@@ -263,16 +263,16 @@ impl Drop for Listener {
 mod tests {
     use super::*;
 
-    fn id(text: &str) -> ExecutionId {
+    fn execution_id(text: &str) -> ExecutionId {
         ExecutionId::parse(text).expect("an id")
     }
 
-    fn one(text: &str) -> Topic {
-        Topic::Execution(id(text))
+    fn execution_topic(text: &str) -> Topic {
+        Topic::Execution(execution_id(text))
     }
 
-    fn taken(listener: &Listener) -> Vec<String> {
-        std::iter::from_fn(|| listener.take())
+    fn take_all_names(listener: &Listener) -> Vec<String> {
+        std::iter::from_fn(|| listener.take_marked_name())
             .map(|name| name.to_string())
             .collect()
     }
@@ -280,22 +280,28 @@ mod tests {
     #[tokio::test]
     async fn whoever_listens_is_told_and_nothing_is_left_behind() {
         let notifier = Notifier::default();
-        notifier.notify(&id("one"));
+        notifier.notify(&execution_id("one"));
         let (first, second) = (notifier.listener(), notifier.listener());
-        assert!(first.add(&"a".into(), Some(one("one"))));
-        assert!(!first.add(&"a".into(), Some(one("two"))), "it has the name");
-        assert!(second.add(&"b".into(), Some(one("one"))));
-        assert!(first.take().is_none(), "what was before is not heard of");
-        notifier.notify(&id("one"));
-        notifier.notify(&id("two"));
-        first.changed().await;
-        assert_eq!(taken(&first), ["a"]);
+        assert!(first.subscribe(&"a".into(), Some(execution_topic("one"))));
+        assert!(
+            !first.subscribe(&"a".into(), Some(execution_topic("two"))),
+            "it has the name"
+        );
+        assert!(second.subscribe(&"b".into(), Some(execution_topic("one"))));
+        assert!(
+            first.take_marked_name().is_none(),
+            "what was before is not heard of"
+        );
+        notifier.notify(&execution_id("one"));
+        notifier.notify(&execution_id("two"));
+        first.wait_for_change().await;
+        assert_eq!(take_all_names(&first), ["a"]);
         assert_eq!(notifier.len(), 1);
         drop(second);
         assert_eq!(notifier.len(), 1);
         assert!(first.remove("a") && !first.remove("a"));
         assert_eq!((notifier.len(), first.len()), (0, 0));
-        assert!(first.add(&"a".into(), Some(one("one"))));
+        assert!(first.subscribe(&"a".into(), Some(execution_topic("one"))));
         drop(first);
         assert_eq!(notifier.len(), 0);
     }
@@ -308,16 +314,20 @@ mod tests {
             notifier.listener(),
             notifier.listener(),
         );
-        mine.add(&"mine".into(), Some(one("mine")));
-        yours.add(&"yours".into(), Some(one("yours")));
-        all.add(&"list".into(), Some(Topic::Executions));
-        all.add(&"files".into(), None);
-        notifier.notify(&id("mine"));
-        assert_eq!(taken(&mine), ["mine"]);
-        assert!(taken(&yours).is_empty());
-        assert_eq!(taken(&all), ["list"]);
+        mine.subscribe(&"mine".into(), Some(execution_topic("mine")));
+        yours.subscribe(&"yours".into(), Some(execution_topic("yours")));
+        all.subscribe(&"list".into(), Some(Topic::Executions));
+        all.subscribe(&"files".into(), None);
+        notifier.notify(&execution_id("mine"));
+        assert_eq!(take_all_names(&mine), ["mine"]);
+        assert!(take_all_names(&yours).is_empty());
+        assert_eq!(take_all_names(&all), ["list"]);
         all.mark([&"files".into(), &"unknown".into()]);
-        assert_eq!(taken(&all), ["files"], "what it has no name for is nothing");
+        assert_eq!(
+            take_all_names(&all),
+            ["files"],
+            "what it has no name for is nothing"
+        );
     }
 
     #[test]
@@ -325,17 +335,17 @@ mod tests {
         let notifier = Notifier::default();
         let listener = notifier.listener();
         for name in ["a", "b", "c"] {
-            listener.add(&name.into(), Some(one(name)));
+            listener.subscribe(&name.into(), Some(execution_topic(name)));
         }
         for _ in 0..1000 {
-            notifier.notify(&id("b"));
-            notifier.notify(&id("a"));
+            notifier.notify(&execution_id("b"));
+            notifier.notify(&execution_id("a"));
         }
-        assert_eq!(listener.take().as_deref(), Some("b"));
-        notifier.notify(&id("b"));
-        notifier.notify(&id("c"));
+        assert_eq!(listener.take_marked_name().as_deref(), Some("b"));
+        notifier.notify(&execution_id("b"));
+        notifier.notify(&execution_id("c"));
         assert_eq!(
-            taken(&listener),
+            take_all_names(&listener),
             ["a", "b", "c"],
             "who moves most is not first"
         );
@@ -345,14 +355,14 @@ mod tests {
     fn what_is_no_longer_listened_to_is_forgotten() {
         let notifier = Notifier::default();
         let listener = notifier.listener();
-        listener.add(&"a".into(), Some(one("a")));
-        listener.add(&"b".into(), Some(one("a")));
-        notifier.notify(&id("a"));
+        listener.subscribe(&"a".into(), Some(execution_topic("a")));
+        listener.subscribe(&"b".into(), Some(execution_topic("a")));
+        notifier.notify(&execution_id("a"));
         assert!(listener.remove("a"));
-        assert!(listener.add(&"a".into(), Some(one("a"))));
-        assert_eq!(taken(&listener), ["b"]);
-        notifier.notify(&id("a"));
-        let mut heard = taken(&listener);
+        assert!(listener.subscribe(&"a".into(), Some(execution_topic("a"))));
+        assert_eq!(take_all_names(&listener), ["b"]);
+        notifier.notify(&execution_id("a"));
+        let mut heard = take_all_names(&listener);
         heard.sort();
         assert_eq!(heard, ["a", "b"]);
     }
@@ -361,16 +371,18 @@ mod tests {
     async fn what_is_told_before_the_wait_is_not_missed() {
         let notifier = Notifier::default();
         let listener = notifier.listener();
-        listener.add(&"a".into(), Some(one("a")));
+        listener.subscribe(&"a".into(), Some(execution_topic("a")));
         for _ in 0..1000 {
             let telling = tokio::spawn({
                 let notifier = notifier.clone();
-                async move { notifier.notify(&id("a")) }
+                async move { notifier.notify(&execution_id("a")) }
             });
-            let heard =
-                tokio::time::timeout(std::time::Duration::from_secs(60), listener.changed());
+            let heard = tokio::time::timeout(
+                std::time::Duration::from_secs(60),
+                listener.wait_for_change(),
+            );
             heard.await.expect("it is heard");
-            assert_eq!(taken(&listener), ["a"]);
+            assert_eq!(take_all_names(&listener), ["a"]);
             telling.await.expect("no panic");
         }
     }

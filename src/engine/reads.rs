@@ -11,10 +11,10 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    DurableExecution, Engine, Listener, Topic, no_row, not_found, stopping,
+    DurableExecution, Engine, Listener, Topic, no_row, not_found, server_stopping_error,
     value_lookup::ValueLookup,
 };
-use crate::store::{Entry, ListQuery, Placed, TelemetryQuery};
+use crate::store::{ListQuery, PlacedEntry, TelemetryEntry, TelemetryQuery};
 use midex_domain::{
     Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
     State, StepId, Workflow, WorkflowName,
@@ -36,28 +36,28 @@ impl Engine {
     /// The current step, in the wording for this reader. For [`Reader::Person`] no token is replaced.
     pub async fn current_step_for(&self, id: &ExecutionId, reader: Reader) -> Result<CurrentStep> {
         let seen = match reader {
-            Reader::Person => self.see(id).await?,
+            Reader::Person => self.see_execution(id).await?,
             Reader::Model | Reader::Worker => self.see_renewed(id).await?,
         };
         let view = match reader {
             Reader::Model => view::current_step,
             Reader::Person | Reader::Worker => view::current_step_for_people,
         };
-        self.view(&seen, None, view).await
+        self.build_view(&seen, None, view).await
     }
 
     /// The answer to the execution's last transition, with every other open step.
-    pub async fn standing(&self, id: &ExecutionId) -> Result<Advanced> {
-        let seen = self.see(id).await?;
+    pub async fn last_reply(&self, id: &ExecutionId) -> Result<Advanced> {
+        let seen = self.see_execution(id).await?;
         let row = self.row(id, seen.execution.revision()).await?;
         let row = row.ok_or_else(no_row)?;
-        let standing = |subject: &Subject<'_>| view::standing(subject, &row);
-        self.view(&seen, Some(&row), standing).await
+        let standing = |subject: &Subject<'_>| view::current_state_reply(subject, &row);
+        self.build_view(&seen, Some(&row), standing).await
     }
 
     /// The execution, after its expired tokens were replaced.
     pub(super) async fn see_renewed(&self, id: &ExecutionId) -> Result<DurableExecution> {
-        let seen = self.see(id).await?;
+        let seen = self.see_execution(id).await?;
         if seen
             .execution
             .has_expired_token(self.shared.token_ttl, self.shared.clock.now())
@@ -69,24 +69,24 @@ impl Engine {
 
     /// The status of the execution. Wakes no actor.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
-        self.status_of(&self.see(id).await?).await
+        self.status_of(&self.see_execution(id).await?).await
     }
 
     /// The graph of the definition that the execution keeps, with the state of each step. Wakes no actor.
     pub async fn graph(&self, id: &ExecutionId) -> Result<GraphView> {
-        let seen = self.see(id).await?;
-        self.view(&seen, None, GraphView::of_execution).await
+        let seen = self.see_execution(id).await?;
+        self.build_view(&seen, None, GraphView::of_execution).await
     }
 
     pub(super) async fn status_of(&self, seen: &DurableExecution) -> Result<StatusView> {
         let state = seen.execution.state();
-        let mut status = self.view(seen, None, view::status).await?;
+        let mut status = self.build_view(seen, None, view::status).await?;
         // An attempt may have failed before its child began. Such a child does not exist, and is left out.
         let awaited: BTreeSet<_> = seen.execution.awaited_children().collect();
         let mut children = Vec::new();
         for child in std::mem::take(&mut status.children) {
             let id = ExecutionId::parse(&child.execution_id)?;
-            if awaited.contains(&id) || self.found(&id).await?.is_some() {
+            if awaited.contains(&id) || self.find_durable_execution(&id).await?.is_some() {
                 children.push(child);
             }
         }
@@ -109,28 +109,28 @@ impl Engine {
     ) -> Result<StatusView> {
         // Subscribe before the first read, so that no change between the two is missed.
         let listener = self.shared.notifier.listener();
-        listener.add(&id.as_str().into(), Some(Topic::Execution(id.clone())));
-        let seen = self.see(id).await?;
+        listener.subscribe(&id.as_str().into(), Some(Topic::Execution(id.clone())));
+        let seen = self.see_execution(id).await?;
         let since = since_revision.unwrap_or(seen.execution.revision());
         tokio::select! {
-            moved = self.past(seen, since, &listener) => moved?,
+            moved = self.wait_past_revision(seen, since, &listener) => moved?,
             () = tokio::time::sleep(timeout.min(limits::WAIT_MAX)) => {}
-            () = self.shared.stopping.cancelled() => return Err(stopping()),
+            () = self.shared.stopping.cancelled() => return Err(server_stopping_error()),
         }
         self.status(id).await
     }
 
     /// Returns once the execution that `listener` is subscribed to is past revision `since`, or has ended.
-    async fn past(
+    async fn wait_past_revision(
         &self,
         mut seen: DurableExecution,
         since: u64,
         listener: &Listener,
     ) -> Result<()> {
         while seen.execution.revision() <= since && !seen.execution.state().is_final() {
-            listener.changed().await;
-            listener.take();
-            seen = self.see(seen.execution.id()).await?;
+            listener.wait_for_change().await;
+            listener.take_marked_name();
+            seen = self.see_execution(seen.execution.id()).await?;
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Engine {
             executions: page
                 .executions
                 .iter()
-                .map(|(_, one)| view::row(one))
+                .map(|(_, one)| view::execution_row(one))
                 .collect(),
             next_cursor: page.next.map(|key| key.0.to_string()),
         })
@@ -167,7 +167,7 @@ impl Engine {
 
     /// The open executions of a project (of all projects if `None`), in a form short enough for a model that lost its
     /// context. Replaces expired tokens.
-    pub async fn resumed(&self, project: Option<String>) -> Result<Resumed> {
+    pub async fn open_executions(&self, project: Option<String>) -> Result<Resumed> {
         let query = ListQuery {
             open_only: true,
             project,
@@ -189,7 +189,7 @@ impl Engine {
             }
         }
         told.reverse();
-        Ok(Resumed::of(told, open.len()))
+        Ok(Resumed::open_executions_page(told, open.len()))
     }
 
     /// The view of one open execution. `None` if it has ended meanwhile.
@@ -198,7 +198,9 @@ impl Engine {
         if seen.execution.state().is_final() {
             return Ok(None);
         }
-        self.view(&seen, None, view::open_execution).await.map(Some)
+        self.build_view(&seen, None, view::open_execution)
+            .await
+            .map(Some)
     }
 
     /// The sources of the defaults for the inputs of a new execution. Earlier executions are read only if a default
@@ -222,7 +224,7 @@ impl Engine {
             }
         }
         Ok(DefaultSources {
-            env: self.shared.environments.of(project),
+            env: self.shared.environments.environment_of_project(project),
             history,
             outputs,
         })
@@ -270,7 +272,7 @@ impl Engine {
             return Ok(Map::new());
         };
         let bytes = self.shared.store.content(digest).await?;
-        match bytes.and_then(|bytes| value(&bytes)) {
+        match bytes.and_then(|bytes| parse_json_value(&bytes)) {
             Some(Value::Object(inputs)) => Ok(inputs),
             _ => Ok(Map::new()),
         }
@@ -290,9 +292,8 @@ impl Engine {
             && self.execution(id).await?.step(step).is_none()
         {
             let message = format!("execution '{id}' has no step '{step}'");
-            return Err(
-                Error::new(Code::ResourceNotFound, message).with("execution_id", id.as_str())
-            );
+            return Err(Error::new(Code::ResourceNotFound, message)
+                .with_context("execution_id", id.as_str()));
         }
         let rows = self.rows(id).await?;
         let found = view::artifacts(rows.iter(), step);
@@ -336,14 +337,14 @@ impl Engine {
                 .take(limits::ARTIFACT_NAME_CHARS_MAX)
                 .collect();
             let message = format!("execution '{id}' {missing} '{shown}'");
-            Error::new(Code::ResourceNotFound, message).with("execution_id", id.as_str())
+            Error::new(Code::ResourceNotFound, message).with_context("execution_id", id.as_str())
         };
         let (view, artifact) = kept.swap_remove(at.ok_or_else(missing)?);
         let content = self.shared.store.content(artifact.digest).await?;
         let content = content
             .ok_or_else(|| Error::internal("the content of an artifact is not in the store"))?;
         let limit = limit.min(limits::ARTIFACT_SHOWN_BYTES_MAX);
-        Ok(view::content(view, &content, offset, limit))
+        Ok(view::artifact_content(view, &content, offset, limit))
     }
 
     /// Every visit of every step, with outputs. Wakes no actor.
@@ -353,7 +354,7 @@ impl Engine {
 
     /// Every visit of every step in these rows, with outputs.
     pub(super) async fn history_of(&self, rows: &[Row]) -> Result<Vec<HistoryRow>> {
-        let contents = self.contents(rows).await?;
+        let contents = self.outputs_outside_rows(rows).await?;
         // A content that several rows name is read once, and counts each time that it is shown.
         let room = Cell::new(limits::HISTORY_OUTPUT_BYTES_MAX);
         Ok(view::history(rows.iter(), |digest| {
@@ -392,8 +393,8 @@ impl Engine {
     }
 
     /// The execution as last made durable, with its definition: from memory if it is live, else from the store.
-    pub async fn see(&self, id: &ExecutionId) -> Result<DurableExecution> {
-        if let Some(seen) = self.shared.directory.seen(id) {
+    pub async fn see_execution(&self, id: &ExecutionId) -> Result<DurableExecution> {
+        if let Some(seen) = self.shared.directory.last_durable_state(id) {
             return Ok(seen);
         }
         let execution = self.execution(id).await?;
@@ -406,20 +407,25 @@ impl Engine {
 
     /// The execution as last made durable. If its parent has announced it, waits until it has begun.
     pub(super) async fn execution(&self, id: &ExecutionId) -> Result<Arc<Execution>> {
-        if let Some(found) = self.found(id).await? {
+        if let Some(found) = self.find_durable_execution(id).await? {
             return Ok(found);
         }
         // The parent may not have been woken since the store was opened. `count` finds the children that such parents
         // announced.
         let descendants = &self.shared.descendants;
         descendants.count(&*self.shared.store).await?;
-        descendants.begun(id).await?;
-        self.found(id).await?.ok_or_else(|| not_found(id))
+        descendants.wait_until_begun(id).await?;
+        self.find_durable_execution(id)
+            .await?
+            .ok_or_else(|| not_found(id))
     }
 
     /// The execution as last made durable, without waiting for its beginning; `None` where the store does not hold it.
-    pub(super) async fn found(&self, id: &ExecutionId) -> Result<Option<Arc<Execution>>> {
-        if let Some(seen) = self.shared.directory.seen(id) {
+    pub(super) async fn find_durable_execution(
+        &self,
+        id: &ExecutionId,
+    ) -> Result<Option<Arc<Execution>>> {
+        if let Some(seen) = self.shared.directory.last_durable_state(id) {
             return Ok(Some(seen.execution));
         }
         let stored = self.shared.store.load(id).await?;
@@ -441,7 +447,7 @@ impl Engine {
     }
 
     /// Builds `view` of an execution, and repeats that as long as `view` asks for values that have not been looked up.
-    pub(super) async fn view<T>(
+    pub(super) async fn build_view<T>(
         &self,
         seen: &DurableExecution,
         row: Option<&Row>,
@@ -481,15 +487,19 @@ impl Engine {
 
     /// The outputs that are stored outside of the rows, each with its length, as long as their total stays within
     /// [`limits::HISTORY_OUTPUT_BYTES_MAX`].
-    async fn contents(&self, rows: &[Row]) -> Result<HashMap<Digest, (Value, usize)>> {
+    async fn outputs_outside_rows(&self, rows: &[Row]) -> Result<HashMap<Digest, (Value, usize)>> {
         let mut contents = HashMap::new();
         let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
-        for payload in rows.iter().flat_map(|row| &row.events).filter_map(outside) {
+        for payload in rows
+            .iter()
+            .flat_map(|row| &row.events)
+            .filter_map(payload_outside_row)
+        {
             let bytes = usize::try_from(payload.bytes).unwrap_or(usize::MAX);
             if bytes <= room
                 && !contents.contains_key(&payload.digest)
                 && let Some(bytes) = self.shared.store.content(payload.digest).await?
-                && let Some(value) = value(&bytes)
+                && let Some(value) = parse_json_value(&bytes)
             {
                 room -= bytes.len();
                 contents.insert(payload.digest, (value, bytes.len()));
@@ -501,7 +511,7 @@ impl Engine {
 
 /// The payload of an event that is stored outside of its row: the output of a completed visit, or the options that a
 /// step offers.
-fn outside(event: &Event) -> Option<&Payload> {
+fn payload_outside_row(event: &Event) -> Option<&Payload> {
     let payload = match event {
         Event::OptionsOffered { options, .. } => options,
         event => event.output()?.1,
@@ -509,17 +519,17 @@ fn outside(event: &Event) -> Option<&Payload> {
     payload.inline.is_none().then_some(payload)
 }
 
-fn telemetry_events((at, entry): &Placed) -> Vec<TelemetryEvent> {
+fn telemetry_events((at, entry): &PlacedEntry) -> Vec<TelemetryEvent> {
     let first_id = at.0.saturating_mul(limits::TELEMETRY_IDS_PER_ROW);
     match entry {
-        Entry::Transition(row) => telemetry::of(row)
+        TelemetryEntry::Transition(row) => telemetry::telemetry_of_row(row)
             .into_iter()
             .zip(first_id..)
             .map(|(telemetry, id)| {
                 view::telemetry_event(id, Some(&row.execution_id), row.at, telemetry)
             })
             .collect(),
-        Entry::Refusal(refusal) => {
+        TelemetryEntry::Refusal(refusal) => {
             let telemetry =
                 telemetry::of_refusal(&refusal.code, &refusal.message, refusal.step.as_ref());
             vec![view::telemetry_event(
@@ -532,6 +542,6 @@ fn telemetry_events((at, entry): &Placed) -> Vec<TelemetryEvent> {
     }
 }
 
-fn value(bytes: &[u8]) -> Option<Value> {
+fn parse_json_value(bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice(bytes).ok()
 }

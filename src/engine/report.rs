@@ -13,7 +13,11 @@ use midex_domain::{
 
 /// Sends `command` until the execution has accepted it, so that no outcome is lost while the process lives. Returns
 /// false if the execution does not exist.
-pub(super) async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) -> bool {
+pub(super) async fn report_until_accepted(
+    shared: &Shared,
+    id: &ExecutionId,
+    mut command: Command,
+) -> bool {
     let (mut failures, mut faults) = (0, 0);
     loop {
         let Err(error) = shared.send(id, Origin::Runner, command.clone()).await else {
@@ -26,7 +30,7 @@ pub(super) async fn report(shared: &Shared, id: &ExecutionId, mut command: Comma
         failures += 1;
         faults += u32::from(error.code() == Code::Internal);
         if faults >= limits::OUTCOME_FAULTS_MAX {
-            command = poisonous(command, &error);
+            command = replace_repeated_failure(command, &error);
         }
         let pause = backoff(
             failures,
@@ -38,7 +42,7 @@ pub(super) async fn report(shared: &Shared, id: &ExecutionId, mut command: Comma
 }
 
 /// Replaces an outcome that the execution repeatedly fails to accept by a failure of the attempt.
-fn poisonous(command: Command, error: &Error) -> Command {
+fn replace_repeated_failure(command: Command, error: &Error) -> Command {
     match command {
         Command::Outcome {
             attempt_id,

@@ -12,13 +12,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Shared,
     attempt::{self, Executors},
-    children::{self, Attended},
+    children::{self, ChildWaitResult},
     descendants::Announcement,
-    report::report,
+    report::report_until_accepted,
 };
 use midex_domain::{
     Command, ExecutionId,
-    execution::{AttemptId, Begin, Effect},
+    execution::{AttemptId, BeginAttempt, Effect},
     limits,
 };
 
@@ -41,14 +41,14 @@ struct InFlight {
     attempts: HashMap<AttemptId, CancellationToken>,
     /// Attempts of a transition whose commit failed, so that it is unknown whether the transition is durable. None of
     /// them was started.
-    indeterminate: Vec<Begin>,
+    indeterminate: Vec<BeginAttempt>,
     /// Whether a task delivers the orders of this execution to its children. Only one task does so at a time: otherwise
     /// a child could receive a resume before the pause that precedes it.
-    telling: Telling,
+    telling: OrderDelivery,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Telling {
+enum OrderDelivery {
     #[default]
     Nobody,
     /// A task is delivering orders.
@@ -59,7 +59,9 @@ enum Telling {
 
 impl InFlight {
     fn is_empty(&self) -> bool {
-        self.attempts.is_empty() && self.indeterminate.is_empty() && self.telling == Telling::Nobody
+        self.attempts.is_empty()
+            && self.indeterminate.is_empty()
+            && self.telling == OrderDelivery::Nobody
     }
 }
 
@@ -74,13 +76,13 @@ impl Runner {
         }
     }
 
-    fn work(&self) -> MutexGuard<'_, HashMap<ExecutionId, InFlight>> {
+    fn lock_tasks(&self) -> MutexGuard<'_, HashMap<ExecutionId, InFlight>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The ids of the attempts in flight for an execution.
-    pub(super) fn alive(&self, id: &ExecutionId) -> BTreeSet<AttemptId> {
-        let work = self.work();
+    pub(super) fn attempts_in_flight(&self, id: &ExecutionId) -> BTreeSet<AttemptId> {
+        let work = self.lock_tasks();
         let attempts = work
             .get(id)
             .into_iter()
@@ -98,7 +100,10 @@ impl Runner {
         });
         let begins: Vec<_> = begins.collect();
         if !begins.is_empty() {
-            self.work().entry(id.clone()).or_default().indeterminate = begins;
+            self.lock_tasks()
+                .entry(id.clone())
+                .or_default()
+                .indeterminate = begins;
         }
     }
 
@@ -106,7 +111,7 @@ impl Runner {
     /// flight that are not awaited, and starts the indeterminate attempts that are.
     pub(super) fn reconcile(shared: &Arc<Shared>, id: &ExecutionId, awaited: &BTreeSet<AttemptId>) {
         let indeterminate = {
-            let mut all = shared.runner.work();
+            let mut all = shared.runner.lock_tasks();
             let Some(work) = all.get_mut(id) else {
                 return;
             };
@@ -131,41 +136,41 @@ impl Runner {
     }
 
     /// Carries out an effect: starts an attempt, cancels one, or delivers orders.
-    pub(super) fn take(shared: &Arc<Shared>, id: &ExecutionId, effect: Effect) {
+    pub(super) fn carry_out_effect(shared: &Arc<Shared>, id: &ExecutionId, effect: Effect) {
         match effect {
             Effect::Begin(begin) => Self::begin(shared, id, *begin),
             Effect::Cancel(attempt_id) => shared.runner.cancel(id, &attempt_id),
             // The order itself is part of the execution's state.
-            Effect::Order(_) => shared.runner.tell(shared, id),
+            Effect::Order(_) => shared.runner.start_order_delivery(shared, id),
         }
     }
 
     /// Starts a task that delivers the orders of an execution to its children. If one is running, it checks for new
     /// orders before it ends.
-    pub(super) fn tell(&self, shared: &Arc<Shared>, id: &ExecutionId) {
-        let mut all = self.work();
+    pub(super) fn start_order_delivery(&self, shared: &Arc<Shared>, id: &ExecutionId) {
+        let mut all = self.lock_tasks();
         let work = all.entry(id.clone()).or_default();
-        if work.telling == Telling::Nobody {
-            work.telling = Telling::Somebody;
-            let told = children::tell(shared.clone(), id.clone());
+        if work.telling == OrderDelivery::Nobody {
+            work.telling = OrderDelivery::Somebody;
+            let told = children::deliver_orders(shared.clone(), id.clone());
             self.tasks.spawn(told);
         } else {
-            work.telling = Telling::Again;
+            work.telling = OrderDelivery::Again;
         }
     }
 
     /// Marks the delivery of orders as finished and returns true. Returns false if `tell` was called meanwhile: the
     /// task must then check for new orders.
     pub(super) fn end_telling(&self, id: &ExecutionId) -> bool {
-        let mut all = self.work();
+        let mut all = self.lock_tasks();
         let Some(work) = all.get_mut(id) else {
             return true;
         };
-        let is_over = work.telling != Telling::Again;
+        let is_over = work.telling != OrderDelivery::Again;
         work.telling = if is_over {
-            Telling::Nobody
+            OrderDelivery::Nobody
         } else {
-            Telling::Somebody
+            OrderDelivery::Somebody
         };
         if work.is_empty() {
             all.remove(id);
@@ -174,25 +179,25 @@ impl Runner {
     }
 
     /// Lets these parents start the children that were held back while their root was over its budget.
-    pub(super) fn release(shared: &Arc<Shared>, parents: BTreeSet<ExecutionId>) {
+    pub(super) fn release_held_back_children(shared: &Arc<Shared>, parents: BTreeSet<ExecutionId>) {
         if !parents.is_empty() {
-            let released = children::release(shared.clone(), parents);
+            let released = children::release_held_back_children(shared.clone(), parents);
             shared.runner.tasks.spawn(released);
         }
     }
 
-    fn begin(shared: &Arc<Shared>, id: &ExecutionId, begin: Begin) {
+    fn begin(shared: &Arc<Shared>, id: &ExecutionId, begin: BeginAttempt) {
         let runner = &shared.runner;
         // Announce the child before the reply that names it is sent.
         let announced = begin.workflow().map(|_| {
-            let child = begin.attempt_id.child(id);
+            let child = begin.attempt_id.child_execution_id(id);
             shared.descendants.announce(child)
         });
         let cancelled = runner.end.child_token();
-        let attempts = &mut runner.work();
+        let attempts = &mut runner.lock_tasks();
         let attempts = &mut attempts.entry(id.clone()).or_default().attempts;
         attempts.insert(begin.attempt_id.clone(), cancelled.clone());
-        let task = work(shared.clone(), id.clone(), begin, announced, cancelled);
+        let task = run_attempt_task(shared.clone(), id.clone(), begin, announced, cancelled);
         runner.tasks.spawn(task);
     }
 
@@ -203,7 +208,7 @@ impl Runner {
     }
 
     fn remove(&self, id: &ExecutionId, attempt_id: &AttemptId) -> Option<CancellationToken> {
-        let mut all = self.work();
+        let mut all = self.lock_tasks();
         let work = all.get_mut(id)?;
         let cancelled = work.attempts.remove(attempt_id);
         if work.is_empty() {
@@ -229,10 +234,10 @@ impl Runner {
 }
 
 /// Runs one attempt, from its wait for a permit until its outcome is recorded.
-async fn work(
+async fn run_attempt_task(
     shared: Arc<Shared>,
     id: ExecutionId,
-    begin: Begin,
+    begin: BeginAttempt,
     announced: Option<Announcement>,
     cancelled: CancellationToken,
 ) {
@@ -249,37 +254,37 @@ async fn work(
 async fn attempt_and_report(
     shared: &Arc<Shared>,
     id: &ExecutionId,
-    begin: Begin,
+    begin: BeginAttempt,
     announced: Option<Announcement>,
     cancelled: &CancellationToken,
 ) {
     let attempt_id = begin.attempt_id.clone();
     if let Some(announced) = announced {
-        match children::attend(shared, id, begin, announced).await {
-            Attended::Ended(outcome) => {
+        match children::wait_for_child(shared, id, begin, announced).await {
+            ChildWaitResult::Ended(outcome) => {
                 let outcome = Arc::new(outcome);
                 let command = Command::Outcome {
                     attempt_id,
                     outcome,
                 };
-                report(shared, id, command).await;
+                report_until_accepted(shared, id, command).await;
             }
-            Attended::HeldBack { root } => {
+            ChildWaitResult::HeldBack { root } => {
                 // Remove the attempt first: a resume starts only attempts that are not in flight.
                 shared.runner.remove(id, &attempt_id);
                 children::hold_back(shared, &root, id).await;
             }
-            Attended::GivenUp => {}
+            ChildWaitResult::GivenUp => {}
         }
         // Settle the orders that are still pending, for example for a child that never started.
-        shared.runner.tell(shared, id);
+        shared.runner.start_order_delivery(shared, id);
         return;
     }
     let runner = &shared.runner;
     let room = tokio::select! {
         biased;
         // This process does not run such steps, so another process must.
-        () = std::future::ready(()), if runner.executors.lacks(&begin.kind) => None,
+        () = std::future::ready(()), if runner.executors.cannot_run_step(&begin.kind) => None,
         () = shared.stopping.cancelled() => None,
         room = runner.room.acquire() => room.ok(),
     };
@@ -294,5 +299,5 @@ async fn attempt_and_report(
             }
         }
     };
-    report(shared, id, command).await;
+    report_until_accepted(shared, id, command).await;
 }

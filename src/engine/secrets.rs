@@ -7,7 +7,7 @@ use serde_json::Value;
 use midex_domain::{
     FailureCode, Mask,
     execution::{EffectOutput, OperationFailure},
-    expression::{Rendered, SecretPlace, placeholder},
+    expression::{RenderedValue, SecretPlace, placeholder},
 };
 
 /// The result of an attempt.
@@ -45,7 +45,10 @@ impl Secrets {
     /// The input of a step with its secrets filled in, and the mask that hides them in its outcome. Fails if the
     /// placeholder of a secret came in as data, from memory or an output: the placeholder would be sent in place of the
     /// secret.
-    pub(super) fn fill(&self, input: &Rendered) -> Result<(Value, Mask), OperationFailure> {
+    pub(super) fn fill_secrets(
+        &self,
+        input: &RenderedValue,
+    ) -> Result<(Value, Mask), OperationFailure> {
         let sent = ["with", "body"].map(|part| input.value[part].to_string());
         let is_data = |name: &&String| {
             let cover = placeholder(name);
@@ -58,19 +61,19 @@ impl Secrets {
                 "the secret `{name}` is not kept in memory and outputs: name it as `secrets.{name}` in the step that sends it"
             );
             let failure = OperationFailure::new("secret_not_allowed", message);
-            return Err(failure.coded(FailureCode::SecretNotAllowed));
+            return Err(failure.with_code(FailureCode::SecretNotAllowed));
         }
         let mask = mask(self, &input.secrets);
         let filled = input.fill(|name| self.values.get(name).cloned());
         filled
             .map(|value| (value, mask))
-            .map_err(|name| missing(&name))
+            .map_err(|name| missing_secret_failure(&name))
     }
 }
 
-fn missing(name: &str) -> OperationFailure {
+fn missing_secret_failure(name: &str) -> OperationFailure {
     OperationFailure::new("secret_missing", format!("there is no secret `{name}`"))
-        .coded(FailureCode::SecretMissing)
+        .with_code(FailureCode::SecretMissing)
 }
 
 /// The mask of the secrets that an attempt was given.
@@ -83,12 +86,12 @@ fn mask(secrets: &Secrets, places: &[SecretPlace]) -> Mask {
 }
 
 /// Replaces secrets in the outcome with their placeholders.
-pub(super) fn covered(outcome: AttemptResult, mask: &Mask) -> AttemptResult {
+pub(super) fn mask_outcome(outcome: AttemptResult, mask: &Mask) -> AttemptResult {
     if mask.is_empty() {
         return outcome;
     }
     match outcome {
-        Ok(brought) => Ok(brought.covered(mask)),
-        Err(failure) => Err(failure.covered(mask)),
+        Ok(brought) => Ok(brought.with_secrets_masked(mask)),
+        Err(failure) => Err(failure.with_secrets_masked(mask)),
     }
 }

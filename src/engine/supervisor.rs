@@ -10,8 +10,8 @@ use super::{
     Shared,
     actor::{Arguments, ExecutionActor},
     directory::LiveActor,
-    message::{Message, Origin},
-    stopping,
+    message::{ActorMessage, Origin},
+    server_stopping_error,
 };
 use midex_domain::{
     ExecutionId,
@@ -19,7 +19,7 @@ use midex_domain::{
     limits,
 };
 
-type Waiter = RpcReplyPort<Result<ActorRef<Message>>>;
+type Waiter = RpcReplyPort<Result<ActorRef<ActorMessage>>>;
 
 /// The messages of the supervisor.
 pub(super) enum SupervisorMessage {
@@ -88,7 +88,7 @@ impl Actor for Supervisor {
                 if state.is_heard(origin) {
                     state.wake(&myself, id, stale, reply).await;
                 } else {
-                    answer(reply, Err(stopping()));
+                    send_reply(reply, Err(server_stopping_error()));
                 }
             }
             SupervisorMessage::Sweep => state.sweep(&myself),
@@ -106,12 +106,12 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorTerminated(who, ..) => {
-                state.ended(&myself, who.get_id(), false).await;
+                state.handle_actor_end(&myself, who.get_id(), false).await;
             }
             // The message of a panic may contain a caller's data, so it is not logged. The place of the panic is in the
             // log already.
             SupervisionEvent::ActorFailed(who, _) => {
-                state.ended(&myself, who.get_id(), true).await;
+                state.handle_actor_end(&myself, who.get_id(), true).await;
             }
             _ => {}
         }
@@ -145,10 +145,10 @@ impl SupervisorState {
         if let Some(waiters) = self.leaving.get_mut(&id) {
             waiters.push(reply);
         } else if let Some(actor) = self.shared.directory.actor(&id, self.shared.clock.now()) {
-            answer(reply, Ok(actor));
+            send_reply(reply, Ok(actor));
         } else {
             let actor = self.spawn(myself, &id).await;
-            answer(reply, actor);
+            send_reply(reply, actor);
         }
     }
 
@@ -156,13 +156,15 @@ impl SupervisorState {
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
         id: &ExecutionId,
-    ) -> Result<ActorRef<Message>> {
+    ) -> Result<ActorRef<ActorMessage>> {
         if self.shared.wake_failures.is_faulted(id) {
             let message = format!(
                 "execution '{id}' could not be woken {} times",
                 limits::WAKE_FAILURES_MAX
             );
-            return Err(Error::new(Code::EngineFault, message).with("execution_id", id.as_str()));
+            return Err(
+                Error::new(Code::EngineFault, message).with_context("execution_id", id.as_str())
+            );
         }
         let (seen, watch) = watch::channel(None);
         let arguments = Arguments {
@@ -235,7 +237,12 @@ impl SupervisorState {
         }
     }
 
-    async fn ended(&mut self, myself: &ActorRef<SupervisorMessage>, actor: ActorId, failed: bool) {
+    async fn handle_actor_end(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        actor: ActorId,
+        failed: bool,
+    ) {
         let Some(entry) = self.actors.remove(&actor) else {
             return;
         };
@@ -259,12 +266,12 @@ impl SupervisorState {
             .filter(|waiters| !waiters.is_empty())
         {
             let successor = if self.draining {
-                Err(stopping())
+                Err(server_stopping_error())
             } else {
                 self.spawn(myself, &id).await
             };
             for waiter in waiters {
-                answer(waiter, successor.clone());
+                send_reply(waiter, successor.clone());
             }
         }
         self.answer_drained();
@@ -272,7 +279,7 @@ impl SupervisorState {
 }
 
 /// Sends a reply. A caller that has gone away needs none, so the error is ignored.
-fn answer<T>(reply: RpcReplyPort<T>, value: T)
+fn send_reply<T>(reply: RpcReplyPort<T>, value: T)
 where
     T: Send + 'static,
 {

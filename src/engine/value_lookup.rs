@@ -55,7 +55,7 @@ impl<'a> ValueLookup<'a> {
         self.rounds += 1;
         if self.rounds > limits::LOOKUPS_MAX {
             let error = Error::internal("a decision or a view asks for values without end");
-            return Err(error.with("execution_id", self.id.as_str()));
+            return Err(error.with_context("execution_id", self.id.as_str()));
         }
         let revisions = asked.iter().filter_map(|asked| asked.need.revision);
         let revisions: BTreeSet<_> = revisions.collect();
@@ -75,8 +75,8 @@ impl<'a> ValueLookup<'a> {
             let document = documents.get(&digest);
             let is_found = if let Some(bytes_max) = bytes_max {
                 let value = match document {
-                    Some(document) => Some(Shortened::of(&document.value(), bytes_max)),
-                    None => self.shortened(digest, bytes_max).await?,
+                    Some(document) => Some(Shortened::shorten(&document.value(), bytes_max)),
+                    None => self.shortened_value(digest, bytes_max).await?,
                 };
                 let is_found = value.is_some();
                 let value = value.map(|value| ((digest, bytes_max), value));
@@ -102,20 +102,21 @@ impl<'a> ValueLookup<'a> {
 
     /// A value that is stored outside of the rows, shortened. Only the shortened form is kept: there may be many such
     /// values, and each may be large.
-    async fn shortened(&self, digest: Digest, bytes_max: usize) -> Result<Option<Shortened>> {
+    async fn shortened_value(&self, digest: Digest, bytes_max: usize) -> Result<Option<Shortened>> {
         let Some(bytes) = self.shared.store.content(digest).await? else {
             return Ok(None);
         };
         let is_small = bytes.len() <= limits::OUTPUT_INLINE_READ_BYTES_MAX;
         let shorten = move || {
             let value: Option<Value> = serde_json::from_slice(&bytes).ok();
-            value.map(|value| Shortened::of(&value, bytes_max))
+            value.map(|value| Shortened::shorten(&value, bytes_max))
         };
         if is_small {
             return Ok(shorten());
         }
         let shortened = tokio::task::spawn_blocking(shorten).await;
-        shortened.map_err(|error| Error::internal("shortening an output panicked").because(error))
+        shortened
+            .map_err(|error| Error::internal("shortening an output panicked").with_source(error))
     }
 
     /// The values that a cache in memory may keep: those that were not read from outside of the rows, where they may be
@@ -146,7 +147,7 @@ mod tests {
         let engine = Engine::new(options).await.expect("an engine");
         let id = ExecutionId::parse("e").expect("an id");
         let mut lookup = ValueLookup::new(&engine.shared, &id, None, FoundValues::default());
-        let need = Need::stored(Digest::of(b"absent"));
+        let need = Need::by_digest(Digest::compute(b"absent"));
         let asked = || BTreeSet::from([ValueRequest::from(need)]);
         for _ in 0..limits::LOOKUPS_MAX {
             let looked_up = lookup.look_up(asked()).await;

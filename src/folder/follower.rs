@@ -19,7 +19,7 @@ pub struct Follower {
 
 impl Follower {
     /// Starts a thread of this name, which calls `look` periodically. If it runs already, this has no effect.
-    pub fn begin(&self, name: &str, look: impl Fn() + Send + 'static) {
+    pub fn start_polling(&self, name: &str, look: impl Fn() + Send + 'static) {
         self.followed.get_or_init(|| {
             let (followed, ended) = mpsc::channel();
             let every = limits::DEFINITIONS_LOOK_EVERY;

@@ -33,7 +33,7 @@ use rustix::{
 
 pub use self::{
     follower::Follower,
-    regular::{kind_of_other, open_regular, read_regular, read_within},
+    regular::{describe_special_file, open_regular, read_regular, read_within},
 };
 use midex_domain::limits;
 
@@ -49,7 +49,7 @@ pub enum Existing {
 /// The lock file of a directory. It is hidden, so that readers of definitions skip it.
 const LOCK: &str = ".midex.lock";
 /// Prefix and suffix of the name of a temporary file, which is renamed once it is complete.
-const UNFINISHED: (&str, &str) = (".midex-", ".tmp");
+const TEMPORARY_NAME_PARTS: (&str, &str) = (".midex-", ".tmp");
 
 /// Identity and version of a file: device and inode, size, and change time (ctime). If two stamps differ, the file
 /// was replaced or changed: every write moves the ctime, which no program can set back.
@@ -65,7 +65,7 @@ const TICK_MAX: Duration = Duration::from_millis(100);
 
 impl Stamp {
     /// The stamp of the file with this metadata.
-    pub fn of(metadata: &Metadata) -> Self {
+    pub fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             file: (metadata.dev(), metadata.ino()),
             bytes: metadata.size(),
@@ -76,7 +76,7 @@ impl Stamp {
     /// The stamp, if the file last changed more than `TICK_MAX` before `now`. A more recent stamp must not be cached:
     /// timestamps have a granularity, so a later write within the same tick would leave the stamp unchanged.
     pub fn settled(metadata: &Metadata, now: SystemTime) -> Option<Self> {
-        let stamp = Self::of(metadata);
+        let stamp = Self::from_metadata(metadata);
         let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let (seconds, nanoseconds) = stamp.changed;
         let changed = Duration::new(
@@ -87,7 +87,7 @@ impl Stamp {
     }
 
     /// Device and inode.
-    pub const fn file(&self) -> (u64, u64) {
+    pub const fn device_and_inode(&self) -> (u64, u64) {
         self.file
     }
 }
@@ -159,7 +159,7 @@ impl Folder {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
-            folder = Self(folder.at(name, OFlags::RDONLY | OFlags::DIRECTORY)?);
+            folder = Self(folder.open_entry(name, OFlags::RDONLY | OFlags::DIRECTORY)?);
         }
         Ok(folder)
     }
@@ -171,7 +171,7 @@ impl Folder {
     }
 
     /// Removes the temporary files that killed writers left in a directory. Does nothing if it cannot be opened.
-    pub fn tidy(path: &Path) {
+    pub fn remove_temporary_files(path: &Path) {
         if let Ok(folder) = Self::open(path) {
             folder.remove_unfinished();
         }
@@ -185,13 +185,13 @@ impl Folder {
     pub fn lock(&self) -> io::Result<WriteLock> {
         for _ in 0..limits::WRITE_LOCK_TRIES_MAX {
             let flags = OFlags::RDONLY | OFlags::CREATE;
-            let file: File = self.at(OsStr::new(LOCK), flags)?.into();
+            let file: File = self.open_entry(OsStr::new(LOCK), flags)?.into();
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) => pause(),
+                Err(Errno::WOULDBLOCK) => sleep_before_retry(),
                 Err(error) => return Err(error.into()),
                 // Another process may have removed the lock file before this `flock`, and a third one may have locked
                 // a new file of that name. So the lock is valid only if the locked file still has the name.
-                Ok(()) if self.names(OsStr::new(LOCK), &file.metadata()?) => {
+                Ok(()) if self.is_same_file(OsStr::new(LOCK), &file.metadata()?) => {
                     self.remove_unfinished();
                     return Ok(WriteLock(file));
                 }
@@ -207,7 +207,7 @@ impl Folder {
     /// # Errors
     /// Also fails if the entry is a symlink or not a regular file.
     pub fn read(&self, name: &OsStr, max: u64) -> io::Result<Option<(Vec<u8>, Metadata)>> {
-        let file: File = match self.at(name, OFlags::RDONLY | OFlags::NONBLOCK) {
+        let file: File = match self.open_entry(name, OFlags::RDONLY | OFlags::NONBLOCK) {
             Ok(opened) => opened.into(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -228,16 +228,16 @@ impl Folder {
         of: Option<&Metadata>,
         existing: Existing,
     ) -> io::Result<()> {
-        let (unfinished, mut file) = self.unfinished()?;
+        let (unfinished, mut file) = self.create_temporary_file()?;
         let written = file
             .write_all(bytes)
-            .and_then(|()| of.map_or(Ok(()), |before| be_like(&file, before)))
+            .and_then(|()| of.map_or(Ok(()), |before| copy_ownership(&file, before)))
             .and_then(|()| file.sync_all())
             .and_then(|()| match existing {
                 Existing::Replace => {
                     Ok(rustix::fs::renameat(&self.0, &*unfinished, &self.0, name)?)
                 }
-                Existing::Keep => self.rename_to_free(&unfinished, name),
+                Existing::Keep => self.rename_without_replacing(&unfinished, name),
             });
         if written.is_err() {
             let _ = self.remove(&unfinished);
@@ -251,7 +251,7 @@ impl Folder {
     /// # Errors
     /// `AlreadyExists` if another file has the new name.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        self.rename_to_free(from, to)?;
+        self.rename_without_replacing(from, to)?;
         self.sync();
         Ok(())
     }
@@ -263,7 +263,7 @@ impl Folder {
         Ok(())
     }
 
-    fn rename_to_free(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    fn rename_without_replacing(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         let (dir, free) = (&self.0, RenameFlags::NOREPLACE);
         match rustix::fs::renameat_with(dir, from, dir, to, free) {
             // Fallback for file systems without `RENAME_NOREPLACE`: reserve the name with an empty file (`O_EXCL`),
@@ -277,10 +277,10 @@ impl Folder {
     }
 
     /// Creates a temporary file in this directory, so that one rename gives it its final name.
-    fn unfinished(&self) -> io::Result<(OsString, File)> {
+    fn create_temporary_file(&self) -> io::Result<(OsString, File)> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
-            let (first, last) = UNFINISHED;
+            let (first, last) = TEMPORARY_NAME_PARTS;
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = OsString::from(format!("{first}{}-{number}{last}", process::id()));
             match self.create(&name) {
@@ -292,11 +292,11 @@ impl Folder {
     }
 
     fn create(&self, name: &OsStr) -> io::Result<File> {
-        let created = self.at(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        let created = self.open_entry(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
         Ok(created.into())
     }
 
-    fn at(&self, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+    fn open_entry(&self, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // The default mode of new files. The umask clears bits of it.
         Ok(rustix::fs::openat(
@@ -308,7 +308,7 @@ impl Folder {
     }
 
     /// Whether the entry `name` still is the file with this metadata, by its inode.
-    fn names(&self, name: &OsStr, file: &Metadata) -> bool {
+    fn is_same_file(&self, name: &OsStr, file: &Metadata) -> bool {
         let named = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
         named.is_ok_and(|named| named.st_ino == file.ino())
     }
@@ -317,7 +317,10 @@ impl Folder {
         let entries = Dir::read_from(&self.0).into_iter().flatten().flatten();
         let entries = entries.take(limits::DEFINITION_ENTRIES_MAX);
         let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
-        for name in names.filter(|name| is_forsaken(name)).collect::<Vec<_>>() {
+        for name in names
+            .filter(|name| is_abandoned_file(name))
+            .collect::<Vec<_>>()
+        {
             let _ = self.remove(&name);
         }
     }
@@ -330,8 +333,8 @@ impl Folder {
 }
 
 /// Whether it is the temporary file of a process that no longer exists.
-fn is_forsaken(name: &OsStr) -> bool {
-    let (first, last) = UNFINISHED;
+fn is_abandoned_file(name: &OsStr) -> bool {
+    let (first, last) = TEMPORARY_NAME_PARTS;
     let writer = || {
         let name = name.to_str()?.strip_prefix(first)?.strip_suffix(last)?;
         Pid::from_raw(name.split('-').next()?.parse().ok()?)
@@ -341,7 +344,7 @@ fn is_forsaken(name: &OsStr) -> bool {
 
 /// Copies owner, group and permissions of the replaced file, so that a file that root rewrites still belongs to its
 /// user. A failing `chown` is ignored.
-fn be_like(file: &File, before: &Metadata) -> io::Result<()> {
+fn copy_ownership(file: &File, before: &Metadata) -> io::Result<()> {
     let _ = fchown(file, Some(before.uid()), Some(before.gid()));
     file.set_permissions(before.permissions())
 }
@@ -350,7 +353,7 @@ fn be_like(file: &File, before: &Metadata) -> io::Result<()> {
     clippy::disallowed_methods,
     reason = "another process has the lock; files are written on threads that may block"
 )]
-fn pause() {
+fn sleep_before_retry() {
     thread::sleep(limits::WRITE_LOCK_LOOK_EVERY);
 }
 
@@ -367,7 +370,7 @@ mod tests {
         let settled = |later| Stamp::settled(&metadata, changed + later);
         assert_eq!(settled(Duration::ZERO), None);
         assert_eq!(settled(TICK_MAX / 2), None);
-        assert_eq!(settled(2 * TICK_MAX), Some(Stamp::of(&metadata)));
+        assert_eq!(settled(2 * TICK_MAX), Some(Stamp::from_metadata(&metadata)));
         let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
         assert_eq!(Stamp::settled(&metadata, before), None);
     }

@@ -22,7 +22,7 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file: File = rustix::fs::open(path, flags, Mode::empty())?.into();
     let metadata = file.metadata()?;
-    match kind_of_other(metadata.file_type()) {
+    match describe_special_file(metadata.file_type()) {
         Some(what) => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!("it is {what}, not a file"),
@@ -50,10 +50,15 @@ pub fn read_regular(path: &Path, max: u64) -> io::Result<(Vec<u8>, Metadata)> {
     reason = "the time that a file system takes is that of the machine's own clock"
 )]
 pub fn read_within(file: File, max: u64) -> io::Result<Vec<u8>> {
-    const PORTION: u64 = 1 << 20;
+    const READ_CHUNK_BYTES: u64 = 1 << 20;
     let (mut bytes, mut file) = (Vec::new(), file.take(max.saturating_add(1)));
     let began = Instant::now();
-    while file.by_ref().take(PORTION).read_to_end(&mut bytes)? > 0 {
+    while file
+        .by_ref()
+        .take(READ_CHUNK_BYTES)
+        .read_to_end(&mut bytes)?
+        > 0
+    {
         if began.elapsed() > limits::FILE_READ_WITHIN {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -62,7 +67,7 @@ pub fn read_within(file: File, max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Describes the type of a directory entry that is not a regular file; `None` for a regular file.
-pub fn kind_of_other(kind: fs::FileType) -> Option<&'static str> {
+pub fn describe_special_file(kind: fs::FileType) -> Option<&'static str> {
     Some(match () {
         () if kind.is_file() => return None,
         () if kind.is_dir() => "a directory",

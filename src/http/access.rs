@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use http::{HeaderMap, Request, header};
 
-use super::{BearerToken, Host, origin::Names};
+use super::{BearerToken, Host, origin::AcceptedHosts};
 use midex_domain::error::{Code, Error, Result};
 
 /// Headers that may occur only once. If one occurs twice, a proxy in front of this server may have checked the other
 /// value.
-const SINGLE: &[&str] = &[
+const UNREPEATABLE_HEADERS: &[&str] = &[
     "host",
     "origin",
     "authorization",
@@ -23,13 +23,13 @@ const SINGLE: &[&str] = &[
 #[derive(Debug)]
 pub struct Access {
     token: Option<BearerToken>,
-    names: Names,
+    names: AcceptedHosts,
 }
 
 impl Access {
     /// The rules of a server that listens on `address`.
     pub fn new(address: SocketAddr, hosts: Vec<Host>, token: Option<BearerToken>) -> Self {
-        let names = Names::new(address, hosts);
+        let names = AcceptedHosts::new(address, hosts);
         Self { token, names }
     }
 
@@ -41,7 +41,7 @@ impl Access {
         check_single(request.headers(), single)?;
         if let Some(token) = &self.token {
             let given = text(request.headers(), header::AUTHORIZATION.as_str());
-            if !token.admits(given) {
+            if !token.is_authorized(given) {
                 let message =
                     "the request carries no bearer token, or another one than this server's";
                 return Err(Error::new(Code::Unauthorized, message));
@@ -53,12 +53,12 @@ impl Access {
 
 fn check_single(headers: &HeaderMap, more: &[&'static str]) -> Result<()> {
     let is_double = |name: &&&str| headers.get_all(**name).iter().nth(1).is_some();
-    let Some(name) = SINGLE.iter().chain(more).find(is_double) else {
+    let Some(name) = UNREPEATABLE_HEADERS.iter().chain(more).find(is_double) else {
         return Ok(());
     };
     let message = format!("the header `{name}` comes more than once");
     Err(Error::new(Code::RequestInvalid, message)
-        .with("header", *name)
+        .with_context("header", *name)
         .with_action("Send the header `{header}` once"))
 }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
     budget::{BudgetKind, Share},
-    connections::{Connection, Leaving, Work},
+    connections::{Connection, ReplyGuards, RequestGuard},
     refusal::{HttpError, Reply},
     room::MemoryBudget,
 };
@@ -46,7 +46,7 @@ pub async fn read(
     connection: &Arc<Connection>,
 ) -> Result<RequestBody, HttpError> {
     let _receiving = connection.receive();
-    tokio::time::timeout(limits::HTTP_BODY_MAX, gather(body, room, connection))
+    tokio::time::timeout(limits::HTTP_BODY_MAX, collect_body(body, room, connection))
         .await
         .map_err(|_| late())?
         .map_err(HttpError::from)
@@ -60,7 +60,7 @@ fn late() -> HttpError {
     HttpError::new(StatusCode::REQUEST_TIMEOUT, error)
 }
 
-async fn gather(
+async fn collect_body(
     body: impl Body<Data: Buf, Error: Display>,
     room: &MemoryBudget,
     connection: &Connection,
@@ -100,20 +100,20 @@ async fn gather(
 }
 
 /// A body that ends early once `end` is cancelled.
-pub fn until(body: Reply, end: CancellationToken) -> Reply {
-    Until {
+pub fn end_body_on_cancel(body: Reply, end: CancellationToken) -> Reply {
+    CancellableBody {
         body: Some(body),
         end: Box::pin(end.cancelled_owned()),
     }
     .boxed()
 }
 
-struct Until {
+struct CancellableBody {
     body: Option<Reply>,
     end: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl Body for Until {
+impl Body for CancellableBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -133,16 +133,16 @@ impl Body for Until {
 
 /// Wraps the body of a reply to the request `work`. The body counts against the byte budget until the client has
 /// received it. `held` is dropped earlier: once the body has been produced completely.
-pub fn holding<T: Send + Sync + Unpin + 'static>(
+pub fn count_reply_body<T: Send + Sync + Unpin + 'static>(
     body: Reply,
     held: T,
-    work: Work,
+    work: RequestGuard,
     room: &MemoryBudget,
 ) -> Reply {
     let exact = body.size_hint().exact();
     let whole = usize::try_from(exact.unwrap_or_default()).unwrap_or(usize::MAX);
     let connection = work.connection().clone();
-    Holding {
+    CountedBody {
         body,
         held: Some(held),
         leaving: Some((Some(work), room.count(whole, &connection))),
@@ -153,15 +153,15 @@ pub fn holding<T: Send + Sync + Unpin + 'static>(
     .boxed()
 }
 
-struct Holding<T> {
+struct CountedBody<T> {
     body: Reply,
     held: Option<T>,
-    leaving: Option<Leaving>,
+    leaving: Option<ReplyGuards>,
     connection: Arc<Connection>,
     pieces: Option<MemoryBudget>,
 }
 
-impl<T> Holding<T> {
+impl<T> CountedBody<T> {
     fn finish(&mut self) {
         self.held = None;
         if let Some(leaving) = self.leaving.take() {
@@ -170,13 +170,13 @@ impl<T> Holding<T> {
     }
 }
 
-impl<T> Drop for Holding<T> {
+impl<T> Drop for CountedBody<T> {
     fn drop(&mut self) {
         self.finish();
     }
 }
 
-impl<T: Unpin> Body for Holding<T> {
+impl<T: Unpin> Body for CountedBody<T> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -242,9 +242,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_has_its_time() {
+    async fn slow_body_times_out() {
         let room = room();
-        let connection = room.connections.enter().expect("room");
+        let connection = room.connections.register_connection().expect("room");
         for (seconds, in_time) in [
             (limits::HTTP_BODY_MAX.as_secs() - 1, true),
             (limits::HTTP_BODY_MAX.as_secs() + 1, false),
@@ -266,13 +266,17 @@ mod tests {
             }
             dripping.await.expect("no panic");
         }
-        assert_eq!(room.budget.taken(BudgetKind::Bytes), 0, "all is given back");
+        assert_eq!(
+            room.budget.used_amount(BudgetKind::Bytes),
+            0,
+            "all is given back"
+        );
     }
 
     #[tokio::test]
     async fn a_body_that_breaks_off_is_refused_as_such() {
         let room = room();
-        let connection = room.connections.enter().expect("room");
+        let connection = room.connections.register_connection().expect("room");
         let (send, pieces) = mpsc::channel(2);
         send.send(Ok(Bytes::from_static(b"{"))).await.expect("room");
         send.send(Err("gone")).await.expect("room");
@@ -283,9 +287,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn past_the_limit_a_body_holds_nothing_but_its_beginning() {
+    async fn oversized_body_keeps_only_its_beginning() {
         let room = room();
-        let connection = room.connections.enter().expect("room");
+        let connection = room.connections.register_connection().expect("room");
         let (send, pieces) = mpsc::channel(1);
         let reading = tokio::spawn({
             let room = room.clone();
@@ -296,7 +300,7 @@ mod tests {
         send.send(piece()).await.expect("it reads");
         send.send(piece()).await.expect("it reads");
         // The channel holds one piece, so the third `send` returns only after the second piece was received.
-        assert_eq!(room.budget.taken(BudgetKind::Bytes), 0);
+        assert_eq!(room.budget.used_amount(BudgetKind::Bytes), 0);
         drop(send);
         match reading.await.expect("no panic") {
             Ok(RequestBody::Oversized(beginning)) => {
@@ -307,20 +311,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_counts_when_it_is_there_and_not_once_more_when_it_is_told() {
+    async fn reply_body_is_counted_only_once() {
         let room = room();
-        let connection = room.connections.enter().expect("room");
+        let connection = room.connections.register_connection().expect("room");
         let reply = Full::new(Bytes::from_static(b"reply")).boxed();
-        let mut reply = holding(reply, (), connection.work(), &room);
-        assert_eq!(room.budget.taken(BudgetKind::Bytes), 5);
+        let mut reply = count_reply_body(reply, (), connection.work(), &room);
+        assert_eq!(room.budget.used_amount(BudgetKind::Bytes), 5);
         drop(reply.frame().await);
         drop(reply);
         assert_eq!(
-            room.budget.taken(BudgetKind::Bytes),
+            room.budget.used_amount(BudgetKind::Bytes),
             5,
             "it is not written yet"
         );
-        room.connections.leave(&connection);
-        assert_eq!(room.budget.taken(BudgetKind::Bytes), 0);
+        room.connections.unregister_connection(&connection);
+        assert_eq!(room.budget.used_amount(BudgetKind::Bytes), 0);
     }
 }

@@ -35,7 +35,7 @@ pub enum BudgetKind {
 }
 
 impl BudgetKind {
-    fn words(self) -> &'static str {
+    fn describe_use(self) -> &'static str {
         match self {
             Self::Calls => "calls are in work",
             Self::Streams => "streams are open",
@@ -70,7 +70,7 @@ impl Budget {
         }
     }
 
-    fn max(&self, kind: BudgetKind) -> usize {
+    fn limit_of_kind(&self, kind: BudgetKind) -> usize {
         match kind {
             BudgetKind::Calls => limits::HTTP_CALLS_MAX,
             BudgetKind::Streams => limits::HTTP_STREAMS_MAX,
@@ -78,7 +78,7 @@ impl Budget {
         }
     }
 
-    fn of(&self, kind: BudgetKind) -> &AtomicUsize {
+    fn usage_counter(&self, kind: BudgetKind) -> &AtomicUsize {
         match kind {
             BudgetKind::Calls => &self.calls,
             BudgetKind::Streams => &self.streams,
@@ -90,14 +90,14 @@ impl Budget {
     ///
     /// # Errors
     /// `SERVER_BUSY` if less than `amount` is left.
-    pub fn take(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> Result<Share> {
-        let max = self.max(kind);
+    pub fn acquire_share(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> Result<Share> {
+        let max = self.limit_of_kind(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
-        let taken = self
-            .of(kind)
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
+        let taken =
+            self.usage_counter(kind)
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
         if taken.is_err() {
-            let message = format!("{max} {} already, which is the limit", kind.words());
+            let message = format!("{max} {} already, which is the limit", kind.describe_use());
             return Err(Error::new(Code::ServerBusy, message));
         }
         Ok(Share {
@@ -109,7 +109,7 @@ impl Budget {
 
     /// Counts an amount that is in use already, even if that exceeds the limit.
     pub(crate) fn count(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> Share {
-        self.of(kind).fetch_add(amount, Ordering::AcqRel);
+        self.usage_counter(kind).fetch_add(amount, Ordering::AcqRel);
         Share {
             budget: self.clone(),
             kind,
@@ -131,18 +131,18 @@ impl Budget {
     }
 
     /// A future that completes when a share is released after the future was enabled.
-    pub(crate) fn freed(&self) -> Notified<'_> {
+    pub(crate) fn release_notification(&self) -> Notified<'_> {
         self.freed.notified()
     }
 
     /// The current use of a limit.
-    pub(crate) fn taken(&self, kind: BudgetKind) -> usize {
-        self.of(kind).load(Ordering::Acquire)
+    pub(crate) fn used_amount(&self, kind: BudgetKind) -> usize {
+        self.usage_counter(kind).load(Ordering::Acquire)
     }
 
     /// Whether the use of a limit exceeds it.
-    pub(crate) fn is_over(&self, kind: BudgetKind) -> bool {
-        self.taken(kind) > self.max(kind)
+    pub(crate) fn is_exceeded(&self, kind: BudgetKind) -> bool {
+        self.used_amount(kind) > self.limit_of_kind(kind)
     }
 }
 
@@ -152,7 +152,7 @@ impl Share {
     /// # Errors
     /// As [`Budget::take`].
     pub(crate) fn grow(&mut self, amount: usize) -> Result<()> {
-        let mut more = self.budget.take(self.kind, amount)?;
+        let mut more = self.budget.acquire_share(self.kind, amount)?;
         self.amount += std::mem::take(&mut more.amount);
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Share {
     pub(crate) fn release(&mut self) {
         let amount = std::mem::take(&mut self.amount);
         self.budget
-            .of(self.kind)
+            .usage_counter(self.kind)
             .fetch_sub(amount, Ordering::AcqRel);
         self.budget.freed.notify_waiters();
     }
@@ -181,29 +181,32 @@ mod tests {
     fn a_share_past_the_limit_is_refused_and_given_back_once() {
         let budget = Arc::new(Budget::default());
         let mut most = budget
-            .take(BudgetKind::Bytes, limits::HTTP_BYTES_MAX - 1)
+            .acquire_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX - 1)
             .expect("room");
         most.grow(1).expect("the last byte");
         assert_eq!(
             most.grow(1).expect_err("the limit").code(),
             Code::ServerBusy
         );
-        assert!(budget.take(BudgetKind::Calls, 1).is_ok(), "another limit");
+        assert!(
+            budget.acquire_share(BudgetKind::Calls, 1).is_ok(),
+            "another limit"
+        );
         drop(most);
-        assert_eq!(budget.taken(BudgetKind::Bytes), 0);
+        assert_eq!(budget.used_amount(BudgetKind::Bytes), 0);
         let mut counted = budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX + 1);
-        assert!(budget.is_over(BudgetKind::Bytes));
-        assert!(budget.take(BudgetKind::Bytes, 1).is_err());
+        assert!(budget.is_exceeded(BudgetKind::Bytes));
+        assert!(budget.acquire_share(BudgetKind::Bytes, 1).is_err());
         counted.release();
         drop(counted);
-        assert_eq!(budget.taken(BudgetKind::Bytes), 0, "given back once");
-        assert!(budget.take(BudgetKind::Bytes, 1).is_ok());
+        assert_eq!(budget.used_amount(BudgetKind::Bytes), 0, "given back once");
+        assert!(budget.acquire_share(BudgetKind::Bytes, 1).is_ok());
     }
 
     #[tokio::test]
     async fn it_is_idle_once_the_last_call_is_over() {
         let budget = Arc::new(Budget::default());
-        let call = budget.take(BudgetKind::Calls, 1).expect("room");
+        let call = budget.acquire_share(BudgetKind::Calls, 1).expect("room");
         let waiting = tokio::spawn({
             let budget = budget.clone();
             async move { budget.idle().await }

@@ -61,7 +61,7 @@ struct State {
     /// When the client stopped reading what the server writes: on the logical clock, and as a number of sweeps.
     stalled: Option<(u64, u64)>,
     /// Replies, and frames of replies, that hyper has but has not completely written.
-    leaving: Vec<Leaving>,
+    leaving: Vec<ReplyGuards>,
 }
 
 /// A request body that is being received.
@@ -76,7 +76,7 @@ struct IncomingBody {
 
 /// The guards that a reply, or a frame of one, holds until it is written. The body cannot hold them, because hyper
 /// takes all of it long before.
-pub(crate) type Leaving = (Option<Work>, Share);
+pub(crate) type ReplyGuards = (Option<RequestGuard>, Share);
 
 /// Which connections may be cut to make room.
 #[derive(Clone, Copy, Debug)]
@@ -102,14 +102,14 @@ impl Connections {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
+    fn lock_connections(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a new connection. `None` if the registry is full and no connection may be cut.
-    pub(crate) fn enter(&self) -> Option<Arc<Connection>> {
-        let full = self.open().len() >= self.max;
-        if full && !self.make_room(Evictable::AllThatWait) {
+    pub(crate) fn register_connection(&self) -> Option<Arc<Connection>> {
+        let full = self.lock_connections().len() >= self.max;
+        if full && !self.cut_longest_waiting(Evictable::AllThatWait) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
@@ -127,22 +127,22 @@ impl Connections {
             moments: self.moments.clone(),
             sweeps: self.sweeps.clone(),
         });
-        self.open().insert(number, connection.clone());
+        self.lock_connections().insert(number, connection.clone());
         self.present.fetch_add(1, Ordering::Relaxed);
         Some(connection)
     }
 
     /// Removes a connection that has ended, and releases what its replies hold.
-    pub(crate) fn leave(&self, connection: &Connection) {
-        self.open().remove(&connection.number);
+    pub(crate) fn unregister_connection(&self, connection: &Connection) {
+        self.lock_connections().remove(&connection.number);
         self.present.fetch_sub(1, Ordering::Relaxed);
-        connection.written();
+        connection.release_reply_guards();
         self.left.notify_waiters();
     }
 
     /// Cuts the connection that has kept the server waiting longest. Returns false if no connection does.
-    pub(crate) fn make_room(&self, among: Evictable) -> bool {
-        let mut open = self.open();
+    pub(crate) fn cut_longest_waiting(&self, among: Evictable) -> bool {
+        let mut open = self.lock_connections();
         let waiting = open
             .values()
             .filter_map(|connection| Some((connection.waits_since(among)?, connection.number)));
@@ -157,14 +157,14 @@ impl Connections {
 
     /// Cuts the connections whose clients have read nothing for [`limits::HTTP_STALL_MAX`]. Must be called once a
     /// second, because it counts sweeps instead of measuring time.
-    pub(crate) fn sweep(&self) {
+    pub(crate) fn cut_stalled(&self) {
         // One line for all refused connections, so that a flood of them does not fill the log.
         let refused = self.refused.swap(0, Ordering::Relaxed);
         if refused > 0 {
             tracing::warn!(refused, "connections were refused: too many are in use");
         }
         let now = self.sweeps.fetch_add(1, Ordering::Relaxed);
-        self.open().retain(|_, connection| {
+        self.lock_connections().retain(|_, connection| {
             let keep = connection
                 .stalled_sweeps(now)
                 .is_none_or(|sweeps| sweeps < limits::HTTP_STALL_MAX.as_secs());
@@ -177,32 +177,32 @@ impl Connections {
 
     /// Cuts the connections whose request bodies are incomplete: when the server stops, they are not answered.
     pub(crate) fn cut_receiving(&self) {
-        let open = self.open();
+        let open = self.lock_connections();
         let coming = open.values().filter(|connection| connection.is_receiving());
         coming.for_each(|connection| connection.cut.cancel());
     }
 
     /// Cuts all connections.
     pub(crate) fn cut_all(&self) {
-        self.open()
+        self.lock_connections()
             .values()
             .for_each(|connection| connection.cut.cancel());
     }
 
     /// Waits until no connection is registered.
     pub(crate) async fn empty(&self) {
-        self.once(|| self.open().is_empty()).await;
+        self.wait_until(|| self.lock_connections().is_empty()).await;
     }
 
     /// Waits while too many connections are present: at least the maximum plus [`limits::HTTP_CUT_MAX`], counting
     /// those that were cut and still have their files open.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn wait_for_capacity(&self) {
         let most = self.max + limits::HTTP_CUT_MAX;
-        self.once(|| self.present.load(Ordering::Relaxed) < most)
+        self.wait_until(|| self.present.load(Ordering::Relaxed) < most)
             .await;
     }
 
-    async fn once(&self, is_so: impl Fn() -> bool) {
+    async fn wait_until(&self, is_so: impl Fn() -> bool) {
         loop {
             let left = self.left.notified();
             tokio::pin!(left);
@@ -253,7 +253,7 @@ impl Connection {
     }
 
     /// Records whether the body waits for room in the byte budget.
-    pub(crate) fn hold_up(&self, is_held_up: bool) {
+    pub(crate) fn set_held_up(&self, is_held_up: bool) {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
         if let Some(coming) = &mut self.state().receiving {
             (coming.since, coming.is_held_up) = (now, is_held_up);
@@ -276,9 +276,9 @@ impl Connection {
     }
 
     /// Records that a request was read completely. Until the guard is dropped, the client waits for the server.
-    pub fn work(self: &Arc<Self>) -> Work {
+    pub fn work(self: &Arc<Self>) -> RequestGuard {
         self.state().working += 1;
-        Work(self.clone())
+        RequestGuard(self.clone())
     }
 
     /// Records that a request body is being received. Until the guard is dropped, the server waits for the client.
@@ -293,18 +293,18 @@ impl Connection {
     }
 
     /// Keeps the guards of a reply until everything that was given to the connection so far is written.
-    pub(crate) fn hold(&self, leaving: Leaving) {
+    pub(crate) fn hold(&self, leaving: ReplyGuards) {
         self.state().leaving.push(leaving);
     }
 
     /// Records that everything that was given to the connection is written, and releases the guards of its replies.
-    fn written(&self) {
+    fn release_reply_guards(&self) {
         // Dropped after the lock is released, because dropping a `Work` acquires the lock again.
         let written = std::mem::take(&mut self.state().leaving);
         drop(written);
     }
 
-    fn wrote(&self, stalls: bool) {
+    fn record_write(&self, stalls: bool) {
         let mut state = self.state();
         if !stalls {
             state.stalled = None;
@@ -317,16 +317,16 @@ impl Connection {
 
 /// A request in progress.
 #[derive(Debug)]
-pub struct Work(Arc<Connection>);
+pub struct RequestGuard(Arc<Connection>);
 
-impl Work {
+impl RequestGuard {
     /// The connection of the request.
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.0
     }
 }
 
-impl Drop for Work {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.working -= 1;
@@ -370,7 +370,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.connection.wrote(written.is_pending());
+        self.connection.record_write(written.is_pending());
         written
     }
 
@@ -380,7 +380,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.connection.wrote(written.is_pending());
+        self.connection.record_write(written.is_pending());
         written
     }
 
@@ -392,7 +392,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {
-            self.connection.written();
+            self.connection.release_reply_guards();
         }
         flushed
     }
@@ -409,12 +409,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_that_keeps_the_server_waiting_longest_makes_room() {
+    fn longest_waiting_connection_is_cut() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
-        let make_room = || connections.make_room(Evictable::AllThatWait);
-        let first = connections.enter().expect("room");
-        let second = connections.enter().expect("room");
-        let third = connections.enter().expect("room");
+        let make_room = || connections.cut_longest_waiting(Evictable::AllThatWait);
+        let first = connections.register_connection().expect("room");
+        let second = connections.register_connection().expect("room");
+        let third = connections.register_connection().expect("room");
         // The first connection had a request in the meantime, so it has been idle for a shorter time than the second.
         drop(first.work());
         let busy = third.work();
@@ -429,18 +429,19 @@ mod tests {
     }
 
     #[test]
-    fn room_for_bytes_is_made_by_those_that_hold_some_and_not_by_who_asks() {
+    fn only_holders_of_bytes_are_cut_for_bytes() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
-        let idle = connections.enter().expect("room");
-        let sends = connections.enter().expect("room");
-        let stalls = connections.enter().expect("room");
-        let asks = connections.enter().expect("room");
+        let idle = connections.register_connection().expect("room");
+        let sends = connections.register_connection().expect("room");
+        let stalls = connections.register_connection().expect("room");
+        let asks = connections.register_connection().expect("room");
         let _asking = asks.receive();
-        stalls.wrote(true);
+        stalls.record_write(true);
         let sending = sends.receive();
         asks.received(1);
         sends.received(1);
-        let make_room = || connections.make_room(Evictable::ThoseWithBytes(asks.number()));
+        let make_room =
+            || connections.cut_longest_waiting(Evictable::ThoseWithBytes(asks.number()));
         assert!(make_room());
         assert!(stalls.cut().is_cancelled() && !sends.cut().is_cancelled());
         assert!(make_room());
@@ -454,7 +455,7 @@ mod tests {
     async fn a_reply_counts_until_it_is_written() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let budget = Arc::new(crate::budget::Budget::default());
-        let connection = connections.enter().expect("room");
+        let connection = connections.register_connection().expect("room");
         let bytes = crate::budget::BudgetKind::Bytes;
         let idle =
             |connection: &Connection| connection.waits_since(Evictable::AllThatWait).is_some();
@@ -468,32 +469,34 @@ mod tests {
         };
         watched.flush().await.expect("flushed");
         assert!(idle(&connection));
-        assert_eq!(budget.taken(bytes), 0);
+        assert_eq!(budget.used_amount(bytes), 0);
         connection.hold(reply());
-        assert_eq!(budget.taken(bytes), 10);
-        connections.leave(&connection);
-        assert_eq!(budget.taken(bytes), 0, "nobody will take it any more");
+        assert_eq!(budget.used_amount(bytes), 10);
+        connections.unregister_connection(&connection);
+        assert_eq!(budget.used_amount(bytes), 0, "nobody will take it any more");
     }
 
     #[test]
     fn past_the_limit_the_idle_go_and_the_busy_stay() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let busy: Vec<_> = (0..limits::HTTP_CONNECTIONS_MAX - 1)
-            .map(|_| connections.enter().expect("room").work())
+            .map(|_| connections.register_connection().expect("room").work())
             .collect();
-        let idle = connections.enter().expect("the last place");
-        let last = connections.enter().expect("the idle one's place");
+        let idle = connections.register_connection().expect("the last place");
+        let last = connections
+            .register_connection()
+            .expect("the idle one's place");
         assert!(idle.cut().is_cancelled());
         let working = last.work();
-        assert!(connections.enter().is_none(), "all are busy");
+        assert!(connections.register_connection().is_none(), "all are busy");
         drop((busy, working));
-        assert!(connections.enter().is_some());
+        assert!(connections.register_connection().is_some());
     }
 
     #[tokio::test]
-    async fn whoever_takes_nothing_is_cut_after_a_while() {
+    async fn clients_that_read_nothing_are_cut() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
-        let connection = connections.enter().expect("room");
+        let connection = connections.register_connection().expect("room");
         let working = connection.work();
         let (near, mut far) = tokio::io::duplex(8);
         let mut watched = WatchedStream {
@@ -505,7 +508,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         for _ in 0..limits::HTTP_STALL_MAX.as_secs() {
-            connections.sweep();
+            connections.cut_stalled();
         }
         assert!(!connection.cut().is_cancelled());
         let mut taken = [0; 20];
@@ -516,30 +519,30 @@ mod tests {
             None,
             "it has taken everything"
         );
-        connection.wrote(true);
+        connection.record_write(true);
         for _ in 0..=limits::HTTP_STALL_MAX.as_secs() {
             assert!(!connection.cut().is_cancelled());
-            connections.sweep();
+            connections.cut_stalled();
         }
         assert!(connection.cut().is_cancelled());
         drop(working);
     }
 
     #[test]
-    fn whoever_knocks_faster_than_the_cut_ones_leave_waits() {
+    fn new_connections_wait_until_cut_ones_leave() {
         let connections = Connections::new(1);
         let mut inside: Vec<_> = (0..limits::HTTP_CUT_MAX)
-            .map(|_| connections.enter().expect("room is made"))
+            .map(|_| connections.register_connection().expect("room is made"))
             .collect();
         assert!(
-            tokio_test::task::spawn(connections.settled())
+            tokio_test::task::spawn(connections.wait_for_capacity())
                 .poll()
                 .is_ready()
         );
-        inside.push(connections.enter().expect("room is made"));
-        let mut settled = tokio_test::task::spawn(connections.settled());
+        inside.push(connections.register_connection().expect("room is made"));
+        let mut settled = tokio_test::task::spawn(connections.wait_for_capacity());
         assert!(settled.poll().is_pending());
-        connections.leave(&inside[0]);
+        connections.unregister_connection(&inside[0]);
         assert!(settled.is_woken() && settled.poll().is_ready());
     }
 }

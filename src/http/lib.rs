@@ -72,7 +72,7 @@ impl Default for Options {
 /// Handles the requests of a server.
 pub trait Service: Send + Sync + 'static {
     /// The byte budget and the connections, which all requests and replies share.
-    fn room(&self) -> &MemoryBudget;
+    fn memory_budget(&self) -> &MemoryBudget;
 
     /// Answers one request.
     fn respond(
@@ -126,13 +126,17 @@ struct Server<S> {
 
 impl<S: Service> Server<S> {
     fn connections(&self) -> &Connections {
-        &self.service.room().connections
+        &self.service.memory_budget().connections
     }
 
     async fn close(&self) {
         self.closing.cancel();
         self.connections().cut_receiving();
-        let _ = tokio::time::timeout(limits::HTTP_GRACE, self.service.room().budget.idle()).await;
+        let _ = tokio::time::timeout(
+            limits::HTTP_GRACE,
+            self.service.memory_budget().budget.idle(),
+        )
+        .await;
         self.service.end_streams();
         let _ = tokio::time::timeout(limits::HTTP_GRACE, self.connections().empty()).await;
         self.connections().cut_all();
@@ -145,15 +149,17 @@ async fn accept<S: Service>(server: &Arc<Server<S>>, listener: &TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let_in(server, stream);
+                spawn_connection(server, stream);
                 // Connections that were cut to make room may still hold their files. Accepts no further connection
                 // until most of them are closed, because the process may run out of file descriptors.
-                server.connections().settled().await;
+                server.connections().wait_for_capacity().await;
             }
             // For example, the process is out of file descriptors.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                server.connections().make_room(Evictable::AllThatWait);
+                server
+                    .connections()
+                    .cut_longest_waiting(Evictable::AllThatWait);
                 tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
             }
         }
@@ -165,12 +171,12 @@ struct ConnectionGuard<S: Service>(Arc<Server<S>>, Arc<Connection>);
 
 impl<S: Service> Drop for ConnectionGuard<S> {
     fn drop(&mut self) {
-        self.0.connections().leave(&self.1);
+        self.0.connections().unregister_connection(&self.1);
     }
 }
 
-fn let_in<S: Service>(server: &Arc<Server<S>>, stream: TcpStream) {
-    let Some(connection) = server.connections().enter() else {
+fn spawn_connection<S: Service>(server: &Arc<Server<S>>, stream: TcpStream) {
+    let Some(connection) = server.connections().register_connection() else {
         return;
     };
     // With Nagle's algorithm, a reply of several writes would wait for the client's acknowledgement, for about 40 ms.
@@ -178,10 +184,10 @@ fn let_in<S: Service>(server: &Arc<Server<S>>, stream: TcpStream) {
     let guard = ConnectionGuard(server.clone(), connection);
     server
         .clients
-        .spawn(async move { attend(&guard.0, stream, &guard.1).await });
+        .spawn(async move { serve_connection(&guard.0, stream, &guard.1).await });
 }
 
-async fn attend<S: Service>(
+async fn serve_connection<S: Service>(
     server: &Arc<Server<S>>,
     stream: TcpStream,
     connection: &Arc<Connection>,
@@ -220,7 +226,7 @@ async fn sweep<S: Service>(server: Arc<Server<S>>) {
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         every.tick().await;
-        server.connections().sweep();
+        server.connections().cut_stalled();
         server.service.sweep().await;
     }
 }

@@ -16,7 +16,7 @@ impl std::str::FromStr for Host {
 
     /// Parses a host name without scheme and port.
     fn from_str(text: &str) -> Result<Self, String> {
-        let host = bare(text);
+        let host = normalize_host(text);
         let is_name = || Authority::try_from(host.as_str()).is_ok_and(|name| name.host() == host);
         if host.parse::<Ipv6Addr>().is_ok() || is_name() {
             return Ok(Self(host));
@@ -27,14 +27,14 @@ impl std::str::FromStr for Host {
 
 /// The accepted host names.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct AcceptedHosts {
     own: Vec<Host>,
     /// Additional names from the configuration, for example the name of a reverse proxy in front of this server.
     others: Vec<Host>,
     port: u16,
 }
 
-impl Names {
+impl AcceptedHosts {
     /// Accepts the loopback names and `address`, and their pages over `http` at `port`. Also accepts `others`, and
     /// their pages over `http` or `https` at any port.
     pub(super) fn new(address: SocketAddr, others: Vec<Host>) -> Self {
@@ -54,7 +54,7 @@ impl Names {
     /// `FORBIDDEN` if the request addresses another host, or comes from a page of a foreign origin.
     pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<()> {
         let host = authority(headers.get(header::HOST).map(http::HeaderValue::as_bytes));
-        let is_ours = |host: &Authority| is_among(&self.own, host) || is_among(&self.others, host);
+        let is_ours = |host: &Authority| has_host(&self.own, host) || has_host(&self.others, host);
         if !host.as_ref().is_some_and(is_ours) {
             let message = "the Host header names another server than this one";
             return Err(Error::new(Code::Forbidden, message));
@@ -73,11 +73,11 @@ impl Names {
         let text = origin.as_bytes();
         let plain = text.strip_prefix(b"http://");
         let is_own = |page: &Authority| {
-            is_among(&self.own, page) && page.port_u16().unwrap_or(80) == self.port
+            has_host(&self.own, page) && page.port_u16().unwrap_or(80) == self.port
         };
         let page = authority(plain.or_else(|| text.strip_prefix(b"https://")));
         let is_let_in =
-            |page: Authority| plain.is_some() && is_own(&page) || is_among(&self.others, &page);
+            |page: Authority| plain.is_some() && is_own(&page) || has_host(&self.others, &page);
         if page.is_some_and(is_let_in) {
             return Ok(());
         }
@@ -87,8 +87,8 @@ impl Names {
     }
 }
 
-fn is_among(hosts: &[Host], authority: &Authority) -> bool {
-    let named = bare(authority.host());
+fn has_host(hosts: &[Host], authority: &Authority) -> bool {
+    let named = normalize_host(authority.host());
     hosts.iter().any(|host| host.0 == named)
 }
 
@@ -97,7 +97,7 @@ fn is_among(hosts: &[Host], authority: &Authority) -> bool {
 fn is_same(named: &Authority, host: &Authority) -> bool {
     let port = |authority: &Authority| authority.port_u16().unwrap_or(80);
     !named.as_str().contains('@')
-        && bare(named.host()) == bare(host.host())
+        && normalize_host(named.host()) == normalize_host(host.host())
         && port(named) == port(host)
 }
 
@@ -107,7 +107,7 @@ fn authority(text: Option<&[u8]>) -> Option<Authority> {
     (!authority.as_str().contains('@')).then_some(authority)
 }
 
-fn bare(host: &str) -> String {
+fn normalize_host(host: &str) -> String {
     let inside = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'));
@@ -121,7 +121,7 @@ mod tests {
     fn check(host: &str, origin: Option<&str>) -> bool {
         let others = ["Build.Example".parse().expect("a name")];
         let address = "10.1.2.3:8123".parse().expect("an address");
-        let names = Names::new(address, others.to_vec());
+        let names = AcceptedHosts::new(address, others.to_vec());
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().expect("a header"));
         if let Some(origin) = origin {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_must_call_the_server_by_one_of_its_names() {
+    fn requests_must_name_an_accepted_host() {
         for host in [
             "localhost",
             "LOCALHOST:1",
@@ -155,7 +155,7 @@ mod tests {
         ] {
             assert!(!check(host, None), "{host}");
         }
-        let names = Names::new("127.0.0.1:1".parse().expect("an address"), Vec::new());
+        let names = AcceptedHosts::new("127.0.0.1:1".parse().expect("an address"), Vec::new());
         assert!(
             names
                 .check(&Uri::from_static("/mcp"), &HeaderMap::new())
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_target_with_a_host_names_the_server_that_the_host_header_names() {
-        let names = Names::new("127.0.0.1:8123".parse().expect("an address"), Vec::new());
+        let names = AcceptedHosts::new("127.0.0.1:8123".parse().expect("an address"), Vec::new());
         let check = |target: &str, host: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, host.parse().expect("a header"));

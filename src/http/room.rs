@@ -33,21 +33,21 @@ impl MemoryBudget {
         if share.grow(amount).is_err() {
             // A client whose body waits for room waits for the server. So connections that wait for room do not cut
             // each other.
-            connection.hold_up(true);
-            let waited = self.wait_to_grow(share, amount, connection);
+            connection.set_held_up(true);
+            let waited = self.wait_for_room(share, amount, connection);
             let waited = tokio::time::timeout(limits::HTTP_ROOM_MAX, waited).await;
             if waited.is_err() {
                 share.grow(amount)?;
             }
-            connection.hold_up(false);
+            connection.set_held_up(false);
         }
         connection.received(amount);
         Ok(())
     }
 
-    async fn wait_to_grow(&self, share: &mut Share, amount: usize, connection: &Connection) {
+    async fn wait_for_room(&self, share: &mut Share, amount: usize, connection: &Connection) {
         loop {
-            let freed = self.budget.freed();
+            let freed = self.budget.release_notification();
             tokio::pin!(freed);
             // Enabled before the check, so that a release in between is not missed.
             freed.as_mut().enable();
@@ -65,7 +65,7 @@ impl MemoryBudget {
     /// limit. Past the limit another connection is cut.
     pub(crate) fn count(&self, amount: usize, connection: &Connection) -> Share {
         let share = self.budget.count(BudgetKind::Bytes, amount);
-        if self.budget.is_over(BudgetKind::Bytes) {
+        if self.budget.is_exceeded(BudgetKind::Bytes) {
             self.make(connection);
         }
         share
@@ -73,7 +73,7 @@ impl MemoryBudget {
 
     fn make(&self, connection: &Connection) -> bool {
         self.connections
-            .make_room(Evictable::ThoseWithBytes(connection.number()))
+            .cut_longest_waiting(Evictable::ThoseWithBytes(connection.number()))
     }
 }
 
@@ -89,9 +89,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_sends_slowly_goes_for_who_needs_the_room_and_the_idle_stay() {
+    async fn slow_senders_are_cut_for_room() {
         let room = room();
-        let [slow, idle, new] = [(); 3].map(|()| room.connections.enter().expect("room"));
+        let [slow, idle, new] =
+            [(); 3].map(|()| room.connections.register_connection().expect("room"));
         let _coming = slow.receive();
         slow.received(1);
         let mut held = room.budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
@@ -111,9 +112,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_wait_for_room_do_not_cut_each_other_nor_who_has_sent_nothing() {
+    async fn waiting_senders_do_not_cut_each_other() {
         let room = room();
-        let [one, other, silent] = [(); 3].map(|()| room.connections.enter().expect("room"));
+        let [one, other, silent] =
+            [(); 3].map(|()| room.connections.register_connection().expect("room"));
         let _coming = [&one, &other, &silent].map(Connection::receive);
         let _all = room.budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
         let asks = async |connection: &Connection| {
@@ -129,9 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_past_the_limit_is_at_the_cost_of_one_that_is_not_taken() {
+    fn unread_reply_is_cut_past_the_limit() {
         let room = room();
-        let [stalls, asks] = [(); 2].map(|()| room.connections.enter().expect("room"));
+        let [stalls, asks] =
+            [(); 2].map(|()| room.connections.register_connection().expect("room"));
         let _coming = stalls.receive();
         stalls.received(1);
         drop(room.count(limits::HTTP_BYTES_MAX, &asks));

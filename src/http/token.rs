@@ -47,14 +47,15 @@ impl BearerToken {
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display().to_string();
         let unusable = |what: &str| {
-            Error::new(Code::FileUnusable, format!("{shown} {what}")).with("path", shown.clone())
+            Error::new(Code::FileUnusable, format!("{shown} {what}"))
+                .with_context("path", shown.clone())
         };
         let (file, metadata) = open_regular(path).map_err(|error| {
             unusable("cannot be read")
                 .with_action("Write a token into it: `(umask 077; openssl rand -hex 32 > {path})`")
-                .because(error)
+                .with_source(error)
         })?;
-        let unreadable = |error| unusable("cannot be read").because(error);
+        let unreadable = |error| unusable("cannot be read").with_source(error);
         // The metadata is that of the open file, so replacing the path in the meantime has no effect.
         if metadata.permissions().mode() & 0o077 != 0 {
             return Err(unusable("can be read by others, so its token is no secret")
@@ -79,7 +80,7 @@ impl BearerToken {
 
     /// Whether an `Authorization` header carries this bearer token. The comparison takes constant time, so that its
     /// duration reveals nothing about the token.
-    pub(super) fn admits(&self, authorization: Option<&str>) -> bool {
+    pub(super) fn is_authorized(&self, authorization: Option<&str>) -> bool {
         let given = authorization.and_then(|value| value.split_once(' '));
         let Some((_, token)) = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         else {
@@ -102,7 +103,7 @@ mod tests {
     fn only_the_token_itself_is_let_in() {
         let token = BearerToken::new(TOKEN).expect("a token");
         for good in [format!("Bearer {TOKEN}"), format!("bearer  {TOKEN} ")] {
-            assert!(token.admits(Some(&good)), "{good}");
+            assert!(token.is_authorized(Some(&good)), "{good}");
         }
         let shorter = &TOKEN[..TOKEN.len() - 1];
         for bad in [
@@ -113,9 +114,9 @@ mod tests {
             "Bearer ".into(),
             String::new(),
         ] {
-            assert!(!token.admits(Some(&bad)), "{bad}");
+            assert!(!token.is_authorized(Some(&bad)), "{bad}");
         }
-        assert!(!token.admits(None));
+        assert!(!token.is_authorized(None));
         assert!(!format!("{token:?}").contains(TOKEN));
     }
 
@@ -129,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_holds_no_secret() {
+    fn token_file_readable_by_others_is_refused() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), format!("{TOKEN}\n")).expect("written");
         let mode = |mode| fs::set_permissions(file.path(), fs::Permissions::from_mode(mode));
         mode(0o600).expect("set");
         let token = BearerToken::read(file.path()).expect("a token");
-        assert!(token.admits(Some(&format!("Bearer {TOKEN}"))));
+        assert!(token.is_authorized(Some(&format!("Bearer {TOKEN}"))));
         mode(0o640).expect("set");
         let refused = BearerToken::read(file.path()).expect_err("others may read it");
         assert_eq!(refused.code(), Code::FileUnusable);

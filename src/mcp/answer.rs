@@ -11,13 +11,13 @@ use midex_domain::{
 
 /// The result of a refused tool call, marked with `isError` as the protocol requires. `named` is the execution that its
 /// arguments name.
-pub(super) fn refusal(
+pub(super) fn tool_error_result(
     error: &Error,
     named: Option<String>,
     tool: &str,
     ids: &dyn IdSource,
 ) -> CallToolResult {
-    let payload = logged(error, tool, ids);
+    let payload = log_error_payload(error, tool, ids);
     let mut body = Map::new();
     body.insert("success".into(), json!(false));
     let could_look = !error.code().retryable() && error.code().category() != Category::Internal;
@@ -37,8 +37,8 @@ pub(super) fn refusal(
 }
 
 /// The error of a request that is not a tool call: a JSON-RPC error with the payload as its data.
-pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData {
-    let mut payload = logged(error, what, ids);
+pub(super) fn request_error_data(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData {
+    let mut payload = log_error_payload(error, what, ids);
     if let Some(uri) = error.context("uri") {
         // The field that the protocol defines for the address of a missing resource.
         payload.insert("uri".into(), uri.clone());
@@ -63,7 +63,7 @@ pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData 
 }
 
 /// Adds the midex payload to a protocol error that lacks it.
-pub(super) fn completed(mut error: ErrorData, ids: &dyn IdSource) -> ErrorData {
+pub(super) fn add_error_payload(mut error: ErrorData, ids: &dyn IdSource) -> ErrorData {
     if error.data.is_none() {
         let code = match error.code {
             ErrorCode::METHOD_NOT_FOUND => Code::MethodNotFound,
@@ -77,7 +77,7 @@ pub(super) fn completed(mut error: ErrorData, ids: &dyn IdSource) -> ErrorData {
             _ if code == Code::RequestInvalid => ours.with_action(AT_ODDS),
             _ => ours,
         };
-        error.data = Some(Value::Object(logged(&ours, "protocol", ids)));
+        error.data = Some(Value::Object(log_error_payload(&ours, "protocol", ids)));
     }
     error
 }
@@ -88,7 +88,7 @@ const AT_ODDS: &str = "Correct the request: its headers and its `_meta` name one
 
 /// The error payload, after logging it under its correlation id. The log contains codes and causes, but never request
 /// content.
-fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
+fn log_error_payload(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
     let correlation_id = format!("{:016x}", ids.random() >> 64);
     let code = error.code().as_str();
     let cause = cause(error);
@@ -101,17 +101,17 @@ fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
             "a call failed: {}",
             error.message()
         );
-    } else if is_of_strangers(error.code()) {
+    } else if is_invalid_call_code(error.code()) {
         // Log at debug level, since any client that can connect can cause these in large numbers.
         tracing::debug!(correlation_id, code, what, cause, "a request was refused");
     } else {
         tracing::info!(correlation_id, code, what, cause, "a call was refused");
     }
-    error.payload(&correlation_id)
+    error.to_payload(&correlation_id)
 }
 
 /// Whether the error refuses input that is not a valid call.
-fn is_of_strangers(code: Code) -> bool {
+fn is_invalid_call_code(code: Code) -> bool {
     matches!(
         code,
         Code::Unauthorized
@@ -148,9 +148,9 @@ mod tests {
         assert!(panicked.to_string().contains("canary"));
         let said = std::io::Error::from(std::io::ErrorKind::StorageFull);
         let causes = [
-            Error::internal("x").because(parsed),
-            Error::internal("x").because(panicked),
-            Error::internal("x").because(said),
+            Error::internal("x").with_source(parsed),
+            Error::internal("x").with_source(panicked),
+            Error::internal("x").with_source(said),
         ]
         .map(|error| cause(&error).expect("a cause"));
         assert!(

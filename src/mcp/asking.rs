@@ -19,11 +19,11 @@ use rmcp::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub(super) use self::confirm::{Agreement, Confirmation, Unasked, trust};
+pub(super) use self::confirm::{Confirmation, ConfirmationFallback, ConfirmationOutcome, trust};
 use super::metadata::is_modern;
 use midex_domain::{
     Digest, ExecutionId, State, StepId,
-    document::meaning,
+    document::canonical_digest,
     error::{Code, Error, Result},
     event::Channel,
     execution::{GateAnswer, Report},
@@ -45,10 +45,10 @@ struct Question {
     message: String,
     /// The JSON Schema of the form: an object with primitive values.
     schema: Value,
-    about: About,
+    about: QuestionSubject,
 }
 
-enum About {
+enum QuestionSubject {
     /// The inputs that the step with this token needs.
     Inputs { token: String },
     Gate {
@@ -100,7 +100,7 @@ impl<'a> Call<'a> {
     ) -> Self {
         let may_matter = request.request_state.is_some() || can_ask(context);
         let digest = if may_matter {
-            meaning(&json!([request.name, request.arguments])).to_string()
+            canonical_digest(&json!([request.name, request.arguments])).to_string()
         } else {
             String::new()
         };
@@ -114,7 +114,7 @@ impl<'a> Call<'a> {
                 && request
                     .input_responses
                     .as_ref()
-                    .is_some_and(|all| !all.keys().any(|key| confirm::is_of_trust(key))),
+                    .is_some_and(|all| !all.keys().any(|key| confirm::is_trust_question_key(key))),
             begun: begun.map(|state| state.execution_id),
             responses: request.input_responses.clone().unwrap_or_default(),
             digest,
@@ -123,20 +123,23 @@ impl<'a> Call<'a> {
 
     /// If the client repeats this call with an answer, the current state of its execution. The work of the call is then
     /// not done again.
-    pub(super) async fn begun(&self) -> Option<Result<Advanced>> {
+    pub(super) async fn resume_repeated_call(&self) -> Option<Result<Advanced>> {
         if self.is_astray {
             // Refuse: doing the work again could start a second execution.
             let message = "inputResponses came without the requestState that belongs to this call";
             return Some(Err(Error::new(Code::RequestStateMissing, message)));
         }
-        Some(self.app.standing(self.begun.as_ref()?).await)
+        Some(self.app.advanced_status(self.begun.as_ref()?).await)
     }
 }
 
 /// Asks the user for everything that the execution of a call waits for, if the client can ask. Returns the updated
 /// answer.
-pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> CallOutcome {
-    let about = call.begun.clone().or_else(|| execution_of(&answer));
+pub(super) async fn ask_pending_questions(
+    mut call: Call<'_>,
+    mut answer: Result<Advanced>,
+) -> CallOutcome {
+    let about = call.begun.clone().or_else(|| execution_to_ask(&answer));
     let Some(id) = about.filter(|_| can_ask(call.context)) else {
         return CallOutcome::Answered(Box::new(answer));
     };
@@ -146,25 +149,25 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> C
     else {
         return CallOutcome::Answered(Box::new(answer));
     };
-    let mut wanted = step_of(&answer).map(str::to_owned);
+    let mut wanted = user_only_step(&answer).map(str::to_owned);
     let (mut has_asked, mut left_open) = (call.begun.is_some(), None);
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
         // If the question cannot be read, still return the answer of the call.
         let Ok(Some(question)) = question(call.app, &id, wanted.as_deref()).await else {
             break;
         };
-        let result = call.put(&id, &question).await;
+        let result = call.ask_question(&id, &question).await;
         has_asked = true;
         let form = match result {
             ElicitationResult::Accepted(form) => form,
             ElicitationResult::NotAccepted { is_declined } => {
-                left_open = Some(question.left_open(is_declined));
+                left_open = Some(question.unanswered_notice(is_declined));
                 break;
             }
             ElicitationResult::Unavailable => break,
             ElicitationResult::Pending(needs) => return CallOutcome::Needs(needs),
         };
-        match take(call.app, call.context, &question, form).await {
+        match submit_user_answer(call.app, call.context, &question, form).await {
             Ok(()) => wanted = None,
             // Ask again. The form then shows why the answer was refused.
             Err(error) if error.code() == Code::StepOutputInvalid => {}
@@ -178,7 +181,7 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> C
     // If the user was not asked, keep the answer of the call, so that a repeated call gets the same one. If the user
     // was asked, return the current state. A refusal is kept unless the execution has moved since.
     if has_asked
-        && let Ok(now) = call.app.standing(&id).await
+        && let Ok(now) = call.app.advanced_status(&id).await
         && (answer.is_ok() || now.revision != before)
     {
         answer = Ok(now);
@@ -191,7 +194,7 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> C
 
 impl Call<'_> {
     /// Asks the user a question, or takes the answer that was sent with the call.
-    async fn put(&mut self, id: &ExecutionId, question: &Question) -> ElicitationResult {
+    async fn ask_question(&mut self, id: &ExecutionId, question: &Question) -> ElicitationResult {
         if let Some(response) = self.responses.remove(&question.key) {
             return elicitation_result(serde_json::from_value(response).ok());
         }
@@ -212,7 +215,7 @@ impl Call<'_> {
 }
 
 /// The step that only the user may answer, if the call was refused for that reason.
-fn step_of(answer: &Result<Advanced>) -> Option<&str> {
+fn user_only_step(answer: &Result<Advanced>) -> Option<&str> {
     let error = answer.as_ref().err()?;
     error.context("step_id")?.as_str()
 }
@@ -226,7 +229,7 @@ fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// The execution whose user may need to be asked after this answer.
-fn execution_of(answer: &Result<Advanced>) -> Option<ExecutionId> {
+fn execution_to_ask(answer: &Result<Advanced>) -> Option<ExecutionId> {
     let id = match answer {
         Ok(reply) => {
             let asks = reply
@@ -247,25 +250,25 @@ fn execution_of(answer: &Result<Advanced>) -> Option<ExecutionId> {
 async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<Option<Question>> {
     let status = app.status(id).await?;
     if status.state != "running" {
-        return Ok(for_gates(id, &status));
+        return Ok(first_gate_question(id, &status));
     }
     let current = app.current_step(id).await?;
     let is_meant = |step: &&ReadyStep| {
         step.step.kind == "input" && wanted.is_none_or(|wanted| step.step_name == wanted)
     };
     let mut steps = current.ready_steps.iter().filter(is_meant);
-    Ok(steps.find_map(|step| for_inputs(id, step)))
+    Ok(steps.find_map(|step| inputs_question(id, step)))
 }
 
-fn for_gates(id: &ExecutionId, status: &StatusView) -> Option<Question> {
+fn first_gate_question(id: &ExecutionId, status: &StatusView) -> Option<Question> {
     // If a person paused the execution, do not ask: only a resume continues it.
     let mut reasons = status.pause_reasons.iter();
     let may_ask = reasons.all(|reason| reason.is_set_by_scheduler());
     let mut waits = status.waits.iter().filter(|_| may_ask);
-    waits.find_map(|wait| for_gate(id, wait))
+    waits.find_map(|wait| gate_question(id, wait))
 }
 
-fn for_gate(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
+fn gate_question(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
     let gate = wait.gate.as_ref()?;
     let mut message = gate.ask.clone();
     if let Some(due) = &wait.due {
@@ -283,7 +286,7 @@ fn for_gate(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
         key: format!("gate:{id}:{}:{}:{}", wait.step_name, wait.visit, gate.shown),
         message,
         schema,
-        about: About::Gate {
+        about: QuestionSubject::Gate {
             execution: id.clone(),
             wait: Box::new(wait.clone()),
         },
@@ -292,7 +295,7 @@ fn for_gate(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
 
 /// The form for missing inputs. `None` if the author asks for them in another way, or if one of them cannot be a form
 /// field.
-fn for_inputs(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
+fn inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
     let input = step.step.input.as_ref()?;
     if input["via"] == "guidance" || input["from"].is_string() {
         return None;
@@ -318,11 +321,11 @@ fn for_inputs(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
         key: format!(
             "input:{id}:{}:{}",
             step.step_name,
-            meaning(&json!([token, input]))
+            canonical_digest(&json!([token, input]))
         ),
         message,
         schema: json!({ "type": "object", "properties": fields, "required": names }),
-        about: About::Inputs { token },
+        about: QuestionSubject::Inputs { token },
     })
 }
 
@@ -400,7 +403,7 @@ async fn ask(
             Some(answer) => elicitation_result(Some(answer)),
             None => ElicitationResult::Unavailable,
         },
-        () = app.stopping().cancelled() => ElicitationResult::Unavailable,
+        () = app.stop_token().cancelled() => ElicitationResult::Unavailable,
     }
 }
 
@@ -448,23 +451,25 @@ fn elicitation_result(answer: Option<ElicitResult>) -> ElicitationResult {
 }
 
 /// Submits the user's answer to the execution.
-async fn take(
+async fn submit_user_answer(
     app: &App,
     context: &RequestContext<RoleServer>,
     question: &Question,
     form: Value,
 ) -> Result<()> {
     match &question.about {
-        About::Inputs { token } => app.next_step(token, Report::Answer(form)).await.map(drop),
-        About::Gate { execution, wait } => {
-            let answer = decided(context, wait, &form)?;
+        QuestionSubject::Inputs { token } => {
+            app.next_step(token, Report::Answer(form)).await.map(drop)
+        }
+        QuestionSubject::Gate { execution, wait } => {
+            let answer = parse_gate_decision(context, wait, &form)?;
             app.command(execution, answer).await.map(drop)
         }
     }
 }
 
 /// Reads a gate decision from a form.
-fn decided(
+fn parse_gate_decision(
     context: &RequestContext<RoleServer>,
     wait: &WaitView,
     form: &Value,
@@ -485,7 +490,7 @@ fn decided(
             Some("reject") => false,
             _ => return Err(unfit()),
         },
-        by: user_of(context),
+        by: client_user_name(context),
         via: Channel::Elicitation,
         comment: comment
             .filter(|comment| !comment.is_empty())
@@ -494,7 +499,7 @@ fn decided(
 }
 
 /// A name for the user. The protocol identifies only the client.
-fn user_of(context: &RequestContext<RoleServer>) -> String {
+fn client_user_name(context: &RequestContext<RoleServer>) -> String {
     let client = context.client_info();
     let name = client.map_or_else(|| "a client".to_owned(), |client| client.name);
     let name: String = name.chars().take(limits::PERSON_BYTES_MAX / 8).collect();
@@ -503,12 +508,16 @@ fn user_of(context: &RequestContext<RoleServer>) -> String {
 
 impl Question {
     /// A sentence for the reply if the user did not answer.
-    const fn left_open(&self, is_declined: bool) -> &'static str {
+    const fn unanswered_notice(&self, is_declined: bool) -> &'static str {
         match (&self.about, is_declined) {
-            (About::Gate { .. }, true) => "The user declined; the gate stays open.",
-            (About::Gate { .. }, false) => "The user gave no answer; the gate stays open.",
-            (About::Inputs { .. }, true) => "The user declined; the step stays open.",
-            (About::Inputs { .. }, false) => "The user gave no answer; the step stays open.",
+            (QuestionSubject::Gate { .. }, true) => "The user declined; the gate stays open.",
+            (QuestionSubject::Gate { .. }, false) => {
+                "The user gave no answer; the gate stays open."
+            }
+            (QuestionSubject::Inputs { .. }, true) => "The user declined; the step stays open.",
+            (QuestionSubject::Inputs { .. }, false) => {
+                "The user gave no answer; the step stays open."
+            }
         }
     }
 }

@@ -11,12 +11,12 @@ pub(super) struct NotificationChannel(Option<watch::Receiver<usize>>);
 
 impl NotificationChannel {
     /// For a client whose number of open streams is `streams`.
-    pub(super) fn through(streams: watch::Receiver<usize>) -> Self {
+    pub(super) fn from_stream_count(streams: watch::Receiver<usize>) -> Self {
         Self(Some(streams))
     }
 
     /// The channel of the client whose message has these extensions.
-    pub(super) fn of(extensions: &Extensions) -> Self {
+    pub(super) fn from_extensions(extensions: &Extensions) -> Self {
         let parts = extensions.get::<Parts>();
         parts
             .and_then(|parts| parts.extensions.get::<Self>())
@@ -41,7 +41,7 @@ mod tests {
     async fn it_opens_with_a_stream_and_ends_with_the_session() {
         assert!(NotificationChannel::default().open().await);
         let streams = watch::Sender::new(0);
-        let mut channel = NotificationChannel::through(streams.subscribe());
+        let mut channel = NotificationChannel::from_stream_count(streams.subscribe());
         let waiting = tokio::spawn({
             let mut channel = channel.clone();
             async move { channel.open().await }

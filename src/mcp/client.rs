@@ -58,7 +58,9 @@ impl Client {
         let session = ().serve((input, output)).await;
         let session = session.map_err(|error| match error {
             ClientInitializeError::ConnectionClosed(_)
-            | ClientInitializeError::TransportError { .. } => gone("the handshake", error),
+            | ClientInitializeError::TransportError { .. } => {
+                connection_closed_error("the handshake", error)
+            }
             error => failed("the handshake failed", error),
         })?;
         Ok(Self {
@@ -77,7 +79,9 @@ impl Client {
             return Err(Error::internal("arguments must be an object"));
         };
         let request = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let result = self.answered(tool, self.session.call_tool(request)).await?;
+        let result = self
+            .await_answer(tool, self.session.call_tool(request))
+            .await?;
         match result.structured_content {
             Some(Value::Object(payload)) if result.is_error == Some(true) => {
                 Err(Error::from_payload(&payload))
@@ -93,7 +97,7 @@ impl Client {
     pub async fn read(&self, uri: &str) -> Result<Value> {
         let request = ReadResourceRequestParams::new(uri);
         let result = self
-            .answered(uri, self.session.read_resource(request))
+            .await_answer(uri, self.session.read_resource(request))
             .await?;
         let text = result
             .contents
@@ -108,14 +112,14 @@ impl Client {
 
     /// Waits for an answer while the server responds to pings. There is no timeout otherwise, since a call may take
     /// minutes.
-    async fn answered<T>(
+    async fn await_answer<T>(
         &self,
         what: &str,
         asked: impl Future<Output = std::result::Result<T, ServiceError>>,
     ) -> Result<T> {
         tokio::select! {
-            answer = Box::pin(asked) => answer.map_err(|error| refused(what, error)),
-            () = Box::pin(self.stopped()) => {
+            answer = Box::pin(asked) => answer.map_err(|error| failed_request_error(what, error)),
+            () = Box::pin(self.wait_for_suspension()) => {
                 let message = format!(
                     "the process that uses the data directory does not answer any more: it is not known whether {what} was done"
                 );
@@ -125,7 +129,7 @@ impl Client {
     }
 
     /// Waits until the server fails to answer a ping, which means that its process is suspended.
-    async fn stopped(&self) {
+    async fn wait_for_suspension(&self) {
         let mut answers = true;
         while answers {
             tokio::time::sleep(limits::OWNER_SILENT_MAX).await;
@@ -166,7 +170,7 @@ impl Client {
 }
 
 /// The error for a failed request. Uses the server's error payload if there is one.
-fn refused(what: &str, error: ServiceError) -> Error {
+fn failed_request_error(what: &str, error: ServiceError) -> Error {
     if let ServiceError::McpError(fault) = &error
         && let Some(Value::Object(payload)) = &fault.data
     {
@@ -175,16 +179,19 @@ fn refused(what: &str, error: ServiceError) -> Error {
     match error {
         ServiceError::TransportSend(_)
         | ServiceError::TransportClosed
-        | ServiceError::Cancelled { .. } => gone(what, error),
+        | ServiceError::Cancelled { .. } => connection_closed_error(what, error),
         error => failed(what, error),
     }
 }
 
-fn gone(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+fn connection_closed_error(
+    what: &str,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> Error {
     let message = format!("the server went away during {what}");
-    Error::new(Code::ServerStopping, message).because(error)
+    Error::new(Code::ServerStopping, message).with_source(error)
 }
 
 fn failed(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::internal(format!("{what}: {error}")).because(error)
+    Error::internal(format!("{what}: {error}")).with_source(error)
 }

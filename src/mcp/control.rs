@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    places::{Caller, Places},
+    places::{ClientSlots, SlotHolder},
     preamble::{milliseconds, read_line, write_line},
     socket::{Identity, SocketPath, check_user, refused},
 };
@@ -37,13 +37,13 @@ use midex_server::app::{self, App};
 
 /// The control socket of the owner of a directory: how the owner greets its clients, and what it grants them.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct ControlSocket {
     app: App,
     http: Option<SocketAddr>,
     hand_over: Option<CancellationToken>,
 }
 
-impl Door {
+impl ControlSocket {
     /// The control socket of this app.
     pub fn new(app: App) -> Self {
         Self {
@@ -78,14 +78,16 @@ impl Door {
             () = self.app.opened() => {}
             () = stop.cancelled() => return,
         }
-        let open = Arc::new(Open::of(self));
-        while let Some((place, listener, bound)) = stop.run_until_cancelled(open.door.bound()).await
+        let open = Arc::new(BoundSocket::new(self));
+        while let Some((place, listener, bound)) = stop
+            .run_until_cancelled(open.door.bind_with_retries())
+            .await
         {
             tokio::select! {
                 () = open.accept(&listener) => {}
                 () = stop.cancelled() => {}
                 // The directory is being handed over, so accept no further connections.
-                () = open.door.app.stopping().cancelled() => {}
+                () = open.door.app.stop_token().cancelled() => {}
                 () = open.door.replaced(&place, bound) => {
                     tracing::warn!("the control socket was removed or replaced; it is made again");
                     continue;
@@ -94,24 +96,24 @@ impl Door {
             place.remove(bound);
             break;
         }
-        open.leave().await;
+        open.disconnect_clients().await;
     }
 
     /// Waits until the bound socket was removed or replaced while this process still owns the directory. A directory
     /// that was moved away or replaced is not this process's any more.
     async fn replaced(&self, place: &SocketPath, bound: Identity) {
         let data_dir = &self.app.config().data_dir;
-        while place.is_bound(bound) || app::holder(data_dir) != Some(std::process::id()) {
+        while place.is_bound(bound) || app::lock_holder_pid(data_dir) != Some(std::process::id()) {
             tokio::time::sleep(limits::CONTROL_SOCKET_LOOK_EVERY).await;
         }
     }
 
     /// Binds the socket, and retries until that succeeds.
-    async fn bound(&self) -> (SocketPath, UnixListener, Identity) {
+    async fn bind_with_retries(&self) -> (SocketPath, UnixListener, Identity) {
         let data_dir = &self.app.config().data_dir;
         let mut has_failed = false;
         loop {
-            let place = SocketPath::of(data_dir);
+            let place = SocketPath::from_data_dir(data_dir);
             let bound = place.and_then(|place| place.bind().map(|bound| (place, bound)));
             match bound {
                 Ok((place, (listener, identity))) => return (place, listener, identity),
@@ -127,17 +129,17 @@ impl Door {
 }
 
 /// A bound control socket, with its clients.
-struct Open {
-    door: Door,
+struct BoundSocket {
+    door: ControlSocket,
     since_ms: i64,
     activities: BTreeSet<String>,
-    places: Arc<Places>,
+    places: Arc<ClientSlots>,
     clients: TaskTracker,
     hang_up: CancellationToken,
 }
 
-impl Open {
-    fn of(door: Door) -> Self {
+impl BoundSocket {
+    fn new(door: ControlSocket) -> Self {
         Self {
             since_ms: door.app.now().milliseconds(),
             activities: door.app.activities(),
@@ -152,10 +154,10 @@ impl Open {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let caller = self.places.enter().await;
+                    let caller = self.places.take_slot().await;
                     let open = self.clone();
                     self.clients.spawn(async move {
-                        let attended = Box::pin(open.attend(stream, caller));
+                        let attended = Box::pin(open.serve_client(stream, caller));
                         if let Some(Err(error)) = open.hang_up.run_until_cancelled(attended).await {
                             tracing::debug!(%error, "a client of the control socket was turned away");
                         }
@@ -171,7 +173,7 @@ impl Open {
     }
 
     /// Finishes the pending requests of the clients, then disconnects those that are still connected.
-    async fn leave(&self) {
+    async fn disconnect_clients(&self) {
         self.door.app.begin_stop();
         self.clients.close();
         let gone = tokio::time::timeout(limits::CONTROL_GRACE, self.clients.wait());
@@ -181,14 +183,14 @@ impl Open {
         }
     }
 
-    async fn attend(&self, stream: UnixStream, mut caller: Caller) -> Result<()> {
+    async fn serve_client(&self, stream: UnixStream, mut caller: SlotHolder) -> Result<()> {
         check_user(&stream)?;
         let (input, mut output) = stream.into_split();
         let mut input = BufReader::new(input);
-        let said = caller.hear(read_line(&mut input));
+        let said = caller.wait_for_preamble(read_line(&mut input));
         let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, said);
         // During a shutdown, do not wait for the preamble.
-        let said = self.door.app.stopping().run_until_cancelled(said).await;
+        let said = self.door.app.stop_token().run_until_cancelled(said).await;
         let said = said.and_then(|said| said.ok().flatten());
         let said = said.ok_or_else(|| refused("the caller did not say who it is"))??;
         let others = self.places.known();
@@ -211,15 +213,15 @@ impl Open {
         }
         let server = self.server(&preamble);
         // During a shutdown, read nothing more: the client sends unread requests to the next owner.
-        let end = self.door.app.stopping().clone();
-        let transport = LineTransport::until(input, output, end);
+        let end = self.door.app.stop_token().clone();
+        let transport = LineTransport::with_end_token(input, output, end);
         serve(server, transport, self.hang_up.child_token()).await
     }
 
-    fn admit(&self, preamble: &Preamble, caller: &mut Caller) -> Result<()> {
+    fn admit(&self, preamble: &Preamble, caller: &mut SlotHolder) -> Result<()> {
         let lacking = preamble.activities_beyond(&self.activities);
         if !lacking.is_empty() {
-            return Err(without_activities(&lacking));
+            return Err(missing_activities_error(&lacking));
         }
         if preamble.http.is_some() {
             return match (&self.door.http, &self.door.hand_over) {
@@ -228,7 +230,7 @@ impl Open {
                 (None, Some(_)) => Ok(()),
             };
         }
-        caller.settle(preamble.client())
+        caller.record_preamble(preamble.client())
     }
 
     fn greeting(&self, clients: Vec<ClientInfo>, error: Option<&Error>) -> Greeting {
@@ -242,7 +244,7 @@ impl Open {
             token_ttl_ms: milliseconds(config.token_ttl),
             snapshot_every: config.snapshot_every,
             clients,
-            error: error.map(|error| error.payload("")),
+            error: error.map(|error| error.to_payload("")),
         }
     }
 
@@ -262,7 +264,7 @@ impl Open {
     }
 }
 
-fn without_activities(lacking: &[&str]) -> Error {
+fn missing_activities_error(lacking: &[&str]) -> Error {
     let message = format!(
         "the midex that owns this data directory (process {}) has not the activities of this program: {}",
         std::process::id(),
@@ -279,7 +281,7 @@ fn serves_http(address: SocketAddr) -> Error {
         std::process::id()
     );
     Error::new(Code::AddressUnusable, message)
-        .with("address", address.to_string())
+        .with_context("address", address.to_string())
         .with_action(
             "Use that address, or give this server a data directory of its own with --data-dir",
         )
@@ -288,7 +290,7 @@ fn serves_http(address: SocketAddr) -> Error {
 fn busy(data_dir: &Path) -> Error {
     let directory = data_dir.display().to_string();
     let message = format!("a command of midex is using {directory}");
-    Error::new(Code::StoreBusy, message).with("data_dir", directory)
+    Error::new(Code::StoreBusy, message).with_context("data_dir", directory)
 }
 
 /// A connection to the owner of a data directory, after the handshake lines.
@@ -308,7 +310,7 @@ pub struct Connection {
 /// The error with which the owner refused; `STORE_BUSY` if it does not answer within [`limits::CONTROL_PREAMBLE_MAX`].
 pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Connection>> {
     // A missing directory has no owner.
-    let Ok(place) = SocketPath::of(data_dir) else {
+    let Ok(place) = SocketPath::from_data_dir(data_dir) else {
         return Ok(None);
     };
     let Some(stream) = place.connect().await else {
@@ -332,6 +334,6 @@ pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Conn
         Ok(Err(error)) if error.code() == Code::LimitExceeded => Err(error),
         // The owner was shutting down, so its store will be free.
         Ok(Err(_)) => Ok(None),
-        Err(_) => Err(app::busy(data_dir)),
+        Err(_) => Err(app::store_busy_error(data_dir)),
     }
 }

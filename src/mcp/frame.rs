@@ -108,7 +108,7 @@ struct ToolCall {
 /// The message, if it is a tool call.
 pub(super) fn tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
     let read = serde_json::from_slice(message).ok();
-    let read = read.or_else(|| serde_json::from_slice(&mended(message)?).ok());
+    let read = read.or_else(|| serde_json::from_slice(&repair_surrogate_escapes(message)?).ok());
     let ToolCall { id, mut params, .. } = read?;
     let meta = params.meta.take();
     let mut request = CallToolRequest::new(params);
@@ -124,7 +124,7 @@ pub(super) const MALFORMED_INITIALIZE: &str = "malformed params for initialize: 
 
 /// The message with unpaired surrogate escapes replaced by U+FFFD. Hosts send them when they cut a text within an
 /// emoji. `None` if there are none.
-pub(super) fn mended(message: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn repair_surrogate_escapes(message: &[u8]) -> Option<Vec<u8>> {
     let unit = |at: usize| {
         let digits = message.get(at..at + 6)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
@@ -156,7 +156,10 @@ pub(super) fn parse(
         && let Some(fault) = oversized_integer(line)
     {
         let refusal = ErrorData::invalid_params(fault, None);
-        return Err(Box::new(JsonRpcMessage::error(refusal, early_id(line))));
+        return Err(Box::new(JsonRpcMessage::error(
+            refusal,
+            find_id_near_start(line),
+        )));
     }
     if let Ok(JsonRpcMessage::Request(request)) = &message
         && let ClientRequest::CustomRequest(unknown) = &request.request
@@ -171,8 +174,8 @@ pub(super) fn parse(
         let value: Option<Value> = serde_json::from_slice(line).ok();
         let (refusal, id) = match value {
             None => (
-                ErrorData::parse_error(unreadable(&error), None),
-                early_id(line),
+                ErrorData::parse_error(describe_json_error(&error), None),
+                find_id_near_start(line),
             ),
             Some(Value::Array(_)) => (
                 ErrorData::invalid_request(
@@ -193,7 +196,7 @@ pub(super) fn parse(
     })
 }
 
-fn unreadable(error: &serde_json::Error) -> String {
+fn describe_json_error(error: &serde_json::Error) -> String {
     // The parser has no distinct error kind for this.
     if error.to_string().starts_with("recursion limit") {
         return "the frame is nested more than 127 levels deep".into();
@@ -210,7 +213,7 @@ pub(super) fn refuse_oversized(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer>
     );
     JsonRpcMessage::error(
         ErrorData::invalid_request(message, None),
-        early_id(beginning),
+        find_id_near_start(beginning),
     )
 }
 
@@ -226,7 +229,7 @@ fn id(value: &Value) -> Option<RequestId> {
 
 /// The id of a frame that cannot be parsed, if it is at the top level near the beginning. Skips strings and nested
 /// values, so that an `id` inside the arguments is not mistaken for it.
-pub(super) fn early_id(beginning: &[u8]) -> Option<RequestId> {
+pub(super) fn find_id_near_start(beginning: &[u8]) -> Option<RequestId> {
     let beginning = &beginning[..beginning.len().min(limits::FRAME_ID_WITHIN_BYTES)];
     let (mut depth, mut at) = (0usize, 0);
     while at < beginning.len() {
@@ -314,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_a_tool_is_read_as_the_protocol_crate_reads_it() {
+    fn tool_call_parses_as_in_rmcp() {
         for params in [
             r#"{"name":"x"}"#,
             r#"{"_meta":{"progressToken":"a","b":[1.5]},"name":"x","arguments":{"a":-1,"b":18446744073709551615,"c":null},"more":1}"#,
@@ -359,7 +362,7 @@ mod tests {
             (r#"{"id""#, None),
         ];
         for (text, expected) in cases {
-            assert_eq!(early_id(text.as_bytes()), expected, "{text}");
+            assert_eq!(find_id_near_start(text.as_bytes()), expected, "{text}");
         }
     }
 }

@@ -15,12 +15,12 @@ use midex_domain::limits;
 /// The outstanding calls and replies of one client.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    inner: Mutex<Inner>,
+    inner: Mutex<CallGateState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CallGateState {
     /// Calls without an answer. Their ids are in use.
     calls: HashMap<RequestId, Call>,
     /// The number of queued lines that the client has not read.
@@ -42,7 +42,7 @@ struct Call {
 
 /// Travels with a call into its handler. When the last copy is dropped, the handler has finished.
 #[derive(Clone, Debug)]
-pub(super) struct Working {
+pub(super) struct HandlerGuard {
     _last: Arc<Finish>,
 }
 
@@ -58,7 +58,7 @@ impl Drop for Finish {
     }
 }
 
-impl Inner {
+impl CallGateState {
     fn forget(&mut self, id: &RequestId) {
         if let Some(call) = self.calls.remove(id) {
             self.bytes -= call.bytes;
@@ -67,11 +67,11 @@ impl Inner {
 }
 
 impl Gate {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, CallGateState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+    fn update_state<T>(&self, change: impl FnOnce(&mut CallGateState) -> T) -> T {
         let changed = change(&mut self.inner());
         self.changed.notify_waiters();
         changed
@@ -84,7 +84,7 @@ impl Gate {
         id: RequestId,
         bytes: usize,
         is_endless: bool,
-    ) -> Option<Working> {
+    ) -> Option<HandlerGuard> {
         let mut inner = self.inner();
         if inner.calls.contains_key(&id) {
             return None;
@@ -98,13 +98,13 @@ impl Gate {
         };
         inner.calls.insert(id.clone(), call);
         let gate = self.clone();
-        Some(Working {
+        Some(HandlerGuard {
             _last: Arc::new(Finish { gate, id }),
         })
     }
 
     fn finish(&self, id: &RequestId) {
-        self.change(|inner| match inner.calls.get_mut(id) {
+        self.update_state(|inner| match inner.calls.get_mut(id) {
             Some(call) if call.cancelled => inner.forget(id),
             Some(call) => call.finished = true,
             None => {}
@@ -113,7 +113,7 @@ impl Gate {
 
     /// The client cancelled the call, so there will be no answer. The call counts until its handler has finished.
     pub(super) fn cancel(&self, id: &RequestId) {
-        self.change(|inner| match inner.calls.get_mut(id) {
+        self.update_state(|inner| match inner.calls.get_mut(id) {
             Some(call) if !call.finished => call.cancelled = true,
             Some(_) => inner.forget(id),
             None => {}
@@ -133,7 +133,7 @@ impl Gate {
 
     /// Registers that `lines` lines with `bytes` bytes were written.
     pub(super) fn sent(&self, bytes: usize, lines: usize) {
-        self.change(|inner| {
+        self.update_state(|inner| {
             inner.bytes -= bytes;
             inner.untaken -= lines;
             inner.taken += 1;
@@ -141,8 +141,8 @@ impl Gate {
     }
 
     /// Waits until the next call may be read. False if the client has read nothing for too long.
-    pub(super) async fn open(&self) -> bool {
-        let may_read = |inner: &Inner| {
+    pub(super) async fn wait_until_readable(&self) -> bool {
+        let may_read = |inner: &CallGateState| {
             inner.calls.len() + inner.untaken < limits::CLIENT_CALLS_MAX
                 && inner.bytes < limits::CLIENT_UNSENT_BYTES_MAX
         };
@@ -167,7 +167,7 @@ impl Gate {
             .await;
     }
 
-    async fn wait(&self, done: impl Fn(&Inner) -> bool) {
+    async fn wait(&self, done: impl Fn(&CallGateState) -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_call_counts_until_its_handler_is_done() {
+    fn cancelled_call_still_counts() {
         let gate = Arc::new(Gate::default());
         let working = gate.admit(id(1), 10, false).expect("a new id");
         assert!(
@@ -254,25 +254,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn reading_stops_at_the_limits_and_goes_on_once_something_is_taken() {
+    async fn reading_pauses_at_the_limits() {
         let gate = Arc::new(Gate::default());
         drop(gate.admit(id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, false));
-        assert!(gate.open().await);
+        assert!(gate.wait_until_readable().await);
         gate.queue(1, None);
         assert!(
-            !gate.open().await,
+            !gate.wait_until_readable().await,
             "a client that takes nothing is given up in the end"
         );
         gate.sent(1, 1);
         gate.queue(0, Some(&id(1)));
         gate.sent(0, 1);
-        assert!(gate.open().await);
+        assert!(gate.wait_until_readable().await);
         for call in (0..).take(limits::CLIENT_CALLS_MAX) {
             assert!(gate.admit(id(call), 0, false).is_some());
         }
         let waiting = tokio::spawn({
             let gate = gate.clone();
-            async move { gate.open().await }
+            async move { gate.wait_until_readable().await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());

@@ -10,7 +10,7 @@ use std::{
 use midex_domain::error::{Error, Result};
 
 /// The outcome of `work`. A panic becomes an error.
-pub(super) async fn guarded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) async fn catch_panic_as_error<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut work = pin!(work);
     poll_fn(move |context| {
         // Unwind-safe: after a panic the future is never polled again, so its inconsistent state is never observed.
@@ -30,13 +30,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_an_error() {
-        let error = guarded::<()>(async {
+        let error = catch_panic_as_error::<()>(async {
             tokio::task::yield_now().await;
             panic!("boom")
         })
         .await
         .expect_err("the panic");
         assert_eq!(error.code(), midex_domain::error::Code::Internal);
-        assert_eq!(guarded(async { Ok(1) }).await.expect("no panic"), 1);
+        assert_eq!(
+            catch_panic_as_error(async { Ok(1) })
+                .await
+                .expect("no panic"),
+            1
+        );
     }
 }

@@ -49,7 +49,7 @@ pub(super) trait HasMetadata {
 /// A result that can have a cache hint.
 pub(super) trait Cacheable: HasMetadata + Sized {
     #[must_use]
-    fn keep(self, ttl_ms: u64, scope: CacheScope) -> Self;
+    fn with_cache_control(self, ttl_ms: u64, scope: CacheScope) -> Self;
 }
 
 macro_rules! has_metadata {
@@ -64,7 +64,7 @@ macro_rules! cacheable {
     ($($result:ty),+) => {
         has_metadata!($($result),+);
         $(impl Cacheable for $result {
-            fn keep(self, ttl_ms: u64, scope: CacheScope) -> Self {
+            fn with_cache_control(self, ttl_ms: u64, scope: CacheScope) -> Self {
                 self.with_ttl_ms(ttl_ms).with_cache_scope(scope)
             }
         })+
@@ -90,7 +90,7 @@ pub(super) fn implementation() -> Implementation {
 /// Adds the server's identity to a result, if the client's protocol version has it.
 pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<RoleServer>) -> R {
     if is_modern(context) {
-        signed(result)
+        with_server_identity(result)
     } else {
         result
     }
@@ -114,15 +114,15 @@ pub(super) fn suggested_tool(answer: &Value) -> Option<&str> {
 }
 
 /// Adds the server's identity to a result.
-pub(super) fn signed<R: HasMetadata>(mut result: R) -> R {
+pub(super) fn with_server_identity<R: HasMetadata>(mut result: R) -> R {
     // rmcp signs one kind of result itself. Take the format of the signature from it.
-    static SIGNATURE: LazyLock<MetaObject> = LazyLock::new(|| {
+    static SERVER_IDENTITY: LazyLock<MetaObject> = LazyLock::new(|| {
         let signed = DiscoverResult::new(Vec::new(), ServerCapabilities::default());
         let signed = signed.with_server_info(implementation());
         signed.meta.unwrap_or_default()
     });
     let meta = result.meta().get_or_insert_default();
-    meta.0.extend(SIGNATURE.0.clone());
+    meta.0.extend(SERVER_IDENTITY.0.clone());
     result
 }
 
@@ -134,7 +134,7 @@ pub(super) fn with_cache_hint<R: Cacheable>(
 ) -> R {
     let result = with_metadata(result, context);
     if is_modern(context) {
-        result.keep(fresh.ttl_ms(), CacheScope::Private)
+        result.with_cache_control(fresh.ttl_ms(), CacheScope::Private)
     } else {
         result
     }
@@ -143,10 +143,10 @@ pub(super) fn with_cache_hint<R: Cacheable>(
 /// Whether the request's protocol version has this metadata.
 pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
-    version.is_some_and(|version| is_of_modern_era(version.as_str()))
+    version.is_some_and(|version| is_modern_version(version.as_str()))
 }
 
 /// Whether a protocol version has this metadata.
-pub(super) fn is_of_modern_era(version: &str) -> bool {
+pub(super) fn is_modern_version(version: &str) -> bool {
     version >= ProtocolVersion::V_2026_07_28.as_str()
 }

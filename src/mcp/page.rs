@@ -5,7 +5,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use rmcp::model::PaginatedRequestParams;
 
 use midex_domain::{
-    error::{Code, Error, Result, Violation, again},
+    error::{Code, Error, Result, Violation, repeat_call},
     limits,
 };
 
@@ -21,7 +21,7 @@ pub(super) struct Page<T> {
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` if the cursor does not name any item.
-pub(super) fn page<T>(
+pub(super) fn paginate<T>(
     method: &'static str,
     items: Vec<T>,
     key: impl Fn(&T) -> &str,
@@ -30,7 +30,7 @@ pub(super) fn page<T>(
     let from = match asked.and_then(|asked| asked.cursor) {
         None => 0,
         Some(cursor) => {
-            let last = read(&cursor);
+            let last = decode_cursor(&cursor);
             let at = items
                 .iter()
                 .position(|item| last.as_deref() == Some(key(item)));
@@ -48,7 +48,7 @@ pub(super) fn page<T>(
     Ok(Page { items, next })
 }
 
-fn read(cursor: &str) -> Option<String> {
+fn decode_cursor(cursor: &str) -> Option<String> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?;
     String::from_utf8(bytes).ok()
 }
@@ -57,11 +57,11 @@ fn unknown(method: &str, cursor: &str) -> Error {
     let shown: String = cursor.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
     let message = format!("`{shown}` is no cursor of {method}, or what it names is gone");
     let violation = Violation::new("/cursor", "cursor", message.clone())
-        .expecting("the nextCursor of the page before");
+        .with_expected("the nextCursor of the page before");
     Error::new(Code::ArgumentsInvalid, message)
-        .with("tool", method)
+        .with_context("tool", method)
         .with_violations(vec![violation])
-        .with_next(again("without cursor"))
+        .with_next(repeat_call("without cursor"))
 }
 
 #[cfg(test)]
@@ -77,8 +77,8 @@ mod tests {
         let names: Vec<_> = (0..count).map(|number| format!("item {number}")).collect();
         let (mut seen, mut sizes, mut cursor) = (Vec::new(), Vec::new(), None);
         loop {
-            let page =
-                page("list", names.clone(), String::as_str, Some(asked(cursor))).expect("a page");
+            let page = paginate("list", names.clone(), String::as_str, Some(asked(cursor)))
+                .expect("a page");
             sizes.push(page.items.len());
             seen.extend(page.items);
             cursor = page.next;
@@ -108,7 +108,7 @@ mod tests {
             &BASE64_URL_SAFE_NO_PAD.encode("b"),
             &BASE64_URL_SAFE_NO_PAD.encode([255]),
         ] {
-            let error = page(
+            let error = paginate(
                 "tools/list",
                 names.clone(),
                 String::as_str,
@@ -122,7 +122,8 @@ mod tests {
             );
         }
         let last = BASE64_URL_SAFE_NO_PAD.encode("a");
-        let after = page("list", names, String::as_str, Some(asked(Some(last)))).expect("the end");
+        let after =
+            paginate("list", names, String::as_str, Some(asked(Some(last)))).expect("the end");
         assert!(after.items.is_empty() && after.next.is_none());
     }
 }

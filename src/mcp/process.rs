@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     LineTransport, Server, ToolProfile,
-    control::{self, Door, Greeting, Preamble, Role},
+    control::{self, ControlSocket, Greeting, Preamble, Role},
     serve,
 };
 use midex_domain::{
@@ -47,7 +47,7 @@ impl Process {
 
     /// A process that runs a user's command.
     pub fn for_command(options: Options) -> Self {
-        Self::new(options, Role::Command, ToolProfile::COMMANDS)
+        Self::new(options, Role::Command, ToolProfile::ALL_TOOLS_DOTTED)
     }
 
     fn new(options: Options, role: Role, profile: ToolProfile) -> Self {
@@ -83,7 +83,7 @@ impl Process {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(limits::OWNER_LOOK_EVERY_MAX);
         }
-        Err(app::busy(&self.options.config.data_dir))
+        Err(app::store_busy_error(&self.options.config.data_dir))
     }
 
     /// Tries once. `None` if the owner is just starting or shutting down.
@@ -92,14 +92,14 @@ impl Process {
     /// As [`Process::find`].
     pub async fn look(&self) -> Result<Option<Link>> {
         let data_dir = &self.options.config.data_dir;
-        let mut preamble = Preamble::of(&self.options, self.role, self.profile);
+        let mut preamble = Preamble::from_options(&self.options, self.role, self.profile);
         preamble.http = self.http.map(|address| address.to_string());
         match control::connect(data_dir, &preamble).await {
             // The owner agreed to hand the directory over, so try to take it below.
             Ok(Some(_)) if self.http.is_some() => {}
             Ok(Some(owner)) => {
                 return Ok(Some(Link {
-                    unheeded: preamble.unheeded(&owner.greeting),
+                    unheeded: preamble.ignored_settings(&owner.greeting),
                     owner: Some(owner.greeting),
                     input: Box::new(owner.input),
                     output: Box::new(owner.output),
@@ -113,14 +113,15 @@ impl Process {
             }
             Err(error) => return Err(error),
         }
-        self.own().await
+        self.take_ownership().await
     }
 
-    async fn own(&self) -> Result<Option<Link>> {
+    async fn take_ownership(&self) -> Result<Option<Link>> {
         let data_dir = self.options.config.data_dir.clone();
-        let taken = tokio::task::spawn_blocking(move || OwnedDirectory::take(&data_dir)).await;
+        let taken =
+            tokio::task::spawn_blocking(move || OwnedDirectory::take_ownership(&data_dir)).await;
         let taken = taken.map_err(|error| {
-            Error::internal("taking the data directory panicked").because(error)
+            Error::internal("taking the data directory panicked").with_source(error)
         })?;
         let owned = match taken {
             Ok(owned) => owned,
@@ -138,20 +139,21 @@ impl Process {
     }
 
     /// The error for calls whose owner is suspended.
-    pub(super) fn busy(&self) -> Error {
-        app::busy(&self.options.config.data_dir)
+    pub(super) fn suspended_owner_error(&self) -> Error {
+        app::store_busy_error(&self.options.config.data_dir)
     }
 
     /// The app of this process. A new one is created if the previous one was stopped.
     pub async fn app(&self) -> Result<App> {
         let mut app = self.app.lock().await;
-        if let Some(app) = app.as_ref().filter(|app| !app.stopping().is_cancelled()) {
+        if let Some(app) = app.as_ref().filter(|app| !app.stop_token().is_cancelled()) {
             return Ok(app.clone());
         }
         let options = self.options.clone();
         let made = tokio::task::spawn_blocking(move || App::waiting(options)).await;
-        let made = made
-            .map_err(|error| Error::internal("loading the definitions panicked").because(error))?;
+        let made = made.map_err(|error| {
+            Error::internal("loading the definitions panicked").with_source(error)
+        })?;
         Ok(app.insert(made).clone())
     }
 
@@ -159,7 +161,7 @@ impl Process {
     fn link(&self, app: App, owns: bool) -> Link {
         let (ours, theirs) = tokio::io::duplex(limits::CLIENT_PIPE_BYTES);
         let (input, output) = tokio::io::split(theirs);
-        let transport = LineTransport::until(input, output, app.stopping().clone());
+        let transport = LineTransport::with_end_token(input, output, app.stop_token().clone());
         let for_them = match self.role {
             Role::Command => app.clone().of_user(),
             Role::Relay => app.clone(),
@@ -167,19 +169,19 @@ impl Process {
         let server = Server::new(Arc::new(for_them)).with_profile(self.profile);
         let stop = CancellationToken::new();
         tokio::spawn(serve(server, transport, stop.child_token()));
-        let door = owns.then(|| self.door(&app, stop.child_token()));
+        let door = owns.then(|| self.open_control_socket(&app, stop.child_token()));
         let (input, output) = tokio::io::split(ours);
         Link {
             input: Box::new(BufReader::new(input)),
             output: Box::new(output),
             owner: None,
             unheeded: Vec::new(),
-            here: Some(Here { app, stop, door }),
+            here: Some(LocalServer { app, stop, door }),
         }
     }
 
-    fn door(&self, app: &App, stop: CancellationToken) -> JoinHandle<()> {
-        let mut door = Door::new(app.clone());
+    fn open_control_socket(&self, app: &App, stop: CancellationToken) -> JoinHandle<()> {
+        let mut door = ControlSocket::new(app.clone());
         if let Some(address) = self.http {
             door = door.serving_http(address);
         }
@@ -188,7 +190,7 @@ impl Process {
             app.follow_catalogs();
             // A hand-over request stops the app: requests in progress are answered, then the link ends and its holder
             // closes it.
-            door = door.handing_over(app.stopping().clone());
+            door = door.handing_over(app.stop_token().clone());
         }
         tokio::spawn(door.listen(stop))
     }
@@ -202,11 +204,11 @@ pub struct Link {
     pub output: Box<dyn AsyncWrite + Send + Unpin>,
     owner: Option<Greeting>,
     unheeded: Vec<String>,
-    here: Option<Here>,
+    here: Option<LocalServer>,
 }
 
 /// The part of a connection that is in this process.
-struct Here {
+struct LocalServer {
     app: App,
     stop: CancellationToken,
     /// The task of the control socket, if this process owns the directory.
@@ -228,7 +230,7 @@ impl Link {
     }
 
     /// The settings of this process that the owner has with other values.
-    pub fn unheeded(&self) -> &[String] {
+    pub fn ignored_settings(&self) -> &[String] {
         &self.unheeded
     }
 
@@ -238,18 +240,18 @@ impl Link {
     ) -> (
         Box<dyn AsyncBufRead + Send + Unpin>,
         Box<dyn AsyncWrite + Send + Unpin>,
-        Closing,
+        LinkCloser,
     ) {
-        (self.input, self.output, Closing { here: self.here })
+        (self.input, self.output, LinkCloser { here: self.here })
     }
 }
 
 /// The resources of a connection that are closed once its streams have ended.
-pub struct Closing {
-    here: Option<Here>,
+pub struct LinkCloser {
+    here: Option<LocalServer>,
 }
 
-impl fmt::Debug for Closing {
+impl fmt::Debug for LinkCloser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Closing")
             .field("owns", &self.owns())
@@ -257,7 +259,7 @@ impl fmt::Debug for Closing {
     }
 }
 
-impl Closing {
+impl LinkCloser {
     /// The app, if this process owns the directory.
     fn owner(&self) -> Option<&App> {
         let here = self.here.as_ref().filter(|here| here.door.is_some());
@@ -271,7 +273,7 @@ impl Closing {
 
     /// Cancelled when this process begins to give up the directory.
     pub(super) fn stopping(&self) -> Option<&CancellationToken> {
-        self.owner().map(App::stopping)
+        self.owner().map(App::stop_token)
     }
 
     /// Starts the shutdown: pending requests are answered, new ones are refused.
@@ -286,7 +288,7 @@ impl Closing {
     /// # Errors
     /// The errors of closing the store.
     pub async fn close(self) -> Result<()> {
-        let Some(Here { app, stop, door }) = self.here else {
+        let Some(LocalServer { app, stop, door }) = self.here else {
             return Ok(());
         };
         let Some(door) = door else {

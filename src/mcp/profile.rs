@@ -30,7 +30,7 @@ const RUN: &str = "midex leads you through workflows step by step and keeps your
     A persona you still have need not be sent again: name its agent in known_agents.\n";
 
 /// The instructions for clients of any other server.
-const LOOK: &str = "midex keeps executions of workflows, which other clients work through: this server does not \
+const READ_ONLY_INSTRUCTIONS: &str = "midex keeps executions of workflows, which other clients work through: this server does not \
     offer the tools for it.\n\
     midex://workflow/executions lists them, midex://workflow/workflow_status/{execution_id} says where one stands.\n";
 
@@ -40,16 +40,16 @@ const CATALOGS: &str = "Commands of other services come from catalogs: look with
     the user names it. Tell the user every warning and violation. catalog.remove only where the user asks for it.\n";
 
 /// Additional instructions for every client.
-const ALL: &str = "Subscribe to midex://workflow/workflow_status/{execution_id} to be told when an execution moves.\n\
+const COMMON_INSTRUCTIONS: &str = "Subscribe to midex://workflow/workflow_status/{execution_id} to be told when an execution moves.\n\
     Every error names the one right next call in suggested_action.";
 
 /// Additional instructions for clients that see underscores, since error texts spell tool names with dots.
-const BOTH: &str = "\nWhere a text writes a tool's name with a dot, call the one with an underscore: it is the same tool.";
+const UNDERSCORE_NAMES_NOTE: &str = "\nWhere a text writes a tool's name with a dot, call the one with an underscore: it is the same tool.";
 
 impl ToolProfile {
     /// Every tool under its dotted name, for midex's own commands.
-    pub(super) const COMMANDS: Self = Self {
-        toolsets: Toolsets::ALL.and(Toolsets::PEOPLE),
+    pub(super) const ALL_TOOLS_DOTTED: Self = Self {
+        toolsets: Toolsets::ALL.union(Toolsets::PEOPLE),
         tool_names: ToolNames::Dotted,
     };
 
@@ -75,23 +75,23 @@ impl ToolProfile {
         let first = if self.toolsets.contains(Toolset::Run) {
             RUN
         } else {
-            LOOK
+            READ_ONLY_INSTRUCTIONS
         };
         let catalogs = if self.toolsets.contains(Toolset::Catalog) {
             CATALOGS
         } else {
             ""
         };
-        let text = format!("{first}{catalogs}{ALL}");
+        let text = format!("{first}{catalogs}{COMMON_INSTRUCTIONS}");
         match self.spelling(client) {
             Spelling::Dotted => text,
             spelling @ Spelling::Underscored => {
-                spelling.text(&text, &tools::names(Toolsets::ALL)) + BOTH
+                spelling.text(&text, &tools::names(Toolsets::ALL)) + UNDERSCORE_NAMES_NOTE
             }
         }
     }
 
     pub(super) fn spelling(self, client: Option<&Implementation>) -> Spelling {
-        Spelling::of(self.tool_names, client)
+        Spelling::for_client(self.tool_names, client)
     }
 }

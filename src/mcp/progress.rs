@@ -36,7 +36,7 @@ pub(super) async fn with_progress<T>(
             done = &mut work => return done,
             now = ticks.tick() => now,
         };
-        let notice = notice(token.clone(), tool, now - begun, longest);
+        let notice = progress_notification(token.clone(), tool, now - begun, longest);
         let mut sending = pin!(context.peer.notify_progress(notice));
         tokio::select! {
             biased;
@@ -51,7 +51,7 @@ pub(super) async fn with_progress<T>(
     }
 }
 
-fn notice(
+fn progress_notification(
     token: ProgressToken,
     tool: &str,
     elapsed: Duration,

@@ -23,14 +23,14 @@ use tokio_util::sync::CancellationToken;
 use self::{
     backlog::Backlog,
     message::Message,
-    pending::{Passed, Pending},
-    questions::Questions,
+    pending::{OwnerLineAction, Pending},
+    questions::OwnerRequests,
     silence::Silence,
 };
 use super::{
     frame::{self, Frame, Frames},
-    process::{Closing, Link, Process},
-    transport::completed,
+    process::{Link, LinkCloser, Process},
+    transport::complete_error_payload,
 };
 use midex_domain::{
     clock::{IdSource, SystemIds},
@@ -38,10 +38,10 @@ use midex_domain::{
     limits,
 };
 
-type Linking<'a> = Pin<Box<dyn Future<Output = Result<Link>> + Send + 'a>>;
+type LinkFuture<'a> = Pin<Box<dyn Future<Output = Result<Link>> + Send + 'a>>;
 
 /// Relays the process's own standard streams: see [`relay`].
-pub async fn relay_stdio(process: &Process, stop: CancellationToken) -> Option<Closing> {
+pub async fn relay_stdio(process: &Process, stop: CancellationToken) -> Option<LinkCloser> {
     let (input, output) = rmcp::transport::stdio_pipes();
     relay_until_gone(process, input, output, has_stdin_hung_up, stop).await
 }
@@ -54,7 +54,7 @@ pub async fn relay(
     input: impl AsyncRead + Send + Unpin,
     output: impl AsyncWrite + Send + Unpin,
     stop: CancellationToken,
-) -> Option<Closing> {
+) -> Option<LinkCloser> {
     relay_until_gone(process, input, output, || false, stop).await
 }
 
@@ -64,14 +64,14 @@ async fn relay_until_gone(
     output: impl AsyncWrite + Send + Unpin,
     has_hung_up: fn() -> bool,
     stop: CancellationToken,
-) -> Option<Closing> {
+) -> Option<LinkCloser> {
     let mut relay = Relay {
         process,
         frames: Frames::new(BufReader::new(input), limits::FRAME_BYTES_MAX),
         has_hung_up,
         client: Backlog::new(output),
         pending: Pending::default(),
-        questions: Questions::default(),
+        questions: OwnerRequests::default(),
         owner: None,
         ended: None,
         linking: Some(Box::pin(process.find())),
@@ -86,7 +86,7 @@ async fn relay_until_gone(
         stop,
     };
     relay.local_later();
-    while relay.goes_on() {
+    while relay.is_running() {
         let event = relay.event().await;
         relay.handle(event);
     }
@@ -126,7 +126,7 @@ enum Event {
 struct Owner {
     frames: Frames<Box<dyn AsyncBufRead + Send + Unpin>>,
     output: Backlog<Box<dyn AsyncWrite + Send + Unpin>>,
-    closing: Closing,
+    closing: LinkCloser,
     is_local: bool,
     /// Whether the owner has sent anything yet.
     has_spoken: bool,
@@ -141,17 +141,17 @@ struct Relay<'a, R, W> {
     has_hung_up: fn() -> bool,
     client: Backlog<W>,
     pending: Pending,
-    questions: Questions,
+    questions: OwnerRequests,
     owner: Option<Owner>,
     /// The resources of an owner that disconnected while the relay was ending, for the caller to close.
-    ended: Option<Closing>,
-    linking: Option<Linking<'a>>,
+    ended: Option<LinkCloser>,
+    linking: Option<LinkFuture<'a>>,
     /// Why no owner was found, and when to search again.
     refused: Option<(Error, Instant)>,
     /// The last error that was logged.
     failed: Option<Code>,
     /// The future of a server in this process, for requests that need no store, if no owner is found in time.
-    local: Option<Linking<'a>>,
+    local: Option<LinkFuture<'a>>,
     silence: Silence,
     /// The deadline for an owner in this process that is giving up the directory.
     lost_at: Option<Instant>,
@@ -162,7 +162,7 @@ struct Relay<'a, R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         self.ends_at.is_none() || !self.pending.is_settled() || !self.client.is_empty()
     }
 
@@ -193,26 +193,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         let may_be_gone = !reads_client && self.ends_at.is_none();
         tokio::select! {
             frame = self.frames.next(), if reads_client => Event::Client(frame),
-            frame = there(input.map(Frames::next)), if reads_owner => Event::Owner(frame),
+            frame = await_if_some(input.map(Frames::next)), if reads_owner => Event::Owner(frame),
             told = timeout(limits::CLIENT_STALL_MAX, self.client.write()), if !self.client.is_empty() => {
                 Event::Told(told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
             }
-            sent = there(output.map(Backlog::write)) => Event::Sent(sent),
-            link = there(self.linking.as_mut()) => Event::Linked(link),
-            link = there(local) => Event::Local(link),
-            () = there(stopping.map(CancellationToken::cancelled)) => Event::Ending,
+            sent = await_if_some(output.map(Backlog::write)) => Event::Sent(sent),
+            link = await_if_some(self.linking.as_mut()) => Event::Linked(link),
+            link = await_if_some(local) => Event::Local(link),
+            () = await_if_some(stopping.map(CancellationToken::cancelled)) => Event::Ending,
             () = until(self.lost_at) => Event::Ended,
-            () = until(self.silence.due()) => Event::Silent,
+            () = until(self.silence.deadline()) => Event::Silent,
             () = until(self.refused.as_ref().map(|(_, until)| *until)) => Event::Again,
             () = self.stop.cancelled(), if self.ends_at.is_none() => Event::Stop,
-            () = gone(self.has_hung_up), if may_be_gone => Event::Late,
+            () = wait_for_hang_up(self.has_hung_up), if may_be_gone => Event::Late,
             () = until(self.ends_at) => Event::Late,
         }
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Client(Ok(Frame::Line(line))) => self.hear(&line),
+            Event::Client(Ok(Frame::Line(line))) => self.receive_client_line(&line),
             Event::Client(Ok(Frame::Oversized(beginning))) => {
                 self.refuse(frame::refuse_oversized(&beginning));
             }
@@ -223,7 +223,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             }
             Event::Owner(Ok(Frame::Line(line))) => self.pass(&line),
             Event::Owner(_) | Event::Ended => self.lose_owner(),
-            Event::Silent => self.judge_silence(),
+            Event::Silent => self.check_silent_owner(),
             Event::Sent(Err(_)) => {
                 if let Some(owner) = &mut self.owner {
                     owner.is_deaf = true;
@@ -232,13 +232,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             }
             // Set a deadline: if the client reads nothing, the relay does not read the owner's output and would not see
             // its end.
-            Event::Ending => self.lost_at = Some(later(limits::EOF_GRACE)),
+            Event::Ending => self.lost_at = Some(instant_after(limits::EOF_GRACE)),
             Event::Told(Ok(())) | Event::Sent(Ok(())) => {}
             Event::Told(Err(error)) => {
                 tracing::warn!(%error, "the client takes no replies; it is given up");
                 self.give_up();
             }
-            Event::Linked(link) => self.linked(link),
+            Event::Linked(link) => self.handle_link_result(link),
             Event::Local(link) => self.serve_locally(link),
             Event::Again => {
                 self.refused = None;
@@ -255,11 +255,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     }
 
     /// Sends a line of the client to the owner, or keeps it for the next owner.
-    fn hear(&mut self, line: &[u8]) {
+    fn receive_client_line(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
-        let message = Message::of(line);
+        let message = Message::parse(line);
         if message.is_none() {
             if let Err(refusal) = frame::parse(line) {
                 self.refuse(*refusal);
@@ -276,7 +276,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
         let owner = self.owner.as_ref();
         let can_send = owner.is_some_and(|owner| owner.can_answer(&message));
-        if let Err(id) = self.pending.hear(line, &message, can_send) {
+        if let Err(id) = self.pending.record_client_line(line, &message, can_send) {
             return self.refuse(frame::refuse_duplicate(&id));
         }
         if let Some(owner) = self.owner.as_mut().filter(|_| can_send) {
@@ -292,7 +292,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         if let Some((error, again_at)) = &mut self.refused {
             let answers = self.pending.refuse_unsent(error, &*self.ids);
             if !answers.is_empty() {
-                *again_at = (*again_at).min(later(limits::STORE_RETRY_EVERY));
+                *again_at = (*again_at).min(instant_after(limits::STORE_RETRY_EVERY));
             }
             self.client.push_all(&answers);
         }
@@ -300,21 +300,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
 
     /// Answers a frame that is not a message.
     fn refuse(&mut self, refusal: TxJsonRpcMessage<RoleServer>) {
-        let refusal = completed(refusal, &*self.ids);
+        let refusal = complete_error_payload(refusal, &*self.ids);
         self.client
             .push(&serde_json::to_vec(&refusal).unwrap_or_default());
     }
 
     /// Sends a line of the owner to the client.
     fn pass(&mut self, line: &[u8]) {
-        self.silence.end();
+        self.silence.stop_timer();
         if let Some(owner) = &mut self.owner {
             owner.has_spoken = true;
         }
         if line == frame::PONG {
             return;
         }
-        let message = Message::of(line);
+        let message = Message::parse(line);
         if let (Some(_), Some(own)) = (&message.method, message.id()) {
             let question = self.questions.ask(own, line);
             return self.client.push_all(question.as_slice());
@@ -325,10 +325,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
         match self
             .pending
-            .answered(line, &message, self.ends_at.is_some())
+            .handle_owner_message(line, &message, self.ends_at.is_some())
         {
-            Passed::On => self.client.push(line),
-            Passed::Instead(lines) => self.client.push_all(&lines),
+            OwnerLineAction::On => self.client.push(line),
+            OwnerLineAction::Instead(lines) => self.client.push_all(&lines),
         }
         if self.pending.is_settled() {
             self.questions.forget();
@@ -344,23 +344,24 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         if is_waited_for && !self.pending.is_settled() {
             self.silence.begin(Instant::now());
         } else {
-            self.silence.end();
+            self.silence.stop_timer();
         }
     }
 
     /// Pings a silent owner, or disconnects from one that did not answer the ping. After that, a late answer is never
     /// read, and the relay reconnects once the owner responds again.
-    fn judge_silence(&mut self) {
+    fn check_silent_owner(&mut self) {
         if self.silence.ask_or_end() {
-            let busy = self.process.busy();
+            let busy = self.process.suspended_owner_error();
             tracing::warn!("{busy}, and is stopped or hangs");
-            self.client.push_all(&self.pending.leave(&busy, &*self.ids));
+            self.client
+                .push_all(&self.pending.abandon_owner(&busy, &*self.ids));
             self.lose_owner();
         } else if let Some(owner) = self.owner.as_mut().filter(|_| self.pending.has_room()) {
             owner.output.push(frame::PING);
         } else {
             // Too many calls are pending at this owner, so it may not read a ping. Do not judge it.
-            self.silence.end();
+            self.silence.stop_timer();
         }
     }
 
@@ -396,7 +397,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         self.local_later();
     }
 
-    fn linked(&mut self, link: Result<Link>) {
+    fn handle_link_result(&mut self, link: Result<Link>) {
         self.linking = None;
         match link {
             Ok(link) => self.take_over(link),
@@ -405,7 +406,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                     tracing::warn!(code = error.code().as_str(), "{error}");
                 }
                 self.failed = Some(error.code());
-                self.refused = Some((error, later(limits::OWN_RETRY_MAX)));
+                self.refused = Some((error, instant_after(limits::OWN_RETRY_MAX)));
                 self.refuse_calls();
             }
         }
@@ -419,13 +420,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 owner.midex
             );
         }
-        for flag in link.unheeded() {
+        for flag in link.ignored_settings() {
             tracing::warn!("the process that owns the data directory has its own settings: {flag}");
         }
         // A server without a store is no longer needed.
         self.lose_owner();
         (self.local, self.failed) = (None, None);
-        let mut owner = Owner::of(link, false);
+        let mut owner = Owner::from_link(link, false);
         let (lines, answers) = self.pending.replay(&*self.ids);
         owner.output.push_all(&lines);
         self.client.push_all(&answers);
@@ -445,8 +446,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         self.local = None;
         match link {
             Ok(link) => {
-                let mut owner = Owner::of(link, true);
-                let lines = self.pending.without_store();
+                let mut owner = Owner::from_link(link, true);
+                let lines = self.pending.lines_needing_no_store();
                 owner.output.push_all(&lines);
                 self.owner = Some(owner);
             }
@@ -462,13 +463,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     }
 
     fn end_within(&mut self, grace: Duration) {
-        self.ends_at = Some(later(grace));
+        self.ends_at = Some(instant_after(grace));
         self.local = None;
     }
 }
 
 impl Owner {
-    fn of(link: Link, is_local: bool) -> Self {
+    fn from_link(link: Link, is_local: bool) -> Self {
         let (input, output, closing) = link.split();
         Self {
             frames: Frames::new(input, usize::MAX),
@@ -487,7 +488,7 @@ impl Owner {
 
 /// Waits until a client that is not being read has closed its end. The wait restarts after every other event, so a
 /// client that wrote much and closed its output is still read to the end.
-async fn gone(has_hung_up: fn() -> bool) {
+async fn wait_for_hang_up(has_hung_up: fn() -> bool) {
     sleep(limits::EOF_GRACE).await;
     while !has_hung_up() {
         sleep(limits::EOF_GRACE).await;
@@ -505,17 +506,17 @@ fn has_stdin_hung_up() -> bool {
 
 /// The instant after this duration.
 #[expect(clippy::disallowed_methods, reason = "no time of an execution")]
-fn later(time: Duration) -> Instant {
+fn instant_after(time: Duration) -> Instant {
     Instant::now() + time
 }
 
 /// Waits until the instant; forever if there is none.
 async fn until(instant: Option<Instant>) {
-    there(instant.map(sleep_until)).await;
+    await_if_some(instant.map(sleep_until)).await;
 }
 
 /// Awaits the future; pending forever if there is none.
-async fn there<T>(future: Option<impl Future<Output = T>>) -> T {
+async fn await_if_some<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
         None => pending().await,

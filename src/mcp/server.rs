@@ -26,13 +26,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
-    asking::{Agreement, Call, CallOutcome, asked, trust},
-    guard::guarded,
+    asking::{Call, CallOutcome, ConfirmationOutcome, ask_pending_questions, trust},
+    guard::catch_panic_as_error,
     metadata::{
         CacheHint, branching, implementation, is_modern, suggested_tool, with_cache_hint,
         with_metadata,
     },
-    page::page,
+    page::paginate,
     profile::ToolProfile,
     progress,
     prompts::Offer,
@@ -67,7 +67,7 @@ const SESSION_METHODS: &[&str] = &["initialize", "resources/subscribe", "resourc
 const STATELESS_METHODS: &[&str] = &["subscriptions/listen"];
 
 /// The outcome of a tool call.
-enum Done {
+enum ToolCallOutcome {
     /// Its result.
     Answered(Box<CallToolResult>),
     /// A request for input from the user.
@@ -85,7 +85,7 @@ pub struct Server {
 impl Server {
     /// A server for one client, with all tools, spelled as the client accepts them.
     pub fn new(app: Arc<App>) -> Self {
-        Self::sharing(app, Listens::of_one_client())
+        Self::sharing(app, Listens::for_one_client())
     }
 
     /// A server for one client or one request, whose listens share a limit with those of others.
@@ -99,7 +99,7 @@ impl Server {
 
     /// A server for midex's own commands, with every tool under its dotted name.
     pub fn for_commands(app: Arc<App>) -> Self {
-        Self::new(app).with_profile(ToolProfile::COMMANDS)
+        Self::new(app).with_profile(ToolProfile::ALL_TOOLS_DOTTED)
     }
 
     /// The same server with this profile.
@@ -109,91 +109,93 @@ impl Server {
     }
 
     /// The outcome of a request of this method. A panic in it becomes an error response.
-    async fn answered<T>(
+    async fn answer_request<T>(
         &self,
         method: &'static str,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T, ErrorData> {
-        match guarded(work).await {
+        match catch_panic_as_error(work).await {
             Ok(done) => Ok(done),
             Err(error) => {
                 let error = self.app.explained(error).await;
-                Err(answer::fault(&error, method, self.app.ids()))
+                Err(answer::request_error_data(&error, method, self.app.ids()))
             }
         }
     }
 
     /// Runs a tool. If a start is refused because its project is not trusted, asks the user to trust it, if the client
     /// can ask. Unless the user agrees, the refusal is returned.
-    async fn done(
+    async fn run_tool_with_trust(
         &self,
         tool: &ToolSpec,
         arguments: Map<String, Value>,
         call: Call<'_>,
-    ) -> Result<Done> {
+    ) -> Result<ToolCallOutcome> {
         let asking = call.clone();
-        let refused = match self.worked(tool, arguments.clone(), call).await {
+        let refused = match self.run_tool(tool, arguments.clone(), call).await {
             Err(error) if error.code() == Code::ProjectNotTrusted => error,
             worked => return worked,
         };
-        match asking.clone().agreement(trust(&refused)).await {
-            Ok(Agreement::Agreed(_)) => {
+        match asking.clone().ask_confirmation(trust(&refused)).await {
+            Ok(ConfirmationOutcome::Agreed(_)) => {
                 self.app.trust_project().await?;
-                self.worked(tool, arguments, asking).await
+                self.run_tool(tool, arguments, asking).await
             }
-            Ok(Agreement::Pending(needs)) => Ok(Done::Needs(needs)),
+            Ok(ConfirmationOutcome::Pending(needs)) => Ok(ToolCallOutcome::Needs(needs)),
             Err(_) => Err(refused),
         }
     }
 
     /// Runs a tool, and asks the user for everything that its execution then waits for.
-    async fn worked(
+    async fn run_tool(
         &self,
         tool: &ToolSpec,
         arguments: Map<String, Value>,
         call: Call<'_>,
-    ) -> Result<Done> {
+    ) -> Result<ToolCallOutcome> {
         let advance = match tool.work() {
             Work::Answer(answer) => {
-                let arguments = tool.checked(arguments)?;
+                let arguments = tool.check_arguments(arguments)?;
                 if let Some(uri) = tool.address_read(&arguments) {
                     resources::offered(uri, self.profile.toolsets)?;
                 }
                 let view = answer(&self.app, arguments).await?;
                 let suggested = suggested_tool(&view);
-                return answered(&view, suggested, call.context);
+                return tool_call_result(&view, suggested, call.context);
             }
             Work::Confirmed(confirm, answer) => {
-                let mut arguments = tool.checked(arguments)?;
-                let (context, mut by) = (call.context, self.app.by());
+                let mut arguments = tool.check_arguments(arguments)?;
+                let (context, mut by) = (call.context, self.app.requester());
                 if let Some(mut question) = confirm(&self.app, arguments.clone()).await? {
                     let version = question.version.take();
-                    match call.agreement(question).await? {
-                        Agreement::Agreed(asked) => by = asked,
-                        Agreement::Pending(needs) => return Ok(Done::Needs(needs)),
+                    match call.ask_confirmation(question).await? {
+                        ConfirmationOutcome::Agreed(asked) => by = asked,
+                        ConfirmationOutcome::Pending(needs) => {
+                            return Ok(ToolCallOutcome::Needs(needs));
+                        }
                     }
                     arguments.extend(version.map(|it| ("expected_version".into(), it.into())));
                 }
-                let app = self.app.asked_by(by);
-                return answered(&answer(&app, arguments).await?, None, context);
+                let app = self.app.for_requester(by);
+                return tool_call_result(&answer(&app, arguments).await?, None, context);
             }
             Work::Advance(advance) => advance,
         };
         let (known_agents, context) = (known_agents(&arguments), call.context);
-        let reply = match call.begun().await {
+        let reply = match call.resume_repeated_call().await {
             Some(reply) => reply,
-            None => match tool.checked(arguments) {
+            None => match tool.check_arguments(arguments) {
                 Ok(arguments) => advance(&self.app, arguments).await,
                 Err(error) => Err(error),
             },
         };
-        match Box::pin(asked(call, reply)).await {
-            CallOutcome::Needs(needs) => Ok(Done::Needs(needs)),
+        match Box::pin(ask_pending_questions(call, reply)).await {
+            CallOutcome::Needs(needs) => Ok(ToolCallOutcome::Needs(needs)),
             CallOutcome::Answered(reply) => {
                 let mut reply = (*reply)?;
                 reply.leave_out_known(&known_agents);
                 let first = reply.next_step_options.first();
-                answered(
+                tool_call_result(
                     &reply,
                     first.map(|option| option.tool_name.as_str()),
                     context,
@@ -204,23 +206,23 @@ impl Server {
 
     /// Completes once the caller has cancelled the request. During a shutdown it never completes, since requests in
     /// progress are finished then.
-    async fn withdrawn(&self, context: &RequestContext<RoleServer>) {
+    async fn wait_for_cancellation(&self, context: &RequestContext<RoleServer>) {
         context.ct.cancelled().await;
-        if self.app.stopping().is_cancelled() {
+        if self.app.stop_token().is_cancelled() {
             std::future::pending::<()>().await;
         }
     }
 }
 
 /// The result of a call that answers with `view` and suggests this tool.
-fn answered(
+fn tool_call_result(
     view: &impl Serialize,
     suggested: Option<&str>,
     context: &RequestContext<RoleServer>,
-) -> Result<Done> {
+) -> Result<ToolCallOutcome> {
     let mut result = splice::answer(view, context)?;
     result.meta = branching(suggested);
-    Ok(Done::Answered(Box::new(result)))
+    Ok(ToolCallOutcome::Answered(Box::new(result)))
 }
 
 /// Serves the process's own standard streams until the client disconnects or `stop` is cancelled.
@@ -235,12 +237,12 @@ pub async fn serve(
     transport: LineTransport,
     stop: CancellationToken,
 ) -> Result<()> {
-    let gone = transport.gone();
+    let gone = transport.closed_token();
     match Box::pin(serve_server_with_ct(handler, transport, stop)).await {
         Ok(running) => tokio::select! {
             quit = running.waiting() => match quit {
                 Ok(QuitReason::JoinError(error)) | Err(error) => {
-                    Err(Error::internal("the client's session broke off").because(error))
+                    Err(Error::internal("the client's session broke off").with_source(error))
                 }
                 Ok(_) => Ok(()),
             },
@@ -261,7 +263,7 @@ pub async fn serve(
 /// The lines that are logged at start-up: where the server runs, and what it offers.
 pub fn start_up_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
     let templates = resources::templates(profile.toolsets);
-    let fixed = resources::fixed(profile.toolsets);
+    let fixed = resources::static_resources(profile.toolsets);
     let names = fixed.into_iter().map(|resource| resource.name);
     let names: BTreeSet<_> = names
         .chain(templates.into_iter().map(|template| template.name))
@@ -327,9 +329,9 @@ impl ServerHandler for Server {
         const METHOD: &str = "tools/list";
         let listing = async {
             let tools = self.profile.tools(context.client_info().as_ref());
-            page(METHOD, tools, |tool| &tool.name, request)
+            paginate(METHOD, tools, |tool| &tool.name, request)
         };
-        let page = self.answered(METHOD, listing).await?;
+        let page = self.answer_request(METHOD, listing).await?;
         let mut answer = ListToolsResult::with_all_items(page.items);
         answer.next_cursor = page.next;
         Ok(with_cache_hint(answer, CacheHint::WithServer, &context))
@@ -346,27 +348,27 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let ids = self.app.ids();
         let tool = self.profile.tool(&request.name);
-        let tool = tool.map_err(|error| answer::fault(&error, "tools/call", ids))?;
+        let tool = tool.map_err(|error| answer::request_error_data(&error, "tools/call", ids))?;
         let call = Call::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
-        let longest = tool.longest(&arguments);
+        let longest = tool.max_duration(&arguments);
         let named = tools::execution_named(&arguments);
         // Boxed to keep the future small, since few calls ask the user.
-        let work = guarded(Box::pin(self.done(tool, arguments, call)));
+        let work = catch_panic_as_error(Box::pin(self.run_tool_with_trust(tool, arguments, call)));
         let done = tokio::select! {
             biased;
             done = progress::with_progress(&context, tool.name(), longest, work) => done,
             // A read that was cancelled is not finished.
-            () = self.withdrawn(&context), if tool.is_read_only() => {
+            () = self.wait_for_cancellation(&context), if tool.is_read_only() => {
                 Err(Error::new(Code::Cancelled, "the call was withdrawn before it was done"))
             }
         };
         let answer = match done {
-            Ok(Done::Answered(result)) => *result,
-            Ok(Done::Needs(needs)) => return Ok(*needs),
+            Ok(ToolCallOutcome::Answered(result)) => *result,
+            Ok(ToolCallOutcome::Needs(needs)) => return Ok(*needs),
             Err(error) => {
-                let error = self.app.explained(error.during(tool.name())).await;
-                answer::refusal(&error, named, tool.name(), ids)
+                let error = self.app.explained(error.with_tool(tool.name())).await;
+                answer::tool_error_result(&error, named, tool.name(), ids)
             }
         };
         Ok(with_metadata(answer, &context).into())
@@ -379,11 +381,11 @@ impl ServerHandler for Server {
     ) -> Result<ListPromptsResult, ErrorData> {
         const METHOD: &str = "prompts/list";
         let listing = async {
-            let offer = Offer::of(self.profile, context.client_info().as_ref());
+            let offer = Offer::for_client(self.profile, context.client_info().as_ref());
             let all = offer.list(&*self.app.registry().await?);
-            page(METHOD, all, |prompt| &prompt.name, request)
+            paginate(METHOD, all, |prompt| &prompt.name, request)
         };
-        let page = self.answered(METHOD, listing).await?;
+        let page = self.answer_request(METHOD, listing).await?;
         let mut answer = ListPromptsResult::with_all_items(page.items);
         answer.next_cursor = page.next;
         Ok(with_cache_hint(answer, CacheHint::Moment, &context))
@@ -394,10 +396,10 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let offer = Offer::of(self.profile, context.client_info().as_ref());
+        let offer = Offer::for_client(self.profile, context.client_info().as_ref());
         let arguments = request.arguments.unwrap_or_default();
         let getting = offer.get(&self.app, &request.name, arguments);
-        let text = self.answered("prompts/get", getting).await?;
+        let text = self.answer_request("prompts/get", getting).await?;
         let message = PromptMessage::new_text(Role::User, text);
         let answer = GetPromptResult::new(vec![message]);
         Ok(with_metadata(answer, &context).into())
@@ -411,9 +413,9 @@ impl ServerHandler for Server {
         const METHOD: &str = "resources/list";
         let listing = async {
             let all = resources::list(&*self.app.registry().await?, self.profile.toolsets);
-            page(METHOD, all, |resource| &resource.uri, request)
+            paginate(METHOD, all, |resource| &resource.uri, request)
         };
-        let page = self.answered(METHOD, listing).await?;
+        let page = self.answer_request(METHOD, listing).await?;
         let mut answer = ListResourcesResult::with_all_items(page.items);
         answer.next_cursor = page.next;
         Ok(with_cache_hint(answer, CacheHint::Moment, &context))
@@ -427,9 +429,9 @@ impl ServerHandler for Server {
         const METHOD: &str = "resources/templates/list";
         let listing = async {
             let all = resources::templates(self.profile.toolsets);
-            page(METHOD, all, |template| &template.uri_template, request)
+            paginate(METHOD, all, |template| &template.uri_template, request)
         };
-        let page = self.answered(METHOD, listing).await?;
+        let page = self.answer_request(METHOD, listing).await?;
         let mut answer = ListResourceTemplatesResult::with_all_items(page.items);
         answer.next_cursor = page.next;
         Ok(with_cache_hint(answer, CacheHint::WithServer, &context))
@@ -444,7 +446,7 @@ impl ServerHandler for Server {
             resources::offered(&request.uri, self.profile.toolsets)?;
             resources::read(&self.app, &request.uri, true).await
         };
-        let shown = self.answered("resources/read", reading).await?;
+        let shown = self.answer_request("resources/read", reading).await?;
         let mut meta = branching(shown.content.suggested()).unwrap_or_default();
         let contents = ResourceContents::text(shown.content.into_text(), request.uri);
         let mut contents = contents.with_mime_type(shown.media_type);
@@ -466,7 +468,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListSkillsResult, ErrorData> {
         let listing = resources::list_skills(&self.app, self.profile.toolsets, request);
-        let page = self.answered("skills/list", listing).await?;
+        let page = self.answer_request("skills/list", listing).await?;
         let mut answer = ListSkillsResult::with_all_items(page.items);
         answer.next_cursor = page.next;
         Ok(with_cache_hint(answer, CacheHint::Moment, &context))
@@ -478,7 +480,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
         let getting = resources::get_skill(&self.app, self.profile.toolsets, &request.uri);
-        let got = self.answered("skills/get", getting).await;
+        let got = self.answer_request("skills/get", getting).await;
         // The skills extension uses this error code in all protocol versions.
         let skill = got.map_err(|error| match error.code {
             ErrorCode::RESOURCE_NOT_FOUND => ErrorData::invalid_params(error.message, error.data),
@@ -503,9 +505,9 @@ impl ServerHandler for Server {
                 peer, extensions, ..
             } = &context;
             let subscribed = self.subscriptions.subscribe(&request.uri, peer, extensions);
-            subscribed.map_err(|error| error.with("tool", METHOD))
+            subscribed.map_err(|error| error.with_context("tool", METHOD))
         };
-        self.answered(METHOD, subscribing).await
+        self.answer_request(METHOD, subscribing).await
     }
 
     async fn unsubscribe(
@@ -526,7 +528,7 @@ impl ServerHandler for Server {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let listening = self.subscriptions.listen(&context);
-        self.answered("subscriptions/listen", listening).await
+        self.answer_request("subscriptions/listen", listening).await
     }
 
     async fn complete(
@@ -550,13 +552,15 @@ impl ServerHandler for Server {
                     resources::complete(&self.app, sets, uri, name, value, &given).await
                 }
                 Err(prompt) => {
-                    let offer = Offer::of(self.profile, context.client_info().as_ref());
+                    let offer = Offer::for_client(self.profile, context.client_info().as_ref());
                     let values = offer.complete(&self.app, prompt, name).await?;
-                    Ok(resources::beginning(values, value))
+                    Ok(resources::filter_by_prefix(values, value))
                 }
             }
         };
-        let mut values = self.answered("completion/complete", completing).await?;
+        let mut values = self
+            .answer_request("completion/complete", completing)
+            .await?;
         let total = values.len();
         values.truncate(CompletionInfo::MAX_VALUES);
         let mut info = CompletionInfo::default();
@@ -584,6 +588,10 @@ impl ServerHandler for Server {
         } else {
             Error::new(Code::MethodNotFound, format!("Method not found: {shown}"))
         };
-        Err(answer::fault(&error, "protocol", self.app.ids()))
+        Err(answer::request_error_data(
+            &error,
+            "protocol",
+            self.app.ids(),
+        ))
     }
 }

@@ -12,19 +12,19 @@ use midex_domain::error::{Error, Result};
 
 /// A marker in the extensions of a request: its result is written by [`encoded`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Splices;
+pub(super) struct SplicedResult;
 
 /// A placeholder for structured content that equals the text of the result.
 const STAND_IN: &str = "(the text of this result)";
 /// The placeholder as it occurs in a serialized line. It cannot occur inside a text, where quotes are escaped.
-const PLACE: &[u8] = br#""structuredContent":"(the text of this result)""#;
+const ENCODED_PLACEHOLDER: &[u8] = br#""structuredContent":"(the text of this result)""#;
 
 /// The result of a call that answers with `view`.
 pub(super) fn answer(
     view: &impl Serialize,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult> {
-    let shown = if context.extensions.get::<Splices>().is_some() {
+    let shown = if context.extensions.get::<SplicedResult>().is_some() {
         serde_json::to_string(view).map(|text| {
             let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
             result.structured_content = Some(STAND_IN.into());
@@ -33,19 +33,23 @@ pub(super) fn answer(
     } else {
         serde_json::to_value(view).map(CallToolResult::structured)
     };
-    shown.map_err(|error| Error::internal("a view cannot be shown").because(error))
+    shown.map_err(|error| Error::internal("a view cannot be shown").with_source(error))
 }
 
 /// Serializes a message as JSON, and fills in the placeholder.
-pub(super) fn encoded(message: &TxJsonRpcMessage<RoleServer>) -> serde_json::Result<Vec<u8>> {
+pub(super) fn encode_message(
+    message: &TxJsonRpcMessage<RoleServer>,
+) -> serde_json::Result<Vec<u8>> {
     let Some(text) = text(message) else {
         return serde_json::to_vec(message);
     };
-    let mut line = Vec::with_capacity(room(text));
+    let mut line = Vec::with_capacity(line_capacity(text));
     serde_json::to_writer(&mut line, message)?;
-    let place = line.windows(PLACE.len()).rposition(|bytes| bytes == PLACE);
+    let place = line
+        .windows(ENCODED_PLACEHOLDER.len())
+        .rposition(|bytes| bytes == ENCODED_PLACEHOLDER);
     if let Some(place) = place {
-        let end = place + PLACE.len();
+        let end = place + ENCODED_PLACEHOLDER.len();
         let rest = line.split_off(end);
         line.truncate(end - STAND_IN.len() - 2);
         line.extend_from_slice(text.as_bytes());
@@ -68,7 +72,7 @@ fn text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
 }
 
 /// The capacity for a line: the text twice, once with its quotes escaped, plus the rest of the message.
-fn room(text: &str) -> usize {
+fn line_capacity(text: &str) -> usize {
     text.len() * 9 / 4 + 512
 }
 
@@ -82,14 +86,14 @@ mod tests {
     fn line(result: CallToolResult) -> Vec<u8> {
         let result = ServerResult::CallToolResult(result);
         let message = JsonRpcMessage::response(result, RequestId::Number(7));
-        encoded(&message).expect("JSON")
+        encode_message(&message).expect("JSON")
     }
 
     #[test]
-    fn a_spliced_line_is_the_line_that_the_protocol_crate_writes() {
+    fn spliced_line_equals_rmcp_line() {
         for view in [
             json!({}),
-            json!({ "a": str::from_utf8(PLACE).expect("UTF-8"), "b": [1.5, "é\n\\", null] }),
+            json!({ "a": str::from_utf8(ENCODED_PLACEHOLDER).expect("UTF-8"), "b": [1.5, "é\n\\", null] }),
         ] {
             let whole = CallToolResult::structured(view.clone());
             let mut spliced = whole.clone();

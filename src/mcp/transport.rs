@@ -20,7 +20,7 @@ use super::{
     answer,
     frame::{self, Frame, Frames},
     gate::Gate,
-    splice::{self, Splices},
+    splice::{self, SplicedResult},
 };
 use midex_domain::{
     clock::{IdSource, SystemIds},
@@ -56,12 +56,12 @@ impl LineTransport {
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
-        Self::until(input, output, CancellationToken::new())
+        Self::with_end_token(input, output, CancellationToken::new())
     }
 
     /// Like [`LineTransport::new`], but treats the input as ended once `end` is cancelled: no further calls are read,
     /// and pending ones are answered.
-    pub fn until(
+    pub fn with_end_token(
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
         end: CancellationToken,
@@ -96,7 +96,7 @@ impl LineTransport {
     }
 
     /// Cancelled once the input has ended and the pending replies were sent, or their grace period is over.
-    pub fn gone(&self) -> CancellationToken {
+    pub fn closed_token(&self) -> CancellationToken {
         self.gone.clone()
     }
 }
@@ -120,7 +120,12 @@ impl Transport<RoleServer> for LineTransport {
             _ => (None, None),
         };
         let queued = match &self.outgoing {
-            Some(outgoing) => enqueue(outgoing, &self.gate, &completed(message, &*self.ids), told),
+            Some(outgoing) => enqueue(
+                outgoing,
+                &self.gate,
+                &complete_error_payload(message, &*self.ids),
+                told,
+            ),
             None => Err(io::ErrorKind::NotConnected.into()),
         };
         async move {
@@ -154,10 +159,10 @@ impl Drop for LineTransport {
 }
 
 /// Adds the midex payload to errors of rmcp and of frames, which lack it.
-pub(super) fn completed(message: Outgoing, ids: &dyn IdSource) -> Outgoing {
+pub(super) fn complete_error_payload(message: Outgoing, ids: &dyn IdSource) -> Outgoing {
     match message {
         JsonRpcMessage::Error(refused) => {
-            JsonRpcMessage::error(answer::completed(refused.error, ids), refused.id)
+            JsonRpcMessage::error(answer::add_error_payload(refused.error, ids), refused.id)
         }
         other => other,
     }
@@ -169,7 +174,7 @@ fn enqueue(
     message: &Outgoing,
     written: Option<oneshot::Sender<()>>,
 ) -> io::Result<()> {
-    let mut bytes = splice::encoded(message).map_err(io::Error::other)?;
+    let mut bytes = splice::encode_message(message).map_err(io::Error::other)?;
     bytes.push(b'\n');
     let answers = match message {
         JsonRpcMessage::Response(response) => Some(&response.id),
@@ -196,14 +201,14 @@ impl Reader {
         let mut frames = Frames::new(input, limits::FRAME_BYTES_MAX);
         let mut greeted = false;
         loop {
-            if !self.gate.open().await {
+            if !self.gate.wait_until_readable().await {
                 tracing::warn!("the client takes no replies; it is given up");
                 break;
             }
             let read = self.end.run_until_cancelled(frames.next()).await;
             match read.unwrap_or(Ok(Frame::End)) {
                 Ok(Frame::Line(line)) => {
-                    if !self.take(&line, &mut greeted).await {
+                    if !self.deliver_line(&line, &mut greeted).await {
                         return;
                     }
                 }
@@ -223,7 +228,7 @@ impl Reader {
     }
 
     /// Delivers the message of a line. False if the receiver has closed.
-    async fn take(&self, line: &[u8], greeted: &mut bool) -> bool {
+    async fn deliver_line(&self, line: &[u8], greeted: &mut bool) -> bool {
         if line.trim_ascii().is_empty() {
             return true;
         }
@@ -261,7 +266,7 @@ impl Reader {
                 // Dropped with the context of the call, when its handler has finished.
                 let extensions = request.request.extensions_mut();
                 extensions.insert(working);
-                extensions.insert(Splices);
+                extensions.insert(SplicedResult);
             }
             // Drop other messages before the first request, since rmcp would end the session.
             _ if !*greeted => return true,
@@ -279,7 +284,7 @@ impl Reader {
     }
 
     fn refuse(&self, answer: Outgoing) {
-        let answer = completed(answer, &*self.ids);
+        let answer = complete_error_payload(answer, &*self.ids);
         let _ = enqueue(&self.answers, &self.gate, &answer, None);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Dot;
 
 impl Language for Dot {
     const BREAK: &'static str = "\\n";
-    const END_NAME: &'static str = midex_domain::grammar::END;
+    const END_NAME: &'static str = midex_domain::grammar::END_TARGET;
     const END: &'static str = "    \"$end\" [label=\"end\", shape=circle];\n";
     const PART_END: &'static str = "    }\n";
 

@@ -14,7 +14,7 @@ use crate::{
 };
 use midex_domain::{
     view::{GraphEdge, GraphNode, GraphView},
-    visible::marked,
+    visible::mark_hidden_chars,
 };
 
 const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;fill:#57606a;text-anchor:middle}\
@@ -224,7 +224,7 @@ fn lines(text: &mut String, lines: &[String], class: &str, (x, y, high): (i64, i
 /// Escapes a text for an element. Control characters are not allowed in XML.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for (letter, is_hidden) in marked(text) {
+    for (letter, is_hidden) in mark_hidden_chars(text) {
         match letter {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),

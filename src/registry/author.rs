@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Directory, Registry, Source, Sources, template::Template, validate::DefinitionKind};
-use midex_domain::error::{Code, Error, Result, again, plain};
+use midex_domain::error::{Code, Error, Result, describe_io_error, repeat_call};
 use midex_folder::{Existing, Folder};
 
 /// Writes a new definition into `workflows/` or `agents/` of `project`, which is created if necessary. Returns the path
@@ -19,7 +19,9 @@ pub fn create(template: &Template, project: &Path, existing: Existing) -> Result
     });
     let name = template.file_name()?;
     let path = directory.join(&name);
-    if let Some(other) = other_with_name(template, &directory).filter(|other| *other != path) {
+    if let Some(other) =
+        find_file_with_same_name(template, &directory).filter(|other| *other != path)
+    {
         let message = format!(
             "the name `{}` is taken by {}",
             template.name(),
@@ -39,7 +41,7 @@ pub fn create(template: &Template, project: &Path, existing: Existing) -> Result
 }
 
 /// The file in `directory` that already has the template's name.
-fn other_with_name(template: &Template, directory: &Path) -> Option<PathBuf> {
+fn find_file_with_same_name(template: &Template, directory: &Path) -> Option<PathBuf> {
     if !directory.is_dir() {
         return None;
     }
@@ -71,7 +73,7 @@ fn write(folder: &Folder, path: &Path, text: &str, existing: Existing) -> Result
 }
 
 fn exists(path: &Path, message: String) -> Error {
-    Error::new(Code::FileExists, message).with("path", path.display().to_string())
+    Error::new(Code::FileExists, message).with_context("path", path.display().to_string())
 }
 
 pub(super) fn unusable(path: &Path, fault: io::Error) -> Error {
@@ -81,13 +83,14 @@ pub(super) fn unusable(path: &Path, fault: io::Error) -> Error {
     );
     let error = Error::new(
         Code::FileUnusable,
-        format!("{shown} cannot be written: {}", plain(&fault)),
+        format!("{shown} cannot be written: {}", describe_io_error(&fault)),
     )
-    .with("path", shown);
-    let error = error.because(fault);
+    .with_context("path", shown);
+    let error = error.with_source(fault);
     if is_full {
         return error.with_next(
-            again("what was there stays as it was").after("free room on the file system of {path}"),
+            repeat_call("what was there stays as it was")
+                .after_person_does("free room on the file system of {path}"),
         );
     }
     error

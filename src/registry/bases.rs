@@ -7,7 +7,7 @@ use midex_domain::definition::Definition;
 
 impl Bases for Registry {
     fn file(&self, name: &str) -> Option<File> {
-        self.file_of(self.workflow(name)?)
+        self.read_workflow_file(self.workflow(name)?)
     }
 
     fn has(&self, name: &str) -> bool {
@@ -41,7 +41,7 @@ impl<'a> Levels<'a> {
     }
 
     fn stated_name(&self, file: &File) -> Option<String> {
-        match self.cache.and_then(|cache| cache.of(file)) {
+        match self.cache.and_then(|cache| cache.result_for_file(file)) {
             Some(known) => known.named_at.map(|_| known.name.clone()),
             None => read::stated_name(file),
         }

@@ -21,12 +21,12 @@ impl<T> Default for Cache<T> {
 impl<T> Cache<T> {
     /// The result for this path, if the file's metadata is unchanged since it was read. Does not open the file.
     pub(super) fn unchanged(&self, path: &Path) -> Option<&LoadResult<Arc<T>>> {
-        let loaded = self.at(path)?;
+        let loaded = self.result_for_path(path)?;
         loaded.file.looks_unchanged().then_some(loaded)
     }
 
     /// The result for this path from the last load, whether the file has changed or not.
-    pub(super) fn at(&self, path: &Path) -> Option<&LoadResult<Arc<T>>> {
+    pub(super) fn result_for_path(&self, path: &Path) -> Option<&LoadResult<Arc<T>>> {
         self.0.get(path)
     }
 
@@ -36,21 +36,21 @@ impl<T> Cache<T> {
     }
 
     /// Whether each file here has the same stamp as in `other`, so that later changes are detected equally well.
-    pub(super) fn has_stamps_of(&self, other: &Self) -> bool {
+    pub(super) fn has_same_stamps(&self, other: &Self) -> bool {
         let stamp = |cache: &Self, path| Some(cache.0.get(path)?.file.stamp);
         let mut paths = self.0.keys();
         paths.all(|path| stamp(self, path) == stamp(other, path))
     }
 
     /// Whether the file still has the text that was read.
-    pub(super) fn is_of(&self, file: &File) -> bool {
-        self.of(file).is_some()
+    pub(super) fn has_same_text(&self, file: &File) -> bool {
+        self.result_for_file(file).is_some()
     }
 
     /// The result for a file, if it still has the text that was read.
     ///
     /// Files that cannot be read completely are never served from the cache.
-    pub(super) fn of(&self, file: &File) -> Option<&LoadResult<Arc<T>>> {
+    pub(super) fn result_for_file(&self, file: &File) -> Option<&LoadResult<Arc<T>>> {
         let loaded = self.0.get(&file.path)?;
         let is_whole = file.trouble.is_none() && loaded.file.trouble.is_none();
         (is_whole && loaded.file.version == file.version).then_some(loaded)
@@ -78,13 +78,16 @@ impl<'a, T> CachedLoader<'a, T> {
 
     /// The result for a file. Calls `load` if its text is new, or if the cached result is no longer `valid`, because
     /// something that it refers to has changed.
-    pub(super) fn read(
+    pub(super) fn load_or_reuse(
         &mut self,
         file: &File,
         valid: impl FnOnce(&LoadResult<Arc<T>>) -> bool,
         load: impl FnOnce(File) -> LoadResult<Arc<T>>,
     ) -> LoadResult<Arc<T>> {
-        let known = self.before.of(file).filter(|known| valid(known));
+        let known = self
+            .before
+            .result_for_file(file)
+            .filter(|known| valid(known));
         let loaded = if let Some(known) = known {
             let mut known = known.clone();
             known.file.stamp = file.stamp;

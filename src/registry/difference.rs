@@ -18,8 +18,8 @@ pub(super) fn log(before: &Registry, after: &Registry) {
     let broken = after.workflows().filter(|entry| entry.is_broken());
     let broken_agents = after.agents().filter(|entry| entry.is_broken());
     tracing::info!(
-        workflows = listed(&workflows),
-        agents = listed(&agents),
+        workflows = join_first_names(&workflows),
+        agents = join_first_names(&agents),
         broken = broken.count() + broken_agents.count(),
         parsed = after.parsed(),
         "definitions changed"
@@ -46,7 +46,7 @@ fn names<'a, E: PartialEq>(
 }
 
 /// The first names, and the number of the others.
-fn listed(names: &BTreeSet<&str>) -> String {
+fn join_first_names(names: &BTreeSet<&str>) -> String {
     let shown: Vec<_> = names.iter().take(limits::CHANGES_LOGGED_MAX).collect();
     let more = names.len() - shown.len();
     match more {
@@ -74,17 +74,17 @@ mod tests {
     }
 
     #[test]
-    fn so_many_names_are_listed_and_the_rest_is_counted() {
+    fn further_names_are_only_counted() {
         let names: Vec<_> = (10..10 + limits::CHANGES_LOGGED_MAX)
             .map(|number| format!("w\n{number}"))
             .collect();
         let mut names: BTreeSet<_> = names.iter().map(String::as_str).collect();
         assert!(
-            listed(&names).ends_with("\"w\\n19\"]"),
+            join_first_names(&names).ends_with("\"w\\n19\"]"),
             "{}",
-            listed(&names)
+            join_first_names(&names)
         );
         names.insert("x");
-        assert!(listed(&names).ends_with("\"w\\n19\"] and 1 more"));
+        assert!(join_first_names(&names).ends_with("\"w\\n19\"] and 1 more"));
     }
 }

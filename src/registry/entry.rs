@@ -77,7 +77,7 @@ pub(super) struct Collection<T> {
 
 impl<T> Collection<T> {
     /// The entry that is in effect for a name.
-    pub(super) fn get(&self, name: &str) -> Option<&Entry<T>> {
+    pub(super) fn effective_entry(&self, name: &str) -> Option<&Entry<T>> {
         let all = &self.entries;
         let at = all.partition_point(|entry| entry.name.as_str() < name);
         all.get(at).filter(|entry| entry.name == name)
@@ -109,7 +109,7 @@ impl WorkflowEntry {
 
     /// Whether the name, the title, the description or the tags contain each of these words. The words must be
     /// lowercase.
-    pub fn speaks_of<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> bool {
+    pub fn contains_words<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> bool {
         let mut words = words.into_iter().peekable();
         if words.peek().is_none() {
             return true;

@@ -7,11 +7,11 @@ use midex_domain::{
     check::{self, KnownNames},
     definition::Workflow,
     document::Digest,
-    draft::{Form, WorkflowDraft},
-    error::counted,
+    draft::{WorkflowDraft, WorkflowFormat},
+    error::format_count,
     finding::{Finding, Rule, errors, has_room, is_broken},
     grammar::{EXTENDS, is_template},
-    inherit::{self, Merged},
+    inherit::{self, MergedManifest},
     limits,
     node::Node,
 };
@@ -91,7 +91,7 @@ impl Checked {
 /// Checks a draft. `heirs` are the names of the workflows that extend it, down to its own name.
 pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) -> Checked {
     let extends = draft.document.get(EXTENDS);
-    let Some(extends) = extends.filter(|_| draft.form == Form::Manifest) else {
+    let Some(extends) = extends.filter(|_| draft.form == WorkflowFormat::Manifest) else {
         return alone(draft, beside);
     };
     let (mut used, mut chain) = (Vec::new(), None);
@@ -140,7 +140,7 @@ fn whole(
 ) -> (Option<Workflow>, Vec<Finding>) {
     let (workflow, mut findings) = check::workflow(draft, beside.known);
     let names = OnceCell::new();
-    for field in draft.children() {
+    for field in draft.child_workflow_fields() {
         // A value that is not a valid name has a finding already.
         let is_name = |name: &&str| !name.is_empty() && !is_template(name);
         let Some(name) = field.value.text().filter(is_name) else {
@@ -168,7 +168,7 @@ fn whole(
 
 /// The document, with the sections of its Markdown body folded into its steps.
 fn folded(mut draft: WorkflowDraft) -> Node {
-    inherit::fold_sections(&mut draft.document, &draft.sections);
+    inherit::fold_sections_into_steps(&mut draft.document, &draft.sections);
     draft.document
 }
 
@@ -180,12 +180,12 @@ fn with_base(
 ) -> Checked {
     let mut findings = Vec::new();
     let merged = inherit::merge(&mut findings, &draft.document, (name, &base.document));
-    let Merged { mut document, says } = merged;
-    inherit::yield_to_sections(&mut document, &draft.sections);
+    let MergedManifest { mut document, says } = merged;
+    inherit::drop_overridden_instructions(&mut document, &draft.sections);
     let draft = WorkflowDraft {
         sections: draft.sections,
         headings: draft.headings,
-        ..WorkflowDraft::new(Form::Manifest, document, draft.content)
+        ..WorkflowDraft::new(WorkflowFormat::Manifest, document, draft.content)
     };
     let names: Vec<_> = used
         .iter()
@@ -193,7 +193,7 @@ fn with_base(
         .map(|used| used.name.clone())
         .collect();
     let (workflow, found) = whole(&draft, beside, &mut used);
-    findings.extend(says.settle(found.clone(), base.found(), &names));
+    findings.extend(says.map_findings_to_heir(found.clone(), base.found(), &names));
     Checked {
         workflow: workflow.filter(|_| !is_broken(&findings)),
         findings,
@@ -229,7 +229,7 @@ fn base(
         let most = limits::EXTENDS_DEPTH_MAX;
         let message = format!("more than {most} workflows stand above it by `extends`");
         let finding = finding(Rule::LimitExceeded, message).suggest(nearer.clone());
-        Some(finding.expected(format!("at most {most}"), format!("more than {most}")))
+        Some(finding.with_expected(format!("at most {most}"), format!("more than {most}")))
     } else {
         None
     };
@@ -252,21 +252,21 @@ fn base(
         return Err(finding.did_you_mean(extends.place, name, names).into());
     };
     let broken = |count| {
-        let count = counted(count, "finding");
+        let count = format_count(count, "finding");
         let message = format!("`{name}` has {count}: only a sound workflow can be extended");
         let path = file.path.display();
         let hint = format!("run `midex validate {path}` and mend it first");
         Box::new(invalid(message, hint))
     };
     let (draft, found) = read::draft(&file).map_err(|_| broken(1))?;
-    if draft.form == Form::Phases {
+    if draft.form == WorkflowFormat::Phases {
         let message = format!("`{name}` has phases: only a manifest with steps can be extended");
         return Err(invalid(message, format!("copy what you need of `{name}`")).into());
     }
     let checked = check(draft, &names, beside);
     used.extend(checked.used.iter().cloned());
     if let Some(above) = &checked.chain {
-        let finding = above.clone().moved(EXTENDS, extends.place);
+        let finding = above.clone().at_other_place(EXTENDS, extends.place);
         let is_too_deep = finding.rule == Rule::LimitExceeded;
         let hint = finding.suggestion.clone().filter(|_| !is_too_deep);
         let finding = finding.suggest(hint.unwrap_or(nearer));

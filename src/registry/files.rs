@@ -22,7 +22,7 @@ use midex_domain::{
     finding::{Finding, Place, Rule},
     limits,
 };
-use midex_folder::{Stamp, kind_of_other, open_regular, read_within};
+use midex_folder::{Stamp, describe_special_file, open_regular, read_within};
 
 /// A file that was read, or a file or directory that could not be read.
 #[derive(Clone, Debug)]
@@ -40,16 +40,16 @@ pub struct File {
 }
 
 impl File {
-    pub(super) fn trouble(path: PathBuf, finding: Finding) -> Self {
+    pub(super) fn from_finding(path: PathBuf, finding: Finding) -> Self {
         Self {
             trouble: Some(finding),
-            ..Self::of(path, String::new())
+            ..Self::from_text(path, String::new())
         }
     }
 
     /// A text, treated as a file of this path.
-    pub(super) fn of(path: PathBuf, mut text: String) -> Self {
-        let version = Digest::of(text.as_bytes());
+    pub(super) fn from_text(path: PathBuf, mut text: String) -> Self {
+        let version = Digest::compute(text.as_bytes());
         if text.starts_with(BYTE_ORDER_MARK) {
             text.drain(..BYTE_ORDER_MARK.len_utf8());
         }
@@ -65,21 +65,25 @@ impl File {
     /// Whether the metadata shows that the file still has the bytes that were read. Does not open it. False if that
     /// cannot be determined.
     pub(super) fn looks_unchanged(&self) -> bool {
-        let now = || fs::metadata(&self.path).ok().map(|now| Stamp::of(&now));
+        let now = || {
+            fs::metadata(&self.path)
+                .ok()
+                .map(|now| Stamp::from_metadata(&now))
+        };
         self.stamp.is_some() && self.stamp == now()
     }
 
     /// Replaces a text that is too large for a file with a finding.
-    pub(super) fn within_limits(self) -> Self {
+    pub(super) fn limit_file_size(self) -> Self {
         match too_large(self.text.len() as u64, limits::DEFINITION_BYTES_MAX) {
-            Some(finding) => Self::trouble(self.path, finding),
+            Some(finding) => Self::from_finding(self.path, finding),
             None => self,
         }
     }
 
     /// The exact text of the file, including its byte order mark.
-    pub(super) fn whole(&self) -> String {
-        if Digest::of(self.text.as_bytes()) == self.version {
+    pub(super) fn full_text(&self) -> String {
+        if Digest::compute(self.text.as_bytes()) == self.version {
             self.text.clone()
         } else {
             format!("{BYTE_ORDER_MARK}{}", self.text)
@@ -101,7 +105,7 @@ pub(super) const EXTENSIONS: &[&str] = &["md", "yaml", "yml", "json"];
 
 /// The file name for a new definition called `name`. Refuses a name that is not a plain file name, that
 /// [`read_directory`] would skip, or that is invalid on other systems.
-pub(super) fn name_of_new(name: &str, extension: &str) -> Result<String> {
+pub(super) fn new_file_name(name: &str, extension: &str) -> Result<String> {
     let fault = if name.starts_with(['.', '_', '-']) {
         Some("begins with `.`, `_` or `-`")
     } else if name.ends_with(['.', ' ']) {
@@ -141,7 +145,7 @@ pub(super) fn is_hidden(name: &OsStr) -> bool {
 pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<File> {
     let root = match Root::open(directory) {
         Ok(root) => root,
-        Err(finding) => return vec![File::trouble(directory.path.clone(), *finding)],
+        Err(finding) => return vec![File::from_finding(directory.path.clone(), *finding)],
     };
     let real_root = root.real.clone();
     let mut walk = Walk {
@@ -165,7 +169,7 @@ pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<
         );
         let finding = Finding::of_file(Rule::TooManyFiles, message);
         walk.files
-            .push(File::trouble(directory.path.clone(), finding));
+            .push(File::from_finding(directory.path.clone(), finding));
     }
     walk.files
 }
@@ -224,7 +228,7 @@ impl Walk<'_> {
             Ok(names) => names,
             Err(error) => {
                 self.files
-                    .push(File::trouble(path.to_owned(), unreadable(&error)));
+                    .push(File::from_finding(path.to_owned(), unreadable(&error)));
                 return;
             }
         };
@@ -270,12 +274,16 @@ impl Walk<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let finding =
                     Finding::of_file(Rule::Unreadable, "this symbolic link leads nowhere");
-                return self.files.push(File::trouble(path, finding));
+                return self.files.push(File::from_finding(path, finding));
             }
-            Err(error) => return self.files.push(File::trouble(path, unreadable(&error))),
+            Err(error) => {
+                return self
+                    .files
+                    .push(File::from_finding(path, unreadable(&error)));
+            }
         };
-        if let Some(finding) = oddity(metadata.file_type(), wanted) {
-            self.files.push(File::trouble(path.clone(), finding));
+        if let Some(finding) = special_file_finding(metadata.file_type(), wanted) {
+            self.files.push(File::from_finding(path.clone(), finding));
         }
         // Other entries are ignored, even unreadable ones, since they are not definition files.
         if !(metadata.is_dir() || wanted && metadata.is_file()) {
@@ -289,7 +297,7 @@ impl Walk<'_> {
                 );
                 let finding = Finding::of_file(Rule::OutsideDirectory, message)
                     .suggest("copy the file here, or name its directory".to_owned());
-                self.files.push(File::trouble(path, finding));
+                self.files.push(File::from_finding(path, finding));
             }
             Ok(real) if !self.seen.insert(real.clone()) => {}
             Ok(real) if metadata.is_dir() && depth < limits::DEFINITION_DIRECTORY_DEPTH_MAX => {
@@ -298,7 +306,7 @@ impl Walk<'_> {
             Ok(_) if metadata.is_dir() => {
                 let message = "the directory is nested too deep; it is not read";
                 let finding = Finding::of_file(Rule::LimitExceeded, message);
-                self.files.push(File::trouble(path, finding));
+                self.files.push(File::from_finding(path, finding));
             }
             Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
             Ok(real) => {
@@ -308,7 +316,9 @@ impl Walk<'_> {
                 self.full = self.bytes > limits::DEFINITION_SOURCE_BYTES_MAX;
                 self.files.push(file);
             }
-            Err(error) => self.files.push(File::trouble(path, unreadable(&error))),
+            Err(error) => self
+                .files
+                .push(File::from_finding(path, unreadable(&error))),
         }
     }
 }
@@ -334,10 +344,11 @@ pub fn read(path: &Path, max: u64) -> File {
             read_opened(path.to_owned(), opened, max)
         }
         Ok(metadata) => {
-            let finding = oddity(metadata.file_type(), false).unwrap_or_else(not_a_file);
-            File::trouble(path.to_owned(), finding)
+            let finding =
+                special_file_finding(metadata.file_type(), false).unwrap_or_else(not_a_file);
+            File::from_finding(path.to_owned(), finding)
         }
-        Err(error) => File::trouble(path.to_owned(), unreadable(&error)),
+        Err(error) => File::from_finding(path.to_owned(), unreadable(&error)),
     }
 }
 
@@ -354,13 +365,13 @@ fn read_opened(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> File {
         Ok((metadata, bytes.unwrap_or_default()))
     });
     match read {
-        Err(error) => File::trouble(path, unreadable(&error)),
-        Ok((metadata, _)) if !metadata.is_file() => File::trouble(path, not_a_file()),
+        Err(error) => File::from_finding(path, unreadable(&error)),
+        Ok((metadata, _)) if !metadata.is_file() => File::from_finding(path, not_a_file()),
         Ok((metadata, bytes)) => match too_large(metadata.len().max(bytes.len() as u64), max) {
-            Some(finding) => File::trouble(path, finding),
+            Some(finding) => File::from_finding(path, finding),
             None => File {
                 stamp: Stamp::settled(&metadata, now),
-                ..text(path, bytes)
+                ..file_from_bytes(path, bytes)
             },
         },
     }
@@ -372,8 +383,8 @@ fn too_large(bytes: u64, max: u64) -> Option<Finding> {
 }
 
 /// The finding for an entry that is not a regular file. Such an entry is never opened.
-fn oddity(kind: fs::FileType, is_named_like_one: bool) -> Option<Finding> {
-    let what = kind_of_other(kind)?;
+fn special_file_finding(kind: fs::FileType, is_named_like_one: bool) -> Option<Finding> {
+    let what = describe_special_file(kind)?;
     if kind.is_dir() {
         let message = "this is a directory with the name of a definition file";
         let finding = Finding::of_file(Rule::Unreadable, message);
@@ -389,19 +400,19 @@ fn not_a_file() -> Finding {
     Finding::of_file(Rule::Unreadable, "this is not a file")
 }
 
-fn text(path: PathBuf, bytes: Vec<u8>) -> File {
+fn file_from_bytes(path: PathBuf, bytes: Vec<u8>) -> File {
     let error = match String::from_utf8(bytes) {
-        Ok(text) => return File::of(path, text),
+        Ok(text) => return File::from_text(path, text),
         Err(error) => error,
     };
-    let version = Digest::of(error.as_bytes());
+    let version = Digest::compute(error.as_bytes());
     let valid = error.utf8_error().valid_up_to();
     let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
-    let place = Place::of(&text, valid, valid);
+    let place = Place::of_bytes(&text, valid, valid);
     let finding = Finding::new(Rule::NotUtf8, "", place, "the file is not UTF-8 from here");
     File {
         version,
         trouble: Some(finding),
-        ..File::of(path, text)
+        ..File::from_text(path, text)
     }
 }

@@ -47,7 +47,7 @@ impl Format {
     /// The format of a text, detected from its beginning: Markdown has front matter, JSON starts with a brace.
     pub fn of_text(text: &str) -> Self {
         let text = text.trim_start_matches('\u{feff}');
-        if markdown::is_closed(text) {
+        if markdown::has_closed_front_matter(text) {
             Self::Markdown
         } else if text.trim_start().starts_with('{') {
             Self::Json

@@ -19,7 +19,7 @@ use super::{
     markdown, shipped,
 };
 use midex_domain::{
-    check::{Agent, Agents, KnownNames},
+    check::{AgentFileState, KnownAgents, KnownNames},
     definition::{Definition, Persona, Workflow},
     finding::{Finding, Rule},
     limits,
@@ -49,7 +49,7 @@ pub(super) fn workflows(
     let levels: Vec<_> = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS).collect();
     let bases = Levels::new(Cow::Borrowed(&levels), previous.map(|before| &before.cache));
     let valid = |loaded: &LoadResult<Arc<Definition>>| {
-        let is_valid = |value: &Arc<Definition>| has_personas_of(value, agents);
+        let is_valid = |value: &Arc<Definition>| has_current_personas(value, agents);
         loaded.value.as_ref().is_none_or(is_valid)
             && loaded.used.iter().all(|used| used.is_same(&bases))
     };
@@ -57,7 +57,7 @@ pub(super) fn workflows(
         known,
         bases: &bases,
     };
-    let load = |file| workflow(file, agents, beside);
+    let load = |file| load_definition(file, agents, beside);
     collection(&levels, (previous, cached), valid, load)
 }
 
@@ -69,7 +69,7 @@ fn collection<T>(
 ) -> Collection<T> {
     let empty = Cache::default();
     let mut loader = CachedLoader::new(cached.map_or(&empty, |before| &before.cache));
-    let mut read = |file: &File| loader.read(file, &valid, &load);
+    let mut read = |file: &File| loader.load_or_reuse(file, &valid, &load);
     let levels = levels.iter();
     let levels = levels
         .map(|(directory, files)| (directory.source, within_limits(directory, files, &mut read)));
@@ -86,7 +86,7 @@ fn collection<T>(
     Collection {
         entries: entries(shown),
         hidden: entries(hidden),
-        departed: last_good.into_departed(),
+        departed: last_good.into_missing_versions(),
         cache,
         parsed,
     }
@@ -123,7 +123,7 @@ fn within_limits<T>(
         let rest = files.len() - at;
         let message = format!("the definitions here {past}: {rest} more files are not used");
         let finding = Finding::of_file(Rule::LimitExceeded, message);
-        level.push(read(&File::trouble(directory.path.clone(), finding)));
+        level.push(read(&File::from_finding(directory.path.clone(), finding)));
         break;
     }
     level
@@ -214,13 +214,13 @@ fn rank<T>(loaded: &LoadResult<T>) -> (&str, bool, bool) {
 }
 
 /// The agents that steps may refer to.
-pub(super) fn known(agents: &Collection<Persona>) -> Agents {
-    let mut known = Agents::new();
+pub(super) fn known(agents: &Collection<Persona>) -> KnownAgents {
+    let mut known = KnownAgents::new();
     for entry in &agents.entries {
         let state = if entry.value.is_some() {
-            Agent::Usable
+            AgentFileState::Usable
         } else {
-            Agent::Broken
+            AgentFileState::Broken
         };
         known.entry(entry.name.clone()).or_insert(state);
     }
@@ -228,32 +228,32 @@ pub(super) fn known(agents: &Collection<Persona>) -> Agents {
 }
 
 /// Loads a workflow and adds the personas of its agents.
-pub(super) fn workflow(
+pub(super) fn load_definition(
     file: File,
     agents: &Collection<Persona>,
     beside: Beside<'_>,
 ) -> LoadResult<Arc<Definition>> {
-    let define = |workflow| Arc::new(define(workflow, agents));
+    let define = |workflow| Arc::new(add_personas(workflow, agents));
     load::workflow(file, beside).map(define)
 }
 
 /// Whether the personas in a definition are still those of its agents.
-fn has_personas_of(definition: &Definition, agents: &Collection<Persona>) -> bool {
+fn has_current_personas(definition: &Definition, agents: &Collection<Persona>) -> bool {
     let mut personas = definition.personas.iter();
     personas.all(|(name, persona)| {
-        let agent = agents.get(name.as_str());
+        let agent = agents.effective_entry(name.as_str());
         agent.is_some_and(|agent| agent.value.as_deref() == Some(persona))
     })
 }
 
 /// Adds the personas of its agents to a checked workflow. The check has found all of them.
-fn define(workflow: Workflow, agents: &Collection<Persona>) -> Definition {
+fn add_personas(workflow: Workflow, agents: &Collection<Persona>) -> Definition {
     let personas: BTreeMap<_, _> = workflow
         .steps
         .iter()
         .filter_map(|step| {
             let name = step.agent()?;
-            let persona = agents.get(name.as_str())?.value.as_ref()?;
+            let persona = agents.effective_entry(name.as_str())?.value.as_ref()?;
             Some((name.clone(), persona.as_ref().clone()))
         })
         .collect();

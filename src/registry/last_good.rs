@@ -73,7 +73,7 @@ impl<'a, T> LastGood<'a, T> {
     }
 
     /// The versions of files that the previous load had, and that are missing in this one.
-    pub(super) fn into_departed(self) -> Versions<T> {
+    pub(super) fn into_missing_versions(self) -> Versions<T> {
         self.present
             .into_iter()
             .map(|(path, (name, value))| {

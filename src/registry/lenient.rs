@@ -26,11 +26,11 @@ pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
     let _ = lines.iter().find(|one| one.key == "name")?;
     let (mut read, mut edited, mut mended) = (Vec::new(), Vec::new(), String::from("---\n"));
     for one in &lines {
-        let place = Place::of(front, one.start, one.start + one.key.len());
-        let content = one.in_yaml();
+        let place = Place::of_bytes(front, one.start, one.start + one.key.len());
+        let content = one.parse_as_yaml();
         let text = match content {
             Some(_) => one.text.to_owned(),
-            None => one.mended(),
+            None => one.to_valid_yaml(),
         };
         mended.push_str(&text);
         edited.extend(content.is_none().then_some((one, text)));
@@ -47,11 +47,11 @@ pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
         keys.join("`, `")
     );
     let first = edited.first().map_or(0, |(one, _)| one.start);
-    let place = Place::of(front, first, first);
+    let place = Place::of_bytes(front, first, first);
     let mut warning = Finding::new(Rule::Syntax, "", place, message).as_warning();
     if yaml::parse(&mended).is_ok() {
         for (one, new) in edited {
-            warning = warning.raw(Some(one.start), one.text.to_owned(), new);
+            warning = warning.edit_replace_bytes(Some(one.start), one.text.to_owned(), new);
         }
         warning = warning.suggest("write it as a text of YAML".to_owned());
     }
@@ -99,7 +99,7 @@ fn key_of(line: &str) -> Option<&str> {
 
 impl Lines<'_> {
     /// The value, if these lines are one valid YAML entry; for `name` and `description`, only if it is a text.
-    fn in_yaml(&self) -> Option<Content> {
+    fn parse_as_yaml(&self) -> Option<Content> {
         let node = yaml::parse(self.text).ok()?;
         let [entry] = node.entries()? else {
             return None;
@@ -121,7 +121,7 @@ impl Lines<'_> {
     }
 
     /// The entry, rewritten as valid YAML.
-    fn mended(&self) -> String {
+    fn to_valid_yaml(&self) -> String {
         let lines = self.value();
         let lines = lines.lines().map(|line| match line {
             "" => "\n".to_owned(),

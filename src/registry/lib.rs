@@ -38,20 +38,20 @@ pub use self::{
     files::is_definition_file,
     format::Format,
     live::Definitions,
-    manifest::{Examined, Manifest},
-    schema::{SchemaDraft, SchemaOf, schema},
+    manifest::{Manifest, ManifestCheck},
+    schema::{SchemaDraft, SchemaKind, schema},
     source::{Directory, Places, Source, Sources},
     template::Template,
     validate::{DefinitionKind, FileReport, check_text, validate, workflow_file},
-    write::{Deleted, Renamed, Save, Saved, deletable, delete, rename, save},
+    write::{Deleted, Renamed, Save, Saved, delete, preview_delete, rename, save},
 };
 use self::{entry::Collection, extend::BaseMatch, load::LoadResult};
 pub use self::{files::read as read_file, source::user_dir};
 use midex_domain::{
-    check::{Abilities, KnownNames},
+    check::{KnownNames, ServerCapabilities},
     definition::{Definition, Persona},
     document::Digest,
-    error::{Code, Error, NextCall, Result, again, call, read},
+    error::{Code, Error, NextCall, Result, call_tool, repeat_call},
     finding::{Finding, errors},
     limits,
     nearest::nearest,
@@ -62,7 +62,7 @@ pub use midex_folder::Existing;
 #[derive(Debug)]
 pub struct Registry {
     sources: Sources,
-    abilities: Abilities,
+    abilities: ServerCapabilities,
     workflows: Collection<Definition>,
     agents: Collection<Persona>,
 }
@@ -71,11 +71,11 @@ impl Registry {
     /// Reads every directory, and checks definitions against default abilities: no activities, and unknown secrets and
     /// catalogs. Loading never fails as a whole: problems become findings of entries.
     pub fn load(sources: &Sources) -> Self {
-        Self::load_for(sources, &Abilities::default())
+        Self::load_for(sources, &ServerCapabilities::default())
     }
 
     /// Like [`Registry::load`], for a server with these abilities.
-    pub fn load_for(sources: &Sources, abilities: &Abilities) -> Self {
+    pub fn load_for(sources: &Sources, abilities: &ServerCapabilities) -> Self {
         Self::load_after(sources, abilities, None)
     }
 
@@ -87,7 +87,11 @@ impl Registry {
         Self::load_after(sources, &self.abilities, Some(self))
     }
 
-    fn load_after(sources: &Sources, abilities: &Abilities, previous: Option<&Self>) -> Self {
+    fn load_after(
+        sources: &Sources,
+        abilities: &ServerCapabilities,
+        previous: Option<&Self>,
+    ) -> Self {
         let agents = previous.map(|before| &before.agents);
         let agents = gather::agents(&sources.agents, agents);
         let names = gather::known(&agents);
@@ -110,7 +114,7 @@ impl Registry {
             workflows,
             agents,
         };
-        registry.mark_all();
+        registry.mark_project_definitions();
         registry
     }
 
@@ -127,8 +131,8 @@ impl Registry {
 
     /// Whether all files have the same stamps as in `other`.
     fn has_stamps_of(&self, other: &Self) -> bool {
-        self.workflows.cache.has_stamps_of(&other.workflows.cache)
-            && self.agents.cache.has_stamps_of(&other.agents.cache)
+        self.workflows.cache.has_same_stamps(&other.workflows.cache)
+            && self.agents.cache.has_same_stamps(&other.agents.cache)
     }
 
     /// Whether the workflows come from the same files with the same bytes, whatever their findings are.
@@ -149,7 +153,7 @@ impl Registry {
     }
 
     /// The abilities that the registry was loaded for.
-    pub fn abilities(&self) -> &Abilities {
+    pub fn abilities(&self) -> &ServerCapabilities {
         &self.abilities
     }
 
@@ -170,7 +174,7 @@ impl Registry {
 
     /// The workflow of this name.
     pub fn workflow(&self, name: &str) -> Option<&WorkflowEntry> {
-        self.workflows.get(name)
+        self.workflows.effective_entry(name)
     }
 
     /// Every agent, including broken ones, sorted by name.
@@ -180,7 +184,7 @@ impl Registry {
 
     /// The agent of this name.
     pub fn agent(&self, name: &str) -> Option<&AgentEntry> {
-        self.agents.get(name)
+        self.agents.effective_entry(name)
     }
 
     /// The definition that a start of this workflow uses.
@@ -191,9 +195,9 @@ impl Registry {
 
     /// The names of the workflows that this one refers to: those it extends, nearest first, then those that its steps
     /// start.
-    fn bases_of(&self, name: &str) -> Vec<String> {
+    fn base_names(&self, name: &str) -> Vec<String> {
         let path = self.workflow(name).and_then(|entry| entry.path.as_ref());
-        let loaded = path.and_then(|path| self.workflows.cache.at(path));
+        let loaded = path.and_then(|path| self.workflows.cache.result_for_path(path));
         let used = loaded.map_or(&[][..], |loaded| &loaded.used);
         used.iter().map(|used| used.name.clone()).collect()
     }
@@ -203,7 +207,7 @@ impl Registry {
     pub fn users_of(&self, name: &str) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
         let others = self.all_workflows().filter(move |entry| entry.name != name);
         others.filter_map(move |entry| {
-            let loaded = self.workflows.cache.at(entry.path.as_ref()?)?;
+            let loaded = self.workflows.cache.result_for_path(entry.path.as_ref()?)?;
             // Bases are listed before children, so a workflow that is both counts as extended.
             let used = loaded.used.iter().find(|used| used.name == name)?;
             Some((entry, matches!(used.meant, BaseMatch::Base(_))))
@@ -213,7 +217,7 @@ impl Registry {
     /// The definition for a start of this workflow, parsed again if its file has changed. `None` if that is not enough
     /// and a reload is needed: the file is missing or renamed, one of its agents or bases has changed, or its new text
     /// refers to other workflows.
-    fn definition_now(&self, name: &str) -> Option<Arc<Definition>> {
+    fn reparsed_definition(&self, name: &str) -> Option<Arc<Definition>> {
         let entry = self.workflow(name)?;
         let definition = entry.value.as_ref()?;
         let mut agents = definition.personas.keys();
@@ -229,11 +233,11 @@ impl Registry {
             return uses_same(loaded).then(|| definition.clone());
         }
         let file = files::read_again(&self.sources.workflows, path)?;
-        if let Some(loaded) = self.workflows.cache.of(&file) {
+        if let Some(loaded) = self.workflows.cache.result_for_file(&file) {
             return uses_same(loaded).then(|| definition.clone());
         }
         let agents = gather::known(&self.agents);
-        let loaded = gather::workflow(file, &self.agents, self.beside(&agents));
+        let loaded = gather::load_definition(file, &self.agents, self.check_context(&agents));
         if !loaded.used.is_empty() {
             return None;
         }
@@ -251,7 +255,8 @@ impl Registry {
         let is_same = |path: &std::path::PathBuf| {
             let cache = &self.agents.cache;
             let again = || files::read_again(&self.sources.agents, path);
-            cache.unchanged(path).is_some() || again().is_some_and(|file| cache.is_of(&file))
+            cache.unchanged(path).is_some()
+                || again().is_some_and(|file| cache.has_same_text(&file))
         };
         let agent = self.agent(name);
         agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))
@@ -264,9 +269,9 @@ impl Registry {
         let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
         let shown: String = name.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
         let message = format!("Workflow '{shown}' not found{hint}");
-        let error = Error::new(Code::WorkflowNotFound, message).with("workflow", shown);
+        let error = Error::new(Code::WorkflowNotFound, message).with_context("workflow", shown);
         match near {
-            Some(near) => error.with("nearest", near).with_next(NEAREST),
+            Some(near) => error.with_context("nearest", near).with_next(NEAREST),
             None => error,
         }
     }
@@ -279,23 +284,26 @@ impl Registry {
     }
 }
 
-fn meets_requirements(abilities: &Abilities, definition: &Definition) -> Result<()> {
+fn meets_requirements(abilities: &ServerCapabilities, definition: &Definition) -> Result<()> {
     let Some(commands) = abilities.commands() else {
         return Ok(());
     };
     let workflow = &definition.workflow;
-    let missing = workflow.requires.iter().find(|one| !commands.meets(one));
+    let missing = workflow
+        .requires
+        .iter()
+        .find(|one| !commands.is_requirement_met(one));
     let Some(missing) = missing else {
         return Ok(());
     };
-    if let Some(id) = commands.disabled(missing) {
+    if let Some(id) = commands.disabled_catalog_for(missing) {
         let message = format!(
             "workflow '{}' requires the catalog `{id}`, which is disabled",
             workflow.name
         );
         return Err(Error::new(Code::CatalogMissing, message)
-            .with("workflow", workflow.name.as_str())
-            .with("catalog_id", id)
+            .with_context("workflow", workflow.name.as_str())
+            .with_context("catalog_id", id)
             .with_next(ENABLE));
     }
     let message = format!(
@@ -303,12 +311,12 @@ fn meets_requirements(abilities: &Abilities, definition: &Definition) -> Result<
         workflow.name
     );
     Err(Error::new(Code::CatalogMissing, message)
-        .with("workflow", workflow.name.as_str())
-        .with("import", missing.import_call()))
+        .with_context("workflow", workflow.name.as_str())
+        .with_context("import", missing.import_call()))
 }
 
 /// Suggests enabling the catalog.
-const ENABLE: NextCall = call(
+const ENABLE: NextCall = call_tool(
     "catalog.set_enabled",
     &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
     "if your user wants it; the workflow can start then",
@@ -316,38 +324,40 @@ const ENABLE: NextCall = call(
 
 /// Suggests the same call with the nearest id.
 const NEAREST_ID: NextCall =
-    again("if that is the one meant").with(&[("workflow_id", "{nearest}")]);
+    repeat_call("if that is the one meant").with_arguments(&[("workflow_id", "{nearest}")]);
 
 /// Suggests listing the existing ids.
-const IDS: NextCall = call("workflow.list", &[], "use a workflow_id that it shows");
+const IDS: NextCall = call_tool("workflow.list", &[], "use a workflow_id that it shows");
 
 /// Suggests starting the workflow with the nearest name.
-const NEAREST: NextCall = call(
+const NEAREST: NextCall = call_tool(
     "workflow.start",
     &[("workflow_name", "{nearest}")],
     "if that is the one meant; your other arguments stay as they were",
 );
 
 /// The next call if a definition file has errors.
-pub const IN_FILE: NextCall = call(
+pub const FIX_FILE_CALL: NextCall = call_tool(
     "workflow.list",
     &[("brief", "true")],
     "for another workflow",
 )
-.after("run `midex validate[ {path}]` and correct every finding, or start another workflow");
+.after_person_does(
+    "run `midex validate[ {path}]` and correct every finding, or start another workflow",
+);
 
 /// The error for a workflow whose file has errors.
 pub fn invalid(entry: &WorkflowEntry) -> Error {
-    let error = refused(&entry.name, &entry.findings).with_next(IN_FILE);
+    let error = invalid_definition_error(&entry.name, &entry.findings).with_next(FIX_FILE_CALL);
     match &entry.path {
-        Some(path) => error.with("path", path.display().to_string()),
+        Some(path) => error.with_context("path", path.display().to_string()),
         // The workflow is part of midex, so the error is in a file that it refers to.
         None => error,
     }
 }
 
 /// The error for a definition with these findings. Its context has the place of the first one.
-pub fn refused(name: &str, findings: &[Finding]) -> Error {
+pub fn invalid_definition_error(name: &str, findings: &[Finding]) -> Error {
     let count = errors(findings).count();
     let noun = if count == 1 { "finding" } else { "findings" };
     let what = if name.is_empty() {
@@ -361,10 +371,12 @@ pub fn refused(name: &str, findings: &[Finding]) -> Error {
         .with_violations(violations.take(limits::VIOLATIONS_MAX).collect());
     let error = match name {
         "" => error,
-        name => error.with("workflow", name),
+        name => error.with_context("workflow", name),
     };
     match errors(findings).next().filter(|first| first.line > 0) {
-        Some(first) => error.with("line", first.line).with("column", first.column),
+        Some(first) => error
+            .with_context("line", first.line)
+            .with_context("column", first.column),
         None => error,
     }
 }

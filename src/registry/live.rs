@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::{Places, Registry, difference, names, stamps::Stamps};
 use midex_domain::{
-    check::Abilities,
+    check::ServerCapabilities,
     definition::Definition,
     error::{Error, Result},
     id::AgentName,
@@ -37,11 +37,11 @@ impl fmt::Debug for Definitions {
 impl Definitions {
     /// The definitions in these places, checked against default abilities. Reads nothing yet.
     pub fn new(places: Places) -> Self {
-        Self::new_for(places, Abilities::default())
+        Self::new_for(places, ServerCapabilities::default())
     }
 
     /// Like [`Definitions::new`], for a server with these abilities.
-    pub fn new_for(places: Places, abilities: Abilities) -> Self {
+    pub fn new_for(places: Places, abilities: ServerCapabilities) -> Self {
         Self {
             live: Arc::new(Live {
                 places,
@@ -62,7 +62,7 @@ impl Definitions {
     }
 
     /// The abilities that definitions are checked against.
-    pub fn abilities(&self) -> Abilities {
+    pub fn abilities(&self) -> ServerCapabilities {
         self.live.abilities().clone()
     }
 
@@ -86,12 +86,12 @@ impl Definitions {
     ///
     /// # Errors
     /// If `work` panicked.
-    pub async fn look<T: Send + 'static>(
+    pub async fn run_blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T> {
         let (turn, all) = (self.live.looks.clone().acquire_owned().await, self.clone());
-        off_the_workers(move || {
+        run_off_async_workers(move || {
             let _turn = turn;
             work(&all)
         })
@@ -106,17 +106,17 @@ impl Definitions {
     pub async fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
         let (live, named) = (self.live.clone(), name.to_owned());
         // This is quick, so it does not acquire a permit.
-        if let Some(definition) = off_the_workers(move || live.unchanged(&named)).await? {
+        if let Some(definition) = run_off_async_workers(move || live.unchanged(&named)).await? {
             return Ok(definition);
         }
         let named = name.to_owned();
-        let mut load = pin!(self.look(move |all| all.current().definition(&named)));
+        let mut load = pin!(self.run_blocking(move |all| all.current().definition(&named)));
         if let Ok(loaded) = tokio::time::timeout(limits::DEFINITIONS_AWAITED, &mut load).await {
             return loaded?;
         }
         // The project's files are slow: try to resolve the workflow without them.
         let (live, named) = (self.live.clone(), name.to_owned());
-        match off_the_workers(move || live.outside_project(&named)).await? {
+        match run_off_async_workers(move || live.outside_project(&named)).await? {
             Some(definition) => Ok(definition),
             None => load.await?,
         }
@@ -133,7 +133,7 @@ impl Definitions {
     /// Loads a change that midex itself just wrote, and returns the new registry.
     pub(super) fn written(&self) -> Arc<Registry> {
         let mut seen = self.live.lock();
-        *seen = Some(LoadedStamps::of(&self.live.places));
+        *seen = Some(LoadedStamps::from_places(&self.live.places));
         self.live.load();
         self.live.last()
     }
@@ -147,7 +147,7 @@ impl Definitions {
 
     /// Changes the abilities of the server and checks all loaded definitions against them. Reads files, so do not call
     /// it on an async worker thread.
-    pub fn change_abilities(&self, change: impl FnOnce(&mut Abilities)) {
+    pub fn change_abilities(&self, change: impl FnOnce(&mut ServerCapabilities)) {
         let _loading = self.live.lock();
         let abilities = {
             let mut abilities = self.live.abilities();
@@ -169,20 +169,20 @@ impl Definitions {
     pub fn watch(&self) {
         let live = self.live.clone();
         self.follower
-            .begin("midex-definitions", move || live.look());
+            .start_polling("midex-definitions", move || live.poll_files());
     }
 }
 
-async fn off_the_workers<T: Send + 'static>(
+async fn run_off_async_workers<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
     let worked = tokio::task::spawn_blocking(work).await;
-    worked.map_err(|error| Error::internal("loading the definitions panicked").because(error))
+    worked.map_err(|error| Error::internal("loading the definitions panicked").with_source(error))
 }
 
 struct Live {
     places: Places,
-    abilities: Mutex<Abilities>,
+    abilities: Mutex<ServerCapabilities>,
     /// `None` until first use, so that a server can answer its first calls before it reads files.
     loaded: RwLock<Option<Arc<Registry>>>,
     /// The file stamps of the last load, `None` before the first one. The lock is held during a load, so loads run one
@@ -205,9 +205,9 @@ struct LoadedStamps {
 }
 
 impl LoadedStamps {
-    fn of(places: &Places) -> Self {
+    fn from_places(places: &Places) -> Self {
         Self {
-            stamps: Stamps::of(places.candidates()),
+            stamps: Stamps::from_directories(places.candidates()),
             unsettled: UNSETTLED,
         }
     }
@@ -219,13 +219,13 @@ const UNSETTLED: u8 = 2;
 impl Live {
     fn current(&self) -> Arc<Registry> {
         let mut seen = self.lock();
-        self.catch_up(&mut seen);
+        self.reload_if_changed(&mut seen);
         self.last()
     }
 
     /// The definition of this workflow from the last load, if its own file and its agents have not changed since.
     fn unchanged(&self, name: &str) -> Option<Arc<Definition>> {
-        self.known()?.definition_now(name)
+        self.known()?.reparsed_definition(name)
     }
 
     /// The definition of a workflow that no project file contributes to: none may define its name, or the name of one
@@ -237,7 +237,7 @@ impl Live {
         let abilities = self.abilities().clone();
         let registry = Registry::load_after(&sources, &abilities, outside.as_ref());
         let definition = registry.definition(name);
-        let bases = registry.bases_of(name);
+        let bases = registry.base_names(name);
         *outside = Some(registry);
         drop(outside);
         let definition = definition.ok()?;
@@ -264,9 +264,9 @@ impl Live {
     }
 
     /// One poll: loads changed files, and files that may have changed within a clock tick.
-    fn look(&self) {
+    fn poll_files(&self) {
         let mut seen = self.lock();
-        if self.catch_up(&mut seen) {
+        if self.reload_if_changed(&mut seen) {
             return;
         }
         if let Some(seen) = &mut *seen
@@ -278,9 +278,9 @@ impl Live {
     }
 
     /// Reloads everything if the file stamps differ. Returns whether they did.
-    fn catch_up(&self, seen: &mut Option<LoadedStamps>) -> bool {
+    fn reload_if_changed(&self, seen: &mut Option<LoadedStamps>) -> bool {
         // Take the stamps before the load, so that any later change is seen by the next poll.
-        let now = LoadedStamps::of(&self.places);
+        let now = LoadedStamps::from_places(&self.places);
         let differs = seen.as_ref().is_none_or(|seen| seen.stamps != now.stamps);
         if differs {
             *seen = Some(now);
@@ -305,10 +305,10 @@ impl Live {
 
     fn load_first(&self) -> Arc<Registry> {
         let abilities = self.abilities().clone();
-        self.put(Registry::load_for(&self.places.sources(), &abilities))
+        self.store_registry(Registry::load_for(&self.places.sources(), &abilities))
     }
 
-    fn put(&self, registry: Registry) -> Arc<Registry> {
+    fn store_registry(&self, registry: Registry) -> Arc<Registry> {
         let registry = Arc::new(registry);
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(registry.clone());
         registry
@@ -323,7 +323,7 @@ impl Live {
             difference::log(before, &after);
         }
         if differs || is_elsewhere || has_others || has_settled {
-            self.put(after);
+            self.store_registry(after);
         }
         if differs || has_others {
             self.version.send_modify(|version| *version += 1);
@@ -331,7 +331,7 @@ impl Live {
         differs
     }
 
-    fn abilities(&self) -> MutexGuard<'_, Abilities> {
+    fn abilities(&self) -> MutexGuard<'_, ServerCapabilities> {
         self.abilities
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -348,7 +348,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const WAIT_MAX: Duration = Duration::from_secs(60);
 
     fn places(project: &Path) -> Places {
         Places {
@@ -356,7 +356,7 @@ mod tests {
             flag_agents: None,
             home: None,
             registry: None,
-            by_project: midex_domain::NamedByProject::default(),
+            by_project: midex_domain::ProjectDirectories::default(),
             project: project.to_owned(),
             user: None,
         }
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(*definitions.changes().borrow(), 0);
 
         let followed = Definitions::new(places(project.path()));
-        followed.live.look();
+        followed.live.poll_files();
         assert!(followed.live.known().is_some());
     }
 
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_need_not_open_a_file_that_looks_as_it_did() {
+    fn start_does_not_open_unchanged_files() {
         let project = tempfile::tempdir().unwrap();
         let path = project.path().join("workflows/w.md");
         write(project.path(), "workflows/w.md", "one");
@@ -474,7 +474,7 @@ mod tests {
         };
         let began = fs::metadata(&path).unwrap().modified().unwrap();
         while !is_unchanged() {
-            assert!(began.elapsed().unwrap() < PATIENCE);
+            assert!(began.elapsed().unwrap() < WAIT_MAX);
             definitions.reload();
         }
         assert_eq!(told(), "one");
@@ -543,14 +543,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn following_ends_with_the_definitions() {
+    async fn watching_ends_when_definitions_drop() {
         let project = tempfile::tempdir().unwrap();
         let definitions = Definitions::new(places(project.path()));
         definitions.watch();
         definitions.watch();
         let mut changes = definitions.changes();
         drop(definitions);
-        let end = tokio::time::timeout(PATIENCE, changes.changed()).await;
+        let end = tokio::time::timeout(WAIT_MAX, changes.changed()).await;
         assert!(end.expect("the thread ends").is_err(), "and lets go of all");
     }
 }

@@ -8,12 +8,12 @@ use super::{
     markdown,
     read::{self, Named},
     shipped,
-    source::is_of_host,
+    source::is_host_agent_file,
 };
 use midex_domain::{
     check,
     definition::{Persona, Workflow},
-    finding::{Finding, LineTable, Place, Rule, arrange, is_broken, position},
+    finding::{Finding, LineTable, Place, Rule, is_broken, sort_and_limit, sort_position},
 };
 
 /// The result of loading a file.
@@ -63,7 +63,7 @@ pub(super) fn workflow(file: File, beside: Beside<'_>) -> LoadResult<Workflow> {
             .unwrap_or_default();
         let checked = extend::check(draft, &[own], beside);
         used = checked.used;
-        values = checked.document.size();
+        values = checked.document.value_count();
         (name, (checked.workflow, checked.findings))
     });
     (loaded.used, loaded.values) = (used, values);
@@ -84,7 +84,7 @@ pub(super) fn persona(file: File) -> LoadResult<Persona> {
         findings.extend(warning);
         (draft, findings)
     });
-    let of_host = is_of_host(&file.path).then(|| file.path.display().to_string());
+    let of_host = is_host_agent_file(&file.path).then(|| file.path.display().to_string());
     loaded(file, draft, |draft| {
         let name = read::persona_name(&draft);
         (name, check::persona(&draft, of_host))
@@ -106,14 +106,14 @@ fn loaded<D, T>(
             (named, value, findings)
         }
     };
-    findings = arrange(findings);
+    findings = sort_and_limit(findings);
     if !findings.is_empty() {
-        let lines = LineTable::of(&file.text);
+        let lines = LineTable::new(&file.text);
         for finding in &mut findings {
             finding.locate(&lines);
         }
         // Sort again: a located finding may be some lines below the start of its value.
-        findings.sort_by_key(position);
+        findings.sort_by_key(sort_position);
     }
     LoadResult {
         name: named
@@ -141,7 +141,7 @@ pub(super) fn refuse_duplicates<T>(level: &mut [LoadResult<T>]) {
             let finding = Finding::new(Rule::DuplicateName, "name", place, message)
                 .suggest("give each file a name of its own".to_owned());
             loaded.findings.push(finding);
-            loaded.findings.sort_by_key(position);
+            loaded.findings.sort_by_key(sort_position);
             loaded.value = None;
         } else {
             first.insert(loaded.name.clone(), path);

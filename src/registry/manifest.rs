@@ -15,10 +15,10 @@ use super::{
     yaml,
 };
 use midex_domain::{
-    check::{Agents, KnownNames},
+    check::{KnownAgents, KnownNames},
     definition::Definition,
     document::Digest,
-    draft::Form,
+    draft::WorkflowFormat,
     error::Result,
     finding::{Finding, is_broken},
     grammar::EXTENDS,
@@ -40,7 +40,7 @@ pub struct Manifest {
 
 /// The result of checking a definition.
 #[derive(Clone, Debug)]
-pub struct Examined {
+pub struct ManifestCheck {
     /// The name of the workflow. Empty for a text that states none.
     pub name: String,
     /// The definition, if it has no errors.
@@ -72,11 +72,11 @@ impl Manifest {
 
     /// The version of the text: its SHA-256 digest.
     pub fn version(&self) -> Digest {
-        Digest::of(self.text.as_bytes())
+        Digest::compute(self.text.as_bytes())
     }
 
     /// Like [`Manifest::of_object`], written as YAML, which is easier to edit.
-    pub fn in_yaml(document: &Value) -> Self {
+    pub fn from_object_as_yaml(document: &Value) -> Self {
         match serde_saphyr::to_string(document) {
             Ok(text) => Self {
                 is_object: true,
@@ -99,14 +99,14 @@ impl Manifest {
 
 impl Registry {
     /// Checks a text as if it were one of the definition files, with the agents and abilities of this registry.
-    pub fn examine(&self, manifest: &Manifest) -> Examined {
+    pub fn check_manifest(&self, manifest: &Manifest) -> ManifestCheck {
         let mut loaded = self.loaded(manifest);
         if manifest.is_object {
             for finding in &mut loaded.findings {
                 finding.forget_place();
             }
         }
-        Examined {
+        ManifestCheck {
             // For a file, the file name replaces a missing name. A text has no file name.
             name: loaded.named_at.map(|_| loaded.name).unwrap_or_default(),
             definition: loaded.value.filter(|_| !is_broken(&loaded.findings)),
@@ -117,8 +117,8 @@ impl Registry {
     fn loaded(&self, manifest: &Manifest) -> LoadResult<Arc<Definition>> {
         let agents = gather::known(&self.agents);
         let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
-        let file = File::of(path, manifest.text.clone()).within_limits();
-        let loaded = gather::workflow(file, &self.agents, self.beside(&agents));
+        let file = File::from_text(path, manifest.text.clone()).limit_file_size();
+        let loaded = gather::load_definition(file, &self.agents, self.check_context(&agents));
         if let Some(definition) = &loaded.value {
             self.mark(None, definition, &loaded.used);
         }
@@ -132,26 +132,32 @@ impl Registry {
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     pub fn merged(&self, name: &str) -> Result<Manifest> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
-        let file = self.file_of(entry).filter(|_| !entry.is_broken());
+        let file = self
+            .read_workflow_file(entry)
+            .filter(|_| !entry.is_broken());
         let file = file.ok_or_else(|| super::invalid(entry))?;
         let (draft, _) = read::draft(&file).map_err(|_| super::invalid(entry))?;
-        if draft.form == Form::Phases || draft.document.get(EXTENDS).is_none() {
+        if draft.form == WorkflowFormat::Phases || draft.document.get(EXTENDS).is_none() {
             let format = Format::of_path(&file.path);
-            return Ok(Manifest::of_text(file.whole(), Some(format)));
+            return Ok(Manifest::of_text(file.full_text(), Some(format)));
         }
         let agents = gather::known(&self.agents);
-        let merged = extend::check(draft, slice::from_ref(&entry.name), self.beside(&agents));
+        let merged = extend::check(
+            draft,
+            slice::from_ref(&entry.name),
+            self.check_context(&agents),
+        );
         let document = inherit::plain(&merged.document);
         let mut whole = document.to_json();
         // Keep `version` exactly as it is written, not as a parsed number.
-        if let Some(version) = document.get("version").and_then(Node::written) {
+        if let Some(version) = document.get("version").and_then(Node::text_or_number) {
             whole["version"] = Value::String(version);
         }
-        Ok(Manifest::in_yaml(&whole))
+        Ok(Manifest::from_object_as_yaml(&whole))
     }
 
     /// The context of a check with these agents: the workflows and the abilities of this registry.
-    pub(super) fn beside<'a>(&'a self, agents: &'a Agents) -> Beside<'a> {
+    pub(super) fn check_context<'a>(&'a self, agents: &'a KnownAgents) -> Beside<'a> {
         let known = KnownNames {
             agents,
             abilities: &self.abilities,
@@ -160,7 +166,7 @@ impl Registry {
     }
 
     /// The text with another id, and otherwise unchanged. `None` if the place of the id cannot be determined.
-    pub(super) fn with_name(
+    pub(super) fn rename_manifest(
         &self,
         manifest: &Manifest,
         (old, new): (&str, &str),
@@ -171,8 +177,10 @@ impl Registry {
             return Some(manifest.clone());
         };
         // Places refer to the text without its byte order mark.
-        let mark =
-            manifest.text.len() - File::of(loaded.file.path, manifest.text.clone()).text.len();
+        let mark = manifest.text.len()
+            - File::from_text(loaded.file.path, manifest.text.clone())
+                .text
+                .len();
         let (before, rest) = manifest.text.split_at_checked(mark + place.start)?;
         let line = rest.lines().next()?;
         let (key, after) = rest.split_at(line.find(old)?);
@@ -195,7 +203,7 @@ impl Registry {
     }
 
     /// Reads the file of a workflow as it is now.
-    pub(super) fn file_of(&self, entry: &WorkflowEntry) -> Option<File> {
+    pub(super) fn read_workflow_file(&self, entry: &WorkflowEntry) -> Option<File> {
         match &entry.path {
             Some(path) => files::read_again(&self.sources.workflows, path),
             None => shipped::workflow(&entry.name),
@@ -207,19 +215,19 @@ impl Registry {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` if the file cannot be read, or the place of its name cannot
     /// be determined.
-    pub fn copied(&self, name: &str, new: &WorkflowName) -> Result<Template> {
+    pub fn copy_workflow(&self, name: &str, new: &WorkflowName) -> Result<Template> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
         let manifest = self.manifest(entry).ok_or_else(|| super::invalid(entry))?;
-        let named = self.with_name(&manifest, (&entry.name, new.as_str()));
+        let named = self.rename_manifest(&manifest, (&entry.name, new.as_str()));
         let copy = named.ok_or_else(|| super::invalid(entry))?;
         Ok(Template::copy(new, copy.format, copy.text))
     }
 
     /// The current text of the workflow's file. `None` if the file is missing or not a text.
     pub fn manifest(&self, entry: &WorkflowEntry) -> Option<Manifest> {
-        let file = self.file_of(entry)?;
+        let file = self.read_workflow_file(entry)?;
         let format = Format::of_path(&file.path);
-        let text = file.trouble.is_none().then(|| file.whole())?;
+        let text = file.trouble.is_none().then(|| file.full_text())?;
         Some(Manifest::of_text(text, Some(format)))
     }
 }

@@ -3,7 +3,7 @@
 use midex_domain::{
     draft::{Heading, Section},
     finding::{Finding, Place, Rule, first_line_end},
-    node::{At, Node},
+    node::{LocatedValue, Node},
 };
 
 use super::{lenient, sections, yaml};
@@ -15,7 +15,7 @@ pub(super) struct Markdown {
     pub(super) front: Node,
     /// The body, with `
     /// ` line ends and without empty lines around it.
-    pub(super) body: At<String>,
+    pub(super) body: LocatedValue<String>,
     /// The sections of the body that belong to steps.
     pub(super) sections: Vec<Section>,
     /// The other headings of the body.
@@ -28,14 +28,14 @@ pub(super) fn has_front_matter(text: &str) -> bool {
 }
 
 /// Whether the text begins with front matter that is closed, which distinguishes it from plain YAML.
-pub(super) fn is_closed(text: &str) -> bool {
+pub(super) fn has_closed_front_matter(text: &str) -> bool {
     has_front_matter(text) && closing_fence(text).is_some()
 }
 
 /// Splits a Markdown file and parses its front matter.
 pub(super) fn parse(text: &str) -> Result<Markdown, Box<Finding>> {
     let (front, body_start) = split(text)?;
-    Ok(Markdown::of(text, yaml::parse(front)?, body_start))
+    Ok(Markdown::from_parts(text, yaml::parse(front)?, body_start))
 }
 
 /// Like [`parse`], for an agent's file. Front matter that is not valid YAML is accepted with a warning.
@@ -48,13 +48,13 @@ pub(super) fn parse_persona(text: &str) -> Result<(Markdown, Option<Finding>), B
             (front, Some(warning))
         }
     };
-    Ok((Markdown::of(text, front, body_start), warning))
+    Ok((Markdown::from_parts(text, front, body_start), warning))
 }
 
 /// The front matter including its opening fence, and the offset of the body.
 fn split(text: &str) -> Result<(&str, usize), Box<Finding>> {
     if !has_front_matter(text) {
-        let place = Place::of(text, 0, text.len());
+        let place = Place::of_bytes(text, 0, text.len());
         return Err(Finding::new(
             Rule::MissingFrontMatter,
             "",
@@ -65,7 +65,7 @@ fn split(text: &str) -> Result<(&str, usize), Box<Finding>> {
         .into());
     }
     let Some((front_end, body_start)) = closing_fence(text) else {
-        let place = Place::of(text, 0, first_line_end(text, 0, text.len()));
+        let place = Place::of_bytes(text, 0, first_line_end(text, 0, text.len()));
         return Err(Finding::new(
             Rule::UnclosedFrontMatter,
             "",
@@ -80,15 +80,15 @@ fn split(text: &str) -> Result<(&str, usize), Box<Finding>> {
 }
 
 impl Markdown {
-    fn of(text: &str, front: Node, body_start: usize) -> Self {
+    fn from_parts(text: &str, front: Node, body_start: usize) -> Self {
         let body = text[body_start..].trim_matches(['\r', '\n']).trim_end();
         let (sections, headings) = sections::sections(text, body_start);
         Self {
             front,
-            body: At {
+            body: LocatedValue {
                 value: body.replace("\r\n", "\n"),
                 path: String::new(),
-                place: Place::of(text, body_start, body_start),
+                place: Place::of_bytes(text, body_start, body_start),
             },
             sections,
             headings,

@@ -10,10 +10,13 @@ use midex_domain::definition::Definition;
 
 impl Registry {
     /// Marks every definition that comes in part from the project.
-    pub(super) fn mark_all(&self) {
+    pub(super) fn mark_project_definitions(&self) {
         let cache = &self.workflows.cache;
         for entry in self.all_workflows() {
-            let loaded = entry.path.as_ref().and_then(|path| cache.at(path));
+            let loaded = entry
+                .path
+                .as_ref()
+                .and_then(|path| cache.result_for_path(path));
             let used = loaded.map_or(&[][..], |loaded| &loaded.used);
             if let Some(definition) = &entry.value {
                 self.mark(Some(entry.source), definition, used);

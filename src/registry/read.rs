@@ -8,11 +8,11 @@ use super::{
     recover, slips, yaml,
 };
 use midex_domain::{
-    draft::{Form, PersonaDraft, WorkflowDraft},
+    draft::{PersonaDraft, WorkflowDraft, WorkflowFormat},
     finding::{Finding, Place, Rule},
     grammar,
     id::{AgentName, WorkflowName},
-    node::{At, Content, Entry, Node, join},
+    node::{Content, Entry, LocatedValue, Node, join},
 };
 
 /// A name that a file states, with its place.
@@ -43,13 +43,13 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
     };
     foreign(document)?;
     let (draft, mut findings) = match &markdown {
-        Some(markdown) => of_markdown(markdown),
+        Some(markdown) => draft_from_markdown(markdown),
         None => manifest(document, text),
     };
     // Collecting the path of every text is expensive and most files have no trailing comments, so look for a `#` first.
     if text.contains(" #") || text.contains("\t#") {
-        document.each_text("", &mut |node, said, path| {
-            findings.extend(slips::cut_by_comment(text, node.place, said, path));
+        document.for_each_text("", &mut |node, said, path| {
+            findings.extend(slips::comment_cut_warning(text, node.place, said, path));
         });
     }
     Ok((draft, findings))
@@ -57,7 +57,7 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
 
 /// Refuses documents of other systems as a whole, since findings about their single keys would not help.
 fn foreign(document: &Node) -> Result<(), Box<Finding>> {
-    let Some((system, place)) = grammar::foreign::document(document) else {
+    let Some((system, place)) = grammar::foreign::detect_foreign_document(document) else {
         return Ok(());
     };
     let message = format!("this is a document of {system}, which is no workflow of midex");
@@ -94,11 +94,11 @@ fn named(document: &Node, key: &str, is_name: impl Fn(&str) -> bool) -> Named {
 
 /// The draft of a Markdown workflow. Its front matter either lists phases, or is a manifest whose steps take their
 /// instructions from sections of the body.
-fn of_markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
+fn draft_from_markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
     let (front, body) = (&file.front, &file.body.value);
     let has = |key| front.get(key).is_some();
-    if has(Form::Phases.steps_key()) || !(has("workflow") || has("steps")) {
-        return workflow(Form::Phases, front, body);
+    if has(WorkflowFormat::Phases.steps_key()) || !(has("workflow") || has("steps")) {
+        return workflow(WorkflowFormat::Phases, front, body);
     }
     let (mut draft, findings) = manifest(front, body);
     draft.sections.clone_from(&file.sections);
@@ -108,17 +108,17 @@ fn of_markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
 
 /// The draft of a manifest.
 fn manifest(document: &Node, text: &str) -> (WorkflowDraft, Vec<Finding>) {
-    workflow(Form::Manifest, document, text)
+    workflow(WorkflowFormat::Manifest, document, text)
 }
 
 /// The draft of an agent: front matter, and the persona in the body.
-pub(super) fn persona(front: Node, content: At<String>) -> (PersonaDraft, Vec<Finding>) {
+pub(super) fn persona(front: Node, content: LocatedValue<String>) -> (PersonaDraft, Vec<Finding>) {
     let mut findings = Vec::new();
     repeated_keys(&mut findings, &front, "");
     (PersonaDraft { front, content }, findings)
 }
 
-fn workflow(form: Form, document: &Node, content: &str) -> (WorkflowDraft, Vec<Finding>) {
+fn workflow(form: WorkflowFormat, document: &Node, content: &str) -> (WorkflowDraft, Vec<Finding>) {
     let mut findings = Vec::new();
     repeated_keys(&mut findings, document, "");
     let document = recover::recover(&mut findings, document, form);
@@ -139,7 +139,7 @@ fn repeated_keys(found: &mut Vec<Finding>, node: &Node, path: &str) {
             for entry in entries {
                 let path = join(path, &entry.key);
                 if let Some(line) = first.get(entry.key.as_str()) {
-                    found.push(twice(entry, &path, *line));
+                    found.push(repeated_key_finding(entry, &path, *line));
                 }
                 first.entry(&entry.key).or_insert(entry.place.line);
                 repeated_keys(found, &entry.value, &path);
@@ -149,7 +149,7 @@ fn repeated_keys(found: &mut Vec<Finding>, node: &Node, path: &str) {
     }
 }
 
-fn twice(entry: &Entry, path: &str, first_line: usize) -> Finding {
+fn repeated_key_finding(entry: &Entry, path: &str, first_line: usize) -> Finding {
     let message = format!("`{}` stands twice: first on line {first_line}", entry.key);
     Finding::new(Rule::DuplicateKey, path, entry.place, message)
 }

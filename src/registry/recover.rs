@@ -9,7 +9,7 @@ mod values;
 
 use midex_domain::{
     check::unknown_key,
-    draft::Form,
+    draft::WorkflowFormat,
     finding::{Finding, Rule, has_room},
     grammar::{
         self, Record, STEP, Shape,
@@ -22,14 +22,14 @@ use midex_domain::{
 /// Rewrites a document, adding a finding for each change.
 struct Recovery<'f> {
     found: &'f mut Vec<Finding>,
-    form: Form,
+    form: WorkflowFormat,
     /// Whether the file is JSON. Keys then need quotes, so edits that wrap a value into a mapping are left to the
     /// author.
     is_json: bool,
 }
 
 /// Returns the document with the keywords of other systems replaced, and adds a finding for each.
-pub(super) fn recover(found: &mut Vec<Finding>, document: &Node, form: Form) -> Node {
+pub(super) fn recover(found: &mut Vec<Finding>, document: &Node, form: WorkflowFormat) -> Node {
     let mut root = document.clone();
     let is_quoted = |entry: &Entry| entry.place.end - entry.place.start > entry.key.len();
     let is_json = root.entries().is_some_and(|all| all.iter().all(is_quoted));
@@ -59,32 +59,32 @@ impl Recovery<'_> {
         }
         let is_step = record.what == STEP.what;
         if is_step {
-            self.agent_as_a_mapping(entries, path);
-            self.body_out_of_place(entries, path);
+            self.recover_agent_mapping(entries, path);
+            self.recover_misplaced_body(entries, path);
         }
         self.keys(entries, path, record);
         if is_step {
-            self.condition_on_the_end(entries, path);
-            self.kind_under_type(entries, path);
-            self.loop_beside_kind(entries, path);
+            self.recover_outcome_condition(entries, path);
+            self.recover_type_key(entries, path);
+            self.recover_foreign_loop(entries, path);
             self.body_beside_foreach(entries, path);
         }
-        self.bare(entries, path, record.what);
+        self.recover_plain_values(entries, path, record.what);
         for entry in entries {
             let path = join(path, &entry.key);
             match (entry.key.as_str(), record.key(&entry.key)) {
                 ("branch", Some(_)) if is_step => self.branch(&mut entry.value, &path),
                 ("depends_on", Some(_)) if is_step => {
-                    self.ids_in_one_text(&mut entry.value, &path);
+                    self.split_joined_ids(&mut entry.value, &path);
                 }
-                (_, Some(key)) => self.shape(&mut entry.value, &path, &key.shape),
+                (_, Some(key)) => self.recover_value(&mut entry.value, &path, &key.shape),
                 (_, None) => {}
             }
         }
     }
 
     /// Rewrites a value, if its shape has keys.
-    fn shape(&mut self, node: &mut Node, path: &str, shape: &Shape) {
+    fn recover_value(&mut self, node: &mut Node, path: &str, shape: &Shape) {
         match (shape, &mut node.content) {
             (Shape::Condition, Content::Bool(value)) => {
                 node.content = Content::Text(value.to_string());
@@ -92,7 +92,7 @@ impl Recovery<'_> {
             (Shape::Branches(record), Content::Map(entries)) => {
                 for entry in entries {
                     let path = join(path, &entry.key);
-                    self.shape(&mut entry.value, &path, &Shape::Record(record));
+                    self.recover_value(&mut entry.value, &path, &Shape::Record(record));
                 }
             }
             (Shape::Inputs(record), _) => self.inputs(node, path, record),
@@ -100,11 +100,11 @@ impl Recovery<'_> {
             (Shape::Record(record) | Shape::TextOr(record), Content::Map(entries)) => {
                 self.record(entries, path, record);
             }
-            (Shape::Each, Content::List(_)) => self.one_of_a_list(node, path),
+            (Shape::Each, Content::List(_)) => self.recover_body_list(node, path),
             (Shape::Each, Content::Map(entries)) => self.record(entries, path, &STEP),
             (Shape::List(of, ..), Content::List(items)) => {
                 for (at, item) in items.iter_mut().enumerate() {
-                    self.shape(item, &format!("{path}[{at}]"), of);
+                    self.recover_value(item, &format!("{path}[{at}]"), of);
                 }
             }
             _ => {}
@@ -112,24 +112,24 @@ impl Recovery<'_> {
     }
 
     fn inputs(&mut self, node: &mut Node, path: &str, record: &'static Record) {
-        self.inputs_of_another_shape(node, path);
+        self.recover_inputs_shape(node, path);
         let Content::Map(inputs) = &mut node.content else {
             return;
         };
         for entry in inputs {
             let path = join(path, &entry.key);
-            self.input_as_its_type(&mut entry.value, &path);
-            self.shape(&mut entry.value, &path, &Shape::Record(record));
+            self.recover_type_only_input(&mut entry.value, &path);
+            self.recover_value(&mut entry.value, &path, &Shape::Record(record));
         }
     }
 
     fn steps(&mut self, node: &mut Node, path: &str, record: &'static Record) {
-        self.steps_as_a_mapping(node, path);
+        self.recover_steps_mapping(node, path);
         let Content::List(steps) = &mut node.content else {
             return;
         };
         for (at, step) in steps.iter_mut().enumerate() {
-            self.shape(step, &format!("{path}[{at}]"), &Shape::Record(record));
+            self.recover_value(step, &format!("{path}[{at}]"), &Shape::Record(record));
         }
     }
 
@@ -157,7 +157,7 @@ impl Recovery<'_> {
 
     fn key(&mut self, site: &mut Site<'_>) {
         let Some(meant) = site.counterpart() else {
-            self.near(site);
+            self.correct_misspelled_key(site);
             return;
         };
         match *meant {
@@ -176,8 +176,8 @@ impl Recovery<'_> {
                 {
                     self.remove(site, words);
                 } else {
-                    self.tell(site, words);
-                    stand_in(&mut site.entries[site.at]);
+                    self.add_key_finding(site, words);
+                    replace_by_placeholder_kind(&mut site.entries[site.at]);
                 }
             }
             Counterpart::KeyOrWords(key, words) => {
@@ -188,7 +188,7 @@ impl Recovery<'_> {
                     self.remove(site, words);
                 }
             }
-            Counterpart::Inside(outer, inner) => self.inside(site, (outer, inner), None),
+            Counterpart::Inside(outer, inner) => self.nest_entry(site, (outer, inner), None),
             Counterpart::OneMore(outer, inner) => {
                 let more = site
                     .entry()
@@ -196,31 +196,31 @@ impl Recovery<'_> {
                     .count()
                     .map(|count| (count + 1).to_string());
                 match (outer, more) {
-                    (Some(outer), more) => self.inside(site, (outer, inner), more.as_deref()),
-                    (None, Some(more)) => self.say(site, inner, &more),
+                    (Some(outer), more) => self.nest_entry(site, (outer, inner), more.as_deref()),
+                    (None, Some(more)) => self.replace_entry(site, inner, &more),
                     (None, None) => {}
                 }
             }
             Counterpart::Counted(key, unit) => match site.entry().value.count() {
-                Some(count) => self.say(site, key, &format!("{count}{unit}")),
+                Some(count) => self.replace_entry(site, key, &format!("{count}{unit}")),
                 None if site.is_free(key) => self.rename(site, key),
                 None => {}
             },
             Counterpart::Flag(when, key, word) => match site.entry().value.content {
-                Content::Bool(value) if value == when => self.say(site, key, word),
+                Content::Bool(value) if value == when => self.replace_entry(site, key, word),
                 Content::Bool(_) => self.remove(site, flag_without_effect(key)),
                 _ => {}
             },
             Counterpart::Words(words) => self.remove(site, words),
             Counterpart::Kind(words) => {
-                self.tell(site, words);
-                stand_in(&mut site.entries[site.at]);
+                self.add_key_finding(site, words);
+                replace_by_placeholder_kind(&mut site.entries[site.at]);
             }
         }
     }
 
     /// Corrects a key that looks like a misspelled known key.
-    fn near(&mut self, site: &mut Site<'_>) {
+    fn correct_misspelled_key(&mut self, site: &mut Site<'_>) {
         if !has_room(self.found) {
             return;
         }
@@ -229,7 +229,7 @@ impl Recovery<'_> {
         if let Some(near) = near.filter(|near| site.is_free(near)) {
             self.found
                 .push(site.unknown().is_called(entry.place, &entry.key, near));
-            site.call_it(near);
+            site.set_key(near);
         }
     }
 
@@ -238,11 +238,11 @@ impl Recovery<'_> {
         let entry = site.entry();
         self.found
             .push(site.unknown().is_called(entry.place, &entry.key, key));
-        site.call_it(key);
+        site.set_key(key);
     }
 
     /// Replaces both the key and the value.
-    fn say(&mut self, site: &mut Site<'_>, key: &str, value: &str) {
+    fn replace_entry(&mut self, site: &mut Site<'_>, key: &str, value: &str) {
         let finding = site.unknown().suggest(format!("write `{key}: {value}`"));
         if !site.is_free(key) {
             self.found.push(finding);
@@ -250,22 +250,22 @@ impl Recovery<'_> {
             return;
         }
         let entry = site.entry();
-        let finding = finding.replace(entry.place, &entry.key, Some(key));
-        let old = values::written(&entry.value).unwrap_or_default();
+        let finding = finding.edit_replace(entry.place, &entry.key, Some(key));
+        let old = values::short_value_text(&entry.value).unwrap_or_default();
         let new = if self.is_json && value.parse::<f64>().is_err() && value != "true" {
             format!("\"{value}\"")
         } else {
             value.to_owned()
         };
         self.found
-            .push(finding.rewrite(entry.value.place, &old, &new));
-        site.call_it(key);
+            .push(finding.edit_rewrite_unquoted(entry.value.place, &old, &new));
+        site.set_key(key);
         let entry = &mut site.entries[site.at];
-        entry.value = values::read(value, entry.value.place);
+        entry.value = values::parse_plain_value(value, entry.value.place);
     }
 
     /// Adds the finding for a key that has no counterpart in midex.
-    fn tell(&mut self, site: &Site<'_>, words: &str) {
+    fn add_key_finding(&mut self, site: &Site<'_>, words: &str) {
         let id = site.entries.iter().find(|entry| entry.key == "id");
         let id = id.and_then(|entry| entry.value.text()).unwrap_or("ID");
         self.found
@@ -275,28 +275,33 @@ impl Recovery<'_> {
     /// Like [`Self::tell`], and removes the entry from the tree. There is no edit that removes it from the file, since
     /// the author may have meant something by it.
     fn remove(&mut self, site: &mut Site<'_>, words: &str) {
-        self.tell(site, words);
+        self.add_key_finding(site, words);
         site.entries.remove(site.at);
     }
 
     /// `sleep: 5m` becomes `wait: { for: 5m }`. If the outer mapping exists already, the entry is moved into it.
-    fn inside(&mut self, site: &mut Site<'_>, (outer, inner): (&str, &str), value: Option<&str>) {
+    fn nest_entry(
+        &mut self,
+        site: &mut Site<'_>,
+        (outer, inner): (&str, &str),
+        value: Option<&str>,
+    ) {
         let entry = site.entry();
-        let shown = value.map_or_else(|| values::shown(&entry.value), str::to_owned);
+        let shown = value.map_or_else(|| values::format_value(&entry.value), str::to_owned);
         let mut moved = entry.clone();
         inner.clone_into(&mut moved.key);
         if let Some(value) = value {
-            moved.value = values::read(value, moved.value.place);
+            moved.value = values::parse_plain_value(value, moved.value.place);
         }
         if site.is_free(outer) {
             let finding = site
                 .unknown()
                 .suggest(format!("write `{outer}: {{ {inner}: {shown} }}`"));
-            let finding = finding.replace(entry.place, &entry.key, Some(outer));
+            let finding = finding.edit_replace(entry.place, &entry.key, Some(outer));
             let before = format!("{inner}: ");
             self.found
                 .push(self.wrapped(finding, &entry.value, &before, value));
-            site.call_it(outer);
+            site.set_key(outer);
             let entry = &mut site.entries[site.at];
             entry.value = values::mapping(entry.place, vec![moved]);
             return;
@@ -321,16 +326,16 @@ impl Recovery<'_> {
         }
         let (open, close) = (format!("{{ {before}"), " }");
         if let (Some(text), None) = (values::needs_quotes(node), value) {
-            let quoted = format!("{open}{}{close}", values::shown(node));
-            return finding.rewrite(node.place, text, &quoted);
+            let quoted = format!("{open}{}{close}", values::format_value(node));
+            return finding.edit_rewrite_unquoted(node.place, text, &quoted);
         }
-        match (values::written(node), value) {
+        match (values::short_value_text(node), value) {
             (Some(old), Some(value)) => {
-                finding.rewrite(node.place, &old, &format!("{open}{value}{close}"))
+                finding.edit_rewrite_unquoted(node.place, &old, &format!("{open}{value}{close}"))
             }
             (written, _) => {
                 let written = written.filter(|_| node.items().is_none());
-                finding.around(node.place, written, &open, close)
+                finding.edit_wrap(node.place, written, &open, close)
             }
         }
     }
@@ -371,7 +376,7 @@ impl Site<'_> {
         !self.entries.iter().any(takes)
     }
 
-    fn call_it(&mut self, key: &str) {
+    fn set_key(&mut self, key: &str) {
         key.clone_into(&mut self.entries[self.at].key);
     }
 
@@ -408,7 +413,7 @@ fn flag_without_effect(key: &str) -> &'static str {
 }
 
 /// Turns the entry into a placeholder kind, so that the step does not also get a finding for a missing kind.
-fn stand_in(entry: &mut Entry) {
+fn replace_by_placeholder_kind(entry: &mut Entry) {
     "guidance".clone_into(&mut entry.key);
     entry.value.content = Content::Text("…".to_owned());
 }

@@ -15,13 +15,13 @@ use serde_json::{Map, Value, json};
 
 use midex_domain::{
     definition::output_schema_json,
-    draft::Form,
+    draft::WorkflowFormat,
     error::{Category, Code},
 };
 
 /// The kinds of documents that have a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchemaOf {
+pub enum SchemaKind {
     /// A workflow in YAML or JSON.
     Manifest,
     /// The front matter of a workflow in Markdown.
@@ -45,18 +45,21 @@ pub enum SchemaDraft {
 }
 
 /// The schema, self-contained: it refers to no other document.
-pub fn schema(of: SchemaOf, draft: SchemaDraft) -> Value {
+pub fn schema(of: SchemaKind, draft: SchemaDraft) -> Value {
     let schema = match of {
-        SchemaOf::Manifest => titled("A midex workflow", grammar::workflow(Form::Manifest)),
-        SchemaOf::FrontMatter => {
-            let schema = grammar::workflow(Form::Phases);
+        SchemaKind::Manifest => titled(
+            "A midex workflow",
+            grammar::workflow(WorkflowFormat::Manifest),
+        ),
+        SchemaKind::FrontMatter => {
+            let schema = grammar::workflow(WorkflowFormat::Phases);
             titled("Front matter of a midex workflow", schema)
         }
-        SchemaOf::Agent => titled("Front matter of a midex agent", grammar::persona()),
-        SchemaOf::Output => titled("The output of a midex step", output_schema_json()),
-        SchemaOf::Error => titled("An error of midex", error()),
+        SchemaKind::Agent => titled("Front matter of a midex agent", grammar::persona()),
+        SchemaKind::Output => titled("The output of a midex step", output_schema_json()),
+        SchemaKind::Error => titled("An error of midex", error()),
     };
-    in_draft(schema, draft)
+    add_draft_keywords(schema, draft)
 }
 
 fn titled(title: &str, schema: Value) -> Value {
@@ -68,7 +71,7 @@ fn titled(title: &str, schema: Value) -> Value {
 }
 
 /// Adds the keywords of a draft to a schema. All other keywords in use are the same in both drafts.
-fn in_draft(schema: Value, draft: SchemaDraft) -> Value {
+fn add_draft_keywords(schema: Value, draft: SchemaDraft) -> Value {
     let (uri, definitions) = match draft {
         SchemaDraft::Draft202012 => ("https://json-schema.org/draft/2020-12/schema", "$defs"),
         SchemaDraft::Draft7 => ("http://json-schema.org/draft-07/schema#", "definitions"),
@@ -192,19 +195,19 @@ mod tests {
         schema::Schema,
     };
 
-    const ALL: [SchemaOf; 5] = [
-        SchemaOf::Manifest,
-        SchemaOf::FrontMatter,
-        SchemaOf::Agent,
-        SchemaOf::Output,
-        SchemaOf::Error,
+    const ALL: [SchemaKind; 5] = [
+        SchemaKind::Manifest,
+        SchemaKind::FrontMatter,
+        SchemaKind::Agent,
+        SchemaKind::Output,
+        SchemaKind::Error,
     ];
 
     /// The schema and all its subschemas.
-    fn parts(value: &Value) -> Vec<&Value> {
+    fn all_subschemas(value: &Value) -> Vec<&Value> {
         let below: Vec<_> = match value {
-            Value::Object(map) => map.values().flat_map(parts).collect(),
-            Value::Array(items) => items.iter().flat_map(parts).collect(),
+            Value::Object(map) => map.values().flat_map(all_subschemas).collect(),
+            Value::Array(items) => items.iter().flat_map(all_subschemas).collect(),
             _ => Vec::new(),
         };
         [value].into_iter().chain(below).collect()
@@ -220,7 +223,7 @@ mod tests {
                 let schema = schema(of, draft);
                 jsonschema::meta::validate(&schema).unwrap();
                 jsonschema::validator_for(&schema).unwrap();
-                for part in parts(&schema) {
+                for part in all_subschemas(&schema) {
                     let Some(to) = part.get("$ref") else { continue };
                     let to = to.as_str().unwrap();
                     assert!(to.starts_with(definitions), "{to}");
@@ -234,18 +237,18 @@ mod tests {
 
     #[test]
     fn every_error_satisfies_its_schema() {
-        let schema = schema(SchemaOf::Error, SchemaDraft::default());
+        let schema = schema(SchemaKind::Error, SchemaDraft::default());
         let schema = Schema::compile(&schema).unwrap();
         let violation = |expected: Option<&str>| Violation {
             expected: expected.map(str::to_owned),
             ..Violation::new("/x", "type", "m")
         };
         for code in Code::ALL {
-            let error = Error::new(*code, "words").with("step_id", "a");
-            let plain = Value::Object(error.payload(""));
+            let error = Error::new(*code, "words").with_context("step_id", "a");
+            let plain = Value::Object(error.to_payload(""));
             assert_eq!(schema.violations(&plain), [], "{code}");
             let error = error.with_violations(vec![violation(None), violation(Some("a text"))]);
-            let full = Value::Object(error.payload("0123"));
+            let full = Value::Object(error.to_payload("0123"));
             assert_eq!(schema.violations(&full), [], "{code}");
             for key in ["error_code", "category", "retryable", "suggested_action"] {
                 let mut broken = full.clone();
@@ -261,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_output_schema_is_the_one_that_is_enforced() {
-        let mut shown = schema(SchemaOf::Output, SchemaDraft::Draft7);
+        let mut shown = schema(SchemaKind::Output, SchemaDraft::Draft7);
         let shown = shown.as_object_mut().unwrap();
         for added in ["$schema", "title"] {
             assert!(shown.shift_remove(added).is_some());

@@ -6,7 +6,7 @@ use std::cell::LazyCell;
 use midex_domain::{
     draft::{Heading, Section},
     finding::LineTable,
-    node::At,
+    node::LocatedValue,
 };
 
 /// An open code fence: its character, and how many of them opened it.
@@ -16,8 +16,8 @@ type Fence = (char, usize);
 /// of its level or above. Lines inside code fences are never headings.
 pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) {
     // Build the line table only if needed, since most bodies have no sections.
-    let lines = LazyCell::new(|| LineTable::of(text));
-    let mut sections: Vec<(At<String>, usize, usize)> = Vec::new();
+    let lines = LazyCell::new(|| LineTable::new(text));
+    let mut sections: Vec<(LocatedValue<String>, usize, usize)> = Vec::new();
     let mut headings = Vec::new();
     let mut fence: Option<Fence> = None;
     let mut inside = false;
@@ -27,10 +27,10 @@ pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) 
         at = end;
         let other = |title: &str, is_inside| Heading {
             title: title.to_owned(),
-            written: At {
+            written: LocatedValue {
                 value: line.trim_end().to_owned(),
                 path: line.trim().to_owned(),
-                place: lines.place(start, end),
+                place: lines.place_of_bytes(start, end),
             },
             is_inside,
         };
@@ -43,7 +43,8 @@ pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) 
         } else if let Some((level, title)) = heading(line)
             && level <= 2
         {
-            let step = step(level, title).map(|id| named(&lines, start + offset_in(line, id), id));
+            let step = step(level, title)
+                .map(|id| locate_step_id(&lines, start + offset_in(line, id), id));
             inside = step.is_some();
             headings.extend(step.is_none().then(|| other(title, false)));
             sections.extend(step.map(|step| (step, end, end)));
@@ -55,8 +56,8 @@ pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) 
             *until = end;
         }
     }
-    let made = |(step, from, until): (At<String>, usize, usize)| Section {
-        text: below(&lines, from, until, &step),
+    let made = |(step, from, until): (LocatedValue<String>, usize, usize)| Section {
+        text: section_text(&lines, from, until, &step),
         step,
     };
     (sections.into_iter().map(made).collect(), headings)
@@ -70,22 +71,27 @@ fn loose_heading(line: &str) -> Option<&str> {
 }
 
 /// The text between two byte offsets, without empty lines around it.
-fn below(lines: &LineTable<'_>, from: usize, until: usize, step: &At<String>) -> At<String> {
+fn section_text(
+    lines: &LineTable<'_>,
+    from: usize,
+    until: usize,
+    step: &LocatedValue<String>,
+) -> LocatedValue<String> {
     let whole = &lines.text()[from..until];
     let said = whole.trim_start_matches(['\r', '\n']);
     let start = until - said.len();
-    At {
+    LocatedValue {
         value: said.trim_end().replace("\r\n", "\n"),
         path: step.path.clone(),
-        place: lines.place(start, until),
+        place: lines.place_of_bytes(start, until),
     }
 }
 
-fn named(lines: &LineTable<'_>, start: usize, id: &str) -> At<String> {
-    At {
+fn locate_step_id(lines: &LineTable<'_>, start: usize, id: &str) -> LocatedValue<String> {
+    LocatedValue {
         value: id.to_owned(),
         path: format!("## step: {id}"),
-        place: lines.place(start, start + id.len()),
+        place: lines.place_of_bytes(start, start + id.len()),
     }
 }
 

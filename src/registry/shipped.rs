@@ -67,15 +67,15 @@ pub(super) fn workflow(name: &str) -> Option<File> {
 
 /// Whether the file at this path is part of midex.
 pub(super) fn is_of_midex(path: &Path) -> bool {
-    path.starts_with(ROOT)
+    path.starts_with(SHIPPED_PREFIX)
 }
 
 /// The prefix of the paths of files that are part of midex.
-const ROOT: &str = "(shipped)";
+const SHIPPED_PREFIX: &str = "(shipped)";
 
 fn file(path: &str, text: &str) -> File {
-    let path = Path::new(ROOT).join(path);
-    File::of(path, text.replace("\r\n", "\n"))
+    let path = Path::new(SHIPPED_PREFIX).join(path);
+    File::from_text(path, text.replace("\r\n", "\n"))
 }
 
 #[cfg(test)]

@@ -5,16 +5,16 @@
 use midex_domain::finding::{Finding, Place, Rule};
 
 /// A replacement in a text: its offset, the old text, and the new text.
-type Change = (usize, String, String);
+type TextReplacement = (usize, String, String);
 
 /// A suggested fix for a text.
-struct Remedy {
+struct SyntaxFix {
     suggestion: String,
-    changes: Vec<Change>,
+    changes: Vec<TextReplacement>,
 }
 
 /// Adds to the finding of a syntax error the first fix with which `read` succeeds, or fails on a later line.
-pub(super) fn explain(
+pub(super) fn suggest_syntax_fix(
     text: &str,
     finding: Finding,
     read: impl Fn(&str) -> Result<(), Box<Finding>>,
@@ -25,7 +25,7 @@ pub(super) fn explain(
     if let Some(finding) = documents(text, &read) {
         return finding;
     }
-    let gets_farther = |remedy: &Remedy| match read(&mended(text, &remedy.changes)) {
+    let gets_farther = |remedy: &SyntaxFix| match read(&apply_replacements(text, &remedy.changes)) {
         Ok(()) => true,
         Err(next) => next.line > finding.line,
     };
@@ -36,14 +36,14 @@ pub(super) fn explain(
             .changes
             .into_iter()
             .fold(finding, |finding, (start, old, new)| {
-                finding.raw(Some(start), old, new)
+                finding.edit_replace_bytes(Some(start), old, new)
             })
             .suggest(remedy.suggestion),
         None => finding,
     }
 }
 
-fn mended(text: &str, changes: &[Change]) -> String {
+fn apply_replacements(text: &str, changes: &[TextReplacement]) -> String {
     let (mut all, mut from) = (String::with_capacity(text.len()), 0);
     for (start, old, new) in changes {
         all.push_str(&text[from..*start]);
@@ -54,7 +54,7 @@ fn mended(text: &str, changes: &[Change]) -> String {
 }
 
 /// A code fence of three backticks around the whole text, possibly with other words around it.
-fn fence(text: &str, _: &Finding) -> Option<Remedy> {
+fn fence(text: &str, _: &Finding) -> Option<SyntaxFix> {
     let open = text
         .find("```")
         .filter(|at| *at == 0 || text[..*at].ends_with('\n'))?;
@@ -63,7 +63,7 @@ fn fence(text: &str, _: &Finding) -> Option<Remedy> {
         .find("\n```")
         .map_or(text.len(), |at| start + at + 1);
     let cut = |from: usize, to: usize| (from, text[from..to].to_owned(), String::new());
-    Some(Remedy {
+    Some(SyntaxFix {
         suggestion: "write it without the code fence around it, and nothing else".to_owned(),
         changes: vec![cut(0, start), cut(end, text.len())],
     })
@@ -77,12 +77,12 @@ fn documents(text: &str, read: &impl Fn(&str) -> Result<(), Box<Finding>>) -> Op
     let at = head + text[head..].find("\n---")? + 1;
     read(&text[..at]).ok()?;
     let line = text[at..].split_inclusive('\n').next()?;
-    let place = Place::of(text, at, at + line.len());
+    let place = Place::of_bytes(text, at, at + line.len());
     let finding = |message| Finding::new(Rule::Syntax, "", place, message);
     if text[at + line.len()..].lines().all(|line| is_blank(&line)) {
         let hint = "remove the line `---`: it begins a document, and there is none";
         let finding = finding("the manifest ends with `---`").suggest(hint.to_owned());
-        return Some(finding.raw(Some(at), line.to_owned(), String::new()));
+        return Some(finding.edit_replace_bytes(Some(at), line.to_owned(), String::new()));
     }
     let hint = "put what follows into a file of its own";
     let message = "a second document begins here, and a file holds one manifest";
@@ -91,7 +91,12 @@ fn documents(text: &str, read: &impl Fn(&str) -> Result<(), Box<Finding>>) -> Op
 
 /// The warning for an unquoted text that a ` #` cuts off, if the comment looks like part of the text: it starts with a
 /// word directly after the `#`, or contains an expression.
-pub(super) fn cut_by_comment(text: &str, place: Place, value: &str, path: &str) -> Option<Finding> {
+pub(super) fn comment_cut_warning(
+    text: &str,
+    place: Place,
+    value: &str,
+    path: &str,
+) -> Option<Finding> {
     let mut rest = text.get(place.start..)?;
     // In a quoted or block scalar, the source does not contain the words of the value one after another.
     for word in value.split_whitespace() {
@@ -108,19 +113,23 @@ pub(super) fn cut_by_comment(text: &str, place: Place, value: &str, path: &str) 
     let whole = text[place.start..end].to_owned();
     let message = format!(
         "the text ends before ` #`, and `#{}` is a comment",
-        cut(comment)
+        shorten_text(comment)
     );
     let finding = Finding::new(Rule::CutByComment, path, place, message);
-    let quoted = in_quotes(&whole).filter(|_| !whole.contains('\n'));
+    let quoted = quote_text(&whole).filter(|_| !whole.contains('\n'));
     let is_sure = quoted.is_some() && is_template;
     let shown = quoted.unwrap_or_else(|| whole.clone());
     let hint = format!("put the whole text in quotes where that is a part of it: {shown}");
     let start = is_sure.then_some(place.start);
-    Some(finding.suggest(hint).raw(start, whole, shown))
+    Some(
+        finding
+            .suggest(hint)
+            .edit_replace_bytes(start, whole, shown),
+    )
 }
 
 /// Tabs in the indentation of lines.
-fn tabs(text: &str, _: &Finding) -> Option<Remedy> {
+fn tabs(text: &str, _: &Finding) -> Option<SyntaxFix> {
     let mut changes = Vec::new();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -130,31 +139,31 @@ fn tabs(text: &str, _: &Finding) -> Option<Remedy> {
         }
         at += line.len();
     }
-    (!changes.is_empty()).then(|| Remedy {
+    (!changes.is_empty()).then(|| SyntaxFix {
         suggestion: "indent with spaces: YAML takes no tabs there".to_owned(),
         changes,
     })
 }
 
 /// `{{ … }}` as a value: without `$` and quotes, YAML reads it as a mapping.
-fn braces(text: &str, finding: &Finding) -> Option<Remedy> {
-    let line = Line::of(text, finding.line)?;
+fn braces(text: &str, finding: &Finding) -> Option<SyntaxFix> {
+    let line = Line::from_text(text, finding.line)?;
     let value = line.value.trim_end();
     let inner = value.strip_prefix("{{")?.strip_suffix("}}")?.trim();
     let new = if ["if", "when", "until"].contains(&line.key) {
         inner.to_owned()
     } else {
-        in_quotes(&format!("${{{{ {inner} }}}}"))?
+        quote_text(&format!("${{{{ {inner} }}}}"))?
     };
-    Some(Remedy {
+    Some(SyntaxFix {
         suggestion: format!("write `{new}`: braces without quotes are a mapping"),
         changes: vec![(line.value_at, value.to_owned(), new)],
     })
 }
 
 /// `${{ … }}` inside `{ … }` or `[ … ]`, where YAML interprets its braces and commas.
-fn template(text: &str, finding: &Finding) -> Option<Remedy> {
-    let line = Line::of(text, finding.line)?;
+fn template(text: &str, finding: &Finding) -> Option<SyntaxFix> {
+    let line = Line::from_text(text, finding.line)?;
     let mut changes = Vec::new();
     let mut from = 0;
     while let Some(open) = line.value[from..].find("${{").map(|at| from + at) {
@@ -170,33 +179,37 @@ fn template(text: &str, finding: &Finding) -> Option<Remedy> {
             changes.push((
                 line.value_at + open,
                 template.to_owned(),
-                in_quotes(template)?,
+                quote_text(template)?,
             ));
         }
         from = close;
     }
     let (_, _, first) = changes.first()?;
-    Some(Remedy {
+    Some(SyntaxFix {
         suggestion: format!("put it in quotes: {first}"),
         changes,
     })
 }
 
 /// An unquoted text that YAML reads differently, such as one that contains `: `.
-fn value(text: &str, finding: &Finding) -> Option<Remedy> {
-    let line = Line::of(text, finding.line)?;
+fn value(text: &str, finding: &Finding) -> Option<SyntaxFix> {
+    let line = Line::from_text(text, finding.line)?;
     let value = line.value.trim_end();
     if value.is_empty() || value.starts_with(['|', '>', '{', '[']) || line.goes_on {
         return None;
     }
-    let new = in_quotes(value)?;
-    Some(Remedy {
-        suggestion: format!("put the text in quotes: `{}: {}`", line.key, cut(&new)),
+    let new = quote_text(value)?;
+    Some(SyntaxFix {
+        suggestion: format!(
+            "put the text in quotes: `{}: {}`",
+            line.key,
+            shorten_text(&new)
+        ),
         changes: vec![(line.value_at, value.to_owned(), new)],
     })
 }
 
-fn in_quotes(text: &str) -> Option<String> {
+fn quote_text(text: &str) -> Option<String> {
     let quote = ['"', '\'']
         .into_iter()
         .find(|quote| !text.contains(*quote))?;
@@ -204,7 +217,7 @@ fn in_quotes(text: &str) -> Option<String> {
 }
 
 /// A text, shortened for a suggestion.
-fn cut(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     const CHARS_MAX: usize = 60;
     match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}…{}", &text[..end], &text[..1]),
@@ -223,7 +236,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(text: &'a str, number: usize) -> Option<Self> {
+    fn from_text(text: &'a str, number: usize) -> Option<Self> {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let start: usize = lines
             .iter()

@@ -9,8 +9,8 @@ use etcetera::{BaseStrategy, choose_base_strategy};
 use serde::Serialize;
 
 use midex_domain::{
-    NamedByProject,
-    error::plain,
+    ProjectDirectories,
+    error::describe_io_error,
     finding::{Finding, Rule},
 };
 
@@ -40,7 +40,7 @@ pub enum Source {
 const HOST_AGENTS: &str = ".claude/agents";
 
 /// Whether a file is in a host's agent directory, and so written for that host.
-pub(super) fn is_of_host(path: &Path) -> bool {
+pub(super) fn is_host_agent_file(path: &Path) -> bool {
     format!("/{}", path.display()).contains(&format!("/{HOST_AGENTS}/"))
 }
 
@@ -159,7 +159,7 @@ pub struct Places {
     /// The workflow directory that the environment names.
     pub registry: Option<PathBuf>,
     /// The directories that the project's own configuration names.
-    pub by_project: NamedByProject,
+    pub by_project: ProjectDirectories,
     /// The project, with its `workflows/` and `agents/`.
     pub project: PathBuf,
     /// The user's midex directory, with its `workflows/` and `agents/`.
@@ -175,7 +175,7 @@ impl Places {
             flag_workflows: flag_workflows.map(Path::to_owned),
             flag_agents: flag_agents.map(Path::to_owned),
             registry: None,
-            by_project: NamedByProject::default(),
+            by_project: ProjectDirectories::default(),
             project: project.to_owned(),
             user: user_dir(),
             home: etcetera::home_dir().ok(),
@@ -185,8 +185,8 @@ impl Places {
     /// The directories that exist now, nearest first: see [`Sources::discover`].
     pub fn sources(&self) -> Sources {
         Sources {
-            workflows: distinct(self.workflows()),
-            agents: distinct(self.agents()),
+            workflows: remove_duplicates(self.workflows()),
+            agents: remove_duplicates(self.agents()),
         }
     }
 
@@ -199,7 +199,7 @@ impl Places {
     fn workflows(&self) -> impl Iterator<Item = (Source, PathBuf)> {
         let registry = self.registry.clone().map(|path| (Source::Registry, path));
         let by_project = self.by_project.workflows.clone();
-        self.named(
+        self.candidate_paths(
             (self.flag_workflows.clone(), by_project),
             registry,
             "workflows",
@@ -208,14 +208,14 @@ impl Places {
 
     fn agents(&self) -> impl Iterator<Item = (Source, PathBuf)> {
         let by_project = self.by_project.agents.clone();
-        let own = self.named((self.flag_agents.clone(), by_project), None, "agents");
+        let own = self.candidate_paths((self.flag_agents.clone(), by_project), None, "agents");
         let project = (Source::ProjectHost, self.project.join(HOST_AGENTS));
         let user = self.home.as_ref();
         let user = user.map(|home| (Source::UserHost, home.join(HOST_AGENTS)));
         own.chain([project]).chain(user)
     }
 
-    fn named(
+    fn candidate_paths(
         &self,
         (flag, by_project): (Option<PathBuf>, Option<PathBuf>),
         registry: Option<(Source, PathBuf)>,
@@ -239,7 +239,7 @@ pub fn user_dir() -> Option<PathBuf> {
 }
 
 /// Removes repeated directories, such as when the project is the user's home directory. The first one is kept.
-fn distinct(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directory> {
+fn remove_duplicates(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directory> {
     let mut seen = Vec::new();
     let mut kept = Vec::new();
     for (source, path) in directories {
@@ -260,6 +260,6 @@ fn distinct(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directo
 
 /// The finding for a file or directory that cannot be read.
 pub(super) fn unreadable(error: &io::Error) -> Finding {
-    let message = format!("it cannot be read: {}", plain(error));
+    let message = format!("it cannot be read: {}", describe_io_error(error));
     Finding::of_file(Rule::Unreadable, message)
 }

@@ -16,7 +16,7 @@ pub(super) struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
 
 impl Stamps {
     /// Collects the stamps below these directories. Like a load, does not follow links that point out of a directory.
-    pub(super) fn of(directories: impl Iterator<Item = Directory>) -> Self {
+    pub(super) fn from_directories(directories: impl Iterator<Item = Directory>) -> Self {
         let mut stamps = BTreeMap::new();
         // Track visited directories, since a link may point back to an ancestor.
         let mut seen = HashSet::new();
@@ -26,11 +26,11 @@ impl Stamps {
             while let Some((path, depth)) = waiting.pop() {
                 let metadata = metadata(&path, root.as_deref());
                 let is_directory = metadata.as_ref().is_some_and(Metadata::is_dir);
-                let stamp = metadata.as_ref().map(Stamp::of);
+                let stamp = metadata.as_ref().map(Stamp::from_metadata);
                 if is_directory
                     && depth <= limits::DEFINITION_DIRECTORY_DEPTH_MAX
                     && stamps.len() + waiting.len() < limits::DEFINITION_STAMPS_MAX
-                    && seen.insert(stamp.as_ref().map(Stamp::file))
+                    && seen.insert(stamp.as_ref().map(Stamp::device_and_inode))
                 {
                     waiting.extend(entries(&path).map(|path| (path, depth + 1)));
                 }
@@ -70,7 +70,7 @@ mod tests {
     use super::{super::Source, *};
 
     #[test]
-    fn only_what_may_define_something_is_looked_at_and_a_link_back_has_an_end() {
+    fn only_definition_files_get_stamps() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         let look = || {
@@ -78,7 +78,7 @@ mod tests {
                 source: Source::Project,
                 path: path(name),
             });
-            Stamps::of(all.into_iter())
+            Stamps::from_directories(all.into_iter())
         };
         let nothing = look();
         assert_eq!(nothing.0.len(), 2);

@@ -90,7 +90,7 @@ impl Template {
 
     /// The file name: the name of the definition, if it is a valid file name.
     pub fn file_name(&self) -> Result<String> {
-        files::name_of_new(&self.name, self.format.extension())
+        files::new_file_name(&self.name, self.format.extension())
     }
 
     /// The text of the file.
@@ -175,7 +175,7 @@ fn scalar(text: &str) -> String {
 /// Whether every YAML reader reads the text as itself: only ASCII letters, digits and a few characters without special
 /// meaning, and not a word for a boolean, null or a number.
 fn is_plain(text: &str) -> bool {
-    const TAKEN: &[&str] = &[
+    const RESERVED_WORDS: &[&str] = &[
         "true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "infinity",
     ];
     text.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -183,7 +183,7 @@ fn is_plain(text: &str) -> bool {
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || " -_.,;/()'".contains(c))
         && !text.ends_with(' ')
-        && !TAKEN.contains(&text.to_ascii_lowercase().as_str())
+        && !RESERVED_WORDS.contains(&text.to_ascii_lowercase().as_str())
 }
 
 #[cfg(test)]
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_manifest_shows_in_comments_is_sound_too() {
+    fn commented_examples_are_valid() {
         let name = WorkflowName::parse("w").unwrap();
         let text = Template::workflow(&name, Format::Yaml).text();
         let shown = |line: &str| {

@@ -18,9 +18,9 @@ use super::{
     shipped,
 };
 use midex_domain::{
-    check::{Agent, Agents},
+    check::{AgentFileState, KnownAgents},
     definition::{Persona, Workflow},
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     finding::{Finding, Rule, is_broken},
     limits,
 };
@@ -76,7 +76,10 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
         .into_iter()
         .flat_map(|group| {
             let bases = Nearer::new(registry, || group.workflows());
-            reports(group.files.clone(), beside(&agents, registry, &bases))
+            reports(
+                group.files.clone(),
+                check_context(&agents, registry, &bases),
+            )
         })
         .collect())
 }
@@ -84,30 +87,34 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
 /// Loads one named file as a workflow, with its report. The workflow is `None` if the report has errors. Known agents
 /// are as in [`validate`].
 pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Option<Workflow>)> {
-    let real = real(path)?;
+    let real = resolve_path(path)?;
     let mut agents = known(&registry.agents);
     if let Some(directory) = agents_beside(&real) {
         add_agents(&mut agents, &directory);
     }
     let bases = Nearer::new(registry, || siblings(path));
-    let mut loaded = load::workflow(read_named(path), beside(&agents, registry, &bases));
+    let mut loaded = load::workflow(read_named(path), check_context(&agents, registry, &bases));
     let workflow = loaded.value.take();
     Ok((report(DefinitionKind::Workflow, loaded), workflow))
 }
 
 /// Checks a text as if it were a file of this name, against the agents and the abilities of `registry`.
 pub fn check_text(name: &str, text: &str, registry: &Registry) -> (Option<Workflow>, Vec<Finding>) {
-    let file = File::of(PathBuf::from(name), text.to_owned());
+    let file = File::from_text(PathBuf::from(name), text.to_owned());
     let agents = known(&registry.agents);
-    let loaded = load::workflow(file, registry.beside(&agents));
+    let loaded = load::workflow(file, registry.check_context(&agents));
     (loaded.value, loaded.findings)
 }
 
 /// The context of a check: these agents and bases, and the abilities of the registry.
-fn beside<'a>(agents: &'a Agents, registry: &'a Registry, bases: &'a dyn Bases) -> Beside<'a> {
+fn check_context<'a>(
+    agents: &'a KnownAgents,
+    registry: &'a Registry,
+    bases: &'a dyn Bases,
+) -> Beside<'a> {
     Beside {
         bases,
-        ..registry.beside(agents)
+        ..registry.check_context(agents)
     }
 }
 
@@ -123,32 +130,32 @@ fn siblings(path: &Path) -> Vec<File> {
     files
 }
 
-fn add_agents(agents: &mut Agents, directory: &Path) {
+fn add_agents(agents: &mut KnownAgents, directory: &Path) {
     for loaded in personas(directory_files(Source::Project, directory, &["md"])) {
         let state = state(&loaded);
         agents.insert(loaded.name, state);
     }
 }
 
-fn real(path: &Path) -> Result<PathBuf> {
+fn resolve_path(path: &Path) -> Result<PathBuf> {
     fs::canonicalize(path).map_err(|error| {
         let shown = path.display();
         let message = match error.kind() {
             io::ErrorKind::NotFound => format!("there is no file `{shown}`"),
-            _ => format!("`{shown}` cannot be read: {}", plain(&error)),
+            _ => format!("`{shown}` cannot be read: {}", describe_io_error(&error)),
         };
         Error::new(Code::UsageInvalid, message)
             .with_action("Name a file or a directory that can be read")
-            .because(error)
+            .with_source(error)
     })
 }
 
-fn everything(registry: &Registry, agents: &Agents) -> Vec<FileReport> {
+fn everything(registry: &Registry, agents: &KnownAgents) -> Vec<FileReport> {
     let sources = registry.sources();
     let (directories, extensions) = (&sources.workflows, files::EXTENSIONS);
     let workflows: Vec<_> = levels(directories, extensions, shipped::WORKFLOWS).collect();
     let bases = Levels::new(Cow::Borrowed(&workflows), None);
-    let beside = beside(agents, registry, &bases);
+    let beside = check_context(agents, registry, &bases);
     let workflows = workflows
         .iter()
         .map(|(_, files)| (DefinitionKind::Workflow, files.clone()));
@@ -188,7 +195,7 @@ impl Group {
 }
 
 fn group(path: &Path) -> Result<Vec<Group>> {
-    let real = real(path)?;
+    let real = resolve_path(path)?;
     if !real.is_dir() {
         let file = read_named(path);
         return Ok(vec![Group {
@@ -233,7 +240,7 @@ fn read_named(path: &Path) -> File {
     let mut file = files::read(path, limits::DEFINITION_BYTES_MAX);
     if file.trouble.is_none() && !is_definition_file(path) {
         let finding = Finding::of_file(Rule::UnsupportedFile, "midex does not read such files")
-            .expected(".md, .yaml, .yml or .json", files::extension(path));
+            .with_expected(".md, .yaml, .yml or .json", files::extension(path));
         file.trouble = Some(finding);
     }
     file
@@ -283,11 +290,11 @@ fn personas(files: Vec<File>) -> Vec<LoadResult<Persona>> {
     loaded
 }
 
-fn state(loaded: &LoadResult<Persona>) -> Agent {
+fn state(loaded: &LoadResult<Persona>) -> AgentFileState {
     if loaded.value.is_some() {
-        Agent::Usable
+        AgentFileState::Usable
     } else {
-        Agent::Broken
+        AgentFileState::Broken
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::held::{LockedDirectory, LockedFile, unwritten};
+use self::held::{LockedDirectory, LockedFile, write_error};
 use super::{Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable};
 use midex_domain::{
     error::Result,
@@ -79,7 +79,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(registry: &Registry) -> Self {
+    fn from_registry(registry: &Registry) -> Self {
         let usable = registry.workflows().filter(|entry| entry.value.is_some());
         Self {
             workflow_count: registry.workflows().count(),
@@ -95,14 +95,14 @@ impl Counts {
 /// `VERSION_CONFLICT`, `WORKFLOW_NOT_WRITABLE`, `SERVER_BUSY`, `FILE_UNUSABLE`. Nothing is written in these cases.
 pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Result<Saved> {
     let registry = definitions.current();
-    let examined = registry.examine(&save.manifest);
+    let examined = registry.check_manifest(&save.manifest);
     let id = &*examined.name;
     let of_name = |one: &Finding| one.rule == Rule::IllFormedName && one.path == "workflow";
     if !id.is_empty() && examined.findings.iter().any(of_name) {
         check_id(id)?;
     }
     if is_broken(&examined.findings) {
-        return Err(super::refused(id, &examined.findings));
+        return Err(super::invalid_definition_error(id, &examined.findings));
     }
     check_id(id)?;
     if !target.path.exists() {
@@ -110,16 +110,16 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
         refuse_replacing(id, registry.workflow(id), &target.path, save)?;
     }
     held::opened(target)?;
-    let seen = LockedDirectory::open(definitions, target)?.held(id)?;
+    let seen = LockedDirectory::open(definitions, target)?.find_file(id)?;
     let room = LockedDirectory::locked(definitions, target)?;
-    let held = room.held(id)?;
+    let held = room.find_file(id)?;
     let path = match &held {
         Some(held) => replace(held, seen.as_ref(), id, save)?,
         None => create(&room, id, save)?,
     };
     let registry = definitions.written();
     let mut warnings = examined.findings;
-    warnings.extend(hidden_by(&registry, id, &path));
+    warnings.extend(hidden_workflow_warning(&registry, id, &path));
     Ok(Saved {
         workflow_id: id.to_owned(),
         path: path.display().to_string(),
@@ -128,7 +128,7 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
         created: held.is_none(),
         replaced_version: held.map(|held| held.version()),
         warnings,
-        sync: Counts::of(&registry),
+        sync: Counts::from_registry(&registry),
     })
 }
 
@@ -155,7 +155,7 @@ fn replace(held: &LockedFile, seen: Option<&LockedFile>, id: &str, save: &Save) 
     let written = held
         .folder
         .write(name, bytes, Some(&held.metadata), Existing::Keep);
-    written.map_err(|error| unwritten(&path, id, error))?;
+    written.map_err(|error| write_error(&path, id, error))?;
     let removed = held.folder.remove(&held.name);
     removed.map_err(|error| unusable(&held.path, error))?;
     Ok(path)
@@ -177,7 +177,7 @@ fn refuse_replacing(
 }
 
 fn create(room: &LockedDirectory, id: &str, save: &Save) -> Result<PathBuf> {
-    refuse_replacing(id, room.elsewhere(id), &room.directory, save)?;
+    refuse_replacing(id, room.find_in_other_directory(id), &room.directory, save)?;
     room.refuse_look_alike(id, None)?;
     let path = room.directory.join(save.manifest.file_name(id));
     let (name, bytes) = (
@@ -185,7 +185,7 @@ fn create(room: &LockedDirectory, id: &str, save: &Save) -> Result<PathBuf> {
         save.manifest.text.as_bytes(),
     );
     let written = room.folder()?.write(name, bytes, None, Existing::Keep);
-    written.map_err(|error| unwritten(&path, id, error))?;
+    written.map_err(|error| write_error(&path, id, error))?;
     Ok(path)
 }
 
@@ -203,7 +203,7 @@ pub fn rename(
     check_id(new_id)?;
     let (room, held) = open(definitions, target, id, expected_version)?;
     room.refuse_look_alike(new_id, Some(id))?;
-    if let Some(taken) = room.held(new_id)? {
+    if let Some(taken) = room.find_file(new_id)? {
         return Err(refusal::exists(new_id, &taken));
     }
     let before = held.manifest()?;
@@ -212,14 +212,14 @@ pub fn rename(
     if *name != *held.name && path.exists() {
         return Err(refusal::taken(new_id, &path));
     }
-    let named = room.registry.with_name(&before, (id, new_id));
-    let after = named.ok_or_else(|| refusal::no_place_for_name(id, &held))?;
+    let named = room.registry.rename_manifest(&before, (id, new_id));
+    let after = named.ok_or_else(|| refusal::name_not_located_error(id, &held))?;
     let (bytes, of) = (after.text.as_bytes(), Some(&held.metadata));
     let written = held.folder.write(&held.name, bytes, of, Existing::Replace);
     written.map_err(|error| unusable(&held.path, error))?;
     if *name != *held.name {
         let renamed = held.folder.rename(&held.name, name);
-        renamed.map_err(|error| unwritten(&path, new_id, error))?;
+        renamed.map_err(|error| write_error(&path, new_id, error))?;
     }
     Ok(Renamed {
         workflow_id: new_id.to_owned(),
@@ -227,7 +227,7 @@ pub fn rename(
         path: path.display().to_string(),
         format: after.format.as_str(),
         version: after.version().to_string(),
-        sync: Counts::of(&definitions.written()),
+        sync: Counts::from_registry(&definitions.written()),
     })
 }
 
@@ -235,7 +235,7 @@ pub fn rename(
 ///
 /// # Errors
 /// As [`delete`].
-pub fn deletable(
+pub fn preview_delete(
     definitions: &Definitions,
     target: &Directory,
     id: &str,
@@ -249,8 +249,8 @@ pub fn deletable(
         None if !target.path.exists() => registry.no_such_id(id),
         None => error,
     })?;
-    let held = seen(&room, id, expected_version)?;
-    Ok(deleted(id, &held, &registry))
+    let held = find_expected_file(&room, id, expected_version)?;
+    Ok(deletion_result(id, &held, &registry))
 }
 
 /// Deletes the file of a workflow in `target`. Blocks.
@@ -266,15 +266,15 @@ pub fn delete(
     let (_room, held) = open(definitions, target, id, expected_version)?;
     let removed = held.folder.remove(&held.name);
     removed.map_err(|error| unusable(&held.path, error))?;
-    Ok(deleted(id, &held, &definitions.written()))
+    Ok(deletion_result(id, &held, &definitions.written()))
 }
 
-fn deleted(id: &str, held: &LockedFile, registry: &Registry) -> Deleted {
+fn deletion_result(id: &str, held: &LockedFile, registry: &Registry) -> Deleted {
     Deleted {
         workflow_id: id.to_owned(),
         path: held.path.display().to_string(),
         version: held.version(),
-        sync: Counts::of(registry),
+        sync: Counts::from_registry(registry),
     }
 }
 
@@ -286,16 +286,20 @@ fn open(
     expected_version: Option<&str>,
 ) -> Result<(LockedDirectory, LockedFile)> {
     // Check first without the lock, since taking it would create the directory.
-    deletable(definitions, target, id, expected_version)?;
+    preview_delete(definitions, target, id, expected_version)?;
     let room = LockedDirectory::locked(definitions, target)?;
-    let held = seen(&room, id, expected_version)?;
+    let held = find_expected_file(&room, id, expected_version)?;
     Ok((room, held))
 }
 
 /// The file that has this id, if it has the version that the caller expects.
-fn seen(room: &LockedDirectory, id: &str, expected_version: Option<&str>) -> Result<LockedFile> {
-    let Some(held) = room.held(id)? else {
-        return Err(match (room.elsewhere(id), expected_version) {
+fn find_expected_file(
+    room: &LockedDirectory,
+    id: &str,
+    expected_version: Option<&str>,
+) -> Result<LockedFile> {
+    let Some(held) = room.find_file(id)? else {
+        return Err(match (room.find_in_other_directory(id), expected_version) {
             (Some(entry), _) => refusal::not_writable(entry, &room.directory),
             (None, Some(expected)) => refusal::version(id, expected, None),
             (None, None) => room.registry.no_such_id(id),
@@ -314,25 +318,25 @@ fn check_id(id: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     // Readers skip files whose names begin with an underscore or a dot.
     if id.is_empty() || id.starts_with(['.', '-', '_']) || !id.chars().all(fits) {
-        return Err(refusal::identifier(id));
+        return Err(refusal::invalid_id_error(id));
     }
     Ok(())
 }
 
 /// A warning if another file of this id hides the saved one.
-fn hidden_by(registry: &Registry, id: &str, path: &Path) -> Option<Finding> {
+fn hidden_workflow_warning(registry: &Registry, id: &str, path: &Path) -> Option<Finding> {
     let nearer = registry
         .workflow(id)
         .filter(|entry| entry.path.as_deref() != Some(path))?;
     let message = format!(
         "the workflow is saved, but {} hides it: a start takes that one",
-        place(nearer)
+        describe_location(nearer)
     );
     Some(Finding::of_file(Rule::ShadowedName, message))
 }
 
 /// The location of a workflow, in words.
-fn place(entry: &WorkflowEntry) -> String {
+fn describe_location(entry: &WorkflowEntry) -> String {
     match &entry.path {
         Some(path) => format!("`{}` ({})", path.display(), entry.source.as_str()),
         None => "the one that is part of midex".to_owned(),
@@ -347,6 +351,6 @@ impl Manifest {
 }
 
 /// A file name as text, for messages.
-fn shown(name: &OsStr) -> String {
+fn file_name_text(name: &OsStr) -> String {
     name.display().to_string()
 }

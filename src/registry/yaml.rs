@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
     };
     read(text).map_err(|finding| {
         let again = |text: &str| read(text).map(|_| ());
-        Box::new(slips::explain(text, *finding, again))
+        Box::new(slips::suggest_syntax_fix(text, *finding, again))
     })
 }
 
@@ -52,20 +52,21 @@ pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
         let words = words.split(" at line ").next().unwrap_or_default();
         let place = place_at(text, line, column);
         Box::new(
-            json_slip(text, place).unwrap_or_else(|| Finding::new(Rule::Syntax, "", place, words)),
+            lenient_json_finding(text, place)
+                .unwrap_or_else(|| Finding::new(Rule::Syntax, "", place, words)),
         )
     })?;
     match read(text) {
         Ok(value) => document(text, value),
         // JSON writes some characters as surrogate escapes that the YAML reader cannot parse. Such a text is accepted,
         // but has no places.
-        Err(_) if has_surrogates(text) && fits(&value) => Ok(without_places(value)),
+        Err(_) if has_surrogates(text) && is_within_limits(&value) => Ok(node_from_json(value)),
         Err(error) => Err(Box::new(syntax(text, &error))),
     }
 }
 
 /// The finding for syntax that only lenient JSON readers accept: a comment, or a trailing comma.
-fn json_slip(text: &str, at: Place) -> Option<Finding> {
+fn lenient_json_finding(text: &str, at: Place) -> Option<Finding> {
     let (before, rest) = text.split_at_checked(at.start)?;
     let (at, message, hint) = if rest.starts_with("//") || rest.starts_with("/*") {
         let hint = "remove the comment, or name the file `.yaml` and write `#` for it";
@@ -74,7 +75,7 @@ fn json_slip(text: &str, at: Place) -> Option<Finding> {
         let comma = before.trim_end().strip_suffix(',')?.len();
         let place = rest
             .starts_with(['}', ']'])
-            .then(|| Place::of(text, comma, comma + 1))?;
+            .then(|| Place::of_bytes(text, comma, comma + 1))?;
         (place, "a comma stands before the end", "remove the comma")
     };
     Some(Finding::new(Rule::Syntax, "", at, message).suggest(hint.to_owned()))
@@ -89,7 +90,7 @@ fn has_surrogates(text: &str) -> bool {
 }
 
 /// Whether `value` is within the budgets of the YAML reader.
-fn fits(value: &serde_json::Value) -> bool {
+fn is_within_limits(value: &serde_json::Value) -> bool {
     let mut left = vec![(value, 0)];
     let mut seen = 0;
     while let Some((value, depth)) = left.pop() {
@@ -230,8 +231,8 @@ fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Box<Finding>> {
         Loose::Null => Content::Null,
         Loose::Bool(value) => Content::Bool(value),
         Loose::Number(number) => {
-            let written = written(text, &spanned.defined).unwrap_or_else(|| number.to_string());
-            numeric(number, written, place)?
+            let written = source_text(text, &spanned.defined).unwrap_or_else(|| number.to_string());
+            parse_number(number, written, place)?
         }
         Loose::Text(value) => Content::Text(value),
         Loose::List(items) => {
@@ -249,7 +250,7 @@ fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Box<Finding>> {
 }
 
 /// Interprets a number by YAML's core schema. The library accepts more notations as numbers than that schema does.
-fn numeric(number: Number, written: String, place: Place) -> Result<Content, Box<Finding>> {
+fn parse_number(number: Number, written: String, place: Place) -> Result<Content, Box<Finding>> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_+-.:".contains(c);
     if !written.chars().all(is_plain) {
         return Ok(Content::Number(number, written));
@@ -290,9 +291,9 @@ fn too_large(written: &str, place: Place) -> Finding {
     let message =
         format!("the whole number `{written}` is too large: it could not be kept as it is");
     Finding::new(Rule::OutOfRange, "", place, message)
-        .expected("a whole number from -2^63 to 2^64 - 1", written)
+        .with_expected("a whole number from -2^63 to 2^64 - 1", written)
         .suggest("write it as a text, in quotes".to_owned())
-        .rewrite(place, written, &format!("\"{written}\""))
+        .edit_rewrite_unquoted(place, written, &format!("\"{written}\""))
 }
 
 fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry, Box<Finding>> {
@@ -301,7 +302,9 @@ fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry
         Loose::Text(key) => key,
         Loose::Null => "null".to_owned(),
         Loose::Bool(value) => value.to_string(),
-        Loose::Number(number) => written(text, &key.defined).unwrap_or_else(|| number.to_string()),
+        Loose::Number(number) => {
+            source_text(text, &key.defined).unwrap_or_else(|| number.to_string())
+        }
         Loose::List(_) | Loose::Map(_) => {
             let message = "a key must be a text";
             return Err(Finding::new(Rule::Syntax, "", place, message).into());
@@ -341,19 +344,24 @@ fn tag(text: &str, key: &str, place: Place) -> Option<Finding> {
     }
     let message = "`!` begins a tag of YAML, and is no part of the value";
     let start = place.end + rest.find('!')?;
-    let finding = Finding::new(Rule::Syntax, "", Place::of(text, start, start + 1), message);
+    let finding = Finding::new(
+        Rule::Syntax,
+        "",
+        Place::of_bytes(text, start, start + 1),
+        message,
+    );
     if !["if", "when", "until"].contains(&key) {
         return Some(finding.suggest("put the text in quotes".to_owned()));
     }
     // In a flow mapping, the value ends at the next comma or brace.
     let meant = word.split([',', '}']).next().unwrap_or_default().trim();
     let finding = finding.suggest(format!("write `not {meant}`"));
-    Some(finding.raw(Some(start), format!("!{meant}"), format!("not {meant}")))
+    Some(finding.edit_replace_bytes(Some(start), format!("!{meant}"), format!("not {meant}")))
 }
 
 const TAGS: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
 
-fn written(text: &str, location: &serde_saphyr::Location) -> Option<String> {
+fn source_text(text: &str, location: &serde_saphyr::Location) -> Option<String> {
     let start = usize::try_from(location.span().byte_offset()?).ok()?;
     let len = usize::try_from(location.span().byte_len()?).ok()?;
     let written = text.get(start..start + len)?.trim();
@@ -392,7 +400,7 @@ fn place_at(text: &str, line: usize, column: usize) -> Place {
         .char_indices()
         .nth(column - 1)
         .map_or(rest.trim_end().len(), |(at, _)| at);
-    Place::of(text, line_start + offset, line_start + offset)
+    Place::of_bytes(text, line_start + offset, line_start + offset)
 }
 
 fn syntax(text: &str, error: &Error) -> Finding {
@@ -404,7 +412,7 @@ fn syntax(text: &str, error: &Error) -> Finding {
     Finding::new(Rule::Syntax, "", place, words.trim_end_matches('.'))
 }
 
-fn without_places(value: serde_json::Value) -> Node {
+fn node_from_json(value: serde_json::Value) -> Node {
     use serde_json::Value;
     let content = match value {
         Value::Null => Content::Null,
@@ -414,12 +422,12 @@ fn without_places(value: serde_json::Value) -> Node {
             Content::Number(number, written)
         }
         Value::String(text) => Content::Text(text),
-        Value::Array(items) => Content::List(items.into_iter().map(without_places).collect()),
+        Value::Array(items) => Content::List(items.into_iter().map(node_from_json).collect()),
         Value::Object(map) => {
             let entry = |(key, value)| Entry {
                 key,
                 place: Place::START,
-                value: without_places(value),
+                value: node_from_json(value),
             };
             Content::Map(map.into_iter().map(entry).collect())
         }

@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     author::{Plan, ResolvedInputs, RunOutcome, Subject},
     list::ListRequest,
-    open::{Verified, verify},
+    open::{StoreVerification, verify},
     options::Options,
-    write::{Reference, Referred},
+    write::{Reference, WithReferences},
 };
 #[cfg(feature = "catalog")]
 pub use self::{
-    catalog::{Break, SourceType},
+    catalog::{BrokenStep, SourceType},
     command::{Command as CommandMeant, CommandCall, WORKFLOW as WORKFLOW_COMMAND},
 };
 use self::{
@@ -39,12 +39,13 @@ use self::{
 };
 use crate::config::{Authoring, Config};
 #[cfg(feature = "catalog")]
-use midex_catalog::{By, Catalogs};
+use midex_catalog::{Catalogs, Requester};
 use midex_domain::{
-    Change, Command, Definition, ExecutionId, Lifecycle, Lookup, PauseReason, State, StepId,
-    check::Abilities,
+    Command, Definition, ExecutionId, Lifecycle, LifecycleChange, PauseReason, State, StepId,
+    WorkflowLookup,
+    check::ServerCapabilities,
     clock::{Clock, IdSource, Timestamp},
-    error::{Code, Error, NextCall, Result, address, read},
+    error::{Code, Error, NextCall, Result, address, read_resource},
     execution::Submission,
     limits,
     nearest::nearest,
@@ -56,30 +57,33 @@ use midex_domain::{
 };
 use midex_engine::{Environment, Environments, StartRequest};
 pub use midex_engine::{
-    Examination, Listener, Name, Notifier, Topic,
-    store::{DAMAGED as STORE_DAMAGED, FILE_NAME as STORE_FILE, OwnedDirectory, Reached},
+    Examination, Listener, Notifier, Topic, TopicName,
+    store::{
+        DAMAGED_SUFFIX as STORE_DAMAGED, ExaminationProgress, FILE_NAME as STORE_FILE,
+        OwnedDirectory,
+    },
 };
 use midex_folder::Folder;
 use midex_registry::{Definitions, Registry};
 
-pub use midex_engine::store::{busy, holder};
+pub use midex_engine::store::{lock_holder_pid, store_busy_error};
 
 /// A running midex, as one caller sees it: the caller's project and definitions, plus the engine that all callers
 /// share. Cheap to clone.
 #[derive(Clone)]
 pub struct App {
-    host: Arc<Host>,
+    host: Arc<SharedState>,
     definitions: Arc<Definitions>,
-    lookup: Arc<Lookup>,
+    lookup: Arc<WorkflowLookup>,
     project_dir: Arc<Path>,
     authoring: Option<Arc<Authoring>>,
     environment: Arc<Environment>,
     #[cfg(feature = "catalog")]
-    by: By,
+    by: Requester,
 }
 
 /// State that all callers share.
-struct Host {
+struct SharedState {
     options: Options,
     /// Whether a call opens the store if it is not open yet. False for processes that first have to own the data
     /// directory.
@@ -111,7 +115,7 @@ pub enum OpenWork {
 }
 
 /// Suggests reading the open execution whose id is nearest to an unknown id.
-const NEAREST: NextCall = read(
+const NEAREST: NextCall = read_resource(
     address!("current_step/{nearest}"),
     "if that is the one meant; execution.list shows all",
 );
@@ -136,24 +140,24 @@ impl App {
     /// (timers, activities) resumes only once the store is open, so a program that has such work calls [`App::open`] at
     /// start-up.
     pub fn with(options: Options) -> Self {
-        Self::made(options, true)
+        Self::from_options(options, true)
     }
 
     /// Like [`App::with`], for a process that must own its data directory before the store is opened. Calls wait for
     /// [`App::open_owned`], at most [`limits::OWNED_WITHIN`].
     pub fn waiting(options: Options) -> Self {
-        Self::made(options, false)
+        Self::from_options(options, false)
     }
 
-    fn made(options: Options, opens_itself: bool) -> Self {
+    fn from_options(options: Options, opens_itself: bool) -> Self {
         let config = &options.config;
         #[cfg(feature = "catalog")]
         let catalogs = options.catalogs();
-        let abilities = Abilities {
+        let abilities = ServerCapabilities {
             #[cfg(feature = "catalog")]
             operations: catalogs
                 .as_ref()
-                .map(|catalogs| midex_domain::check::Operations::now(catalogs.loaded())),
+                .map(|catalogs| midex_domain::check::Operations::capture(catalogs.loaded())),
             ..options.abilities()
         };
         let definitions = Arc::new(config.definitions(&abilities));
@@ -164,11 +168,11 @@ impl App {
         let project_dir = config.project_dir.as_path().into();
         let authoring = config.authoring().map(Arc::new);
         if let Some(authoring) = &authoring {
-            Folder::tidy(&authoring.directory.path);
+            Folder::remove_temporary_files(&authoring.directory.path);
         }
         let environment = Arc::new(config.environment());
         Self {
-            host: Arc::new(Host {
+            host: Arc::new(SharedState {
                 options,
                 opens_itself,
                 engine: Mutex::new(Slot::Closed { tried: None }),
@@ -189,7 +193,7 @@ impl App {
             authoring,
             environment,
             #[cfg(feature = "catalog")]
-            by: By::Tool,
+            by: Requester::Tool,
         }
         .claimed()
     }
@@ -201,13 +205,13 @@ impl App {
         let directories = caller.directories();
         Self {
             host: self.host.clone(),
-            definitions: self.host.definitions.of(&directories),
+            definitions: self.host.definitions.definitions_in(&directories),
             lookup: Arc::new(self.host.definitions.lookup(directories)),
             project_dir: caller.project_dir.as_path().into(),
             authoring: caller.authoring().map(Arc::new),
             environment: Arc::new(environment),
             #[cfg(feature = "catalog")]
-            by: By::Tool,
+            by: Requester::Tool,
         }
         .claimed()
     }
@@ -247,7 +251,7 @@ impl App {
         &self,
         look: impl FnOnce(&Definitions) -> T + Send + 'static,
     ) -> Result<T> {
-        self.definitions.look(look).await
+        self.definitions.run_blocking(look).await
     }
 
     /// The live definitions, which follow their files.
@@ -303,14 +307,16 @@ impl App {
         project: Option<String>,
     ) -> Result<Advanced> {
         let definition = self.definition(workflow_name).await?;
-        let started = self.start_of(definition.clone(), execution_id, inputs, project);
+        let started = self.start_definition(definition.clone(), execution_id, inputs, project);
         let mut advanced = started.await?;
-        advanced.warnings.extend(self.hiding(&definition).await);
+        advanced
+            .warnings
+            .extend(self.hidden_definition_warning(&definition).await);
         Ok(advanced)
     }
 
     /// Like [`App::start`], for a definition that is already loaded.
-    async fn start_of(
+    async fn start_definition(
         &self,
         definition: Arc<Definition>,
         execution_id: Option<ExecutionId>,
@@ -330,8 +336,8 @@ impl App {
         if project == own {
             // If several clients have this project open, the one that starts the execution sets the environment.
             environments.set(&project, self.environment.clone());
-        } else if !environments.claim(&project, &self.environment) {
-            return Err(of_another_client(&project));
+        } else if !environments.claim_project(&project, &self.environment) {
+            return Err(foreign_environment_error(&project));
         }
         let request = StartRequest {
             definition,
@@ -385,7 +391,7 @@ impl App {
 
     /// The open executions of a project (`None`: the caller's own). Changes nothing, except that expired tokens are
     /// replaced.
-    pub async fn resumed(&self, project: Option<String>) -> Result<OpenWork> {
+    pub async fn open_work(&self, project: Option<String>) -> Result<OpenWork> {
         let engine = self.engine().await?;
         let project = self.filter(project);
         if let Some(only) = engine.only_open(project.clone()).await?
@@ -393,22 +399,29 @@ impl App {
         {
             return Ok(OpenWork::One(Box::new(step)));
         }
-        engine.resumed(project).await.map(OpenWork::Several)
+        engine.open_executions(project).await.map(OpenWork::Several)
     }
 
     /// Resumes the execution if it is paused or holds a step, then returns its current step. An execution that a resume
     /// cannot move is returned as it is.
-    pub async fn go_on(&self, id: &ExecutionId, reason: Option<String>) -> Result<CurrentStep> {
+    pub async fn resume_current_step(
+        &self,
+        id: &ExecutionId,
+        reason: Option<String>,
+    ) -> Result<CurrentStep> {
         let engine = self.engine().await?;
         let status = engine.status(id).await?;
         // A step that is held for a person needs a resume too, although the execution is still running.
         let is_held = |wait: &WaitView| wait.waits_for == PauseReason::OutputInvalid.as_str();
         if status.state == State::Paused.as_str() || status.waits.iter().any(is_held) {
             let lifecycle = Lifecycle::Resume;
-            match engine.command(id, Change { lifecycle, reason }).await {
+            match engine
+                .command(id, LifecycleChange { lifecycle, reason })
+                .await
+            {
                 Ok(_) => {}
                 // The pause ends in another way, or has just ended: the step that is read below says so.
-                Err(error) if is_of_state(error.code()) => {}
+                Err(error) if is_state_error(error.code()) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -431,7 +444,7 @@ impl App {
     }
 
     /// Checks a portion of the stored data: see [`midex_engine::Engine::examine`].
-    pub async fn examine(&self, from: Reached) -> Result<Examination> {
+    pub async fn examine(&self, from: ExaminationProgress) -> Result<Examination> {
         self.engine().await?.examine(from).await
     }
 
@@ -439,13 +452,13 @@ impl App {
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
         let status = self.engine().await?.status(id).await?;
         #[cfg(feature = "catalog")]
-        let status = self.tell_disabled(status);
+        let status = self.add_disabled_catalog_hints(status);
         Ok(status)
     }
 
     /// The status of an execution, in the form that start and next-step calls return.
-    pub async fn standing(&self, id: &ExecutionId) -> Result<Advanced> {
-        self.engine().await?.standing(id).await
+    pub async fn advanced_status(&self, id: &ExecutionId) -> Result<Advanced> {
+        self.engine().await?.last_reply(id).await
     }
 
     /// Waits until an execution has moved past the revision `since`, or `timeout` has passed. Returns its status and
@@ -459,7 +472,7 @@ impl App {
         let engine = self.engine().await?;
         let since = match since {
             Some(since) => since,
-            None => engine.see(id).await?.execution.revision(),
+            None => engine.see_execution(id).await?.execution.revision(),
         };
         let status = engine.wait(id, Some(since), timeout).await?;
         let changed = status.revision > since;
@@ -467,8 +480,8 @@ impl App {
     }
 
     /// The definition that is stored with an execution.
-    pub async fn kept_definition(&self, id: &ExecutionId) -> Result<Arc<Definition>> {
-        Ok(self.engine().await?.see(id).await?.definition)
+    pub async fn stored_definition(&self, id: &ExecutionId) -> Result<Arc<Definition>> {
+        Ok(self.engine().await?.see_execution(id).await?.definition)
     }
 
     /// Every visit of every step, with its output.
@@ -511,10 +524,10 @@ impl App {
     /// value for command lines that the error suggests.
     pub async fn explained(&self, error: Error) -> Error {
         match error.code() {
-            Code::ExecutionNotFound => self.with_nearest(error).await,
-            code if is_of_state(code) || code == Code::UserAlone => {
-                match self.config().data_dir_named() {
-                    Some(data_dir) => error.with("data_dir", data_dir),
+            Code::ExecutionNotFound => self.add_nearest_execution(error).await,
+            code if is_state_error(code) || code == Code::UserAlone => {
+                match self.config().data_dir_flag_value() {
+                    Some(data_dir) => error.with_context("data_dir", data_dir),
                     None => error,
                 }
             }
@@ -523,7 +536,7 @@ impl App {
     }
 
     /// Adds the open execution of the caller's project whose id is nearest to the requested one.
-    async fn with_nearest(&self, error: Error) -> Error {
+    async fn add_nearest_execution(&self, error: Error) -> Error {
         let request = ListRequest {
             state: Some(OPEN.into()),
             children: true,
@@ -537,7 +550,7 @@ impl App {
         match asked.and_then(|asked| nearest(asked, ids)) {
             Some(near) => {
                 let message = format!("{}; did you mean '{near}'?", error.message());
-                let error = error.with("nearest", near).with_next(NEAREST);
+                let error = error.with_context("nearest", near).with_next(NEAREST);
                 error.with_message(message)
             }
             None => error,
@@ -546,7 +559,7 @@ impl App {
 
     /// The `--data-dir` flag that a command line needs to reach this data directory; empty for the default one.
     fn command_flags(&self) -> String {
-        let named = self.config().data_dir_named();
+        let named = self.config().data_dir_flag_value();
         named.map_or_else(String::new, |dir| format!(" --data-dir '{dir}'"))
     }
 
@@ -560,7 +573,7 @@ impl App {
     }
 
     /// Cancelled when the process begins to shut down.
-    pub fn stopping(&self) -> &CancellationToken {
+    pub fn stop_token(&self) -> &CancellationToken {
         &self.host.stopping
     }
 
@@ -582,7 +595,7 @@ impl App {
 
 /// The error for starting an execution in a project whose environment belongs to another client. That environment must
 /// not leak to this caller.
-fn of_another_client(project: &str) -> Error {
+fn foreign_environment_error(project: &str) -> Error {
     let message = format!(
         "another client of this midex has the project `{project}`, with an environment of its own"
     );
@@ -592,6 +605,6 @@ fn of_another_client(project: &str) -> Error {
 }
 
 /// Whether the error means that the execution's state does not allow the command.
-fn is_of_state(code: Code) -> bool {
+fn is_state_error(code: Code) -> bool {
     matches!(code, Code::ExecutionPaused | Code::StateTransitionRefused)
 }

@@ -13,14 +13,14 @@ use etcetera::BaseStrategy;
 
 pub use self::trust::TRUST_KEY;
 pub use self::{
-    authoring::{AuthorTo, Authoring, RegistryDir},
+    authoring::{AuthorTarget, Authoring, RegistryDir},
     trust::Trust,
 };
 #[cfg(feature = "catalog")]
 use midex_catalog::{self as catalog, Catalogs, call::Sources};
 use midex_domain::{
-    Directories, NamedByProject,
-    check::Abilities,
+    Directories, ProjectDirectories,
+    check::ServerCapabilities,
     error::{Code, Error, Result},
     limits,
 };
@@ -48,7 +48,7 @@ pub struct Config {
     /// The project directory. Its definitions are loaded, and executions are tagged with it.
     pub project_dir: PathBuf,
     /// The definition directories that the project's own configuration names.
-    pub named_by_project: NamedByProject,
+    pub named_by_project: ProjectDirectories,
     /// The trusted projects, whose workflows may have effects outside midex.
     pub trust: Trust,
     /// The lifetime of a token.
@@ -65,10 +65,10 @@ pub struct Config {
     /// A workflow directory that takes precedence over the project's.
     pub registry_dir: Option<RegistryDir>,
     /// Which workflow directory the authoring tools write into.
-    pub author_to: AuthorTo,
+    pub author_to: AuthorTarget,
     /// The directories of the user's catalogs. `None` if there is no home directory.
     #[cfg(feature = "catalog")]
-    pub catalogs: Option<catalog::Places>,
+    pub catalogs: Option<catalog::CatalogPaths>,
     /// A file of secrets for the headers of catalogs. Only its owner may be able to read it.
     pub secrets_file: Option<PathBuf>,
     /// Sources that catalogs may be imported from, besides the project and the user's directory: directories, and
@@ -90,7 +90,7 @@ impl Config {
             workflows_dir: None,
             agents_dir: None,
             project_dir: project_dir(),
-            named_by_project: NamedByProject::default(),
+            named_by_project: ProjectDirectories::default(),
             trust: Trust::of_user(),
             token_ttl: limits::TOKEN_TTL,
             snapshot_every: 1,
@@ -98,7 +98,7 @@ impl Config {
             secret_env: named_in(SECRET_ENV_ENV),
             secret_hosts: BTreeMap::new(),
             registry_dir: RegistryDir::from_environment()?,
-            author_to: AuthorTo::default(),
+            author_to: AuthorTarget::default(),
             #[cfg(feature = "catalog")]
             catalogs: authoring::catalogs()?,
             secrets_file: user_dir().map(|dir| dir.join("secrets")),
@@ -107,7 +107,7 @@ impl Config {
     }
 
     /// The value of `--data-dir` that a suggested command line needs. `None` for the user's default data directory.
-    pub fn data_dir_named(&self) -> Option<String> {
+    pub fn data_dir_flag_value(&self) -> Option<String> {
         let is_usual = user_data_dir().is_ok_and(|usual| usual == self.data_dir);
         (!is_usual).then(|| self.data_dir.display().to_string())
     }
@@ -141,7 +141,7 @@ impl Config {
     }
 
     /// The live definitions of this configuration, checked against these abilities. They follow their files.
-    pub fn definitions(&self, abilities: &Abilities) -> Definitions {
+    pub fn definitions(&self, abilities: &ServerCapabilities) -> Definitions {
         Definitions::new_for(self.places(), self.with_secrets(abilities))
     }
 
@@ -150,19 +150,19 @@ impl Config {
         #[cfg(feature = "catalog")]
         let operations = self.catalogs.clone().map(|places| {
             let catalogs = Catalogs::open(places, Sources::default());
-            midex_domain::check::Operations::now(catalogs.loaded())
+            midex_domain::check::Operations::capture(catalogs.loaded())
         });
-        let abilities = self.with_secrets(&Abilities {
+        let abilities = self.with_secrets(&ServerCapabilities {
             #[cfg(feature = "catalog")]
             operations,
-            ..Abilities::default()
+            ..ServerCapabilities::default()
         });
         Registry::load_for(&self.places().sources(), &abilities)
     }
 
     /// Adds the names of the secrets of this configuration to abilities.
-    fn with_secrets(&self, abilities: &Abilities) -> Abilities {
-        Abilities {
+    fn with_secrets(&self, abilities: &ServerCapabilities) -> ServerCapabilities {
+        ServerCapabilities {
             secrets: Some(self.secret_env.iter().cloned().collect()),
             ..abilities.clone()
         }
@@ -219,18 +219,18 @@ fn user_data_dir() -> Result<PathBuf> {
             Code::UsageInvalid,
             "there is no home directory: name a data directory with --data-dir",
         )
-        .because(error)
+        .with_source(error)
     })?;
     Ok(strategy.data_dir().join("midex"))
 }
 
 /// The project of the current working directory.
 pub fn project_dir() -> PathBuf {
-    project_around(&std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")))
+    project_root(&std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")))
 }
 
 /// The root of the git repository that contains a directory, or the directory itself.
-pub fn project_around(directory: &Path) -> PathBuf {
+pub fn project_root(directory: &Path) -> PathBuf {
     let mut around = directory.ancestors();
     let root = around.find(|dir| dir.join(".git").exists());
     root.unwrap_or(directory).to_path_buf()

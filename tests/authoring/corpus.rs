@@ -17,7 +17,7 @@ use serde_json::json;
 
 use midex_catalog::Set;
 use midex_domain::{
-    check::{Abilities, Operations},
+    check::{Operations, ServerCapabilities},
     definition::Workflow,
     error::Edit,
     finding::Finding,
@@ -31,9 +31,9 @@ use midex_test::{
 
 /// What the shipped agents make known to a server without catalogs; every check is against it.
 static SHIPPED: LazyLock<Registry> = LazyLock::new(|| {
-    let abilities = Abilities {
-        operations: Some(Operations::now(Arc::new(Set::default()))),
-        ..Abilities::default()
+    let abilities = ServerCapabilities {
+        operations: Some(Operations::capture(Arc::new(Set::default()))),
+        ..ServerCapabilities::default()
     };
     Registry::load_for(&Sources::default(), &abilities)
 });

@@ -33,7 +33,7 @@ use std::{
 };
 
 use midex_domain::{
-    check::Abilities,
+    check::ServerCapabilities,
     finding::{Finding, Rule},
 };
 use midex_registry::{Directory, Places, Registry, Source, Sources};
@@ -44,10 +44,10 @@ pub(crate) static SHIPPED: LazyLock<Registry> =
     LazyLock::new(|| Registry::load_for(&Sources::default(), &activities(&["build", "x"])));
 
 /// A server that has these activities.
-fn activities(names: &[&str]) -> Abilities {
-    Abilities {
+fn activities(names: &[&str]) -> ServerCapabilities {
+    ServerCapabilities {
         activities: names.iter().map(|name| (*name).to_owned()).collect(),
-        ..Abilities::default()
+        ..ServerCapabilities::default()
     }
 }
 
@@ -102,7 +102,7 @@ fn places_of(project: &Path) -> Places {
         flag_workflows: None,
         flag_agents: None,
         registry: None,
-        by_project: midex_domain::NamedByProject::default(),
+        by_project: midex_domain::ProjectDirectories::default(),
         project: project.to_owned(),
         user: None,
     }

@@ -3,7 +3,7 @@
 use midex_domain::{
     finding::Rule,
     limits,
-    schema::{BUDGET_RULE, Measure, Quota, Schema, SchemaFinding},
+    schema::{BUDGET_RULE, Quota, Schema, SchemaFinding, ValueSize},
 };
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,8 @@
 
 use midex_catalog::{
     document::{
-        Book, Collision, Compiled, DocumentKind, Inspection, Shelf, compile, inspect, search,
+        Collision, Compiled, DocumentKind, DocumentReader, Inspection, SearchableCatalog, compile,
+        inspect, search,
     },
     operation::{Location, Method, Operation, Pagination, SecurityScheme, Style, ValueStyle},
 };
@@ -31,7 +32,7 @@ fn compiled(document: &Value) -> Compiled {
 #[track_caller]
 fn only(document: &Value) -> Operation {
     let compiled = compiled(document);
-    let book = Book::of(compiled.encode()).unwrap();
+    let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
     assert_eq!(book.entries().len(), 1, "{:?}", book.entries());
     book.operation(0).unwrap()
 }
@@ -178,7 +179,7 @@ fn references_are_followed_everywhere_and_those_outside_refuse_one_operation() {
         },
     });
     let compiled = compiled(&document(paths, more));
-    let book = Book::of(compiled.encode()).unwrap();
+    let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
     let get = |name: &str| book.operation(book.find(name).expect(name)).unwrap();
     let things = get("things:list");
     assert_eq!(
@@ -635,7 +636,7 @@ fn a_compiled_form_that_is_cut_foreign_or_damaged_is_not_opened() {
     );
     let compiled = compiled(&document);
     let bytes = compiled.encode();
-    let book = Book::of(bytes.clone()).unwrap();
+    let book = DocumentReader::from_bytes(bytes.clone()).unwrap();
     assert_eq!(book.digest(), compiled.digest);
     assert_eq!(book.head().title.as_str(), "Shop");
     assert_eq!(book.find("things:list"), Some(0));
@@ -643,12 +644,15 @@ fn a_compiled_form_that_is_cut_foreign_or_damaged_is_not_opened() {
     assert_eq!(book.operation(0).unwrap(), compiled.operations[0]);
     assert!(book.operation(1).is_err());
     for length in 0..bytes.len() {
-        assert!(Book::of(bytes[..length].to_vec()).is_err(), "{length}");
+        assert!(
+            DocumentReader::from_bytes(bytes[..length].to_vec()).is_err(),
+            "{length}"
+        );
     }
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
-        let is_noticed = Book::of(damaged).is_ok_and(|book| {
+        let is_noticed = DocumentReader::from_bytes(damaged).is_ok_and(|book| {
             let same = book
                 .operation(0)
                 .is_ok_and(|one| one == compiled.operations[0])
@@ -898,11 +902,11 @@ fn what_a_catalog_is_called_is_found_and_may_change() {
             json!({ format!("/{thing}"): { "get": { "summary": format!("List all {thing}") }, "post": { "deprecated": true } } }),
             json!({}),
         );
-        Book::of(compiled(&document).encode()).unwrap()
+        DocumentReader::from_bytes(compiled(&document).encode()).unwrap()
     };
     let (apples, pears) = (book("apples"), book("pears"));
     let find = |title: &str, query: &str| {
-        let shelf = |book, title| Shelf {
+        let shelf = |book, title| SearchableCatalog {
             book,
             title,
             vendor: "fruit",

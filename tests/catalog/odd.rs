@@ -1,6 +1,6 @@
 //! Documents with something odd anywhere: they are compiled or refused, and every schema that comes of one can be evaluated.
 
-use midex_catalog::document::{Book, DocumentKind, compile};
+use midex_catalog::document::{DocumentKind, DocumentReader, compile};
 use midex_domain::schema::Schema;
 use serde_json::{Value, json};
 
@@ -109,7 +109,7 @@ fn whatever_stands_anywhere_is_compiled_or_refused() {
                 continue;
             }
         };
-        let book = Book::of(compiled.encode()).unwrap();
+        let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
         for place in 0..book.entries().len() {
             let operation = book.operation(place).unwrap();
             assert_eq!(book.find(&operation.name), Some(place));

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::schemas;
-use midex_catalog::document::{Book, Compiled, Shelf, compile, search};
+use midex_catalog::document::{Compiled, DocumentReader, SearchableCatalog, compile, search};
 use midex_domain::schema::Schema;
 use midex_test::{long::rounds, rows};
 
@@ -38,7 +38,7 @@ const NAMES: [&str; 15] = [
 pub(super) struct Public {
     pub(super) name: &'static str,
     pub(super) compiled: Compiled,
-    pub(super) book: Book,
+    pub(super) book: DocumentReader,
 }
 
 pub(super) static PUBLIC: LazyLock<Vec<Arc<Public>>> = LazyLock::new(|| {
@@ -61,7 +61,7 @@ fn public(name: &'static str) -> Option<Public> {
         return None;
     };
     let compiled = compile(&text).unwrap_or_else(|refused| panic!("{name}: {refused:?}"));
-    let book = Book::of(compiled.encode()).unwrap();
+    let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
     Some(Public {
         name,
         compiled,
@@ -164,7 +164,7 @@ fn what_a_person_asks_for_is_among_the_first_three() {
     let asked: Vec<_> = PUBLIC.iter().filter(is_asked).collect();
     let shelves: Vec<_> = asked
         .iter()
-        .map(|public| Shelf {
+        .map(|public| SearchableCatalog {
             book: &public.book,
             title: public.name.split('.').next().unwrap(),
             vendor: "",

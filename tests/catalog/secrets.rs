@@ -107,8 +107,8 @@ fn echoes() -> Vec<String> {
             .encode(TOKEN)
             .replace('+', "-")
             .replace('/', "_"),
-        uri::encode(TOKEN),
-        uri::encode(TOKEN).to_lowercase(),
+        uri::encode_segment(TOKEN),
+        uri::encode_segment(TOKEN).to_lowercase(),
         json!(TOKEN).to_string(),
         hex.to_uppercase(),
         hex,

@@ -81,7 +81,7 @@ fn of_the_example(begun: &Begun) -> Activities {
         note(&context, &uploads);
         async move {
             match context.attempt {
-                1 => Err(OperationFailure::new("network", "cut").retryable()),
+                1 => Err(OperationFailure::new("network", "cut").as_retryable()),
                 _ => Ok(json!({ "url": context.input["version"] })),
             }
         }
@@ -90,8 +90,8 @@ fn of_the_example(begun: &Begun) -> Activities {
         note(&context, &looks);
         async move { Ok(json!({ "ready": context.attempt == 3 })) }
     });
-    let activities = Activities::default().with(upload).unwrap();
-    activities.with(health.idempotent()).unwrap()
+    let activities = Activities::default().with_activity(upload).unwrap();
+    activities.with_activity(health.as_idempotent()).unwrap()
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ fn answering(name: &str) -> Activities {
         let answer = answer.clone();
         async move { Ok(json!(answer)) }
     });
-    Activities::default().with(one).unwrap()
+    Activities::default().with_activity(one).unwrap()
 }
 
 async fn reloaded(app: &App) -> bool {
@@ -164,7 +164,7 @@ async fn every_definition_is_held_to_what_the_program_brings() {
     let app = app(config(home.path()), answering("send"));
     let refused = start(&app, "w", json!({})).await.unwrap_err();
     assert_eq!(refused.code(), Code::WorkflowValidationFailed);
-    let payload = refused.payload("correlation");
+    let payload = refused.to_payload("correlation");
     let payload = serde_json::to_string(&payload).unwrap();
     for word in ["unknown_activity", "no activity is called `sned`"] {
         assert!(payload.contains(word), "{payload}");
@@ -278,7 +278,7 @@ async fn a_step_is_given_the_secrets_that_the_configuration_names_and_no_others(
             let is_right = context.input["key"] == env!("CARGO_PKG_DESCRIPTION");
             Ok(json!({ "right": is_right, "sent": context.input }))
         });
-        Activities::default().with(look).unwrap()
+        Activities::default().with_activity(look).unwrap()
     };
     let mut named = config(home.path());
     named.secret_env = vec![NAME.into()];

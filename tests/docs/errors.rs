@@ -37,9 +37,9 @@ fn word(value: impl serde::Serialize) -> String {
 
 fn next_call(code: Code) -> String {
     let error = NAMES.iter().fold(Error::new(code, ""), |error, name| {
-        error.with(name, name.to_uppercase())
+        error.with_context(name, name.to_uppercase())
     });
-    let error = error.with("address", "ADDRESS");
+    let error = error.with_context("address", "ADDRESS");
     error.suggested_action().replace('|', "\\|")
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use midex_domain::{
     Definition, Digest, ExecutionId, StepId,
-    check::Abilities,
+    check::ServerCapabilities,
     clock::SeededIds,
     definition::output_schema_json,
     error::Code,
@@ -56,9 +56,9 @@ fn loaded() -> (TempDir, Registry) {
         agents: Vec::new(),
     };
     let activities = ["build".to_owned()].into();
-    let abilities = Abilities {
+    let abilities = ServerCapabilities {
         activities,
-        ..Abilities::default()
+        ..ServerCapabilities::default()
     };
     let registry = Registry::load_for(&sources, &abilities);
     (project, registry)
@@ -179,7 +179,9 @@ impl Operations for Live {
 async fn lead(definition: Arc<Definition>) -> String {
     let build = function("build", |_| async { Ok(json!({ "finished": true })) });
     let options = Options {
-        activities: Activities::default().with(build).expect("an activity"),
+        activities: Activities::default()
+            .with_activity(build)
+            .expect("an activity"),
         operations: Arc::new(Live),
         ..Options::new(
             Arc::new(MemoryStore::new()),
@@ -234,7 +236,7 @@ async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<Rea
             };
             let answered = engine.command(id, answer).await;
             answered.expect("an accepted answer");
-            return engine.standing(id).await.expect("its place").new_tokens;
+            return engine.last_reply(id).await.expect("its place").new_tokens;
         }
         if let Some(signal) = &wait.signal {
             let sent = engine
@@ -248,7 +250,7 @@ async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<Rea
     }
     // Time is paused: half a day, and with it no token's life, passes as soon as nothing else can happen.
     tokio::time::sleep(Duration::from_secs(43_200)).await;
-    let now = engine.standing(id).await;
+    let now = engine.last_reply(id).await;
     now.map(|now| [now.new_tokens, now.open_steps].concat())
         .unwrap_or_default()
 }

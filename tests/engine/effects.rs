@@ -156,7 +156,7 @@ impl Drop for BrokenOff {
 }
 
 fn fails(class: &str) -> Outcome {
-    Err(OperationFailure::new(class, "it failed").retryable())
+    Err(OperationFailure::new(class, "it failed").as_retryable())
 }
 
 /// An engine on a store of its own.
@@ -194,7 +194,7 @@ async fn operating(
 /// These activities and no others.
 fn only<A: Activity + 'static, const N: usize>(activities: [A; N]) -> Activities {
     let all = Activities::default();
-    let with = |all: Activities, one| all.with(one).expect("a name of its own");
+    let with = |all: Activities, one| all.with_activity(one).expect("a name of its own");
     activities.into_iter().fold(all, with)
 }
 

@@ -189,7 +189,7 @@ async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
     let (store, engine) = faulty().await;
     let first = token(&start(&engine, "e").await);
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
-    assert_eq!(engine.awake(), 0);
+    assert_eq!(engine.awake_count(), 0);
     store.panics.store(true, Ordering::SeqCst);
     let error = engine.refuse(&first, good("x")).await;
     assert_eq!(error.code(), Code::EngineFault, "{error:?}");

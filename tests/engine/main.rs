@@ -94,9 +94,9 @@ async fn a_token_expires_after_24_hours_and_is_renewed_by_reading() {
 async fn idle_actors_sleep_and_are_woken_by_calls_alone() {
     let engine = memory_engine().await;
     let first = token(&start(&engine, "e").await);
-    assert_eq!(engine.awake(), 1);
+    assert_eq!(engine.awake_count(), 1);
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
-    assert_eq!(engine.awake(), 0, "nobody asked for it");
+    assert_eq!(engine.awake_count(), 0, "nobody asked for it");
     assert_eq!(engine.status_now("e").await.state, "running");
     assert_eq!(
         engine.current_now("e").await.continuation_token,
@@ -104,17 +104,17 @@ async fn idle_actors_sleep_and_are_woken_by_calls_alone() {
     );
     assert_eq!(engine.history_now("e").await.len(), 1);
     assert_eq!(
-        engine.awake(),
+        engine.awake_count(),
         0,
         "reads of a sleeping execution do not wake it"
     );
     let second = engine.finish(&first, "done").await;
-    assert_eq!(engine.awake(), 1);
+    assert_eq!(engine.awake_count(), 1);
     tokio::time::sleep(30 * HOUR).await;
-    assert_eq!(engine.awake(), 0);
+    assert_eq!(engine.awake_count(), 0);
     let renewed = engine.current_now("e").await.continuation_token;
     assert_ne!(renewed, second.new_token, "only a renewal wakes it");
-    assert_eq!(engine.awake(), 1);
+    assert_eq!(engine.awake_count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,7 +325,7 @@ async fn a_stopped_engine_has_answered_everything_it_took() {
             .expect("what was taken is answered");
         assert_eq!(answer.step_name.as_deref(), Some("implement"));
     }
-    assert_eq!(engine.awake(), 0);
+    assert_eq!(engine.awake_count(), 0);
     let error = engine.refuse("x", good("x")).await;
     assert_eq!(error.code(), Code::TokenMalformed);
     assert_eq!(

@@ -255,7 +255,7 @@ async fn run(graph: Vec<Vec<usize>>, actions: &[Action], subject: &mut impl Subj
                     (false, answer) => {
                         let error = answer.expect_err("the state machine does not allow it");
                         assert_eq!(error.code(), Code::StateTransitionRefused);
-                        for state in [before, lifecycle.state().as_str()] {
+                        for state in [before, lifecycle.target_state().as_str()] {
                             assert!(error.message().contains(state), "{error}");
                         }
                     }

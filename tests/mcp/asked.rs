@@ -116,7 +116,7 @@ async fn where_an_execution_stands_is_told_with_its_state() {
     let play = Play::begin("steps:\n  - { id: go, gate: 'Go?' }\n", json!({})).await;
     let ping = SignalRequest::new("ping", json!(1));
     play.engine.commanded(ping).await;
-    let standing = play.engine.standing(&play::id("e")).await.unwrap();
+    let standing = play.engine.last_reply(&play::id("e")).await.unwrap();
     let status = play.engine.status_now("e").await;
     assert_eq!(standing.workflow_state, status.state);
     standing.message.shows("midex approve e");
@@ -128,7 +128,7 @@ async fn an_answer_while_a_person_keeps_it_paused_tells_the_state() {
     let shown = play.engine.status_now("e").await;
     play.engine.changed("e", Lifecycle::Pause).await;
     play.engine.commanded(gate_answer(&shown, true, None)).await;
-    let said = play.engine.standing(&play::id("e")).await.unwrap();
+    let said = play.engine.last_reply(&play::id("e")).await.unwrap();
     let status = play.engine.status_now("e").await;
     assert_eq!(
         (said.workflow_state.as_str(), status.state.as_str()),

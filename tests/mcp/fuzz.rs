@@ -102,7 +102,7 @@ fn call() -> impl Strategy<Value = Thrown> {
 fn segment() -> impl Strategy<Value = String> {
     prop_oneof![
         text(),
-        text().prop_map(|text| midex_domain::uri::encode(&text)),
+        text().prop_map(|text| midex_domain::uri::encode_segment(&text)),
         Just("victim".to_owned())
     ]
 }

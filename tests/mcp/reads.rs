@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use midex_domain::{
-    Change, Lifecycle, StepId, clock::Clock, error::Code, execution::Report, limits, view::Reader,
+    Lifecycle, LifecycleChange, StepId, clock::Clock, error::Code, execution::Report, limits,
+    view::Reader,
 };
 use midex_engine::{Engine, StartRequest, store::ListQuery};
 use midex_test::{
@@ -86,7 +87,7 @@ async fn a_wait_is_told_of_a_change_by_an_actor_that_slept_meanwhile() {
     let engine = memory_engine().await;
     let token = start(&engine, "e", "p").await;
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
-    assert_eq!(engine.awake(), 0);
+    assert_eq!(engine.awake_count(), 0);
     let waiting = engine.clone();
     let wait = tokio::spawn(async move { waiting.wait(&id("e"), Some(1), limits::WAIT_MAX).await });
     tokio::task::yield_now().await;
@@ -241,7 +242,7 @@ async fn whoever_lost_the_thread_is_told_of_the_open_executions_of_the_project_w
     start(&engine, "later", "p").await;
     engine.changed("later", Lifecycle::Pause).await;
     tokio::time::sleep(limits::TOKEN_TTL).await;
-    let told = engine.resumed(Some("p".into())).await.unwrap();
+    let told = engine.open_executions(Some("p".into())).await.unwrap();
     let names: Vec<_> = told
         .open_executions
         .iter()
@@ -275,7 +276,7 @@ async fn what_was_going_on_fits_into_what_a_model_can_read() {
             .finish(&token, &"words \"and\" more words ".repeat(200))
             .await;
     }
-    let told = engine.resumed(Some("p".into())).await.unwrap();
+    let told = engine.open_executions(Some("p".into())).await.unwrap();
     let bytes = serde_json::to_string(&told).unwrap().len();
     assert!(bytes <= limits::RESUME_BYTES_MAX, "{bytes}");
     assert!(told.open_executions.len() >= 3, "{told:?}");
@@ -300,7 +301,7 @@ async fn what_was_going_on_fits_into_what_a_model_can_read() {
 async fn a_reason_past_its_limit_is_refused_and_changes_nothing() {
     let engine = memory_engine().await;
     start(&engine, "e", "p").await;
-    let pause = |chars: usize| Change {
+    let pause = |chars: usize| LifecycleChange {
         lifecycle: Lifecycle::Pause,
         reason: Some("é".repeat(chars)),
     };

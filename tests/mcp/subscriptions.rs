@@ -9,7 +9,7 @@ mod sessions;
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
 use midex_domain::{
-    Change, ExecutionId, Lifecycle,
+    ExecutionId, Lifecycle, LifecycleChange,
     clock::{SeededIds, SystemClock},
 };
 use midex_mcp::{self as mcp, LineTransport, Server};
@@ -59,7 +59,7 @@ impl House {
     }
 
     async fn change(&self, id: &str, lifecycle: Lifecycle) {
-        let change = Change {
+        let change = LifecycleChange {
             lifecycle,
             reason: None,
         };

@@ -239,7 +239,7 @@ fn what_does_not_print_is_kept_in_values_and_refused_in_ids() {
     let by_name = format!(
         "{}/{}",
         address("artifact", "victim"),
-        midex_domain::uri::encode(odd)
+        midex_domain::uri::encode_segment(odd)
     );
     let artifact = server.read(&by_name);
     assert_eq!(

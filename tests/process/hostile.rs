@@ -110,7 +110,7 @@ impl World {
         let mut config = Config::new(Some(self.path("data"))).expect("a configuration");
         config.project_dir = self.path("repo");
         config.trust = Trust::Listed(Some(self.path("home/.config/midex/midex.toml")));
-        config.catalogs = Some(catalog::Places {
+        config.catalogs = Some(catalog::CatalogPaths {
             catalogs: self.path("home/.config/midex/catalogs"),
             cache: self.path("cache"),
         });

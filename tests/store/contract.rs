@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use midex_domain::{Digest, State, clock::Timestamp, error::Code, limits, telemetry::EventType};
 use midex_engine::store::{
-    Commit, Entry, ListQuery, MemoryStore, Options, Position, RedbStore, Store, TelemetryQuery,
+    Commit, ListQuery, MemoryStore, Options, Position, RedbStore, Store, TelemetryEntry,
+    TelemetryQuery,
 };
 
 use super::tale::{Tale, id, refusal};
@@ -88,7 +89,13 @@ async fn what_is_not_there_is_none(store: Arc<dyn Store>) {
     assert!(store.history(&id("nobody")).await.unwrap().is_empty());
     let rows = store.rows(&id("nobody"), [0, 1, u64::MAX].into()).await;
     assert!(rows.unwrap().is_empty());
-    assert!(store.content(Digest::of(b"none")).await.unwrap().is_none());
+    assert!(
+        store
+            .content(Digest::compute(b"none"))
+            .await
+            .unwrap()
+            .is_none()
+    );
     let query = TelemetryQuery {
         execution_id: Some(id("nobody")),
         limit: 10,
@@ -192,7 +199,7 @@ async fn telemetry_has_one_order(store: Arc<dyn Store>) {
     let mut tale = Tale::new("one", 3);
     let mut expected = Vec::new();
     for number in 0..3 {
-        store.note(refusal(number, Some(&tale.id)));
+        store.note_refusal(refusal(number, Some(&tale.id)));
         tale.step(&*store).await.unwrap();
         expected.push(None);
         expected.push(Some(tale.rows[number].clone()));
@@ -205,8 +212,8 @@ async fn telemetry_has_one_order(store: Arc<dyn Store>) {
     let rows: Vec<_> = told
         .iter()
         .map(|told| match &told.1 {
-            Entry::Transition(row) => Some(row.clone()),
-            Entry::Refusal(_) => None,
+            TelemetryEntry::Transition(row) => Some(row.clone()),
+            TelemetryEntry::Refusal(_) => None,
         })
         .collect();
     assert_eq!(rows, expected);
@@ -218,7 +225,7 @@ async fn a_refusal_is_told_by_the_next_read(store: Arc<dyn Store>) {
     let mut tale = Tale::new("one", 3);
     tale.step(&*store).await.unwrap();
     for number in 0..20 {
-        store.note(refusal(number, Some(&tale.id)));
+        store.note_refusal(refusal(number, Some(&tale.id)));
         for execution_id in [None, Some(tale.id.clone())] {
             let query = TelemetryQuery {
                 execution_id,
@@ -228,7 +235,7 @@ async fn a_refusal_is_told_by_the_next_read(store: Arc<dyn Store>) {
             let told = store.telemetry(query).await.unwrap();
             let last = told.last();
             assert!(
-                matches!(last, Some((_, Entry::Refusal(refusal))) if refusal.message == format!("refused {number}")),
+                matches!(last, Some((_, TelemetryEntry::Refusal(refusal))) if refusal.message == format!("refused {number}")),
                 "{number}: {last:?}"
             );
         }
@@ -238,7 +245,7 @@ async fn a_refusal_is_told_by_the_next_read(store: Arc<dyn Store>) {
 async fn telemetry_is_filtered_and_bounded(store: Arc<dyn Store>) {
     let (mut one, mut two) = (Tale::new("one", 6), Tale::new("two", 6));
     for number in 0..7 {
-        store.note(refusal(number, Some(&one.id)));
+        store.note_refusal(refusal(number, Some(&one.id)));
         one.step(&*store).await.unwrap();
         two.step(&*store).await.unwrap();
     }
@@ -258,7 +265,7 @@ async fn telemetry_is_filtered_and_bounded(store: Arc<dyn Store>) {
     assert_eq!(ask(Some(&two), None, 1000).await.len(), 7);
     let expired = ask(Some(&one), Some(EventType::TokenExpired), 3).await;
     assert!(
-        matches!(&expired[..], [(_, Entry::Refusal(_)), _, (_, Entry::Refusal(refusal))]
+        matches!(&expired[..], [(_, TelemetryEntry::Refusal(_)), _, (_, TelemetryEntry::Refusal(refusal))]
         if refusal.message == "refused 6"),
         "{expired:?}"
     );
@@ -266,8 +273,8 @@ async fn telemetry_is_filtered_and_bounded(store: Arc<dyn Store>) {
     let revisions: BTreeMap<_, _> = created
         .iter()
         .map(|told| match &told.1 {
-            Entry::Transition(row) => (row.execution_id.clone(), row.revision),
-            Entry::Refusal(_) => panic!("{told:?}"),
+            TelemetryEntry::Transition(row) => (row.execution_id.clone(), row.revision),
+            TelemetryEntry::Refusal(_) => panic!("{told:?}"),
         })
         .collect();
     assert_eq!(revisions, BTreeMap::from([(id("one"), 1), (id("two"), 1)]));
@@ -278,7 +285,7 @@ async fn refusals_are_bounded(store: Arc<dyn Store>) {
     let kept = usize::try_from(limits::REFUSALS_KEPT_MAX).unwrap();
     // In portions that fit into what may wait, so that none is dropped.
     for number in 0..kept + 300 {
-        store.note(refusal(number, None));
+        store.note_refusal(refusal(number, None));
         if number % 100 == 99 {
             tale.step(&*store).await.unwrap();
         }
@@ -290,16 +297,18 @@ async fn refusals_are_bounded(store: Arc<dyn Store>) {
     };
     let told = store.telemetry(query).await.unwrap();
     assert_eq!(told.len(), kept);
-    assert!(matches!(&told[0].1, Entry::Refusal(refusal) if refusal.message == "refused 300"));
     assert!(
-        matches!(told.last(), Some((_, Entry::Refusal(refusal))) if refusal.message == "refused 1299")
+        matches!(&told[0].1, TelemetryEntry::Refusal(refusal) if refusal.message == "refused 300")
+    );
+    assert!(
+        matches!(told.last(), Some((_, TelemetryEntry::Refusal(refusal))) if refusal.message == "refused 1299")
     );
 }
 
 async fn what_is_due_is_found_earliest_first(store: Arc<dyn Store>) {
     let at = Timestamp::from_milliseconds;
     let due = async |before, limit| {
-        let found = store.due(before, limit).await.unwrap();
+        let found = store.due_executions(before, limit).await.unwrap();
         let found = found
             .into_iter()
             .map(|(id, due)| (id.to_string(), due.milliseconds()));
@@ -359,7 +368,7 @@ async fn a_closed_store_refuses(store: Arc<dyn Store>) {
     tale.step(&*store).await.unwrap();
     store.close().await.unwrap();
     store.close().await.unwrap();
-    store.note(refusal(0, None));
+    store.note_refusal(refusal(0, None));
     let query = TelemetryQuery {
         limit: 1,
         ..TelemetryQuery::default()
@@ -368,9 +377,9 @@ async fn a_closed_store_refuses(store: Arc<dyn Store>) {
         tale.step(&*store).await.unwrap_err(),
         store.load(&tale.id).await.unwrap_err(),
         store.rows(&tale.id, [1].into()).await.unwrap_err(),
-        store.due(Timestamp::MAX, 1).await.unwrap_err(),
+        store.due_executions(Timestamp::MAX, 1).await.unwrap_err(),
         store.history(&tale.id).await.unwrap_err(),
-        store.content(Digest::of(b"")).await.unwrap_err(),
+        store.content(Digest::compute(b"")).await.unwrap_err(),
         store.telemetry(query).await.unwrap_err(),
         store.list(ListQuery::default()).await.unwrap_err(),
     ] {

@@ -26,7 +26,7 @@ async fn stored(steps: usize) -> (tempfile::TempDir, PathBuf) {
     };
     let store = RedbStore::open(directory.path(), options).unwrap();
     Tale::new("one", steps).steps(&store, steps).await;
-    store.note(refusal(0, None));
+    store.note_refusal(refusal(0, None));
     store.close().await.unwrap();
     let path = directory.path().join("executions.redb");
     (directory, path)

@@ -70,7 +70,7 @@ async fn a_crash_loses_nothing_that_was_answered() {
             for (at, tale) in tales.iter_mut().enumerate() {
                 tale.steps(&store, usize::from(round % (at + 1) == 0)).await;
             }
-            store.note(refusal(round, None));
+            store.note_refusal(refusal(round, None));
             if round % 5 == 0 {
                 let crashed = crash(directory.path());
                 let survivor = open(crashed.path());
@@ -99,7 +99,7 @@ async fn telemetry_ids_go_on_after_a_crash() {
     let store = open(directory.path());
     let mut tale = Tale::new("one", 9);
     tale.steps(&store, 3).await;
-    store.note(refusal(1, None));
+    store.note_refusal(refusal(1, None));
     store.close().await.unwrap();
     let store = open(directory.path());
     tale.steps(&store, 2).await;
@@ -336,7 +336,7 @@ async fn refusals_reach_the_disk_without_a_commit() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     for number in 0..3 {
-        store.note(refusal(number, None));
+        store.note_refusal(refusal(number, None));
     }
     store.close().await.unwrap();
     let store = open(directory.path());
@@ -410,7 +410,7 @@ fn start_with(name: &str, content: &Arc<[u8]>) -> Commit {
     let mut tale = Tale::new(name, 2);
     let transition = tale.transition("start");
     let mut commit = tale.commit_of(transition);
-    let content = (Digest::of(content), Arc::clone(content));
+    let content = (Digest::compute(content), Arc::clone(content));
     commit.contents.push(content);
     commit
 }
@@ -452,7 +452,7 @@ async fn telemetry_is_found_beyond_one_portion() {
     let store = open(directory.path());
     let mut tale = Tale::new("one", 450);
     tale.steps(&store, 300).await;
-    store.note(refusal(1, None));
+    store.note_refusal(refusal(1, None));
     tale.steps(&store, 300 - 149).await;
     let query = |event_type, limit| TelemetryQuery {
         event_type,

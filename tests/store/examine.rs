@@ -7,14 +7,14 @@ use midex_domain::{
     error::{Code, Result},
     limits,
 };
-use midex_engine::store::{Options, Reached, RedbStore, Store};
+use midex_engine::store::{ExaminationProgress, Options, RedbStore, Store};
 use redb::{Database, Key, ReadableTable, Table, TableDefinition};
 
 use super::{index::open_ids, listing::started, tale::Tale};
 
 /// Examines all of a store: how many entries there are, and the open executions.
 async fn examined(store: &dyn Store) -> Result<(u64, Vec<Execution>)> {
-    let (mut entries, mut open, mut next) = (0, Vec::new(), Some(Reached::default()));
+    let (mut entries, mut open, mut next) = (0, Vec::new(), Some(ExaminationProgress::default()));
     while let Some(from) = next {
         let slice = store.examine(from).await?;
         let most = limits::EXAMINED_BYTES_MAX / limits::EXAMINED_ENTRY_BYTES_MIN;
@@ -84,7 +84,7 @@ async fn what_moves_meanwhile_holds_together() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), 16);
     let mut tales = tales(&store, 60).await;
-    let mut next = Some(Reached::default());
+    let mut next = Some(ExaminationProgress::default());
     let mut ends = (5..).step_by(3);
     while let Some(from) = next {
         next = store.examine(from).await.unwrap().next;

@@ -140,11 +140,11 @@ async fn a_store_that_stays_broken_comes_back_with_its_disk() {
     );
     let mut tale = Tale::new("one", 9);
     tale.steps(&store, 3).await;
-    store.note(refusal(0, None));
+    store.note_refusal(refusal(0, None));
     tale.steps(&store, 1).await;
     // The refusal goes with a batch that fails, and whether it was stored is not known for long.
     saboteur.arm(0, i64::MAX);
-    store.note(refusal(1, None));
+    store.note_refusal(refusal(1, None));
     tale.step(&store).await.unwrap_err();
     let failed = saboteur.failed();
     for _ in 0..3 {
@@ -294,7 +294,7 @@ async fn refusals_outlive_a_failed_batch() {
     let mut tale = Tale::new("one", 9);
     tale.steps(&store, 2).await;
     saboteur.arm(0, 1);
-    store.note(refusal(1, None));
+    store.note_refusal(refusal(1, None));
     while saboteur.failed() == 0 {
         let _ = tale.step(&store).await;
     }

@@ -235,7 +235,7 @@ async fn learn(tale: &mut Tale, store: &RedbStore, disk: &Forgetful) {
 /// Everything that was acknowledged is there, and at most the one transition that was refused.
 fn become_as_stored(
     tale: &mut Tale,
-    stored: Option<midex_engine::store::Stored>,
+    stored: Option<midex_engine::store::LoadedExecution>,
     history: Vec<midex_domain::Row>,
 ) {
     let known = tale.rows.len();

@@ -4,9 +4,9 @@
 use std::{fmt, path::Path};
 
 use midex_domain::{
-    Awaiting, Digest, Event, ExecutionId, Outcome, PauseReason, State,
+    Digest, Event, ExecutionId, Outcome, PauseReason, State, WaitCondition,
     clock::Timestamp,
-    event::{Body, Channel, Owner, Reported, Skipped},
+    event::{BodyKind, Channel, Owner, ReportedOutcome, SkipReason},
     execution::StepStatus,
     token::Grant,
 };
@@ -41,7 +41,7 @@ async fn the_bytes_of_a_record_do_not_change() {
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     let mut tale = Tale::new("one", 2);
     tale.steps(&store, 2).await;
-    store.note(refusal(3, Some(&tale.id)));
+    store.note_refusal(refusal(3, Some(&tale.id)));
     store.close().await.unwrap();
     let path = directory.path().join("executions.redb");
     let meta = |key: &str| stored::<&str>(&path, "meta.v1", key);
@@ -121,22 +121,22 @@ fn variants_keep_their_places() {
          OptionsOffered OptionsWithdrawn OptionChosen ChildOrdered ChildTold PageKept"
     );
     assert_eq!(
-        variants::<Awaiting>(),
+        variants::<WaitCondition>(),
         "Model Operation Timer Retry Signal Gate Items Unknown Deferred OutputInvalid \
          Catalog Child"
     );
     let reasons = "person engine_fault gate outcome_unknown output_invalid catalog_missing budget";
     assert_eq!(variants::<PauseReason>(), reasons);
     let bodies = "work on_success on_failure on_complete compensate";
-    assert_eq!(variants::<Body>(), bodies);
+    assert_eq!(variants::<BodyKind>(), bodies);
     let states = "idle running paused completed failed abandoned diverged";
     assert_eq!(variants::<State>(), states);
     let statuses = "pending running completed failed skipped";
     assert_eq!(variants::<StepStatus>(), statuses);
     let skipped = "condition run_when bypassed failing";
-    assert_eq!(variants::<Skipped>(), skipped);
+    assert_eq!(variants::<SkipReason>(), skipped);
     assert_eq!(variants::<Outcome>(), "Completed Failed Voided");
-    assert_eq!(variants::<Reported>(), "Output Failure");
+    assert_eq!(variants::<ReportedOutcome>(), "Output Failure");
     assert_eq!(variants::<Channel>(), "terminal elicitation");
 }
 
@@ -165,7 +165,7 @@ enum LaterAwaiting {
         total: u32,
     },
     Unknown,
-    Deferred(Box<Reported>),
+    Deferred(Box<ReportedOutcome>),
     OutputInvalid(Grant),
     Catalog {
         catalog: String,
@@ -180,30 +180,33 @@ enum LaterAwaiting {
 
 #[test]
 fn a_variant_that_is_added_leaves_the_bytes_of_the_others_as_they_are() {
-    let (at, of) = (Timestamp::from_milliseconds(7), Digest::of);
+    let (at, of) = (Timestamp::from_milliseconds(7), Digest::compute);
     let now = [
-        Awaiting::Operation { owner: Owner(3) },
-        Awaiting::Timer { due: at },
-        Awaiting::Gate {
+        WaitCondition::Operation { owner: Owner(3) },
+        WaitCondition::Timer { due: at },
+        WaitCondition::Gate {
             shown: of(b"ask"),
             due: Some(at),
         },
-        Awaiting::Items {
+        WaitCondition::Items {
             list: of(b"list"),
             total: 2,
         },
-        Awaiting::Unknown,
+        WaitCondition::Unknown,
     ];
     for awaiting in now {
         let bytes = postcard::to_stdvec(&awaiting).unwrap();
         let later: LaterAwaiting = postcard::from_bytes(&bytes).unwrap();
         assert_eq!(postcard::to_stdvec(&later).unwrap(), bytes);
-        assert_eq!(postcard::from_bytes::<Awaiting>(&bytes).unwrap(), awaiting);
+        assert_eq!(
+            postcard::from_bytes::<WaitCondition>(&bytes).unwrap(),
+            awaiting
+        );
     }
     let later = LaterAwaiting::Later { what: "e".into() };
     let bytes = postcard::to_stdvec(&later).unwrap();
     assert!(
-        postcard::from_bytes::<Awaiting>(&bytes).is_err(),
+        postcard::from_bytes::<WaitCondition>(&bytes).is_err(),
         "it is not taken for another"
     );
 }

@@ -336,7 +336,7 @@ async fn who_ends_at_once_was_never_open(store: Arc<dyn Store>) {
             failure: None,
             steps_total: 3,
         });
-    commit.next = Arc::new(Execution::advance(None, &commit.row).unwrap());
+    commit.next = Arc::new(Execution::apply_row(None, &commit.row).unwrap());
     tale.keep(&*store, commit).await.unwrap();
     assert_eq!(all(&*store, open_up_to(9)).await, []);
     assert_eq!(names(&all(&*store, up_to(9)).await), ["at once"]);

@@ -24,7 +24,7 @@ async fn a_call_that_waits_for_an_opening_gets_its_outcome() {
     let waiting = app.clone();
     let waiting = tokio::spawn(async move { waiting.open().await });
     tokio::task::yield_now().await;
-    let owned = OwnedDirectory::take(&data).unwrap();
+    let owned = OwnedDirectory::take_ownership(&data).unwrap();
     let refused = app.open_owned(owned).await.unwrap_err();
     assert_eq!(refused.code(), Code::StoreCorrupt, "{refused:?}");
     let answered = tokio::time::timeout(Duration::from_secs(5), waiting).await;

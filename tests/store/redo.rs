@@ -234,7 +234,7 @@ async fn a_crash_loses_nothing_of_the_log() {
         let mut tale = Tale::new("one", 60);
         for at in 0..30 {
             tale.say(&store, &"x".repeat(at * 333)).await.unwrap();
-            store.note(refusal(at, None));
+            store.note_refusal(refusal(at, None));
             if at % 3 == 0 {
                 let crashed = crash(directory.path());
                 // Again in the midst of what the next process does.

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use midex_domain::{
-    Awaiting, Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts, Row,
-    Sequence, State, Token, Transition,
+    Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts, Row, Sequence,
+    State, Token, Transition, WaitCondition,
     clock::{SeededIds, Timestamp},
     error::Result,
     execution::{Command, Report, Start},
 };
-use midex_engine::store::{Commit, Position, RefusedCall, Store, Stored};
+use midex_engine::store::{Commit, LoadedExecution, Position, RefusedCall, Store};
 use serde_json::{Value, json};
 
 /// An execution on its way, and the store's word on where it stands.
@@ -64,7 +64,7 @@ pub(crate) fn refusal(number: usize, id: Option<&ExecutionId>) -> RefusedCall {
 
 impl Tale {
     /// Goes on from what a store has, after a process that was cut off.
-    pub(crate) fn take(&mut self, history: Vec<Row>, stored: Option<Stored>) {
+    pub(crate) fn take(&mut self, history: Vec<Row>, stored: Option<LoadedExecution>) {
         self.rows = history;
         let position = stored.as_ref().map(|stored| stored.position);
         self.position = position.unwrap_or_default();
@@ -137,8 +137,8 @@ impl Tale {
             };
             return Execution::start(self.facts(), start, now, &self.ids).unwrap();
         };
-        let (_, step, visit) = execution.open().next().unwrap();
-        let Some(Awaiting::Model(grant)) = visit.awaiting else {
+        let (_, step, visit) = execution.open_visits().next().unwrap();
+        let Some(WaitCondition::Model(grant)) = visit.awaiting else {
             panic!("the step waits for a model");
         };
         let command = Command::Advance {
@@ -193,7 +193,7 @@ impl Tale {
             }],
         };
         Commit {
-            next: Arc::new(Execution::advance(Some(before), &row).unwrap()),
+            next: Arc::new(Execution::apply_row(Some(before), &row).unwrap()),
             row: Arc::new(row),
             contents: Vec::new(),
             due: None,

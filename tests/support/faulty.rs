@@ -16,8 +16,8 @@ use midex_domain::{
     event::Owner,
 };
 use midex_engine::store::{
-    BoxFuture, Commit, Committed, Due, ListPage, ListQuery, MemoryStore, Placed, Position,
-    RefusedCall, Store, Stored, TelemetryQuery,
+    BoxFuture, Commit, Committed, DueExecution, ListPage, ListQuery, LoadedExecution, MemoryStore,
+    PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
 };
 
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ impl Store for Faulty {
         self.inner.checkpoint(execution, position)
     }
 
-    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<LoadedExecution>>> {
         let panics = self.panics.load(Ordering::SeqCst);
         assert!(!panics, "a fault made by a test");
         if take(&self.unreadable) {
@@ -118,11 +118,11 @@ impl Store for Faulty {
         self.inner.content(digest)
     }
 
-    fn note(&self, refusal: RefusedCall) {
-        self.inner.note(refusal);
+    fn note_refusal(&self, refusal: RefusedCall) {
+        self.inner.note_refusal(refusal);
     }
 
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>> {
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
         self.inner.telemetry(query)
     }
 
@@ -130,11 +130,15 @@ impl Store for Faulty {
         self.inner.list(query)
     }
 
-    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+    fn due_executions(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DueExecution>>> {
         if take(&self.hides) {
             return Box::pin(async { Err(unavailable()) });
         }
-        self.inner.due(before, limit)
+        self.inner.due_executions(before, limit)
     }
 
     /// The next engine finds it as it was left.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::TokioClock;
 use midex_domain::{
-    Change, Definition, Digest, ExecutionId, Lifecycle, StepId,
-    check::Abilities,
+    Definition, Digest, ExecutionId, Lifecycle, LifecycleChange, StepId,
+    check::ServerCapabilities,
     error::Error,
     event::Channel,
     execution::{Command, GateAnswer, Report},
@@ -40,8 +40,8 @@ pub fn failed(message: &str, code: Option<&str>) -> Report {
 }
 
 /// A change that nobody gives a reason for.
-pub fn change_to(lifecycle: Lifecycle) -> Change {
-    Change {
+pub fn change_to(lifecycle: Lifecycle) -> LifecycleChange {
+    LifecycleChange {
         lifecycle,
         reason: None,
     }
@@ -77,9 +77,9 @@ pub fn defined(lines: &str) -> Arc<Definition> {
 /// The same where the server has these activities.
 pub fn defined_with(lines: &str, activities: &[&str]) -> Arc<Definition> {
     let text = format!("workflow: w\ndescription: d\n{lines}");
-    let abilities = Abilities {
+    let abilities = ServerCapabilities {
         activities: activities.iter().map(ToString::to_string).collect(),
-        ..Abilities::default()
+        ..ServerCapabilities::default()
     };
     let shipped = Registry::load_for(&Sources::default(), &abilities);
     let (workflow, findings) = registry::check_text("w.yaml", &text, &shipped);
@@ -143,7 +143,7 @@ impl Calls for Engine {
     }
 
     async fn changed(&self, name: &str, lifecycle: Lifecycle) -> StatusView {
-        let change = Change {
+        let change = LifecycleChange {
             lifecycle,
             reason: None,
         };

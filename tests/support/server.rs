@@ -287,7 +287,7 @@ pub const OF_EXECUTION: [&str; 5] = [
 pub fn address(resource: &str, id: &str) -> String {
     format!(
         "midex://workflow/{resource}/{}",
-        midex_domain::uri::encode(id)
+        midex_domain::uri::encode_segment(id)
     )
 }
 

@@ -48,14 +48,14 @@ const V6: &[(&str, u8, [u16; 8])] = &[
 ];
 
 /// The rule that refuses the address; `None` if it is public.
-pub(super) fn refused(address: IpAddr) -> Option<&'static str> {
+pub(super) fn refusal_rule(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(address) => refused_v4(address),
-        IpAddr::V6(address) => refused_v6(address),
+        IpAddr::V4(address) => refusal_rule_v4(address),
+        IpAddr::V6(address) => refusal_rule_v6(address),
     }
 }
 
-fn refused_v4(address: Ipv4Addr) -> Option<&'static str> {
+fn refusal_rule_v4(address: Ipv4Addr) -> Option<&'static str> {
     let bits = u32::from(address);
     let is_in =
         |length: u8, start: [u8; 4]| (bits ^ u32::from_be_bytes(start)) >> (32 - length) == 0;
@@ -63,7 +63,7 @@ fn refused_v4(address: Ipv4Addr) -> Option<&'static str> {
     block.map(|(rule, ..)| *rule)
 }
 
-fn refused_v6(address: Ipv6Addr) -> Option<&'static str> {
+fn refusal_rule_v6(address: Ipv6Addr) -> Option<&'static str> {
     let bits = u128::from(address);
     let is_in = |length: u8, start: [u16; 8]| {
         (bits ^ u128::from(Ipv6Addr::from(start))) >> (128 - length) == 0
@@ -127,14 +127,14 @@ mod tests {
             ("4000::", "5fff::", "reserved"),
         ] {
             for address in [first, last] {
-                let found = refused(address.parse().expect("an address"));
+                let found = refusal_rule(address.parse().expect("an address"));
                 assert_eq!(found, Some(rule), "{address}");
             }
         }
     }
 
     #[test]
-    fn what_lies_beside_them_is_public() {
+    fn addresses_beside_blocks_are_public() {
         for address in [
             "1.1.1.1",
             "9.255.255.255",
@@ -154,7 +154,7 @@ mod tests {
             "3ffe::1",
         ] {
             assert_eq!(
-                refused(address.parse().expect("an address")),
+                refusal_rule(address.parse().expect("an address")),
                 None,
                 "{address}"
             );

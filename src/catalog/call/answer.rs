@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 
 use super::{
     client::{REDIRECT, broken, causes},
-    payload::{Payload, bare, file_name, text_of},
+    payload::{Payload, file_name, header_text, strip_media_type_parameters},
 };
 use midex_domain::{
-    Document, FailureCode, Mask,
+    FailureCode, JsonText, Mask,
     document::plain,
     error::{Code, Error, Result},
     event,
     execution::{Attachment, EffectOutput, OperationFailure},
     limits,
-    truncate::shortened,
+    truncate::truncate_to_chars,
 };
 
 /// Headers that an answer keeps, because later steps may use them.
@@ -38,7 +38,7 @@ const KEPT: &[&str] = &[
     "x-ratelimit-remaining",
 ];
 /// JSON pointers at which services put the text of an error.
-const WORDS: &[&str] = &[
+const ERROR_TEXT_POINTERS: &[&str] = &[
     "/message",
     "/error/message",
     "/detail",
@@ -73,9 +73,14 @@ impl Answer {
     /// Takes the body out of the answer, as a file.
     fn attachment(&mut self) -> Attachment {
         let payload = std::mem::replace(&mut self.payload, Payload::Empty);
-        let said = self.headers.get("content-type").map(|said| bare(said));
+        let said = self
+            .headers
+            .get("content-type")
+            .map(|said| strip_media_type_parameters(said));
         let is_short = |said: &&str| (1..=limits::ARTIFACT_NAME_CHARS_MAX).contains(&said.len());
-        let content_type = said.filter(is_short).unwrap_or(payload.usual_media_type());
+        let content_type = said
+            .filter(is_short)
+            .unwrap_or(payload.default_media_type());
         Attachment {
             name: self.name.clone(),
             content_type: content_type.to_owned(),
@@ -86,16 +91,16 @@ impl Answer {
 
     /// The output of the step: the body, or the whole answer if `is_whole`. A body that is too large becomes an
     /// artifact.
-    pub fn brought(mut self, is_whole: bool) -> EffectOutput {
-        if !self.payload.is_kept_apart(is_whole) {
+    pub fn into_step_output(mut self, is_whole: bool) -> EffectOutput {
+        if !self.payload.is_stored_as_artifact(is_whole) {
             return EffectOutput::Output(if is_whole {
-                self.whole()
+                self.into_value()
             } else {
                 self.payload.into_value()
             });
         }
         let attachment = self.attachment();
-        let around = is_whole.then(|| self.whole());
+        let around = is_whole.then(|| self.into_value());
         EffectOutput::Attachment(Attachment {
             around,
             ..attachment
@@ -103,7 +108,7 @@ impl Answer {
     }
 
     /// The whole answer: status code, headers, body, number of pages and notes.
-    pub fn whole(self) -> Value {
+    pub fn into_value(self) -> Value {
         let mut whole = json!({
             "status_code": self.status,
             "headers": self.headers,
@@ -127,7 +132,7 @@ pub(super) async fn read(
     may_be_cut: bool,
 ) -> Result<Vec<u8>> {
     let too_large = || {
-        Error::limit(format!(
+        Error::limit_exceeded(format!(
             "an answer may have {most} bytes, and this one has more"
         ))
     };
@@ -161,7 +166,7 @@ pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answ
     let bytes = read(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
     let name = file_name(
-        text_of(headers, &CONTENT_DISPOSITION).as_deref(),
+        header_text(headers, &CONTENT_DISPOSITION).as_deref(),
         response.url(),
     );
     let is_kept = |name: &HeaderName| KEPT.contains(&name.as_str());
@@ -175,7 +180,7 @@ pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answ
     Ok(Answer {
         status: response.status().as_u16(),
         headers: kept.collect(),
-        payload: Payload::of(headers, bytes, mask)?,
+        payload: Payload::from_answer(headers, bytes, mask)?,
         name: mask.text(&name).into_owned(),
         pages: 1,
         notes: Vec::new(),
@@ -188,12 +193,12 @@ pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) ->
         .await
         .unwrap_or_default();
     let status = response.status().as_u16();
-    let payload = Payload::of(response.headers(), bytes, mask);
+    let payload = Payload::from_answer(response.headers(), bytes, mask);
     let payload = payload.unwrap_or(Payload::Empty).into_value();
-    let said = said(&payload).map(|words| {
+    let said = error_message(&payload).map(|words| {
         format!(
             ": {}",
-            shortened(words.trim(), limits::CALL_ERROR_WORDS_CHARS_MAX)
+            truncate_to_chars(words.trim(), limits::CALL_ERROR_WORDS_CHARS_MAX)
         )
     });
     let reason = response.status().canonical_reason().unwrap_or_default();
@@ -207,15 +212,15 @@ pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) ->
         retry_after: retry_after(response.headers()),
         response: Some(Box::new(event::Response {
             status,
-            payload: kept(&payload),
+            payload: truncate_error_body(&payload),
         })),
         ..OperationFailure::new(class(status), message.trim_end())
     }
 }
 
 /// The message in an error body: its text and its details. If it has neither, the whole body.
-fn said(payload: &Value) -> Option<String> {
-    let words = WORDS
+fn error_message(payload: &Value) -> Option<String> {
+    let words = ERROR_TEXT_POINTERS
         .iter()
         .find_map(|pointer| payload.pointer(pointer)?.as_str());
     let listed = LISTS
@@ -224,7 +229,7 @@ fn said(payload: &Value) -> Option<String> {
     let all = words
         .into_iter()
         .map(str::to_owned)
-        .chain(listed.flat_map(reasons));
+        .chain(listed.flat_map(format_error_details));
     let all: Vec<_> = all.collect();
     match payload {
         Value::Null => None,
@@ -234,7 +239,7 @@ fn said(payload: &Value) -> Option<String> {
 }
 
 /// Formats the details of an error: a list, or an object that maps fields to reasons.
-fn reasons(list: &Value) -> Vec<String> {
+fn format_error_details(list: &Value) -> Vec<String> {
     let joined = |value: &Value, sign: &str| match value {
         Value::Array(parts) => parts.iter().map(plain).collect::<Vec<_>>().join(sign),
         value => plain(value),
@@ -263,7 +268,7 @@ fn reasons(list: &Value) -> Vec<String> {
 }
 
 /// True for answers that say that the request was not carried out: 429, and 503 with `Retry-After`.
-pub(super) fn was_not_done(status: u16, failure: &OperationFailure) -> bool {
+pub(super) fn was_not_carried_out(status: u16, failure: &OperationFailure) -> bool {
     status == 429 || status == 503 && failure.retry_after.is_some()
 }
 
@@ -276,11 +281,11 @@ fn class(status: u16) -> String {
 }
 
 /// The error body as it is recorded, truncated to [`limits::CALL_ERROR_BYTES_MAX`].
-fn kept(payload: &Value) -> Option<Document> {
+fn truncate_error_body(payload: &Value) -> Option<JsonText> {
     if payload.is_null() {
         return None;
     }
-    let document = Document::of(payload);
+    let document = JsonText::from_value(payload);
     if document.as_str().len() <= limits::CALL_ERROR_BYTES_MAX {
         return Some(document);
     }
@@ -288,7 +293,7 @@ fn kept(payload: &Value) -> Option<Document> {
     // Escapes of JSON make some characters longer, so the text is shortened until it fits.
     let mut most = limits::CALL_ERROR_BYTES_MAX - 2;
     loop {
-        let cut = Document::of(&json!(text[..text.floor_char_boundary(most)]));
+        let cut = JsonText::from_value(&json!(text[..text.floor_char_boundary(most)]));
         if cut.as_str().len() <= limits::CALL_ERROR_BYTES_MAX {
             return Some(cut);
         }
@@ -299,7 +304,7 @@ fn kept(payload: &Value) -> Option<Document> {
 /// The delay that the service requests in `Retry-After` (RFC 9110, 10.2.3): in seconds, or as a date relative to the
 /// answer's own. At most [`limits::CALL_RETRY_AFTER_MAX`].
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let said = text_of(headers, &RETRY_AFTER)?;
+    let said = header_text(headers, &RETRY_AFTER)?;
     let date = |text: &str| {
         rfc2822::parse(text.trim())
             .ok()
@@ -308,7 +313,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let pause = if let Ok(seconds) = said.trim().parse() {
         Duration::from_secs(seconds)
     } else {
-        let from = date(&text_of(headers, &DATE)?)?;
+        let from = date(&header_text(headers, &DATE)?)?;
         Duration::try_from(date(&said)?.duration_since(from)).unwrap_or_default()
     };
     Some(pause.min(limits::CALL_RETRY_AFTER_MAX))
@@ -320,13 +325,14 @@ pub(super) fn failure_of(error: &Error, is_repeatable: bool) -> OperationFailure
     let message = error.message();
     match error.code() {
         Code::AddressRefused => {
-            OperationFailure::new("address_refused", message).coded(FailureCode::AddressRefused)
+            OperationFailure::new("address_refused", message).with_code(FailureCode::AddressRefused)
         }
         Code::LimitExceeded => {
-            OperationFailure::new("too_large", message).coded(FailureCode::LimitExceeded)
+            OperationFailure::new("too_large", message).with_code(FailureCode::LimitExceeded)
         }
         _ if error.context("rule").is_some_and(|rule| rule == REDIRECT) => {
-            OperationFailure::new("redirect_refused", message).coded(FailureCode::RedirectRefused)
+            OperationFailure::new("redirect_refused", message)
+                .with_code(FailureCode::RedirectRefused)
         }
         _ => OperationFailure {
             retryable: error.is_retryable() || is_repeatable,
@@ -350,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_says_how_long_it_is_to_be_left_alone() {
+    fn retry_after_sets_the_delay() {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         for (said, expected) in [
             ("0", Some(0)),
@@ -375,14 +381,14 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_a_failure_is_bounded() {
-        assert_eq!(kept(&Value::Null), None);
+        assert_eq!(truncate_error_body(&Value::Null), None);
         assert_eq!(
-            kept(&json!({ "a": 1 })).expect("it").value(),
+            truncate_error_body(&json!({ "a": 1 })).expect("it").value(),
             json!({ "a": 1 })
         );
         for long in ["x".repeat(9000), "\u{1}".repeat(9000), "ü".repeat(9000)] {
             for value in [json!(long), json!({ "long": long })] {
-                let bytes = kept(&value).expect("it").as_str().len();
+                let bytes = truncate_error_body(&value).expect("it").as_str().len();
                 assert!(
                     bytes > 1000 && bytes <= limits::CALL_ERROR_BYTES_MAX,
                     "{bytes}"

@@ -18,7 +18,7 @@ use midex_domain::{
 };
 
 /// The arguments of a call that has none.
-static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+static NO_ARGUMENTS: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
 /// An operation with its schemas, which are compiled on first use.
 #[derive(Debug)]
@@ -28,22 +28,22 @@ pub struct Prepared {
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
     /// The accepted contents of the body, in the operation's order.
-    bodies: Vec<BodyShape>,
+    bodies: Vec<BodyValidator>,
 }
 
 /// A body of one media type, and how it is validated.
 #[derive(Debug)]
-struct BodyShape {
+struct BodyValidator {
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
     /// The fields of the body, if they may be given among the arguments.
     fields: Option<BodyFields>,
 }
 
-impl BodyShape {
+impl BodyValidator {
     fn new(content: &Content) -> Self {
         Self {
-            fields: fields::of(content),
+            fields: fields::infer_body_fields(content),
             schema: content.schema.clone(),
             compiled: OnceLock::new(),
         }
@@ -51,20 +51,20 @@ impl BodyShape {
 
     /// Validates a body. Also returns whether several schemas of a `oneOf` match it: no violation, because the
     /// service may accept that.
-    fn breaks(&self, given: &Value, place: &str) -> (Vec<Violation>, bool) {
+    fn validate_body(&self, given: &Value, place: &str) -> (Vec<Violation>, bool) {
         let compile = || Schema::compile(&self.schema).ok();
         let schema = self.compiled.get_or_init(compile);
-        broken(schema.as_ref(), given, place, "the body")
+        validate_value(schema.as_ref(), given, place, "the body")
     }
 }
 
 impl Prepared {
     /// Prepares an operation whose schemas are self-contained.
     pub fn new(operation: Operation) -> Self {
-        let schema = schema_of(&operation.parameters);
+        let schema = merge_parameter_schemas(&operation.parameters);
         let contents = operation.body.iter().flat_map(|body| &body.contents);
         Self {
-            bodies: contents.map(BodyShape::new).collect(),
+            bodies: contents.map(BodyValidator::new).collect(),
             schema,
             compiled: OnceLock::new(),
             operation,
@@ -104,7 +104,7 @@ impl Prepared {
             .iter()
             .flat_map(|(body, all)| all.fields.iter().map(move |field| (body, field)))
         {
-            let known = fields::schema_of(&body.schema, &field.name);
+            let known = fields::short_field_schema(&body.schema, &field.name);
             if schema["properties"][&field.name].is_null() {
                 schema["properties"][&field.name] = known;
             }
@@ -135,7 +135,7 @@ impl Prepared {
 
     /// Validates the arguments and the body of a step before its expressions are evaluated. If there are expressions
     /// and a schema has an `if`, returns nothing, because the result could depend on their values.
-    pub fn breaks(&self, with: &Value, body: Option<&Value>) -> Vec<Violation> {
+    pub fn validate_step(&self, with: &Value, body: Option<&Value>) -> Vec<Violation> {
         let is_open = |value: &Value| value.to_string().contains("${{");
         let chooses = |schema: &Value| schema.to_string().contains("\"if\":");
         let bodies = self.bodies.iter().map(|taken| &taken.schema);
@@ -144,18 +144,20 @@ impl Prepared {
         if has_open && schemas.into_iter().any(chooses) {
             return Vec::new();
         }
-        read(self, with, body, true).err().unwrap_or_default()
+        bind_arguments(self, with, body, true)
+            .err()
+            .unwrap_or_default()
     }
 
-    fn arguments_break(&self, given: &Value) -> (Vec<Violation>, bool) {
+    fn validate_arguments(&self, given: &Value) -> (Vec<Violation>, bool) {
         let schema = self
             .compiled
             .get_or_init(|| Schema::compile(&self.schema).ok());
-        broken(schema.as_ref(), given, "/with", "the arguments")
+        validate_value(schema.as_ref(), given, "/with", "the arguments")
     }
 
     /// The content of the body that [`CONTENT_TYPE_ARGUMENT`] selects, or else the first one.
-    fn chosen(&self, with: &Map<String, Value>) -> Option<(&Content, &BodyShape)> {
+    fn select_content(&self, with: &Map<String, Value>) -> Option<(&Content, &BodyValidator)> {
         let contents = &self.operation.body.as_ref()?.contents;
         let wanted = with.get(CONTENT_TYPE_ARGUMENT).and_then(Value::as_str);
         let is_wanted = |content: &Content| wanted == Some(&*content.media_type);
@@ -166,13 +168,13 @@ impl Prepared {
 
 /// Validates a value. A schema that cannot be compiled reports no violation, because the service checks the request
 /// anyway.
-fn broken(
+fn validate_value(
     schema: Option<&Schema>,
     given: &Value,
     place: &str,
     name: &str,
 ) -> (Vec<Violation>, bool) {
-    let found = schema.map(|schema| schema.violations_leniently(given, name));
+    let found = schema.map(|schema| schema.lenient_violations(given, name));
     let (found, has_several) = found.unwrap_or_default();
     let placed = |violation: Violation| Violation {
         path: format!("{place}{}", violation.path),
@@ -183,7 +185,7 @@ fn broken(
 
 /// Combines the schemas of the parameters into that of one object. Their `$defs` can be merged, because a shared
 /// schema is the same in each.
-fn schema_of(parameters: &[Parameter]) -> Value {
+fn merge_parameter_schemas(parameters: &[Parameter]) -> Value {
     let (mut properties, mut shared) = (Map::new(), Map::new());
     for parameter in parameters {
         let mut schema = parameter.schema.clone();
@@ -211,7 +213,7 @@ pub(super) struct BoundArguments<'a> {
 ///
 /// # Errors
 /// All violations, each with its place in `with` or `body`.
-pub(super) fn read<'a>(
+pub(super) fn bind_arguments<'a>(
     prepared: &'a Prepared,
     with: &'a Value,
     body: Option<&'a Value>,
@@ -219,13 +221,13 @@ pub(super) fn read<'a>(
 ) -> Result<BoundArguments<'a>, Vec<Violation>> {
     let with = match with {
         Value::Object(map) => map,
-        Value::Null => &NOTHING,
+        Value::Null => &NO_ARGUMENTS,
         _ => {
             let message = "`with` is an object: each key names an argument";
             return Err(vec![Violation::new("/with", "type", message)]);
         }
     };
-    let mut reading = Reading {
+    let mut reading = ArgumentReader {
         prepared,
         with,
         violations: Vec::new(),
@@ -245,14 +247,14 @@ pub(super) fn read<'a>(
     }
 }
 
-struct Reading<'a> {
+struct ArgumentReader<'a> {
     prepared: &'a Prepared,
     with: &'a Map<String, Value>,
     violations: Vec<Violation>,
     has_several: bool,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ArgumentReader<'a> {
     fn add(&mut self, (found, has_several): (Vec<Violation>, bool)) {
         self.violations.extend(found);
         self.has_several |= has_several;
@@ -271,21 +273,24 @@ impl<'a> Reading<'a> {
                     }
                     values.insert(name.clone(), value.clone());
                 }
-                None if parameter.is_required && !(has_key && is_key(operation, parameter)) => {
+                None if parameter.is_required
+                    && !(has_key && is_idempotency_header(operation, parameter)) =>
+                {
                     let message = format!("the argument `{name}` is missing");
                     let missing =
                         Violation::new(format!("/with/{}", escape(name)), "required", message);
-                    self.violations.push(missing.expecting(expected(parameter)));
+                    self.violations
+                        .push(missing.with_expected(expected(parameter)));
                 }
                 None => {}
             }
         }
-        self.add(self.prepared.arguments_break(&Value::Object(values)));
+        self.add(self.prepared.validate_arguments(&Value::Object(values)));
         given
     }
 
     /// The keys of `with` that are not arguments.
-    fn others(&self) -> Map<String, Value> {
+    fn non_argument_keys(&self) -> Map<String, Value> {
         let is_argument = |name: &str| {
             self.prepared
                 .operation
@@ -302,14 +307,14 @@ impl<'a> Reading<'a> {
     fn body(&mut self, body: Option<&'a Value>) -> Option<(&'a Content, Cow<'a, Value>)> {
         let prepared = self.prepared;
         let declared = prepared.operation.body.as_ref();
-        let others = self.others();
-        let chosen = prepared.chosen(self.with);
+        let others = self.non_argument_keys();
+        let chosen = prepared.select_content(self.with);
         let fields = chosen.and_then(|(_, taken)| taken.fields.as_ref());
         let (place, value) = match (body, fields) {
             (None, Some(fields))
                 if !others.is_empty() || declared.is_some_and(|body| body.is_required) =>
             {
-                let is_known = |name: &str| fields.is_open || fields.declares(name);
+                let is_known = |name: &str| fields.is_open || fields.has_field(name);
                 let unknown = others.keys().filter(|name| !is_known(name));
                 unknown.for_each(|name| self.unknown(name, false));
                 ("/with", Cow::Owned(Value::Object(others)))
@@ -330,8 +335,8 @@ impl<'a> Reading<'a> {
                 .push(Violation::new("/body", "body", message));
             return None;
         };
-        if let Some(judged) = body::judged(content, &value) {
-            self.add(taken.breaks(&judged, place));
+        if let Some(judged) = body::value_to_validate(content, &value) {
+            self.add(taken.validate_body(&judged, place));
         }
         Some((content, value))
     }
@@ -340,7 +345,7 @@ impl<'a> Reading<'a> {
     fn missing_body(&mut self) -> Option<&'a Value> {
         let body = self.prepared.operation.body.as_ref()?;
         if body.is_required {
-            let chosen = self.prepared.chosen(self.with);
+            let chosen = self.prepared.select_content(self.with);
             let media_type = chosen.map(|(content, _)| content.media_type.as_str());
             let message = format!(
                 "the body is missing, which is `{}`",
@@ -358,9 +363,9 @@ impl<'a> Reading<'a> {
             .parameters
             .iter()
             .map(|parameter| parameter.argument.as_str());
-        let chosen = self.prepared.chosen(self.with);
+        let chosen = self.prepared.select_content(self.with);
         let known = chosen.and_then(|(_, taken)| taken.fields.as_ref());
-        let is_field = has_body && known.is_some_and(|fields| fields.declares(name));
+        let is_field = has_body && known.is_some_and(|fields| fields.has_field(name));
         let fields = known.into_iter().flat_map(|fields| &fields.fields);
         let fields = fields.map(|field| field.name.as_str());
         let text = if is_field {
@@ -385,7 +390,7 @@ impl<'a> Reading<'a> {
 }
 
 /// Whether the parameter is the idempotency header of the operation.
-pub(super) fn is_key(operation: &Operation, parameter: &Parameter) -> bool {
+pub(super) fn is_idempotency_header(operation: &Operation, parameter: &Parameter) -> bool {
     let header = operation.idempotency_header.as_deref();
     parameter.location == Location::Header
         && header.is_some_and(|name| name.eq_ignore_ascii_case(&parameter.name))

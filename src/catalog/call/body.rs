@@ -13,17 +13,20 @@ use crate::{
 use midex_domain::{
     document::{Digest, plain},
     error::Violation,
-    schema::{composing, meant, types},
+    schema::{composed_schemas, follow_references, types},
 };
 
 /// The value that is validated against the schema of the body. Files are replaced by their text. A body of bytes is
 /// not validated, hence `None`.
-pub(super) fn judged<'a>(of: &Content, body: &'a Value) -> Option<Cow<'a, Value>> {
-    match (BodyFormat::of(&of.media_type), body) {
+pub(super) fn value_to_validate<'a>(of: &Content, body: &'a Value) -> Option<Cow<'a, Value>> {
+    match (BodyFormat::from_media_type(&of.media_type), body) {
         (BodyFormat::Bytes, _) => None,
         (BodyFormat::Multipart, Value::Object(fields)) => {
             let without = |(name, value): (&String, &Value)| {
-                (name.clone(), without_files(value, takes_file(of, name)))
+                (
+                    name.clone(),
+                    replace_files_by_text(value, takes_file(of, name)),
+                )
             };
             Some(Cow::Owned(Value::Object(
                 fields.iter().map(without).collect(),
@@ -37,24 +40,24 @@ pub(super) fn judged<'a>(of: &Content, body: &'a Value) -> Option<Cow<'a, Value>
 /// declares the field in several parts of a schema, all of them must.
 fn takes_file(of: &Content, name: &str) -> bool {
     let whole = &of.schema;
-    let body = meant(whole, whole);
-    let parts = composing(body, whole).map(|part| meant(part, whole));
+    let body = follow_references(whole, whole);
+    let parts = composed_schemas(body, whole).map(|part| follow_references(part, whole));
     let declared = [body].into_iter().chain(parts);
     let fields = declared.filter_map(|schema| schema.get("properties")?.get(name));
     let are_files = fields.map(|field| {
-        let field = meant(field, whole);
+        let field = follow_references(field, whole);
         let items = field.get("items");
-        let field = items.map_or(field, |items| meant(items, whole));
+        let field = items.map_or(field, |items| follow_references(items, whole));
         types(field) == ["string"] || field.get("format").is_some_and(|said| said == "binary")
     });
     are_files.reduce(|one, other| one && other) == Some(true)
 }
 
-fn without_files(value: &Value, takes_file: bool) -> Value {
+fn replace_files_by_text(value: &Value, takes_file: bool) -> Value {
     match value {
         Value::Array(items) => items
             .iter()
-            .map(|item| without_files(item, takes_file))
+            .map(|item| replace_files_by_text(item, takes_file))
             .collect(),
         Value::Object(map) if is_file(map, takes_file) => {
             let text = map.get("content").or_else(|| map.get("base64"));
@@ -79,7 +82,7 @@ fn is_file(map: &Map<String, Value>, takes_file: bool) -> bool {
 /// Encodes a body. Returns its `Content-Type` and its bytes.
 pub(super) fn encode(of: &Content, body: &Value) -> Result<(String, Vec<u8>), Box<Violation>> {
     let media_type = of.media_type.clone();
-    match BodyFormat::of(&media_type) {
+    match BodyFormat::from_media_type(&media_type) {
         BodyFormat::Json if media_type == "*/*" => {
             Ok(("application/json".to_owned(), body.to_string().into_bytes()))
         }
@@ -128,14 +131,14 @@ fn text(media_type: String, body: &Value) -> Result<(String, Vec<u8>), Box<Viola
 fn form(of: &Content, fields: &Map<String, Value>) -> String {
     let pairs = fields
         .iter()
-        .flat_map(|(name, value)| pairs(name, value, &written(of, name, value)));
+        .flat_map(|(name, value)| pairs(name, value, &field_style(of, name, value)));
     let pairs: Vec<_> = pairs
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     pairs.join("&")
 }
 
-fn written(of: &Content, name: &str, value: &Value) -> ValueStyle {
+fn field_style(of: &Content, name: &str, value: &Value) -> ValueStyle {
     let encoding = of.encoding.get(name);
     let said = |key: &str| encoding.and_then(|encoding| encoding.get(key));
     let flag = |key: &str| said(key).and_then(Value::as_bool);
@@ -182,7 +185,7 @@ fn multipart(
         .iter()
         .flat_map(|part| part.content.iter().copied())
         .collect();
-    let boundary = format!("midex-{}", &Digest::of(&all).to_string()[..32]);
+    let boundary = format!("midex-{}", &Digest::compute(&all).to_string()[..32]);
     let mut body = Vec::new();
     for part in parts {
         body.extend_from_slice(part.head(&boundary).as_bytes());
@@ -207,7 +210,7 @@ fn part<'a>(
     let (file, content, usual) = match value {
         Value::Object(map) if is_file(map, takes_file(of, name)) => (
             Some(map),
-            bytes_of(name, map)?,
+            decode_file_bytes(name, map)?,
             Some("application/octet-stream"),
         ),
         Value::Object(_) | Value::Array(_) => (
@@ -238,7 +241,7 @@ fn part<'a>(
     })
 }
 
-fn bytes_of(name: &str, file: &Map<String, Value>) -> Result<Vec<u8>, Box<Violation>> {
+fn decode_file_bytes(name: &str, file: &Map<String, Value>) -> Result<Vec<u8>, Box<Violation>> {
     let text = |key: &str| file.get(key).and_then(Value::as_str);
     if let Some(text) = text("content") {
         return Ok(text.as_bytes().to_vec());

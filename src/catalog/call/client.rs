@@ -61,7 +61,7 @@ impl Resolve for Checked {
             let mut addresses = found.await?;
             if way == ConnectionRoute::Public {
                 let first = addresses.iter().copied().find_map(refused_address);
-                addresses.retain(|address| address::refused(*address).is_none());
+                addresses.retain(|address| address::refusal_rule(*address).is_none());
                 if let (true, Some(first)) = (addresses.is_empty(), first) {
                     return Err(first.into());
                 }
@@ -99,7 +99,7 @@ pub(super) fn broken(message: String) -> Error {
 
 /// The error for a redirect that must not be followed.
 pub(super) fn unfollowed(message: String) -> Error {
-    broken(message).with("rule", REDIRECT)
+    broken(message).with_context("rule", REDIRECT)
 }
 
 /// The answer to a request.
@@ -189,7 +189,7 @@ impl Clients {
         };
         match bytes(response.headers()) {
             bytes if bytes <= limits::CALL_HEADERS_BYTES_MAX => Ok(response),
-            bytes => Err(Error::limit(format!(
+            bytes => Err(Error::limit_exceeded(format!(
                 "the headers of an answer may have {} bytes, these have {bytes}",
                 limits::CALL_HEADERS_BYTES_MAX
             ))),

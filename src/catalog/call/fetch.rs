@@ -23,7 +23,7 @@ impl Caller {
     /// `ADDRESS_REFUSED` if `reach` does not allow the URL or a redirect, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for
     /// errors of the network and the server.
     pub async fn fetch(&self, url: &str, reach: &Reach) -> Result<Vec<u8>> {
-        let parsed = Url::parse(url).map_err(|error| refused(reach.no_url(error), url))?;
+        let parsed = Url::parse(url).map_err(|error| error_for_fault(reach.no_url(error), url))?;
         let place = shown(&parsed);
         let request = Request {
             method: Method::Get,
@@ -34,8 +34,11 @@ impl Caller {
         };
         let most = limits::DOCUMENT_FETCH_MAX;
         match tokio::time::timeout(most, self.fetched(request, reach)).await {
-            Ok(outcome) => outcome.map_err(|error| refused(error, &place)),
-            Err(_) => Err(failed(&place, &format!("it was not there within {most:?}"))),
+            Ok(outcome) => outcome.map_err(|error| error_for_fault(error, &place)),
+            Err(_) => Err(fetch_error(
+                &place,
+                &format!("it was not there within {most:?}"),
+            )),
         }
     }
 
@@ -49,25 +52,25 @@ impl Caller {
     }
 }
 
-fn failed(place: &str, why: &str) -> Error {
+fn fetch_error(place: &str, why: &str) -> Error {
     Error::new(
         Code::FetchFailed,
         format!("`{place}` was not fetched: {why}"),
     )
-    .with("source", place)
+    .with_context("source", place)
 }
 
 /// The error of a fetch, from that of its request.
-fn refused(error: Error, place: &str) -> Error {
+fn error_for_fault(error: Error, place: &str) -> Error {
     match error.code() {
         Code::AddressRefused if error.context("host").is_some() => error,
         Code::AddressRefused => error
             .with_action("Call {tool} again: choose another URL, for this one can never be called"),
-        Code::LimitExceeded => Error::limit(format!(
+        Code::LimitExceeded => Error::limit_exceeded(format!(
             "a document may have {} bytes",
             limits::DOCUMENT_BYTES_MAX
         ))
-        .with("source", place),
-        _ => failed(place, error.message()),
+        .with_context("source", place),
+        _ => fetch_error(place, error.message()),
     }
 }

@@ -7,23 +7,23 @@ use serde_json::{Map, Value};
 use crate::{media_type::BodyFormat, operation::Content};
 use midex_domain::{
     check::{Argument, BodyFields},
-    schema::{composing, meant, members, referred},
+    schema::{composed_schemas, follow_references, members, ref_target},
 };
 
 /// The fields of a body of this content; `None` if the body cannot be an object.
-pub(super) fn of(content: &Content) -> Option<BodyFields> {
+pub(super) fn infer_body_fields(content: &Content) -> Option<BodyFields> {
     let whole = &content.schema;
-    let has_fields = BodyFormat::of(&content.media_type) <= BodyFormat::Multipart;
+    let has_fields = BodyFormat::from_media_type(&content.media_type) <= BodyFormat::Multipart;
     let is_object = has_fields && may_be_object(whole, whole, &mut VisitedSchemas::new());
-    is_object.then(|| Reading::of(whole))
+    is_object.then(|| FieldReader::read_fields(whole))
 }
 
 /// A short schema of a field of the body: its type, choices, format and description.
-pub(super) fn schema_of(whole: &Value, name: &str) -> Value {
-    let field = &meant(whole, whole)["properties"][name];
+pub(super) fn short_field_schema(whole: &Value, name: &str) -> Value {
+    let field = &follow_references(whole, whole)["properties"][name];
     let kept = ["type", "enum", "format", "description"].into_iter();
     let kept = kept.filter_map(|key| {
-        let said = meant(field, whole).get(key)?;
+        let said = follow_references(field, whole).get(key)?;
         Some((key.to_owned(), said.clone()))
     });
     Value::Object(kept.collect())
@@ -43,15 +43,15 @@ fn may_be_object(schema: &Value, whole: &Value, seen: &mut VisitedSchemas) -> bo
         Some(Value::Array(kinds)) => kinds.iter().any(is_object),
         Some(kind) => is_object(kind),
     };
-    let mut others = composing(schema, whole).peekable();
+    let mut others = composed_schemas(schema, whole).peekable();
     is_said && (others.peek().is_none() || others.any(|one| may_be_object(one, whole, seen)))
 }
 
 /// Keywords that describe fields. An object schema with none of them accepts every field. One with only `required`
 /// declares no fields, and accepts no others.
-const SAYING: [&str; 6] = ["properties", "required", "$ref", "allOf", "anyOf", "oneOf"];
+const FIELD_KEYWORDS: [&str; 6] = ["properties", "required", "$ref", "allOf", "anyOf", "oneOf"];
 
-struct Reading<'a> {
+struct FieldReader<'a> {
     whole: &'a Value,
     seen: VisitedSchemas,
     names: Vec<&'a str>,
@@ -59,8 +59,8 @@ struct Reading<'a> {
     is_open: bool,
 }
 
-impl<'a> Reading<'a> {
-    fn of(whole: &'a Value) -> BodyFields {
+impl<'a> FieldReader<'a> {
+    fn read_fields(whole: &'a Value) -> BodyFields {
         let mut reading = Self {
             whole,
             seen: VisitedSchemas::new(),
@@ -102,10 +102,10 @@ impl<'a> Reading<'a> {
         }
         let others = map.get("additionalProperties");
         let has_others = others.is_some_and(|others| *others != Value::Bool(false));
-        let is_bare = !SAYING.iter().any(|key| map.contains_key(*key));
+        let is_bare = !FIELD_KEYWORDS.iter().any(|key| map.contains_key(*key));
         self.is_open |= has_others || is_bare || map.contains_key("patternProperties");
         let parts = members(schema, "allOf").iter();
-        let parts = referred(schema, self.whole).into_iter().chain(parts);
+        let parts = ref_target(schema, self.whole).into_iter().chain(parts);
         parts.for_each(|part| self.read(part, is_binding));
         let choices = ["anyOf", "oneOf"].into_iter();
         let choices = choices.flat_map(|key| members(schema, key));
@@ -120,13 +120,13 @@ mod tests {
     use super::*;
 
     /// The names of the fields, with `!` if they are required, and `…` if other fields are accepted.
-    fn shown(schema: Value) -> Option<String> {
+    fn describe_fields(schema: Value) -> Option<String> {
         let content = Content {
             media_type: "application/json".to_owned(),
             schema,
             encoding: Map::default(),
         };
-        let fields = of(&content)?;
+        let fields = infer_body_fields(&content)?;
         let names = fields.fields.iter().map(|field| {
             let mark = if field.is_required { "!" } else { "" };
             format!("{}{mark}", field.name)
@@ -169,7 +169,11 @@ mod tests {
                 Some("b!"),
             ),
         ] {
-            assert_eq!(shown(schema.clone()).as_deref(), expected, "{schema}");
+            assert_eq!(
+                describe_fields(schema.clone()).as_deref(),
+                expected,
+                "{schema}"
+            );
         }
     }
 }

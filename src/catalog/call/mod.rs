@@ -38,13 +38,13 @@ pub use self::{
     pages::Paged,
     payload::Payload,
     reach::{Reach, allowable, origin, secret_host},
-    request::{Arguments, Request, is_of_the_connection},
+    request::{Arguments, Request, is_connection_header},
     secret::{Sources, has_reference, references, secrets_in},
-    security::is_telling,
+    security::is_secret_header,
 };
 use self::{
     client::{Answered, Clients, SystemResolver},
-    pages::Turn,
+    pages::ListProgress,
     reach::ConnectionRoute,
     security::{Secured, secure},
 };
@@ -55,7 +55,7 @@ use super::{
 use midex_domain::{
     FailureCode, Mask,
     definition::Paginate,
-    error::{Code, Error, NextCall, Violation, again, call},
+    error::{Code, Error, NextCall, Violation, call_tool, repeat_call},
     execution::OperationFailure,
     limits,
     operation::Cursor,
@@ -170,7 +170,7 @@ impl Caller {
     ) -> Result<Answer, OperationFailure> {
         let call = self.prepare(prepared, target, options);
         // Pinned in place, because the future is large and passing it on would copy it.
-        let work = pin!(call.once(with, body, PageRequest::default()));
+        let work = pin!(call.request_one_page(with, body, PageRequest::default()));
         let (answer, _) = work.await?;
         Ok(answer)
     }
@@ -188,7 +188,7 @@ impl Caller {
         (paginate, cursor): (Paginate, Option<&Cursor>),
     ) -> Result<Paged, OperationFailure> {
         let call = self.prepare(prepared, target, options);
-        let turn = Turn::read(cursor)?;
+        let turn = ListProgress::from_cursor(cursor)?;
         pages::page(&call, with, body, paginate, turn).await
     }
 
@@ -239,30 +239,30 @@ impl Call<'_> {
         said.unwrap_or_else(|| self.target.is_repeatable(self.operation()))
     }
 
-    async fn within<T>(
+    async fn run_with_timeout<T>(
         &self,
         limit: Duration,
         work: impl Future<Output = Result<T, OperationFailure>>,
     ) -> Result<T, OperationFailure> {
         match tokio::time::timeout(limit, work).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self.timed_out(limit)),
+            Err(_) => Err(self.timeout_failure(limit)),
         }
     }
 
-    fn timed_out(&self, limit: Duration) -> OperationFailure {
+    fn timeout_failure(&self, limit: Duration) -> OperationFailure {
         let message = format!(
             "`{}` had no whole answer within {limit:?}",
             self.operation().name
         );
         OperationFailure {
             retryable: self.is_repeatable(),
-            ..OperationFailure::new("timeout", message).coded(FailureCode::StepTimedOut)
+            ..OperationFailure::new("timeout", message).with_code(FailureCode::StepTimedOut)
         }
     }
 
     /// Requests one page. Also returns the URL of the request.
-    async fn once(
+    async fn request_one_page(
         &self,
         with: &Value,
         body: Option<&Value>,
@@ -273,8 +273,8 @@ impl Call<'_> {
         let url = request.url.clone();
         let limit = self.options.timeout.unwrap_or(limits::CALL_MAX);
         let answer = {
-            let exchange = pin!(self.exchange(request, &url));
-            self.within(limit, exchange).await?
+            let exchange = pin!(self.secure_and_send(request, &url));
+            self.run_with_timeout(limit, exchange).await?
         };
         Ok((answer, url))
     }
@@ -289,7 +289,7 @@ impl Call<'_> {
         if let Some(why) = &operation.uncallable {
             let message = format!("`{}` cannot be called: {why}", operation.name);
             return Err(OperationFailure::new("uncallable", message)
-                .coded(FailureCode::OperationUncallable));
+                .with_code(FailureCode::OperationUncallable));
         }
         let takes_key =
             operation.idempotency_header.is_some() || operation.method.class() == Class::Standard;
@@ -313,25 +313,29 @@ impl Call<'_> {
     }
 
     /// Adds headers and credentials, sends the request, and reads the answer.
-    async fn exchange(&self, mut request: Request, url: &Url) -> Result<Answer, OperationFailure> {
+    async fn secure_and_send(
+        &self,
+        mut request: Request,
+        url: &Url,
+    ) -> Result<Answer, OperationFailure> {
         // The address is checked before secrets are read, because a refused request needs none.
         let admitted = self.target.reach.admit(url);
         let way = admitted.map_err(|refusal| answer::failure_of(&refusal, false))?;
         let sources = &self.caller.sources;
-        sources.admit_of_step(&self.options.secrets, url, &self.target.given_origins)?;
+        sources.check_step_secret_hosts(&self.options.secrets, url, &self.target.given_origins)?;
         let secured = secure(&mut request, self.operation(), self.target, sources).await?;
         let Secured { mask, note } = secured;
-        match self.answer((request, way), url, &mask, note).await {
+        match self.send_and_read((request, way), url, &mask, note).await {
             Ok(mut answer) => {
                 let covered = |note: &mut String| *note = mask.text(note).into_owned();
                 answer.notes.iter_mut().for_each(covered);
                 Ok(answer)
             }
-            Err(failure) => Err(failure.covered(&mask)),
+            Err(failure) => Err(failure.with_secrets_masked(&mask)),
         }
     }
 
-    async fn answer(
+    async fn send_and_read(
         &self,
         (request, way): (Request, ConnectionRoute),
         url: &Url,
@@ -355,7 +359,8 @@ impl Call<'_> {
             let what = format!("`{} {}`", method.as_str(), reach::shown(url));
             let mut failure = answer::failure(&mut response, &what, mask).await;
             let status = response.status().as_u16();
-            failure.retryable &= self.is_repeatable() || answer::was_not_done(status, &failure);
+            failure.retryable &=
+                self.is_repeatable() || answer::was_not_carried_out(status, &failure);
             failure.message = [vec![failure.message], notes].concat().join("; ");
             return Err(failure);
         }
@@ -375,7 +380,7 @@ impl Caller {
     /// # Errors
     /// `ARGUMENTS_INVALID` with every violation; `ADDRESS_REFUSED` if the base URL is invalid, or the address is not
     /// allowed.
-    pub fn admit(
+    pub fn check_call(
         &self,
         id: &str,
         (prepared, target): (&Prepared, &Target),
@@ -397,7 +402,7 @@ impl Caller {
             )
         };
         let no_base = |why: &str, base_url: &str| {
-            let error = not_called(why).with("base_url", with_host(base_url));
+            let error = not_called(why).with_context("base_url", with_host(base_url));
             error.with_next(SET_BASE_URL)
         };
         request::check_base(base_url).map_err(|violation| no_base(&violation.message, base_url))?;
@@ -416,7 +421,7 @@ impl Caller {
                 return no_base(refusal.message(), "");
             };
             not_called(refusal.message())
-                .with("host", host)
+                .with_context("host", host)
                 .with_next(ALLOW)
         })
     }
@@ -433,22 +438,23 @@ fn unsendable(id: &str, violations: Vec<Violation>) -> Error {
 }
 
 /// Suggests listing the arguments that the command takes.
-const TAKEN: NextCall = call(
+const TAKEN: NextCall = call_tool(
     "command.list",
     &[("id", "{command}")],
     "it shows what the command takes; correct `with` or `body` as the violations say",
 );
 
 /// Suggests setting the base URL of the catalog.
-const SET_BASE_URL: NextCall = call(
+const SET_BASE_URL: NextCall = call_tool(
     "catalog.set_base_url",
     &[("catalog_id", "{catalog_id}"), ("base_url", "{base_url}")],
     "with the host of the service, which your user knows",
 );
 
 /// Suggests that the user allows the address in a terminal.
-const ALLOW: NextCall = again("once it is allowed")
-    .after("run `midex catalog allow {catalog_id} {host}` in a terminal, if that address is meant");
+const ALLOW: NextCall = repeat_call("once it is allowed").after_person_does(
+    "run `midex catalog allow {catalog_id} {host}` in a terminal, if that address is meant",
+);
 
 /// The failure for invalid arguments. Its message lists every violation.
 fn invalid(operation: &Operation, violations: &[Violation]) -> OperationFailure {
@@ -469,7 +475,7 @@ fn invalid(operation: &Operation, violations: &[Violation]) -> OperationFailure 
     let message = format!("`{}` was not called: {}", operation.name, lines.join("; "));
     if violations.iter().any(|one| one.rule == request::BASE_URL) {
         return OperationFailure::new("uncallable", message)
-            .coded(FailureCode::OperationUncallable);
+            .with_code(FailureCode::OperationUncallable);
     }
-    OperationFailure::new("arguments_invalid", message).coded(FailureCode::ArgumentsInvalid)
+    OperationFailure::new("arguments_invalid", message).with_code(FailureCode::ArgumentsInvalid)
 }

@@ -9,23 +9,23 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Answer, Call, PageRequest, Payload, answer::failure_of, client::unfollowed,
-    secret::has_reference, signs::Signs,
+    secret::has_reference, signs::PaginationHints,
 };
 use crate::operation::{Operation, Pagination};
 use midex_domain::{
     Digest,
     definition::Paginate,
-    document::{Document, count_values, plain},
+    document::{JsonText, count_values, plain},
     execution::OperationFailure,
     limits,
     operation::Cursor,
-    schema::{meant, types},
-    truncate::shortened,
+    schema::{follow_references, types},
+    truncate::truncate_to_chars,
     uri,
 };
 
 /// Status codes of an answer for a page past the end. After at least one page they mean that the list has ended.
-const PAST_THE_END: [u16; 4] = [400, 404, 416, 422];
+const PAST_END_STATUSES: [u16; 4] = [400, 404, 416, 422];
 /// How many characters of such an answer a note repeats.
 const NOTE_CHARS: usize = 300;
 
@@ -44,7 +44,7 @@ pub struct Paged {
 
 /// The progress through a list, and how to request its next page. The caller keeps it as a [`Cursor`] between pages.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Turn {
+pub(super) struct ListProgress {
     pages: u32,
     items: usize,
     bytes: usize,
@@ -79,9 +79,9 @@ enum Next {
     At(String),
 }
 
-impl Turn {
+impl ListProgress {
     /// Reads the cursor of a page. Without one, the state before the first page.
-    pub(super) fn read(cursor: Option<&Cursor>) -> Result<Self, OperationFailure> {
+    pub(super) fn from_cursor(cursor: Option<&Cursor>) -> Result<Self, OperationFailure> {
         let Some(Cursor { next, seen }) = cursor else {
             return Ok(Self::default());
         };
@@ -98,7 +98,7 @@ impl Turn {
     fn cursor(self) -> Option<Cursor> {
         self.next.as_ref()?;
         Some(Cursor {
-            next: Document::of(&serde_json::to_value(&self).unwrap_or_default()),
+            next: JsonText::from_value(&serde_json::to_value(&self).unwrap_or_default()),
             seen: self.new_marks,
         })
     }
@@ -115,7 +115,7 @@ pub(super) async fn page(
     with: &Value,
     body: Option<&Value>,
     paginate: Paginate,
-    mut turn: Turn,
+    mut turn: ListProgress,
 ) -> Result<Paged, OperationFailure> {
     let mut with = with.clone();
     let number = turn.pages;
@@ -127,25 +127,25 @@ pub(super) async fn page(
             PageRequest::new(number, None)
         }
     };
-    let (mut answer, url) = match call.once(&with, body, asked).await {
+    let (mut answer, url) = match call.request_one_page(&with, body, asked).await {
         Err(failure) if number > 0 && is_past_the_end(&failure) => {
-            return Ok(turn.ended_by(&failure));
+            return Ok(turn.end_with_failure(&failure));
         }
         came => came?,
     };
     let operation = call.operation();
     let mut payload = match std::mem::replace(&mut answer.payload, Payload::Empty) {
         Payload::Json(payload) => payload,
-        payload => return Ok(no_list(answer, payload, number)),
+        payload => return Ok(page_without_list(answer, payload, number)),
     };
     let declared = operation.items_path.as_deref();
-    let Some(path) = list_in(&payload, declared) else {
-        return Ok(no_list(answer, Payload::Json(payload), number));
+    let Some(path) = find_list_pointer(&payload, declared) else {
+        return Ok(page_without_list(answer, Payload::Json(payload), number));
     };
     let list = payload.pointer(&path).and_then(Value::as_array);
     let items = list.map_or(&[][..], Vec::as_slice);
-    let asked = page_of(operation, &with);
-    let mut signs = Signs::of(&payload, asked);
+    let asked = requested_page_number(operation, &with);
+    let mut signs = PaginationHints::from_payload(&payload, asked);
     turn.read_link(&mut signs, &answer);
     let next = next(operation, (&with, asked), &url, &signs, (&payload, items))?;
     turn.is_promised = signs.has_more == Some(true) || matches!(next, Some(Next::At(_)));
@@ -153,8 +153,8 @@ pub(super) async fn page(
     let list = payload.pointer_mut(&path).and_then(Value::as_array_mut);
     let mut items = list.map(std::mem::take).unwrap_or_default();
     let stopped = turn.add(&mut items);
-    let stopped = stopped.or_else(|| turn.stops_before(next.as_ref()?));
-    let cut = next.as_ref().and_then(|_| turn.cut_at(paginate));
+    let stopped = stopped.or_else(|| turn.repeated_page_reason(next.as_ref()?));
+    let cut = next.as_ref().and_then(|_| turn.page_limit_reason(paginate));
     answer.pages = turn.pages;
     let has_stopped = stopped.is_some() || cut.is_some();
     let is_wanted = stopped.is_none() && paginate.max_pages.is_some();
@@ -182,7 +182,7 @@ pub(super) async fn page(
 
 /// The result for an answer without a list: the whole answer for the first page, and the end of the list for any
 /// other.
-fn no_list(mut answer: Answer, payload: Payload, number: u32) -> Paged {
+fn page_without_list(mut answer: Answer, payload: Payload, number: u32) -> Paged {
     let why = "an answer has no list of items";
     let incomplete = (number > 0).then(|| format!("there may be more items: {why}"));
     if let Some(why) = &incomplete {
@@ -212,14 +212,14 @@ fn set(with: &mut Value, argument: String, value: Value) {
 
 fn is_past_the_end(failure: &OperationFailure) -> bool {
     let status = failure.response.as_ref().map(|response| response.status);
-    status.is_some_and(|status| PAST_THE_END.contains(&status))
+    status.is_some_and(|status| PAST_END_STATUSES.contains(&status))
 }
 
-impl Turn {
+impl ListProgress {
     /// The end of a list whose next page the service refused. If the previous page announced a further one, items may
     /// be missing.
-    fn ended_by(self, failure: &OperationFailure) -> Paged {
-        let words = shortened(&failure.message, NOTE_CHARS);
+    fn end_with_failure(self, failure: &OperationFailure) -> Paged {
+        let words = truncate_to_chars(&failure.message, NOTE_CHARS);
         let note = self
             .is_promised
             .then(|| format!("there may be more items: {words}"));
@@ -238,7 +238,7 @@ impl Turn {
     }
 
     /// Adds the hint of the header `Link`: the next page, or the end of the list if earlier pages had such a link.
-    fn read_link(&mut self, signs: &mut Signs, answer: &Answer) {
+    fn read_link(&mut self, signs: &mut PaginationHints, answer: &Answer) {
         let links = answer.headers.get("link").map_or("", String::as_str);
         match next_link(links) {
             Some(target) => {
@@ -266,7 +266,7 @@ impl Turn {
             ends.push(begin..page.len());
         }
         page.push(']');
-        if !items.is_empty() && !self.sees(&page) {
+        if !items.is_empty() && !self.add_mark(&page) {
             items.clear();
             return Some("a page was the same as one before it".to_owned());
         }
@@ -293,8 +293,8 @@ impl Turn {
     }
 
     /// Marks a cursor, URL or page. Returns whether it is new.
-    fn sees(&mut self, text: &str) -> bool {
-        let digest = Digest::of(text.as_bytes());
+    fn add_mark(&mut self, text: &str) -> bool {
+        let digest = Digest::compute(text.as_bytes());
         let first = digest.as_bytes().first_chunk().copied();
         let mark = u64::from_be_bytes(first.unwrap_or_default());
         let is_new = !self.marks.contains(&mark) && !self.new_marks.contains(&mark);
@@ -305,17 +305,17 @@ impl Turn {
     }
 
     /// Why the next page is not requested, apart from the limit of pages: it was requested before.
-    fn stops_before(&mut self, next: &Next) -> Option<String> {
+    fn repeated_page_reason(&mut self, next: &Next) -> Option<String> {
         let is_new = match next {
-            Next::At(url) => self.sees(&format!("url {url}")),
-            Next::With(_, value) => self.sees(&format!("value {value}")),
+            Next::At(url) => self.add_mark(&format!("url {url}")),
+            Next::With(_, value) => self.add_mark(&format!("value {value}")),
         };
         let why = "a page named one that was asked for before as the next";
         (!is_new).then(|| why.to_owned())
     }
 
     /// Why the limit of pages ends the list, if it is reached.
-    fn cut_at(&self, paginate: Paginate) -> Option<String> {
+    fn page_limit_reason(&self, paginate: Paginate) -> Option<String> {
         let most = paginate.max_pages.unwrap_or(limits::CALL_PAGES);
         let most = most.clamp(1, limits::CALL_PAGES_MAX);
         let hint = match paginate.max_pages {
@@ -328,7 +328,7 @@ impl Turn {
 
 /// The JSON pointer to the list in an answer: at the path that the document shows, or else the answer itself or its
 /// only list.
-fn list_in(payload: &Value, declared: Option<&str>) -> Option<String> {
+fn find_list_pointer(payload: &Value, declared: Option<&str>) -> Option<String> {
     let is_list = |path: &String| payload.pointer(path).is_some_and(Value::is_array);
     let declared = declared.map(|path| pointer(path.split('.')));
     declared.filter(is_list).or_else(|| match payload {
@@ -359,7 +359,7 @@ fn next(
     operation: &Operation,
     (with, page): (&Value, Option<u64>),
     url: &Url,
-    signs: &Signs,
+    signs: &PaginationHints,
     (payload, items): (&Value, &[Value]),
 ) -> Result<Option<Next>, OperationFailure> {
     match &operation.pagination {
@@ -372,7 +372,7 @@ fn next(
             let last = items.last().and_then(|item| item.get(field));
             let last = last.filter(|id| id.is_string() || id.is_number());
             let last = last.filter(|_| signs.has_more != Some(false));
-            Ok(last.map(|id| with_value(operation, argument, id)))
+            Ok(last.map(|id| next_page_argument(operation, argument, id)))
         }
         Some(Pagination::Cursor { argument, field }) => {
             let has_more = payload.get("has_more").and_then(Value::as_bool);
@@ -380,7 +380,7 @@ fn next(
                 cursor.is_number() || cursor.as_str().is_some_and(|text| !text.is_empty())
             });
             let cursor = cursor.filter(|_| has_more != Some(false));
-            Ok(cursor.map(|cursor| with_value(operation, argument, cursor)))
+            Ok(cursor.map(|cursor| next_page_argument(operation, argument, cursor)))
         }
         Some(Pagination::Page {
             argument,
@@ -405,10 +405,10 @@ fn next(
 }
 
 /// The argument for the next page, converted to a string if its parameter is one.
-fn with_value(operation: &Operation, argument: &str, value: &Value) -> Next {
+fn next_page_argument(operation: &Operation, argument: &str, value: &Value) -> Next {
     let mut parameters = operation.parameters.iter();
     let parameter = parameters.find(|parameter| parameter.argument == argument);
-    let schema = parameter.map(|parameter| meant(&parameter.schema, &parameter.schema));
+    let schema = parameter.map(|parameter| follow_references(&parameter.schema, &parameter.schema));
     let is_text = schema.is_some_and(|schema| types(schema) == ["string"]);
     let value = if is_text {
         json!(plain(value))
@@ -419,7 +419,7 @@ fn with_value(operation: &Operation, argument: &str, value: &Value) -> Next {
 }
 
 /// The number of the requested page, if the list counts pages.
-fn page_of(operation: &Operation, with: &Value) -> Option<u64> {
+fn requested_page_number(operation: &Operation, with: &Value) -> Option<u64> {
     match &operation.pagination {
         Some(Pagination::Page {
             argument,
@@ -463,7 +463,9 @@ fn next_link(links: &str) -> Option<&str> {
 /// The next page must be at the origin of the previous one, so that no other origin receives arguments or secrets.
 fn same_origin(url: &Url, target: &str) -> Result<Next, OperationFailure> {
     match url.join(target) {
-        Ok(next) if next.origin() == url.origin() => Ok(Next::At(without_credentials(next).into())),
+        Ok(next) if next.origin() == url.origin() => {
+            Ok(Next::At(remove_masked_credentials(next).into()))
+        }
         _ => {
             let message = "the next page lies at another origin, or at no URL".to_owned();
             Err(failure_of(&unfollowed(message), false))
@@ -473,12 +475,12 @@ fn same_origin(url: &Url, target: &str) -> Result<Next, OperationFailure> {
 
 /// Removes masked credentials from a URL that the service returned: only their placeholders are left, and the next
 /// call adds the values again.
-fn without_credentials(mut url: Url) -> Url {
+fn remove_masked_credentials(mut url: Url) -> Url {
     let Some(query) = url.query() else {
         return url;
     };
     let is_covered = |pair: &&str| {
-        let pair = uri::decode(pair);
+        let pair = uri::decode_segment(pair);
         pair.is_some_and(|pair| pair.contains("${credential:") || has_reference(&pair))
     };
     let kept: Vec<_> = query.split('&').filter(|pair| !is_covered(pair)).collect();
@@ -512,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn items_stand_where_the_document_says_or_in_the_only_list() {
+    fn items_are_at_the_declared_path_or_the_only_list() {
         let payload = json!({ "data": { "items": [1] }, "mo/r.e": [2] });
         for (payload, declared, expected) in [
             (&payload, Some("data.items"), Some("/data/items")),
@@ -523,19 +525,23 @@ mod tests {
             (&json!({ "a": [], "b": [] }), None, None),
             (&json!({ "a": 1 }), Some("a"), None),
         ] {
-            assert_eq!(list_in(payload, declared).as_deref(), expected, "{payload}");
+            assert_eq!(
+                find_list_pointer(payload, declared).as_deref(),
+                expected,
+                "{payload}"
+            );
         }
     }
 
     #[test]
     fn a_list_ends_at_its_limits() {
-        let mut turn = Turn::default();
+        let mut turn = ListProgress::default();
         let mut page: Vec<_> = (0..limits::CALL_ITEMS_MAX).map(Value::from).collect();
         assert_eq!(turn.add(&mut page), None);
         assert_eq!(page.len(), limits::CALL_ITEMS_MAX);
         let mut page = vec![json!("one more")];
         assert!(turn.add(&mut page).is_some() && page.is_empty());
-        let mut turn = Turn::default();
+        let mut turn = ListProgress::default();
         let mut page = vec![
             json!("x".repeat(limits::CALL_ITEMS_BYTES_MAX - 2)),
             json!(1),
@@ -545,40 +551,40 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_returned_once_and_those_of_an_earlier_version_are_taken_over() {
+    fn marks_of_earlier_versions_are_kept() {
         let next = json!({ "at": "https://a/?page=3" });
-        let digits = |text: &str| Digest::of(text.as_bytes()).to_string()[..24].to_owned();
+        let digits = |text: &str| Digest::compute(text.as_bytes()).to_string()[..24].to_owned();
         let old = json!({
             "pages": 2, "items": 2, "bytes": 2, "next": next,
             "seen": [digits("page [1]"), digits("value 2")],
         });
         let mut cursor = Cursor {
-            next: Document::of(&old),
+            next: JsonText::from_value(&old),
             seen: Vec::new(),
         };
-        let mut turn = Turn::read(Some(&cursor)).unwrap();
+        let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
         assert!(
             turn.add(&mut vec![json!(1)]).is_some(),
             "it was seen before"
         );
-        let mut turn = Turn::read(Some(&cursor)).unwrap();
+        let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
         assert_eq!(turn.add(&mut vec![json!(3)]), None);
         let after = turn.cursor().unwrap();
         assert_eq!(after.seen.len(), 3);
         assert!(!after.next.as_str().contains("seen"));
         cursor.advance(after);
-        let mut turn = Turn::read(Some(&cursor)).unwrap();
+        let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
         assert!(
             turn.add(&mut vec![json!(3)]).is_some(),
             "it was seen before"
         );
-        let mut turn = Turn::read(Some(&cursor)).unwrap();
+        let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
         assert_eq!(turn.add(&mut vec![json!(4)]), None);
         assert_eq!(turn.cursor().unwrap().seen.len(), 1);
     }
 
     #[test]
-    fn a_covered_credential_is_left_out_of_the_next_url() {
+    fn masked_credentials_are_removed_from_next_url() {
         let url = Url::parse("https://a/list?page=1").unwrap();
         for (target, expected) in [
             (

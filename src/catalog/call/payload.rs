@@ -14,7 +14,7 @@ use midex_domain::{
     document::count_values,
     error::{Error, Result},
     limits,
-    truncate::length,
+    truncate::json_length,
     uri,
 };
 
@@ -62,7 +62,7 @@ impl Payload {
 
     /// Whether the body is stored as an artifact instead of in the output. Expressions read JSON, so JSON stays in
     /// the output of a step however long it is, unless `is_shown`: then only the reply to the caller contains it.
-    pub fn is_kept_apart(&self, is_shown: bool) -> bool {
+    pub fn is_stored_as_artifact(&self, is_shown: bool) -> bool {
         let most = if is_shown {
             limits::CALL_REPLY_SHOWN_MAX
         } else {
@@ -71,14 +71,14 @@ impl Payload {
         let is_long = |bytes: usize| bytes > most;
         match self {
             Self::Empty => false,
-            Self::Json(value) => is_shown && is_long(length(value)),
-            Self::Text(text) => is_long(length(text)),
+            Self::Json(value) => is_shown && is_long(json_length(value)),
+            Self::Text(text) => is_long(json_length(text)),
             Self::Bytes { bytes, .. } => bytes.len() > limits::CALL_BYTES_SHOWN_MAX,
         }
     }
 
     /// The media type of a body whose answer declares none.
-    pub fn usual_media_type(&self) -> &'static str {
+    pub fn default_media_type(&self) -> &'static str {
         match self {
             Self::Json(_) => "application/json",
             Self::Text(_) => "text/plain",
@@ -90,17 +90,19 @@ impl Payload {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` if it is JSON of more than [`limits::CALL_ANSWER_VALUES_MAX`] values.
-    pub(super) fn of(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Result<Self> {
+    pub(super) fn from_answer(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Result<Self> {
         if bytes.is_empty() {
             return Ok(Self::Empty);
         }
-        let media_type = text_of(headers, &CONTENT_TYPE).unwrap_or_default();
-        let media_type = mask.text(bare(&media_type)).into_owned();
+        let media_type = header_text(headers, &CONTENT_TYPE).unwrap_or_default();
+        let media_type = mask
+            .text(strip_media_type_parameters(&media_type))
+            .into_owned();
         let (is_json, most) = (is_json(&media_type), limits::CALL_ANSWER_VALUES_MAX);
         let fits = count_values(&bytes) <= most;
         if is_json && !fits {
             let message = format!("an answer may hold {most} values, and this one has more");
-            return Err(Error::limit(message));
+            return Err(Error::limit_exceeded(message));
         }
         if fits
             && (is_json || media_type.is_empty())
@@ -125,27 +127,27 @@ impl Payload {
 }
 
 /// The value of a header, if it is text.
-pub(super) fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+pub(super) fn header_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
 
 /// A media type without its parameters.
-pub(super) fn bare(media_type: &str) -> &str {
+pub(super) fn strip_media_type_parameters(media_type: &str) -> &str {
     media_type.split(';').next().unwrap_or_default().trim()
 }
 
 /// The file name for a body: from `Content-Disposition`, or else the last segment of the path.
 pub(super) fn file_name(disposition: Option<&str>, url: &Url) -> String {
-    let said = disposition.and_then(said_name);
+    let said = disposition.and_then(disposition_file_name);
     said.or_else(|| {
         let last = url.path_segments()?.rfind(|segment| !segment.is_empty())?;
-        Some(uri::decode(last).unwrap_or_else(|| last.to_owned()))
+        Some(uri::decode_segment(last).unwrap_or_else(|| last.to_owned()))
     })
     .unwrap_or_default()
 }
 
 /// The name in `Content-Disposition` (RFC 6266). `filename*` takes precedence over `filename`.
-fn said_name(disposition: &str) -> Option<String> {
+fn disposition_file_name(disposition: &str) -> Option<String> {
     let value_of = |wanted: &str| {
         let mut parameters = parameters(disposition);
         parameters.find_map(|(name, value)| (name == wanted).then_some(value))
@@ -154,7 +156,7 @@ fn said_name(disposition: &str) -> Option<String> {
         let (charset, rest) = value.split_once('\'')?;
         let (_, name) = rest.split_once('\'')?;
         let is_known = charset.eq_ignore_ascii_case("utf-8");
-        uri::decode(name).filter(|_| is_known)
+        uri::decode_segment(name).filter(|_| is_known)
     });
     let said = extended.or_else(|| value_of("filename"));
     said.filter(|name| !name.is_empty())
@@ -195,7 +197,7 @@ mod tests {
     fn read(media_type: &'static str, bytes: &[u8]) -> Result<Payload> {
         let headers = [(CONTENT_TYPE, media_type.parse().expect("a value"))];
         let headers = HeaderMap::from_iter(headers);
-        Payload::of(&headers, bytes.to_vec(), &Mask::default())
+        Payload::from_answer(&headers, bytes.to_vec(), &Mask::default())
     }
 
     fn of(media_type: &'static str, bytes: &[u8]) -> Payload {
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_as_many_values_as_memory_is_given_to() {
+    fn json_answers_have_a_value_limit() {
         let list = |values: usize| format!("[{}0]", "1,".repeat(values - 2)).into_bytes();
         let most = limits::CALL_ANSWER_VALUES_MAX;
         assert!(read("application/json", &list(most)).is_ok());
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_what_its_answer_says_where_that_is_so() {
+    fn body_follows_its_declared_media_type() {
         assert_eq!(
             of("application/json; charset=utf-8", b"{}"),
             Payload::Json(json!({}))
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_its_limit_is_kept_apart() {
+    fn large_bodies_are_stored_as_artifacts() {
         let (shown, bytes) = (limits::CALL_PAYLOAD_SHOWN_MAX, limits::CALL_BYTES_SHOWN_MAX);
         let told = limits::CALL_REPLY_SHOWN_MAX;
         const { assert!(limits::CALL_REPLY_SHOWN_MAX < limits::FINAL_OUTPUT_BYTES_MAX) };
@@ -260,8 +262,8 @@ mod tests {
             (of("image/png", &vec![0xff; bytes]), false, false),
             (of("image/png", &vec![0xff; bytes + 1]), true, true),
         ] {
-            assert_eq!(payload.is_kept_apart(false), of_a_step);
-            assert_eq!(payload.is_kept_apart(true), of_a_reply);
+            assert_eq!(payload.is_stored_as_artifact(false), of_a_step);
+            assert_eq!(payload.is_stored_as_artifact(true), of_a_reply);
         }
     }
 

@@ -118,21 +118,21 @@ impl Reach {
         let catalog = &self.catalog;
         let message = format!("{message} (rule `{rule}`)");
         let error = Error::new(Code::AddressRefused, &*message)
-            .with("rule", rule)
-            .with("catalog_id", catalog.as_str());
+            .with_context("rule", rule)
+            .with_context("catalog_id", catalog.as_str());
         let Some(host) = allowable else { return error };
         let command = format!("`midex catalog allow {catalog} {host}`");
         error
-            .with("host", host)
+            .with_context("host", host)
             .with_message(format!("{message}; {command} allows it"))
     }
 }
 
 /// The refusal of an address that is not public, for [`Reach::refused_host`].
 pub(super) fn refused_address(address: IpAddr) -> Option<Error> {
-    let rule = address::refused(address)?;
+    let rule = address::refusal_rule(address)?;
     let message = format!("leads to {address}, which is not public");
-    Some(Error::new(Code::AddressRefused, message).with("rule", rule))
+    Some(Error::new(Code::AddressRefused, message).with_context("rule", rule))
 }
 
 /// Parses `HOST` or `HOST:PORT`, with the host in the spelling of [`host_and_port`].

@@ -17,7 +17,7 @@ use crate::operation::{Content, Location, Method, Operation, Parameter, ValueSty
 use midex_domain::{document::plain, error::Violation, limits, uri};
 
 /// Headers of the connection. A call that could set them could smuggle a second request (RFC 9110, 7.6).
-const OF_THE_CONNECTION: &[&str] = &[
+const CONNECTION_HEADERS: &[&str] = &[
     "connection",
     "content-length",
     "expect",
@@ -32,8 +32,8 @@ const OF_THE_CONNECTION: &[&str] = &[
 ];
 
 /// Whether a header belongs to the connection, so that no caller may set it.
-pub fn is_of_the_connection(name: &str) -> bool {
-    OF_THE_CONNECTION
+pub fn is_connection_header(name: &str) -> bool {
+    CONNECTION_HEADERS
         .iter()
         .any(|own| name.eq_ignore_ascii_case(own))
 }
@@ -85,7 +85,7 @@ impl Request {
             idempotency_key,
         } = arguments;
         let operation = prepared.operation();
-        let given = arguments::read(prepared, with, body, idempotency_key.is_some())?;
+        let given = arguments::bind_arguments(prepared, with, body, idempotency_key.is_some())?;
         let url = url_of(operation, base_url, &given).map_err(|violation| vec![*violation])?;
         let headers = headers_of(operation, &given, idempotency_key)?;
         let mut request = Self {
@@ -143,7 +143,11 @@ impl Request {
 
     /// Adds a pair to the query.
     pub(super) fn add_query(&mut self, name: &str, value: &str) {
-        let pair = format!("{}={}", uri::encode(name), uri::encode(value));
+        let pair = format!(
+            "{}={}",
+            uri::encode_segment(name),
+            uri::encode_segment(value)
+        );
         let query = self.url.query().filter(|query| !query.is_empty());
         let query = query.map_or_else(|| pair.clone(), |query| format!("{query}&{pair}"));
         self.url.set_query(Some(&query));
@@ -157,8 +161,8 @@ impl Request {
         let cookie = format!(
             "{}{}={}",
             others.unwrap_or_default(),
-            uri::encode(name),
-            uri::encode(value)
+            uri::encode_segment(name),
+            uri::encode_segment(value)
         );
         self.set_header(COOKIE.as_str(), &cookie)
     }
@@ -175,7 +179,7 @@ impl Request {
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let known =
         HeaderName::try_from(name).map_err(|_| format!("`{name}` is no name of a header"))?;
-    if is_of_the_connection(name) {
+    if is_connection_header(name) {
         return Err(format!("the header `{name}` is midex's own"));
     }
     let is_plain = value
@@ -208,8 +212,8 @@ fn url_of(
         "" if !operation.path.starts_with('/') => base_url.to_owned(),
         path => format!("{}/{path}", base_url.trim_end_matches('/')),
     };
-    let mut url =
-        Url::parse(&text).map_err(|error| no_base(base_url, &format!("is none: {error}")))?;
+    let mut url = Url::parse(&text)
+        .map_err(|error| base_url_violation(base_url, &format!("is none: {error}")))?;
     let query = query_of(fixed, given);
     url.set_query((!query.is_empty()).then_some(query.as_str()));
     let (bytes, most) = (url.as_str().len(), limits::CALL_URL_BYTES_MAX);
@@ -235,10 +239,10 @@ pub(super) fn check_base(base_url: &str) -> Result<(), Box<Violation>> {
         Ok(url) if url.has_host() => return Ok(()),
         _ => "names no host",
     };
-    Err(no_base(base_url, why))
+    Err(base_url_violation(base_url, why))
 }
 
-fn no_base(base_url: &str, why: &str) -> Box<Violation> {
+fn base_url_violation(base_url: &str, why: &str) -> Box<Violation> {
     let message = format!("the base URL `{base_url}` {why}");
     Box::new(Violation::new("", BASE_URL, message))
 }
@@ -285,7 +289,8 @@ fn path_of(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<Vio
         let message = format!("the path `{template}` has places that no argument fills");
         return Err(Violation::new("/with", "path", message).into());
     }
-    let leads_up = |segment: &str| matches!(uri::decode(segment).as_deref(), Some("." | ".."));
+    let leads_up =
+        |segment: &str| matches!(uri::decode_segment(segment).as_deref(), Some("." | ".."));
     if path.split('/').any(leads_up) {
         let message = format!("the path `{template}` would lead elsewhere with these arguments");
         return Err(Violation::new("/with", "path", message).into());

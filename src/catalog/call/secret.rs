@@ -30,7 +30,7 @@ pub struct Sources {
 impl Sources {
     /// The references that catalogs may contain: `env:NAME`, `file:NAME`. A file that is refused contributes none.
     /// Reads the file: not to be called on a worker thread of an async runtime.
-    pub fn names(&self) -> BTreeSet<String> {
+    pub fn available_references(&self) -> BTreeSet<String> {
         let of_file = self.file.as_deref().map(secrets_in);
         let of_file = of_file.and_then(Result::ok).unwrap_or_default();
         // The file also provides the variables that are not set.
@@ -41,7 +41,7 @@ impl Sources {
     }
 
     /// Refuses to send a secret to a host that is not in its list. Secrets without a list are not refused.
-    pub(super) fn admit<'a>(
+    pub(super) fn check_secret_hosts<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
         url: &Url,
@@ -52,7 +52,7 @@ impl Sources {
             if let Some(hosts) = self.hosts.get(name)
                 && !hosts.iter().any(is_at)
             {
-                return Err(not_for(name, &at, hosts));
+                return Err(disallowed_host_failure(name, &at, hosts));
             }
         }
         Ok(())
@@ -60,36 +60,36 @@ impl Sources {
 
     /// [`Self::admit`] for the secrets of a step. A secret without a list of hosts is also refused if the user did
     /// not give the origin for the catalog.
-    pub(super) fn admit_of_step(
+    pub(super) fn check_step_secret_hosts(
         &self,
         names: &[String],
         url: &Url,
         given: &BTreeSet<String>,
     ) -> Result<(), OperationFailure> {
-        self.admit(names.iter().map(String::as_str), url)?;
+        self.check_secret_hosts(names.iter().map(String::as_str), url)?;
         let origin = url.origin().ascii_serialization();
         let mut free = names.iter().filter(|name| !self.hosts.contains_key(*name));
         match free.next().filter(|_| !given.contains(&origin)) {
-            Some(name) => Err(of_no_origin(name, &origin)),
+            Some(name) => Err(unapproved_origin_failure(name, &origin)),
             None => Ok(()),
         }
     }
 }
 
-fn of_no_origin(name: &str, origin: &str) -> OperationFailure {
+fn unapproved_origin_failure(name: &str, origin: &str) -> OperationFailure {
     let message = format!(
         "the secret `{name}` may not go to `{origin}`: the user's midex.toml names no host under `[secrets.{name}]`, and the user gave no such address for the catalog"
     );
-    OperationFailure::new("secret_not_allowed", message).coded(FailureCode::SecretNotAllowed)
+    OperationFailure::new("secret_not_allowed", message).with_code(FailureCode::SecretNotAllowed)
 }
 
-fn not_for(name: &str, at: &str, hosts: &BTreeSet<String>) -> OperationFailure {
+fn disallowed_host_failure(name: &str, at: &str, hosts: &BTreeSet<String>) -> OperationFailure {
     let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
     let message = format!(
         "the secret `{name}` may not go to `{at}`: the user's midex.toml allows it under `[secrets.{name}]` for {} alone",
         hosts.join(", ")
     );
-    OperationFailure::new("secret_not_allowed", message).coded(FailureCode::SecretNotAllowed)
+    OperationFailure::new("secret_not_allowed", message).with_code(FailureCode::SecretNotAllowed)
 }
 
 impl fmt::Debug for Sources {
@@ -114,15 +114,17 @@ pub fn has_reference(text: &str) -> bool {
 
 /// The references in the text: `env:NAME`, `file:NAME`.
 pub fn references(text: &str) -> Vec<String> {
-    let named = parts(text).into_iter().filter_map(|part| match part {
-        SecretSegment::Plain(_) => None,
-        SecretSegment::Environment(name) => Some(format!("env:{name}")),
-        SecretSegment::File(name) => Some(format!("file:{name}")),
-    });
+    let named = split_at_references(text)
+        .into_iter()
+        .filter_map(|part| match part {
+            SecretSegment::Plain(_) => None,
+            SecretSegment::Environment(name) => Some(format!("env:{name}")),
+            SecretSegment::File(name) => Some(format!("file:{name}")),
+        });
     named.collect()
 }
 
-fn parts(text: &str) -> Vec<SecretSegment<'_>> {
+fn split_at_references(text: &str) -> Vec<SecretSegment<'_>> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((before, part, after)) = next_reference(rest) {
@@ -148,14 +150,14 @@ fn next_reference(text: &str) -> Option<(&str, SecretSegment<'_>, &str)> {
 
 /// The values of secrets, which fill the references in texts and are masked in answers.
 #[derive(Default)]
-pub(super) struct Filler {
+pub(super) struct SecretValues {
     values: BTreeMap<String, String>,
 }
 
-impl Filler {
+impl SecretValues {
     /// Looks up all secrets that `texts` refer to, for a request to `url`. The file is read only if a reference names
     /// it, or if a variable is not set.
-    pub(super) async fn of<'a>(
+    pub(super) async fn look_up_secrets<'a>(
         sources: &Sources,
         texts: impl Iterator<Item = &'a String>,
         url: &Url,
@@ -166,7 +168,7 @@ impl Filler {
         let bare = names
             .iter()
             .filter_map(|name| Some(name.split_once(':')?.1));
-        sources.admit(bare, url)?;
+        sources.check_secret_hosts(bare, url)?;
         let of_environment = |name: &str| sources.environment.get(name.strip_prefix("env:")?);
         let is_of_file = |name: &&String| of_environment(name).is_none();
         let of_file = match names.iter().find(is_of_file) {
@@ -195,11 +197,11 @@ impl Filler {
             SecretSegment::Environment(name) => value("env", name),
             SecretSegment::File(name) => value("file", name),
         };
-        parts(text).into_iter().map(part).collect()
+        split_at_references(text).into_iter().map(part).collect()
     }
 
     /// The values, each with the placeholder that masks it.
-    pub(super) fn covered(&self) -> impl Iterator<Item = (String, String)> {
+    pub(super) fn values_with_placeholders(&self) -> impl Iterator<Item = (String, String)> {
         let given = self.values.iter();
         given.map(|(name, value)| (value.clone(), format!("${{{name}}}")))
     }
@@ -215,7 +217,7 @@ fn missing(name: &str, file: Option<&Path>) -> OperationFailure {
         _ => in_file,
     };
     let message = format!("the catalog refers to `${{{name}}}`: {how}");
-    OperationFailure::new("secret_missing", message).coded(FailureCode::SecretMissing)
+    OperationFailure::new("secret_missing", message).with_code(FailureCode::SecretMissing)
 }
 
 /// Reads the file of secrets to find the secret `name`, which is missing if there is no file.
@@ -230,7 +232,7 @@ async fn read_file(
     let read = tokio::task::spawn_blocking(move || secrets_in(&path)).await;
     let read = read.unwrap_or_else(|_| Err("the file of secrets was not read".to_owned()));
     read.map_err(|message| {
-        OperationFailure::new("secrets_file", message).coded(FailureCode::SecretsFileUnsafe)
+        OperationFailure::new("secrets_file", message).with_code(FailureCode::SecretsFileUnsafe)
     })
 }
 
@@ -241,7 +243,7 @@ async fn read_file(
 /// or accessible to others; or a line has no `=`.
 pub fn secrets_in(path: &Path) -> Result<BTreeMap<String, String>, String> {
     let shown = path.display();
-    let text = read_own(path)
+    let text = read_private_file(path)
         .map_err(|why| format!("the file of secrets `{shown}` is not read: {why}"))?;
     let mut secrets = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
@@ -260,7 +262,7 @@ pub fn secrets_in(path: &Path) -> Result<BTreeMap<String, String>, String> {
     Ok(secrets)
 }
 
-fn read_own(path: &Path) -> Result<String, String> {
+fn read_private_file(path: &Path) -> Result<String, String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -299,7 +301,7 @@ mod tests {
     fn references_are_read_at_any_place_and_nothing_else_is_one() {
         let text = "Bearer ${env:A} ${x} ${file:B_C}${secret:D} ${env:";
         assert_eq!(references(text), ["env:A", "file:B_C"]);
-        let whole: String = parts(text)
+        let whole: String = split_at_references(text)
             .iter()
             .map(|part| match part {
                 SecretSegment::Plain(text) => (*text).to_owned(),

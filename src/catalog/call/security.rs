@@ -6,7 +6,7 @@ use super::{
     Target,
     reach::shown,
     request::Request,
-    secret::{Filler, Sources, has_reference},
+    secret::{SecretValues, Sources, has_reference},
 };
 use crate::operation::{Location, Operation, SecurityScheme};
 use midex_domain::{FailureCode, Mask, execution::OperationFailure};
@@ -35,18 +35,18 @@ pub(super) async fn secure(
     if has_any && !target.origins.contains(&origin) {
         return without(request, operation, &origin);
     }
-    let alternative = alternative(operation, target);
+    let alternative = find_credentials(operation, target);
     let credentials = alternative.iter().map(|(_, _, credential)| *credential);
     let texts = target
         .headers
         .iter()
         .map(|(_, value)| value)
         .chain(credentials);
-    let filler = Filler::of(sources, texts, &request.url).await?;
+    let filler = SecretValues::look_up_secrets(sources, texts, &request.url).await?;
     let mut covered = Vec::new();
     for (name, scheme, credential) in &alternative {
         let value = filler.fill(credential);
-        place(request, scheme, &value).map_err(|why| unusable(name, &why))?;
+        add_credential(request, scheme, &value).map_err(|why| unusable(name, &why))?;
         let placeholder = format!("${{credential:{name}}}");
         if matches!(scheme, SecurityScheme::Basic) {
             covered.push((BASE64_STANDARD.encode(&value), placeholder.clone()));
@@ -58,13 +58,13 @@ pub(super) async fn secure(
         request
             .set_header(name, &value)
             .map_err(|why| unusable(name, &why))?;
-        if is_telling(name) && !has_reference(text) {
+        if is_secret_header(name) && !has_reference(text) {
             let value = value.rsplit(' ').next().unwrap_or_default().to_owned();
             covered.push((value, format!("${{header:{name}}}")));
         }
     }
     Ok(Secured {
-        mask: filler.covered().chain(covered).collect(),
+        mask: filler.values_with_placeholders().chain(covered).collect(),
         note: missing(operation, target, alternative.is_empty()),
     })
 }
@@ -75,7 +75,7 @@ fn without(
     operation: &Operation,
     origin: &str,
 ) -> Result<Secured, OperationFailure> {
-    if is_free(operation) {
+    if needs_no_credentials(operation) {
         let note = format!(
             "`{origin}` is no origin that the catalog's headers and credentials were given for: it got none"
         );
@@ -88,17 +88,18 @@ fn without(
     let message = format!(
         "`{place}` needs credentials, and those of the catalog may not go to `{origin}`: its user gave them for other origins"
     );
-    Err(OperationFailure::new("secret_not_allowed", message).coded(FailureCode::SecretNotAllowed))
+    Err(OperationFailure::new("secret_not_allowed", message)
+        .with_code(FailureCode::SecretNotAllowed))
 }
 
 /// Whether the operation may be called without credentials.
-fn is_free(operation: &Operation) -> bool {
+fn needs_no_credentials(operation: &Operation) -> bool {
     let security = &operation.security;
     security.is_empty() || security.iter().any(Vec::is_empty)
 }
 
 /// The first alternative for which the catalog has every credential: names, schemes and credentials.
-fn alternative<'a>(
+fn find_credentials<'a>(
     operation: &'a Operation,
     target: &'a Target,
 ) -> Vec<(&'a String, &'a SecurityScheme, &'a String)> {
@@ -114,7 +115,11 @@ fn alternative<'a>(
     found.unwrap_or_default()
 }
 
-fn place(request: &mut Request, scheme: &SecurityScheme, credential: &str) -> Result<(), String> {
+fn add_credential(
+    request: &mut Request,
+    scheme: &SecurityScheme,
+    credential: &str,
+) -> Result<(), String> {
     match scheme {
         SecurityScheme::ApiKey {
             location: Location::Query,
@@ -143,7 +148,7 @@ fn place(request: &mut Request, scheme: &SecurityScheme, credential: &str) -> Re
 
 /// A note about security schemes that the operation requires and the catalog has no credential for.
 fn missing(operation: &Operation, target: &Target, has_none: bool) -> Option<String> {
-    if !has_none || is_free(operation) || !target.headers.is_empty() {
+    if !has_none || needs_no_credentials(operation) || !target.headers.is_empty() {
         return None;
     }
     let names = operation.security.first()?.join("`, `");
@@ -154,11 +159,11 @@ fn missing(operation: &Operation, target: &Target, has_none: bool) -> Option<Str
 
 fn unusable(name: &str, why: &str) -> OperationFailure {
     let message = format!("the header or credential `{name}` of the catalog cannot be sent: {why}");
-    OperationFailure::new("secret_not_allowed", message).coded(FailureCode::OperationUncallable)
+    OperationFailure::new("secret_not_allowed", message).with_code(FailureCode::OperationUncallable)
 }
 
 /// Whether a header of this name usually contains a secret.
-pub fn is_telling(name: &str) -> bool {
+pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     [
         "auth", "cookie", "key", "password", "secret", "session", "token",

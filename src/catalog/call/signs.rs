@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::document::{HOLDERS, MORES, NEXT_URLS, bare};
+use crate::document::{MORES, NEXT_URLS, PAGINATION_OBJECTS, normalize_name};
 
 /// Fields for the next page or its cursor, which are null if there is none.
 const NEXTS: &str = "nextpage nextcursor nextpagetoken nexttoken nextmarker continuationtoken";
@@ -15,7 +15,7 @@ const PAGES: &str = "page currentpage pagenumber";
 
 /// The pagination hints of an answer.
 #[derive(Debug, Default)]
-pub(super) struct Signs {
+pub(super) struct PaginationHints {
     /// Whether there is a further page; `None` if the answer does not say.
     pub(super) has_more: Option<bool>,
     /// The URL of the next page.
@@ -25,24 +25,24 @@ pub(super) struct Signs {
     page: Option<u64>,
 }
 
-impl Signs {
+impl PaginationHints {
     /// Reads the hints in a payload. `asked` is the number of the requested page, if the list counts pages.
-    pub(super) fn of(payload: &Value, asked: Option<u64>) -> Self {
+    pub(super) fn from_payload(payload: &Value, asked: Option<u64>) -> Self {
         let mut signs = Self::default();
         let fields = payload.as_object().into_iter().flatten();
         for (name, value) in fields {
-            signs.read(&bare(name), value);
-            if HOLDERS.contains(&&*bare(name)) {
+            signs.read(&normalize_name(name), value);
+            if PAGINATION_OBJECTS.contains(&&*normalize_name(name)) {
                 let inner = value.as_object().into_iter().flatten();
-                inner.for_each(|(name, value)| signs.read(&bare(name), value));
+                inner.for_each(|(name, value)| signs.read(&normalize_name(name), value));
             }
         }
         if let Some((page, count)) = signs.page.or(asked).zip(signs.count) {
             match count.saturating_sub(page) {
-                0 => signs.says(false),
+                0 => signs.record_hint(false),
                 // In a service that counts from 0 this is the last page, so nothing can be concluded.
                 1 => {}
-                _ => signs.says(true),
+                _ => signs.record_hint(true),
             }
         }
         signs
@@ -50,18 +50,20 @@ impl Signs {
 
     /// Records a hint. If hints contradict each other, there is a further page: requesting one too many loses no
     /// items.
-    fn says(&mut self, has_more: bool) {
+    fn record_hint(&mut self, has_more: bool) {
         self.has_more = Some(has_more || self.has_more == Some(true));
     }
 
     fn read(&mut self, name: &str, value: &Value) {
         let is = |names: &str| names.split(' ').any(|known| known == name);
         match value {
-            Value::Bool(flag) if is(MORES) => self.says(*flag),
-            Value::Bool(flag) if is(LASTS) => self.says(!flag),
-            Value::Null | Value::Bool(false) if is(NEXT_URLS) || is(NEXTS) => self.says(false),
+            Value::Bool(flag) if is(MORES) => self.record_hint(*flag),
+            Value::Bool(flag) if is(LASTS) => self.record_hint(!flag),
+            Value::Null | Value::Bool(false) if is(NEXT_URLS) || is(NEXTS) => {
+                self.record_hint(false);
+            }
             Value::String(text) if is(NEXT_URLS) || is(NEXTS) => {
-                self.says(!text.is_empty());
+                self.record_hint(!text.is_empty());
                 let is_url = ["http", "/", "?"]
                     .iter()
                     .any(|begin| text.starts_with(begin));
@@ -72,9 +74,9 @@ impl Signs {
             Value::Object(link) if is(NEXT_URLS) => {
                 let href = link.get("href").and_then(Value::as_str);
                 self.url = href.map(str::to_owned).or(self.url.take());
-                self.says(true);
+                self.record_hint(true);
             }
-            Value::Number(_) if is(NEXTS) => self.says(true),
+            Value::Number(_) if is(NEXTS) => self.record_hint(true),
             Value::Number(number) if is(PAGE_COUNTS) => self.count = number.as_u64(),
             Value::Number(number) if is(PAGES) => self.page = number.as_u64(),
             _ => {}
@@ -118,7 +120,7 @@ mod tests {
             (json!({ "last": false }), Some(true), None),
             (json!({ "last": { "name": "x" } }), None, None),
         ] {
-            let signs = Signs::of(&payload, Some(1));
+            let signs = PaginationHints::from_payload(&payload, Some(1));
             assert_eq!(
                 (signs.has_more, signs.url.as_deref()),
                 (has_more, url),

@@ -41,9 +41,9 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    pub(super) fn of(self, text: &str) -> String {
+    pub(super) fn encode(self, text: &str) -> String {
         match self {
-            Self::Percent => uri::encode(text),
+            Self::Percent => uri::encode_segment(text),
             Self::Reserved => utf8_percent_encode(text, RESERVED).to_string(),
             Self::Plain => text.to_owned(),
         }
@@ -58,7 +58,7 @@ pub(super) fn segment(
     encoding: Encoding,
 ) -> String {
     let (style, explode) = match written {
-        ValueStyle::Content(media_type) => return encoding.of(&content(media_type, value)),
+        ValueStyle::Content(media_type) => return encoding.encode(&content(media_type, value)),
         ValueStyle::Styled { style, explode, .. } => (*style, *explode),
     };
     let (before, between) = match style {
@@ -69,8 +69,8 @@ pub(super) fn segment(
         _ => ("", ","),
     };
     let named = |text: String| match style {
-        Style::Matrix if text.is_empty() => encoding.of(name),
-        Style::Matrix => format!("{}={text}", encoding.of(name)),
+        Style::Matrix if text.is_empty() => encoding.encode(name),
+        Style::Matrix => format!("{}={text}", encoding.encode(name)),
         _ => text,
     };
     let parts = parts(value, explode, encoding);
@@ -94,7 +94,7 @@ fn parts(value: &Value, explode: bool, encoding: Encoding) -> Vec<String> {
         Value::Object(map) => {
             let pairs = map
                 .iter()
-                .filter_map(|(key, value)| Some((encoding.of(key), scalar(value, encoding)?)));
+                .filter_map(|(key, value)| Some((encoding.encode(key), scalar(value, encoding)?)));
             if explode {
                 pairs.map(|(key, value)| format!("{key}={value}")).collect()
             } else {
@@ -107,7 +107,7 @@ fn parts(value: &Value, explode: bool, encoding: Encoding) -> Vec<String> {
 
 /// A scalar as text, any other value as JSON; `None` for null.
 fn scalar(value: &Value, encoding: Encoding) -> Option<String> {
-    (!value.is_null()).then(|| encoding.of(&plain(value)))
+    (!value.is_null()).then(|| encoding.encode(&plain(value)))
 }
 
 /// Serializes a value as a document of a media type.
@@ -127,7 +127,10 @@ pub(super) fn escape(name: &str) -> String {
 pub(super) fn pairs(name: &str, value: &Value, written: &ValueStyle) -> Vec<(String, String)> {
     let (style, explode, encoding) = match written {
         ValueStyle::Content(media_type) => {
-            return vec![(uri::encode(name), uri::encode(&content(media_type, value)))];
+            return vec![(
+                uri::encode_segment(name),
+                uri::encode_segment(&content(media_type, value)),
+            )];
         }
         ValueStyle::Styled {
             style,
@@ -136,13 +139,15 @@ pub(super) fn pairs(name: &str, value: &Value, written: &ValueStyle) -> Vec<(Str
         } => (*style, *explode, Encoding::Reserved),
         ValueStyle::Styled { style, explode, .. } => (*style, *explode, Encoding::Percent),
     };
-    let encoded = uri::encode(name);
+    let encoded = uri::encode_segment(name);
     match (style, value) {
-        (Style::DeepObject, Value::Object(_) | Value::Array(_)) => deep(name, value, encoding),
+        (Style::DeepObject, Value::Object(_) | Value::Array(_)) => {
+            serialize_nested(name, value, encoding)
+        }
         (Style::Form, Value::Object(map)) if explode => {
-            let pairs = map
-                .iter()
-                .filter_map(|(key, value)| Some((uri::encode(key), scalar(value, encoding)?)));
+            let pairs = map.iter().filter_map(|(key, value)| {
+                Some((uri::encode_segment(key), scalar(value, encoding)?))
+            });
             pairs.collect()
         }
         (_, Value::Array(_)) if explode => {
@@ -180,22 +185,24 @@ fn separator(style: Style) -> &'static str {
 /// Serializes nested values: `name[key]=value`, `name[key][inner]=value`. `OpenAPI` does not define lists in this
 /// style. Items get an index, `name[0]`, which is what services with such names expect (Stripe, Rack, PHP, `qs`):
 /// they read a repeated plain name as one text.
-fn deep(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> {
+fn serialize_nested(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> {
     match value {
         Value::Object(map) => {
-            let each = map
-                .iter()
-                .flat_map(|(key, value)| deep(&format!("{name}[{key}]"), value, encoding));
+            let each = map.iter().flat_map(|(key, value)| {
+                serialize_nested(&format!("{name}[{key}]"), value, encoding)
+            });
             each.collect()
         }
         Value::Array(items) => {
             // Empty items are skipped before the items are numbered, because a list with a gap is not read as a list.
             let each = items.iter().filter(|item| !is_empty(item)).enumerate();
-            each.flat_map(|(place, item)| deep(&format!("{name}[{place}]"), item, encoding))
-                .collect()
+            each.flat_map(|(place, item)| {
+                serialize_nested(&format!("{name}[{place}]"), item, encoding)
+            })
+            .collect()
         }
         value => scalar(value, encoding)
-            .map(|text| (uri::encode(name), text))
+            .map(|text| (uri::encode_segment(name), text))
             .into_iter()
             .collect(),
     }
@@ -226,7 +233,7 @@ mod tests {
     }
 
     /// The examples of `OpenAPI`: `color` as a text, a list and an object.
-    fn row(style: Style, explode: bool) -> [String; 3] {
+    fn serialize_color_examples(style: Style, explode: bool) -> [String; 3] {
         let values = [
             json!("blue"),
             json!(["blue", "black"]),
@@ -305,7 +312,11 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(row(style, explode), expected, "{style:?} {explode}");
+            assert_eq!(
+                serialize_color_examples(style, explode),
+                expected,
+                "{style:?} {explode}"
+            );
         }
     }
 

@@ -23,13 +23,13 @@ use midex_domain::{Digest, error::Violation, limits};
 /// The number is the version of the format. It increases with each change, so that older files are compiled again.
 const MAGIC: &[u8; 16] = b"midex-catalog 5\n";
 const HEADER: usize = 80;
-const CHECK: usize = 8;
+const CHECKSUM_BYTES: usize = 8;
 
 /// Reads the bytes at an offset into a buffer.
 pub type Source = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>;
 
 /// A compiled document, whose operations are read on demand.
-pub struct Book {
+pub struct DocumentReader {
     source: Source,
     digest: Digest,
     head: Head,
@@ -37,7 +37,7 @@ pub struct Book {
     words: OnceLock<WordIndex>,
 }
 
-impl fmt::Debug for Book {
+impl fmt::Debug for DocumentReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -113,7 +113,7 @@ impl Compiled {
         );
         let index = Index {
             head: serde_json::to_string(&self.head()).unwrap_or_default(),
-            entries: self.operations.iter().map(Entry::of).collect(),
+            entries: self.operations.iter().map(Entry::from_operation).collect(),
             operations,
             schemas,
             notes,
@@ -129,7 +129,7 @@ impl Compiled {
             MAGIC,
             self.digest.as_bytes().as_slice(),
             &numbers,
-            &check(&index),
+            &checksum(&index),
         ]
         .concat();
         bytes[..HEADER].copy_from_slice(&header);
@@ -152,7 +152,7 @@ impl Compiled {
 fn record(bytes: &mut Vec<u8>, value: &impl Serialize) -> RecordPosition {
     let json = serde_json::to_vec(value).unwrap_or_default();
     let at = bytes.len() as u64;
-    bytes.extend_from_slice(&check(&json));
+    bytes.extend_from_slice(&checksum(&json));
     bytes.extend_from_slice(&json);
     RecordPosition {
         at,
@@ -160,20 +160,20 @@ fn record(bytes: &mut Vec<u8>, value: &impl Serialize) -> RecordPosition {
     }
 }
 
-fn check(bytes: &[u8]) -> [u8; CHECK] {
-    let mut check = [0; CHECK];
-    check.copy_from_slice(&Digest::of(bytes).as_bytes()[..CHECK]);
+fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut check = [0; CHECKSUM_BYTES];
+    check.copy_from_slice(&Digest::compute(bytes).as_bytes()[..CHECKSUM_BYTES]);
     check
 }
 
-fn odd(what: &str) -> io::Error {
+fn invalid_data_error(what: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
         format!("{what}: compile the document again"),
     )
 }
 
-impl Book {
+impl DocumentReader {
     /// Opens a compiled form of `length` bytes. Reads its index, and no operation.
     ///
     /// # Errors
@@ -181,11 +181,13 @@ impl Book {
     pub fn open(length: u64, source: Source) -> io::Result<Self> {
         let mut header = [0; HEADER];
         if length < HEADER as u64 {
-            return Err(odd("the compiled document is cut off"));
+            return Err(invalid_data_error("the compiled document is cut off"));
         }
         source(0, &mut header)?;
         if &header[..16] != MAGIC {
-            return Err(odd("this is no compiled document of this version"));
+            return Err(invalid_data_error(
+                "this is no compiled document of this version",
+            ));
         }
         let number = |at: usize| {
             header[at..at + 8]
@@ -195,18 +197,20 @@ impl Book {
         };
         let (all, at, index) = (number(48), number(56), number(64));
         if all != length || at.checked_add(index) != Some(length) {
-            return Err(odd("the compiled document is cut off"));
+            return Err(invalid_data_error("the compiled document is cut off"));
         }
         let mut bytes = vec![0; usize::try_from(index).map_err(io::Error::other)?];
         source(at, &mut bytes)?;
-        if check(&bytes) != header[72..] {
-            return Err(odd("the index of the compiled document is damaged"));
+        if checksum(&bytes) != header[72..] {
+            return Err(invalid_data_error(
+                "the index of the compiled document is damaged",
+            ));
         }
         let index: Index = postcard::from_bytes(&bytes)
-            .map_err(|_| odd("the index of the compiled document cannot be read"))?;
+            .map_err(|_| invalid_data_error("the index of the compiled document cannot be read"))?;
         let head = serde_json::from_str(&index.head)?;
-        let digest =
-            postcard::from_bytes(&header[16..48]).map_err(|_| odd("the digest cannot be read"))?;
+        let digest = postcard::from_bytes(&header[16..48])
+            .map_err(|_| invalid_data_error("the digest cannot be read"))?;
         Ok(Self {
             source,
             digest,
@@ -220,14 +224,16 @@ impl Book {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn of(bytes: Vec<u8>) -> io::Result<Self> {
+    pub fn from_bytes(bytes: Vec<u8>) -> io::Result<Self> {
         let length = bytes.len() as u64;
         let source: Source = Box::new(move |at, into| {
             let at = usize::try_from(at).map_err(io::Error::other)?;
             let part = at
                 .checked_add(into.len())
                 .and_then(|end| bytes.get(at..end));
-            into.copy_from_slice(part.ok_or_else(|| odd("the compiled document is cut off"))?);
+            into.copy_from_slice(
+                part.ok_or_else(|| invalid_data_error("the compiled document is cut off"))?,
+            );
             Ok(())
         });
         Self::open(length, source)
@@ -280,7 +286,7 @@ impl Book {
             .iter_mut()
             .map(|parameter| &mut parameter.schema);
         for schema in parameters.chain(bodies).chain(&mut operation.output) {
-            self.complete(schema, &mut read)?;
+            self.add_shared_schemas(schema, &mut read)?;
         }
         Ok(operation)
     }
@@ -308,18 +314,18 @@ impl Book {
     }
 
     /// The search index of its operations, which is built on first use.
-    pub(super) fn words(&self) -> &WordIndex {
+    pub(super) fn search_index(&self) -> &WordIndex {
         self.words
-            .get_or_init(|| WordIndex::of(&self.index.entries))
+            .get_or_init(|| WordIndex::from_entries(&self.index.entries))
     }
 
     /// Builds the search index now instead of during the first search.
-    pub fn prepare(&self) {
-        self.words();
+    pub fn build_search_index(&self) {
+        self.search_index();
     }
 
     /// Adds all shared schemas that a schema refers to, directly or indirectly, under its `$defs`.
-    fn complete(
+    fn add_shared_schemas(
         &self,
         schema: &mut Value,
         read: &mut HashMap<String, (Value, usize)>,
@@ -360,7 +366,7 @@ impl Book {
                 .index
                 .schemas
                 .binary_search_by(|(known, _)| (**known).cmp(name));
-            let place = found.map_err(|_| odd("a shared schema is not there"))?;
+            let place = found.map_err(|_| invalid_data_error("a shared schema is not there"))?;
             let place = self.index.schemas[place].1;
             read.insert(
                 name.to_owned(),
@@ -371,11 +377,13 @@ impl Book {
     }
 
     fn record<T: DeserializeOwned>(&self, place: RecordPosition) -> io::Result<T> {
-        let mut bytes = vec![0; CHECK + place.length as usize];
+        let mut bytes = vec![0; CHECKSUM_BYTES + place.length as usize];
         (self.source)(place.at, &mut bytes)?;
-        let (sum, json) = bytes.split_at(CHECK);
-        if sum != check(json) {
-            return Err(odd("a record of the compiled document is damaged"));
+        let (sum, json) = bytes.split_at(CHECKSUM_BYTES);
+        if sum != checksum(json) {
+            return Err(invalid_data_error(
+                "a record of the compiled document is damaged",
+            ));
         }
         Ok(serde_json::from_slice(json)?)
     }

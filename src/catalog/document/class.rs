@@ -4,7 +4,7 @@
 //! what a call may remove. Wording only ever raises a class: a document cannot lower it below the class of the
 //! method.
 
-use super::{name::dashed, provider::singular, words::stem};
+use super::{name::to_kebab_case, provider::singular, words::stem};
 use crate::operation::{Class, Operation};
 
 /// Verbs of removal, in their base form.
@@ -77,7 +77,7 @@ pub(super) fn class_of(operation: &Operation) -> Class {
 /// Whether the text contains a form of a removal verb. Participles do not count: `Restore a deleted item` removes
 /// nothing.
 fn has_removal(text: &str) -> bool {
-    let dashed = dashed(text);
+    let dashed = to_kebab_case(text);
     let mut words = dashed.split('-').filter(|word| !word.ends_with("ed"));
     words.any(|word| {
         let stemmed = stem(word);
@@ -89,13 +89,13 @@ fn has_removal(text: &str) -> bool {
 /// `operationId`, or begins the summary.
 fn is_removal_by_reading_method(path: &str, operation_id: &str, summary: &str) -> bool {
     let is_removal = |word: &str| REMOVALS.contains(&word);
-    let path = dashed(literal_parts(path).next_back().unwrap_or_default());
-    let id = dashed(operation_id);
+    let path = to_kebab_case(literal_parts(path).next_back().unwrap_or_default());
+    let id = to_kebab_case(operation_id);
     let path_end = path.rsplit('-').next().unwrap_or_default();
     if is_removal(path_end) && !NOUNS.contains(&path_end) {
         return true;
     }
-    let summary = dashed(summary);
+    let summary = to_kebab_case(summary);
     let verb = summary.split('-').find(|word| !word.ends_with("ly"));
     let verb = singular(verb.unwrap_or_default());
     let (id_begin, id_end) = (id.split('-').next(), id.rsplit('-').next());

@@ -12,7 +12,7 @@ use crate::{
         Body, CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter, Style, ValueStyle,
     },
 };
-use midex_domain::{limits, truncate::shortened};
+use midex_domain::{limits, truncate::truncate_to_chars};
 
 impl<'a> OperationReader<'a, '_> {
     /// Reads the request body.
@@ -23,7 +23,7 @@ impl<'a> OperationReader<'a, '_> {
         let value = match follow(self.root, value) {
             Ok(value) => value,
             Err(broken) => {
-                return self.refuse(operation, format!("its body is not known: {broken}"));
+                return self.mark_uncallable(operation, format!("its body is not known: {broken}"));
             }
         };
         let mut contents: Vec<Content> = Vec::new();
@@ -36,16 +36,16 @@ impl<'a> OperationReader<'a, '_> {
         }
         contents.sort_by_key(|content| {
             (
-                BodyFormat::of(&content.media_type),
-                is_list(&content.media_type),
+                BodyFormat::from_media_type(&content.media_type),
+                is_json_patch(&content.media_type),
             )
         });
         if contents.len() > 1 {
-            choice(&contents, &mut operation.parameters);
+            add_content_type_argument(&contents, &mut operation.parameters);
         }
         operation.body = (!contents.is_empty()).then(|| Body {
             is_required: flag(value, "required"),
-            description: shortened(
+            description: truncate_to_chars(
                 text(value, "description").trim(),
                 limits::OPERATION_SUMMARY_CHARS_MAX,
             )
@@ -60,11 +60,11 @@ impl<'a> OperationReader<'a, '_> {
         content: &'a Value,
         operation: &mut Operation,
     ) -> Content {
-        let is_opaque = BodyFormat::of(&media_type) >= BodyFormat::Text;
+        let is_opaque = BodyFormat::from_media_type(&media_type) >= BodyFormat::Text;
         let schema = match content.get("schema") {
             // Text and bytes are sent as they are, so a schema for the structure inside does not apply.
             Some(schema) if !is_opaque || text(schema, "type") == "string" => {
-                self.needed(schema, operation)
+                self.convert_request_schema(schema, operation)
             }
             _ if is_opaque => json!({ "type": "string" }),
             _ => json!({}),
@@ -106,7 +106,7 @@ impl<'a> OperationReader<'a, '_> {
         match self.schemas.convert(schema, self.warnings) {
             Ok(schema) => Some(schema),
             Err(broken) => {
-                let place = operation::place(site.path, Some(site.method));
+                let place = operation::operation_pointer(site.path, Some(site.method));
                 self.warnings.add(
                     place,
                     "reference",
@@ -119,7 +119,7 @@ impl<'a> OperationReader<'a, '_> {
 }
 
 /// Adds the argument that selects one of several contents, after the other headers.
-fn choice(contents: &[Content], parameters: &mut Vec<Parameter>) {
+fn add_content_type_argument(contents: &[Content], parameters: &mut Vec<Parameter>) {
     let known: Vec<_> = contents.iter().map(|content| &content.media_type).collect();
     let at = parameters
         .iter()
@@ -142,7 +142,7 @@ fn choice(contents: &[Content], parameters: &mut Vec<Parameter>) {
 
 /// Whether the media type is that of JSON Patch (RFC 6902): a list of changes, which is harder to write than the
 /// changed value.
-fn is_list(media_type: &str) -> bool {
+fn is_json_patch(media_type: &str) -> bool {
     media_type == "application/json-patch+json"
 }
 

@@ -26,7 +26,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(super) fn of(operation: &Operation) -> Self {
+    pub(super) fn from_operation(operation: &Operation) -> Self {
         Self {
             name: operation.name.as_str().into(),
             aliases: operation

@@ -10,13 +10,13 @@ use super::{
     reference::{entries, follow, text},
 };
 use crate::operation::{Location, SecurityScheme};
-use midex_domain::{document::type_name, error::Violation, limits, truncate::shortened};
+use midex_domain::{document::type_name, error::Violation, limits, truncate::truncate_to_chars};
 
 /// Checks that a document can be imported. Returns whether its version is OpenAPI 3.0, rather than a later 3.x.
 ///
 /// # Errors
 /// Why it cannot be imported.
-pub(super) fn judge(root: &Value) -> Result<bool, Inspection> {
+pub(super) fn check_document_head(root: &Value) -> Result<bool, Inspection> {
     let operation_count = count(root);
     let refused = |kind, violations| Inspection {
         kind,
@@ -29,27 +29,30 @@ pub(super) fn judge(root: &Value) -> Result<bool, Inspection> {
             "an OpenAPI document is a mapping, this is {}",
             type_name(root)
         );
-        let violation = Violation::new("", "document_type", message).expecting("a mapping");
+        let violation = Violation::new("", "document_type", message).with_expected("a mapping");
         return Err(refused(DocumentKind::Unknown, vec![violation]));
     }
     if let Some(version) = root.get("swagger") {
         return Err(refused(
             DocumentKind::OpenApi2,
-            vec![generation(&version_of(version))],
+            vec![swagger_violation(&version_of(version))],
         ));
     }
     let version = root.get("openapi").map(version_of);
     let Some(version) = version.filter(|version| version.starts_with("3.")) else {
-        return Err(refused(DocumentKind::Unknown, vec![unversioned(root)]));
+        return Err(refused(
+            DocumentKind::Unknown,
+            vec![openapi_version_violation(root)],
+        ));
     };
-    match missing(root, operation_count) {
+    match paths_violation(root, operation_count) {
         Some(violation) => Err(refused(DocumentKind::OpenApi3, vec![violation])),
         None => Ok(version.starts_with("3.0")),
     }
 }
 
 /// The refusal of a document whose operations exceed the size limit.
-pub(super) fn expanded(root: &Value) -> Inspection {
+pub(super) fn size_limit_refusal(root: &Value) -> Inspection {
     let message = format!(
         "the operations of the document come to more than {} bytes, with what several of them name counted for each: put large schemas under `components/schemas` and name them with `$ref`, or split the document by paths",
         limits::DOCUMENT_EXPANDED_BYTES_MAX
@@ -69,33 +72,33 @@ fn version_of(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn generation(version: &str) -> Violation {
+fn swagger_violation(version: &str) -> Violation {
     let message = format!(
         "this is a document of Swagger {version}, and midex reads OpenAPI 3: convert it first, with `npx swagger2openapi DOCUMENT --outfile openapi.json`, and import what that writes"
     );
-    Violation::new("/swagger", "openapi_generation", message).expecting("openapi: 3.x")
+    Violation::new("/swagger", "openapi_generation", message).with_expected("openapi: 3.x")
 }
 
-fn unversioned(root: &Value) -> Violation {
+fn openapi_version_violation(root: &Value) -> Violation {
     let violation = |message: String| Violation::new("/openapi", "openapi_version", message);
     let violation = match root.get("openapi") {
-        Some(other) => violation(format!("`openapi` is {}, and midex reads 3.0, 3.1 and 3.2", shortened(&other.to_string(), 40))),
+        Some(other) => violation(format!("`openapi` is {}, and midex reads 3.0, 3.1 and 3.2", truncate_to_chars(&other.to_string(), 40))),
         None => violation("the document has no key `openapi` at its top: it is another kind of document, or a part of one".into()),
     };
-    violation.expecting("openapi: 3.x")
+    violation.with_expected("openapi: 3.x")
 }
 
-fn missing(root: &Value, operation_count: usize) -> Option<Violation> {
+fn paths_violation(root: &Value, operation_count: usize) -> Option<Violation> {
     let Some(paths) = root.get("paths") else {
         let message = "the document has no `paths`, so it describes nothing that can be called";
-        return Some(Violation::new("", "paths_required", message).expecting("paths"));
+        return Some(Violation::new("", "paths_required", message).with_expected("paths"));
     };
     if !paths.is_object() {
         let message = format!(
             "`paths` must be a mapping of paths, this is {}",
             type_name(paths)
         );
-        return Some(Violation::new("/paths", "paths_type", message).expecting("a mapping"));
+        return Some(Violation::new("/paths", "paths_type", message).with_expected("a mapping"));
     }
     let most = limits::DOCUMENT_OPERATIONS_MAX;
     match operation_count {
@@ -126,13 +129,13 @@ fn count(root: &Value) -> usize {
 }
 
 /// A value of `info` as text, shortened if it is long.
-pub(super) fn about(root: &Value, key: &str) -> String {
+pub(super) fn info_text(root: &Value, key: &str) -> String {
     let value = root
         .get("info")
         .and_then(|info| info.get(key))
         .map(version_of)
         .unwrap_or_default();
-    shortened(value.trim(), limits::OPERATION_DESCRIPTION_CHARS_MAX).into_owned()
+    truncate_to_chars(value.trim(), limits::OPERATION_DESCRIPTION_CHARS_MAX).into_owned()
 }
 
 /// The security schemes by name.

@@ -27,13 +27,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(super) use self::page::{HOLDERS, MORES, NEXT_URLS, bare};
+pub(super) use self::page::{MORES, NEXT_URLS, PAGINATION_OBJECTS, normalize_name};
 pub use self::{
-    book::{Book, Head, Notes, Source},
+    book::{DocumentReader, Head, Notes, Source},
     entry::Entry,
     name::Collision,
-    provider::{Field, Need, Provider, Providers, Select, Use},
-    search::{Hit, Shelf, search},
+    provider::{Field, Provider, ProviderParameter, Providers, Select, Use},
+    search::{Hit, SearchableCatalog, search},
 };
 use super::operation::{Operation, SecurityScheme};
 use midex_domain::{Digest, error::Violation, limits};
@@ -113,21 +113,21 @@ pub fn inspect(text: &[u8]) -> Inspection {
 /// If it cannot be imported; the violations are the reasons.
 pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
     let root = read::read(text).map_err(|fault| Inspection::unreadable(*fault))?;
-    let is_generation_30 = head::judge(&root)?;
+    let is_generation_30 = head::check_document_head(&root)?;
     let mut warnings = Warnings::default();
-    let all = operation::all(&root, is_generation_30, &mut warnings);
-    let (mut operations, shared) = all.ok_or_else(|| head::expanded(&root))?;
+    let all = operation::read_operations(&root, is_generation_30, &mut warnings);
+    let (mut operations, shared) = all.ok_or_else(|| head::size_limit_refusal(&root))?;
     // Must precede the naming, which removes an `operationId` that several operations have.
     for operation in &mut operations {
         operation.class = class::class_of(operation);
     }
     let collisions = name::name(
         &mut operations,
-        |operation| provider::is_of_one(operation, &shared),
+        |operation| provider::has_single_object_answer(operation, &shared),
         &mut warnings,
     );
     for operation in &mut operations {
-        operation::sent(&mut operation.path);
+        operation::strip_path_fragment(&mut operation.path);
     }
     operations.sort_by(|one, other| one.name.cmp(&other.name));
     let providers = provider::infer(&operations, &shared);
@@ -138,17 +138,17 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
         }
     }
     Ok(Compiled {
-        digest: Digest::of(text),
-        title: head::about(&root, "title"),
-        version: head::about(&root, "version"),
-        description: head::about(&root, "description"),
+        digest: Digest::compute(text),
+        title: head::info_text(&root, "title"),
+        version: head::info_text(&root, "version"),
+        description: head::info_text(&root, "description"),
         servers: server::servers(&root),
         schemes: head::schemes(&root),
         operations,
         schemas: shared,
         providers,
         collisions,
-        warnings: warnings.end(),
+        warnings: warnings.into_violations(),
     })
 }
 
@@ -184,7 +184,7 @@ impl Warnings {
         }
     }
 
-    fn end(mut self) -> Vec<Violation> {
+    fn into_violations(mut self) -> Vec<Violation> {
         if self.dropped > 0 {
             let message = format!("{} further warnings are not shown", self.dropped);
             self.kept

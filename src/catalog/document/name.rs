@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Warnings, operation::place};
+use super::{Warnings, operation::operation_pointer};
 use crate::operation::{Method, Operation};
 use midex_domain::{Digest, limits};
 
@@ -49,7 +49,7 @@ pub(super) fn name(
     let ids = ids(operations);
     let mut groups: BTreeMap<String, Vec<&mut Operation>> = BTreeMap::new();
     for operation in operations.iter_mut() {
-        let mut wanted = wanted(operation.method, &operation.path);
+        let mut wanted = derive_name(operation.method, &operation.path);
         if is_of_one(operation)
             && let Some(before) = wanted.strip_suffix(":list")
         {
@@ -67,8 +67,10 @@ pub(super) fn name(
         for operation in group {
             let name = free(operation, &wanted, &ids, &taken);
             taken.insert(name.clone());
-            let before = after_path(operation, &wanted);
-            if name != wanted && is_sentence(&name, &operation.path) && taken.insert(before.clone())
+            let before = name_with_last_segment(operation, &wanted);
+            if name != wanted
+                && is_phrase_id(&name, &operation.path)
+                && taken.insert(before.clone())
             {
                 operation.aliases.push(before);
             }
@@ -83,7 +85,7 @@ pub(super) fn name(
             operation.name = name;
         }
     }
-    single(operations, warnings);
+    remove_shared_aliases(operations, warnings);
     collisions
 }
 
@@ -91,7 +93,7 @@ pub(super) fn name(
 fn ids(operations: &[Operation]) -> HashMap<String, usize> {
     let mut ids = HashMap::new();
     for alias in operations.iter().flat_map(|operation| &operation.aliases) {
-        *ids.entry(dashed(alias)).or_default() += 1;
+        *ids.entry(to_kebab_case(alias)).or_default() += 1;
     }
     ids
 }
@@ -118,16 +120,16 @@ fn free(
     ids: &HashMap<String, usize>,
     taken: &HashSet<String>,
 ) -> String {
-    let own = operation.aliases.iter().map(|id| dashed(id));
+    let own = operation.aliases.iter().map(|id| to_kebab_case(id));
     let own = own
         .filter(|id| !id.is_empty() && ids.get(id) == Some(&1))
-        .map(bounded);
+        .map(limit_name_length);
     // A phrase says more than the last segment of the path.
     let (first, last_of_all): (Vec<_>, Vec<_>) =
-        own.partition(|id| is_sentence(id, &operation.path));
+        own.partition(|id| is_phrase_id(id, &operation.path));
     let candidates = std::iter::once(wanted.to_owned())
         .chain(first)
-        .chain([after_path(operation, wanted)])
+        .chain([name_with_last_segment(operation, wanted)])
         .chain(last_of_all);
     let mut candidates = candidates.filter(|name| !taken.contains(name));
     candidates.next().unwrap_or_else(|| {
@@ -139,21 +141,25 @@ fn free(
 
 /// The derived name with the last segment of the path appended. Earlier versions gave this name to some operations
 /// whose name now is their `operationId`; it stays their alias.
-fn after_path(operation: &Operation, wanted: &str) -> String {
-    let last = parts(&operation.path).pop().unwrap_or_default();
-    bounded(format!("{wanted}-{last}"))
+fn name_with_last_segment(operation: &Operation, wanted: &str) -> String {
+    let last = name_segments(&operation.path).pop().unwrap_or_default();
+    limit_name_length(format!("{wanted}-{last}"))
 }
 
 /// Whether an `operationId`, in the form of a name, is a phrase: `update-number`, but not `numbers-update` for the
 /// path `/numbers`, which repeats the path.
-fn is_sentence(id: &str, path: &str) -> bool {
-    let of_path = |word: &str| parts(path).iter().any(|part| part.starts_with(word));
+fn is_phrase_id(id: &str, path: &str) -> bool {
+    let of_path = |word: &str| {
+        name_segments(path)
+            .iter()
+            .any(|part| part.starts_with(word))
+    };
     id.split_once('-').is_some_and(|(first, _)| !of_path(first))
 }
 
 /// The derived name of an operation, before collisions are resolved.
-fn wanted(method: Method, path: &str) -> String {
-    let mut parts = parts(path);
+fn derive_name(method: Method, path: &str) -> String {
+    let mut parts = name_segments(path);
     let done = match method {
         Method::Get if ends_with_parameter(path) => "info",
         Method::Get => "list",
@@ -168,15 +174,18 @@ fn wanted(method: Method, path: &str) -> String {
         parts.push("root".into());
     }
     parts.push(done.into());
-    bounded(parts.join(":"))
+    limit_name_length(parts.join(":"))
 }
 
 /// The segments of a path that are part of a name.
-pub(super) fn parts(path: &str) -> Vec<String> {
-    let all = path.split('/').map(still).filter(|part| !part.is_empty());
+pub(super) fn name_segments(path: &str) -> Vec<String> {
+    let all = path
+        .split('/')
+        .map(strip_parameters)
+        .filter(|part| !part.is_empty());
     let mut parts: Vec<_> = all
         .filter(|part| !is_version(part))
-        .map(|part| dashed(&part))
+        .map(|part| to_kebab_case(&part))
         .collect();
     parts.retain(|part| !part.is_empty());
     let roots = parts
@@ -190,7 +199,7 @@ pub(super) fn parts(path: &str) -> Vec<String> {
 }
 
 /// A segment of a path without its parameters.
-fn still(part: &str) -> String {
+fn strip_parameters(part: &str) -> String {
     let mut left = String::new();
     let mut depth = 0_usize;
     for c in part.chars() {
@@ -211,7 +220,7 @@ pub(super) fn ends_with_parameter(path: &str) -> bool {
         .rsplit('/')
         .next()
         .unwrap_or_default();
-    last.contains('{') && dashed(&still(last)).is_empty()
+    last.contains('{') && to_kebab_case(&strip_parameters(last)).is_empty()
 }
 
 /// Whether a segment is a version: `v2`, `v1beta1`, `v1.1`, `2.0`, `2010-04-01`.
@@ -231,7 +240,7 @@ fn is_version(part: &str) -> bool {
 }
 
 /// Converts text to lower case, with dashes between words: `pullRequests` and `pull_requests` become `pull-requests`.
-pub(super) fn dashed(text: &str) -> String {
+pub(super) fn to_kebab_case(text: &str) -> String {
     let mut made = String::with_capacity(text.len() + 4);
     let mut was_small = false;
     for c in text.chars() {
@@ -248,7 +257,7 @@ pub(super) fn dashed(text: &str) -> String {
     made
 }
 
-fn bounded(name: String) -> String {
+fn limit_name_length(name: String) -> String {
     let most = limits::OPERATION_NAME_BYTES_MAX;
     if name.len() <= most {
         return name;
@@ -259,11 +268,11 @@ fn bounded(name: String) -> String {
 }
 
 fn digest(text: &str) -> String {
-    Digest::of(text.as_bytes()).to_string()[..8].to_owned()
+    Digest::compute(text.as_bytes()).to_string()[..8].to_owned()
 }
 
 /// Removes aliases that several operations have, or that are the name of another operation.
-fn single(operations: &mut [Operation], warnings: &mut Warnings) {
+fn remove_shared_aliases(operations: &mut [Operation], warnings: &mut Warnings) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for operation in operations.iter() {
         for word in operation.aliases.iter().chain([&operation.name]) {
@@ -276,7 +285,7 @@ fn single(operations: &mut [Operation], warnings: &mut Warnings) {
             let is_single = seen.get(alias) == Some(&1);
             if !is_single && alias != name {
                 let message = format!("several operations have the `operationId` `{alias}`: this one is called `{name}` only");
-                warnings.add(place(path, Some(method)), "duplicate_operation_id", message);
+                warnings.add(operation_pointer(path, Some(method)), "duplicate_operation_id", message);
             }
             is_single
         });
@@ -323,7 +332,7 @@ mod tests {
             (Method::Get, "/volumes/v", "volumes:v:list"),
             (Method::Get, "/orders/2024", "orders:2024:list"),
         ] {
-            assert_eq!(wanted(method, path), name, "{path}");
+            assert_eq!(derive_name(method, path), name, "{path}");
         }
     }
 
@@ -331,8 +340,8 @@ mod tests {
     fn long_names_keep_apart_and_within_their_limit() {
         let path = |end: &str| format!("/{}/{end}", "a".repeat(limits::OPERATION_NAME_BYTES_MAX));
         let (one, two) = (
-            wanted(Method::Get, &path("x")),
-            wanted(Method::Get, &path("y")),
+            derive_name(Method::Get, &path("x")),
+            derive_name(Method::Get, &path("y")),
         );
         assert_ne!(one, two);
         assert_eq!(one.len(), limits::OPERATION_NAME_BYTES_MAX);

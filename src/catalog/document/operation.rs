@@ -12,7 +12,7 @@ use super::{
 use crate::operation::{Method, Operation, Pagination};
 use midex_domain::{
     limits,
-    truncate::{length, shortened},
+    truncate::{json_length, truncate_to_chars},
 };
 
 /// The methods, by their keys in a path item.
@@ -46,7 +46,7 @@ pub(super) struct Site<'a> {
 
 /// All operations in the order of the document, and the schemas that they share. `None` if they exceed the size
 /// limit.
-pub(super) fn all(
+pub(super) fn read_operations(
     root: &Value,
     is_generation_30: bool,
     warnings: &mut Warnings,
@@ -60,14 +60,14 @@ pub(super) fn all(
     let mut made = Vec::new();
     for (path, item) in entries(root, "paths").filter(|(path, _)| !path.starts_with("x-")) {
         reader.item(path, item, &mut made);
-        if reader.schemas.is_spent() {
+        if reader.schemas.is_size_limit_reached() {
             return None;
         }
     }
     for operation in &mut made {
-        reader.judge(operation);
+        reader.check_shared_schemas(operation);
     }
-    let shared = reader.schemas.end(warnings);
+    let shared = reader.schemas.into_shared_schemas(warnings);
     for operation in &mut made {
         let known = operation.pagination.take();
         operation.pagination = known.or_else(|| page::pagination(operation, &shared));
@@ -76,7 +76,7 @@ pub(super) fn all(
 }
 
 /// The JSON pointer of a path, or of one of its operations.
-pub(super) fn place(path: &str, method: Option<Method>) -> String {
+pub(super) fn operation_pointer(path: &str, method: Option<Method>) -> String {
     let path = path.replace('~', "~0").replace('/', "~1");
     let method = method.map(|method| format!("/{}", method.as_str().to_ascii_lowercase()));
     format!("/paths/{path}{}", method.unwrap_or_default())
@@ -89,10 +89,12 @@ impl<'a> OperationReader<'a, '_> {
             Ok(item) => item,
             Err(broken) => {
                 let message = format!("{broken}: `{path}` has no operations");
-                return self.warnings.add(place(path, None), "reference", message);
+                return self
+                    .warnings
+                    .add(operation_pointer(path, None), "reference", message);
             }
         };
-        self.others(path, item);
+        self.warn_about_unsent_methods(path, item);
         for (word, method) in METHODS {
             if let Some(value) = item.get(word).filter(|value| value.is_object()) {
                 let operation = self.operation(Site {
@@ -101,7 +103,8 @@ impl<'a> OperationReader<'a, '_> {
                     item,
                     value,
                 });
-                self.schemas.charge(weight(&operation));
+                self.schemas
+                    .count_bytes(estimate_operation_bytes(&operation));
                 made.push(operation);
             }
         }
@@ -109,7 +112,7 @@ impl<'a> OperationReader<'a, '_> {
 
     fn operation(&mut self, site: Site<'a>) -> Operation {
         let value = site.value;
-        let (summary, description) = words(value);
+        let (summary, description) = summary_and_description(value);
         let mut operation = Operation {
             name: String::new(),
             aliases: Some(text(value, "operationId").to_owned())
@@ -143,10 +146,10 @@ impl<'a> OperationReader<'a, '_> {
     }
 
     /// Marks an operation as not callable, and adds a warning. The first reason is kept.
-    pub(super) fn refuse(&mut self, operation: &mut Operation, why: String) {
+    pub(super) fn mark_uncallable(&mut self, operation: &mut Operation, why: String) {
         if operation.uncallable.is_none() {
             self.warnings.add(
-                place(&operation.path, Some(operation.method)),
+                operation_pointer(&operation.path, Some(operation.method)),
                 "operation_uncallable",
                 why.clone(),
             );
@@ -155,17 +158,21 @@ impl<'a> OperationReader<'a, '_> {
     }
 
     /// Converts a schema that a request needs. If it has an external reference, the operation cannot be called.
-    pub(super) fn needed(&mut self, value: &'a Value, operation: &mut Operation) -> Value {
+    pub(super) fn convert_request_schema(
+        &mut self,
+        value: &'a Value,
+        operation: &mut Operation,
+    ) -> Value {
         self.schemas
             .convert(value, self.warnings)
             .unwrap_or_else(|broken| {
-                self.refuse(operation, broken.to_string());
+                self.mark_uncallable(operation, broken.to_string());
                 Value::Bool(true)
             })
     }
 
     /// Marks the operation as not callable if its request needs a shared schema with an external reference.
-    fn judge(&mut self, operation: &mut Operation) {
+    fn check_shared_schemas(&mut self, operation: &mut Operation) {
         let bodies = operation
             .body
             .iter()
@@ -180,12 +187,12 @@ impl<'a> OperationReader<'a, '_> {
             .find_map(|schema| self.schemas.external(schema))
             .map(Broken::to_string);
         if let Some(why) = broken {
-            self.refuse(operation, why);
+            self.mark_uncallable(operation, why);
         }
     }
 
     /// Warns about methods that midex does not send.
-    fn others(&mut self, path: &str, item: &Value) {
+    fn warn_about_unsent_methods(&mut self, path: &str, item: &Value) {
         let query = item
             .get("query")
             .filter(|value| value.is_object())
@@ -195,13 +202,14 @@ impl<'a> OperationReader<'a, '_> {
             let message = format!(
                 "midex does not send the method `{method}` of `{path}`: the operation is left out"
             );
-            self.warnings.add(place(path, None), "method", message);
+            self.warnings
+                .add(operation_pointer(path, None), "method", message);
         }
     }
 }
 
 /// The summary and the description. A missing summary is replaced by the first line of the description.
-fn words(value: &Value) -> (String, String) {
+fn summary_and_description(value: &Value) -> (String, String) {
     let (summary, description) = (
         text(value, "summary").trim(),
         text(value, "description").trim(),
@@ -210,8 +218,8 @@ fn words(value: &Value) -> (String, String) {
     let summary = if summary.is_empty() { first } else { summary };
     let summary = summary.split_whitespace().collect::<Vec<_>>().join(" ");
     (
-        shortened(&summary, limits::OPERATION_SUMMARY_CHARS_MAX).into_owned(),
-        shortened(description, limits::OPERATION_DESCRIPTION_CHARS_MAX).into_owned(),
+        truncate_to_chars(&summary, limits::OPERATION_SUMMARY_CHARS_MAX).into_owned(),
+        truncate_to_chars(description, limits::OPERATION_DESCRIPTION_CHARS_MAX).into_owned(),
     )
 }
 
@@ -224,7 +232,7 @@ fn security(value: Option<&Value>) -> Vec<Vec<String>> {
 fn extensions(value: &Value) -> Map<String, Value> {
     let map = value.as_object().into_iter().flatten();
     let is_kept = |(key, value): &(&String, &Value)| {
-        key.starts_with("x-") && length(value) <= limits::OPERATION_EXTENSION_BYTES_MAX
+        key.starts_with("x-") && json_length(value) <= limits::OPERATION_EXTENSION_BYTES_MAX
     };
     map.filter(is_kept)
         .map(|(key, value)| (key.clone(), value.clone()))
@@ -232,7 +240,7 @@ fn extensions(value: &Value) -> Map<String, Value> {
 }
 
 /// The approximate size of an operation in bytes, without its schemas.
-fn weight(operation: &Operation) -> usize {
+fn estimate_operation_bytes(operation: &Operation) -> usize {
     let extensions = operation.extensions.len() * limits::OPERATION_EXTENSION_BYTES_MAX / 4;
     let parameters = operation
         .parameters
@@ -253,11 +261,11 @@ fn unusable(path: &str) -> Option<String> {
         .find(|sign| *sign == '?' || sign.is_control() || sign.is_whitespace())?;
     Some(format!(
         "the path `{}` has {sign:?} in it, which a path cannot have",
-        shortened(path, 200)
+        truncate_to_chars(path, 200)
     ))
 }
 
 /// Removes the part of a path that is not sent: some documents distinguish operations of one path by a `#fragment`.
-pub(super) fn sent(path: &mut String) {
+pub(super) fn strip_path_fragment(path: &mut String) {
     path.truncate(path.find('#').unwrap_or(path.len()));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::shape::{Shared, kind, properties};
+use super::shape::{Shared, properties, schema_type};
 use crate::operation::{Class, Location, Operation, Pagination, Parameter};
 
 /// Names of parameters that take the cursor of the previous answer.
@@ -40,7 +40,7 @@ pub(crate) const NEXT_URLS: &str = "next nexturl nextpageurl nextlink odatanextl
 /// Names of flags that tell whether there is a further page.
 pub(crate) const MORES: &str = "hasmore hasnext hasnextpage moreavailable istruncated";
 /// Names of objects that contain such fields.
-pub(crate) const HOLDERS: &[&str] = &[
+pub(crate) const PAGINATION_OBJECTS: &[&str] = &[
     "meta",
     "metadata",
     "paging",
@@ -56,7 +56,7 @@ pub(crate) const HOLDERS: &[&str] = &[
     "next",
 ];
 /// How deep such objects are nested at most.
-const HOLDERS_DEPTH: usize = 2;
+const PAGINATION_DEPTH_MAX: usize = 2;
 /// Names of parameters for the page number.
 const PAGES: &[&str] = &["page", "pagenumber", "pageindex", "pageno"];
 /// Names of parameters for the number of items before the page.
@@ -86,7 +86,7 @@ pub(super) fn pagination(operation: &Operation, shared: &Shared) -> Option<Pagin
     let field = operation
         .output
         .as_ref()
-        .and_then(|output| next(output, shared, HOLDERS_DEPTH));
+        .and_then(|output| next(output, shared, PAGINATION_DEPTH_MAX));
     let cursor = one_of(CURSORS).map(|parameter| parameter.argument.clone());
     if let Some((argument, field)) = cursor.zip(field) {
         return Some(Pagination::Cursor { argument, field });
@@ -102,8 +102,9 @@ pub(super) fn pagination(operation: &Operation, shared: &Shared) -> Option<Pagin
             field: "id".to_owned(),
         });
     }
-    let counts =
-        |names| one_of(names).filter(|parameter| kind(&parameter.schema, shared) != Some("string"));
+    let counts = |names| {
+        one_of(names).filter(|parameter| schema_type(&parameter.schema, shared) != Some("string"))
+    };
     let page = counts(PAGES);
     let Some(counting) = page.or_else(|| counts(OFFSETS)) else {
         return has(NEXT_URLS).then_some(Pagination::Url);
@@ -116,7 +117,8 @@ pub(super) fn pagination(operation: &Operation, shared: &Shared) -> Option<Pagin
 }
 
 fn is_named(parameter: &Parameter, names: &[&str]) -> bool {
-    parameter.location == Location::Query && names.contains(&bare(&parameter.name).as_str())
+    parameter.location == Location::Query
+        && names.contains(&normalize_name(&parameter.name).as_str())
 }
 
 /// Whether a parameter takes a date or a time. Such an `after` is a filter, not the id of an item.
@@ -127,17 +129,17 @@ fn is_time(schema: &Value) -> bool {
 
 /// Whether the answer, or one of the [`HOLDERS`] in it, has a field of one of these names.
 fn has_field(output: Option<&Value>, names: &str, shared: &Shared) -> bool {
-    let is_one = |name: &str| names.split(' ').any(|known| known == bare(name));
+    let is_one = |name: &str| names.split(' ').any(|known| known == normalize_name(name));
     let all = output.map(|output| properties(output, shared));
     all.into_iter().flatten().any(|(name, value)| {
-        let is_holder = HOLDERS.contains(&&*bare(name));
+        let is_holder = PAGINATION_OBJECTS.contains(&&*normalize_name(name));
         let inner = properties(value, shared);
         is_one(name) || (is_holder && inner.iter().any(|(name, _)| is_one(name)))
     })
 }
 
 /// A name in lower case without separators, so that spellings can be compared.
-pub(crate) fn bare(name: &str) -> String {
+pub(crate) fn normalize_name(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
     letters.map(|c| c.to_ascii_lowercase()).collect()
 }
@@ -146,7 +148,8 @@ pub(crate) fn bare(name: &str) -> String {
 fn next(output: &Value, shared: &Shared, depth: usize) -> Option<String> {
     field(output, NEXTS, shared).or_else(|| {
         let holders = properties(output, shared).into_iter();
-        let holders = holders.filter(|(name, _)| HOLDERS.contains(&bare(name).as_str()));
+        let holders =
+            holders.filter(|(name, _)| PAGINATION_OBJECTS.contains(&normalize_name(name).as_str()));
         holders.take_while(|_| depth > 0).find_map(|(name, value)| {
             let found = next(value, shared, depth - 1);
             let found = found.or_else(|| field(value, &["offset"], shared));
@@ -158,11 +161,15 @@ fn next(output: &Value, shared: &Shared, depth: usize) -> Option<String> {
 /// The first of these properties that is a string or a number.
 fn field(holder: &Value, names: &[&str], shared: &Shared) -> Option<String> {
     let all = properties(holder, shared);
-    let is_scalar =
-        |value: &Value| matches!(kind(value, shared), Some("string" | "integer" | "number"));
+    let is_scalar = |value: &Value| {
+        matches!(
+            schema_type(value, shared),
+            Some("string" | "integer" | "number")
+        )
+    };
     let mut found = names.iter().filter_map(|wanted| {
         all.iter()
-            .find(|(name, value)| bare(name) == *wanted && is_scalar(value))
+            .find(|(name, value)| normalize_name(name) == *wanted && is_scalar(value))
     });
     found.next().map(|(name, _)| (*name).to_owned())
 }

@@ -7,7 +7,7 @@ use super::{
     reference::{entries, flag, follow, text},
 };
 use crate::operation::{Location, Operation, Parameter, Style, ValueStyle};
-use midex_domain::{limits, truncate::shortened};
+use midex_domain::{limits, truncate::truncate_to_chars};
 
 /// Headers that OpenAPI does not allow as parameters (3.1, 4.8.12.1), and those that midex writes for each request.
 /// No caller may set them.
@@ -31,7 +31,7 @@ impl<'a> OperationReader<'a, '_> {
         let mut found: Vec<(Location, &str, &'a Value)> = Vec::new();
         for (count, value) in lists.flatten().enumerate() {
             if count >= most {
-                self.refuse(
+                self.mark_uncallable(
                     operation,
                     format!("it has more parameters than an operation may: the limit is {most}"),
                 );
@@ -39,7 +39,7 @@ impl<'a> OperationReader<'a, '_> {
             }
             match follow(self.root, value) {
                 Ok(value) => self.place(value, site, operation, &mut found),
-                Err(broken) => self.refuse(
+                Err(broken) => self.mark_uncallable(
                     operation,
                     format!("one of its parameters is not known: {broken}"),
                 ),
@@ -79,10 +79,10 @@ impl<'a> OperationReader<'a, '_> {
                     "its parameter `{name}` stands in `{other}`, and midex knows path, query, header and cookie"
                 );
                 if flag(value, "required") {
-                    return self.refuse(operation, why);
+                    return self.mark_uncallable(operation, why);
                 }
                 return self.warnings.add(
-                    operation::place(site.path, Some(site.method)),
+                    operation::operation_pointer(site.path, Some(site.method)),
                     "parameter",
                     why,
                 );
@@ -112,13 +112,16 @@ impl<'a> OperationReader<'a, '_> {
             ),
             None => (value.get("schema"), styled(location, value)),
         };
-        let schema = schema.map_or_else(|| json!({}), |schema| self.needed(schema, operation));
+        let schema = schema.map_or_else(
+            || json!({}),
+            |schema| self.convert_request_schema(schema, operation),
+        );
         Parameter {
             argument: name.to_owned(),
             name: name.to_owned(),
             location,
             is_required: location == Location::Path || flag(value, "required"),
-            description: shortened(
+            description: truncate_to_chars(
                 text(value, "description").trim(),
                 limits::OPERATION_SUMMARY_CHARS_MAX,
             )

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    name::{dashed, ends_with_parameter, parts},
-    shape::{Shared, items, kind, meant, properties},
+    name::{ends_with_parameter, name_segments, to_kebab_case},
+    shape::{Shared, items, properties, resolve_schema, schema_type},
 };
 use crate::operation::{Location, Method, Operation, Parameter};
 use midex_domain::limits;
@@ -28,7 +28,7 @@ pub struct Provider {
     /// The name of the operation.
     pub id: String,
     /// The arguments of the operation itself.
-    pub arguments: Vec<Need>,
+    pub arguments: Vec<ProviderParameter>,
     /// The path of the list in the answer: names joined by dots, and empty if the answer itself is the list.
     pub items_path: String,
     /// The fields of each object.
@@ -39,7 +39,7 @@ pub struct Provider {
 
 /// An argument of a provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Need {
+pub struct ProviderParameter {
     /// Its name.
     pub name: String,
     /// Whether a call needs it.
@@ -86,7 +86,7 @@ const IDS: &[&str] = &[
     "id", "uuid", "gid", "uid", "sid", "slug", "key", "number", "name", "login", "code",
 ];
 /// Names of fields that are shown to a person, in order of preference.
-const DISPLAYS: &[&str] = &[
+const DISPLAY_FIELDS: &[&str] = &[
     "name",
     "title",
     "display_name",
@@ -112,10 +112,10 @@ pub(super) fn infer(operations: &[Operation], shared: &Shared) -> Providers {
     let found: Vec<_> = lists
         .filter_map(|operation| Some((operation, provider(operation, shared)?)))
         .collect();
-    let uses = Uses::of(&found);
+    let uses = ProviderIndex::from_providers(&found);
     let uses = operations
         .iter()
-        .flat_map(|operation| uses.made(operation))
+        .flat_map(|operation| uses.find_uses(operation))
         .collect();
     Providers {
         providers: found.into_iter().map(|(_, provider)| provider).collect(),
@@ -128,13 +128,14 @@ fn is_list(operation: &Operation) -> bool {
 }
 
 /// Whether the answer of an operation is a single object and not a list.
-pub(super) fn is_of_one(operation: &Operation, shared: &Shared) -> bool {
+pub(super) fn has_single_object_answer(operation: &Operation, shared: &Shared) -> bool {
     let Some(output) = operation.output.as_ref() else {
         return false;
     };
     let fields = properties(output, shared);
-    let is_list =
-        |value: &Value| kind(value, shared) == Some("array") || items(value, shared).is_some();
+    let is_list = |value: &Value| {
+        schema_type(value, shared) == Some("array") || items(value, shared).is_some()
+    };
     let has_id = fields
         .iter()
         .any(|(name, _)| ["id", "uuid", "gid", "sid"].contains(name));
@@ -154,7 +155,7 @@ fn provider(operation: &Operation, shared: &Shared) -> Option<Provider> {
         .take(limits::PROVIDER_FIELDS_MAX)
         .map(|(name, value)| Field {
             name: name.to_owned(),
-            r#type: kind(value, shared).unwrap_or_default().to_owned(),
+            r#type: schema_type(value, shared).unwrap_or_default().to_owned(),
             tags: tags(name, &noun),
         })
         .collect();
@@ -163,7 +164,7 @@ fn provider(operation: &Operation, shared: &Shared) -> Option<Provider> {
         arguments: operation
             .parameters
             .iter()
-            .map(|parameter| need(parameter, &operation.path))
+            .map(|parameter| provider_argument(parameter, &operation.path))
             .collect(),
         items_path,
         select: select(&fields)?,
@@ -178,7 +179,7 @@ fn list<'a>(output: &'a Value, noun: &str, shared: &'a Shared) -> Option<(String
     if let Some(item) = object(output) {
         return Some((String::new(), item));
     }
-    let found: Vec<_> = properties(meant(output, shared), shared)
+    let found: Vec<_> = properties(resolve_schema(output, shared), shared)
         .into_iter()
         .filter_map(|(name, value)| Some((name, object(value)?)))
         .collect();
@@ -203,7 +204,7 @@ fn select(fields: &[Field]) -> Option<Select> {
         let mut others = fields.iter().filter(|field| field.name.ends_with("_id"));
         others.find_map(|field| scalar(&field.name))
     });
-    let display = DISPLAYS.iter().find_map(|name| scalar(name));
+    let display = DISPLAY_FIELDS.iter().find_map(|name| scalar(name));
     let value_field = id.clone().or_else(|| display.clone())?;
     Some(Select {
         display_field: display.unwrap_or_else(|| value_field.clone()),
@@ -221,7 +222,7 @@ fn tags(field: &str, noun: &str) -> Vec<String> {
     }
 }
 
-fn need(parameter: &Parameter, path: &str) -> Need {
+fn provider_argument(parameter: &Parameter, path: &str) -> ProviderParameter {
     let name = snake(&parameter.name);
     let mut accepts = vec![name.clone()];
     if parameter.location == Location::Path {
@@ -230,7 +231,7 @@ fn need(parameter: &Parameter, path: &str) -> Need {
             .filter(|noun| !name.starts_with(noun.as_str()));
         accepts.extend(before.map(|noun| format!("{noun}_{name}")));
     }
-    Need {
+    ProviderParameter {
         name: parameter.argument.clone(),
         required: parameter.is_required,
         accepts,
@@ -245,11 +246,11 @@ fn before<'a>(path: &'a str, parameter: &str) -> Option<&'a str> {
 
 /// The noun for the objects at a path, in the singular: `dyno` for `/apps/{id}/dynos`.
 fn noun(path: &str) -> String {
-    singular(&snake(&parts(path).pop().unwrap_or_default()))
+    singular(&snake(&name_segments(path).pop().unwrap_or_default()))
 }
 
 fn snake(name: &str) -> String {
-    dashed(name).replace('-', "_")
+    to_kebab_case(name).replace('-', "_")
 }
 
 /// The singular of a noun: `policy` for `policies`.
@@ -267,13 +268,13 @@ pub(super) fn singular(word: &str) -> String {
 }
 
 /// Finds providers by their path, or by the noun for the objects that they list.
-struct Uses<'a> {
+struct ProviderIndex<'a> {
     paths: HashMap<&'a str, &'a Provider>,
     nouns: HashMap<String, Vec<&'a Provider>>,
 }
 
-impl<'a> Uses<'a> {
-    fn of(found: &'a [(&'a Operation, Provider)]) -> Self {
+impl<'a> ProviderIndex<'a> {
+    fn from_providers(found: &'a [(&'a Operation, Provider)]) -> Self {
         let mut nouns: HashMap<String, Vec<&Provider>> = HashMap::new();
         for (operation, provider) in found {
             nouns
@@ -300,7 +301,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    fn made(&self, operation: &Operation) -> Vec<Use> {
+    fn find_uses(&self, operation: &Operation) -> Vec<Use> {
         let provided = |parameter: &Parameter| {
             let provider = self
                 .provider(operation, parameter)
@@ -326,7 +327,7 @@ impl<'a> Uses<'a> {
         let noun = name
             .strip_suffix("_id")
             .or_else(|| name.strip_suffix("_ids"))?;
-        let has = |need: &Need| {
+        let has = |need: &ProviderParameter| {
             !need.required
                 || operation
                     .parameters

@@ -11,34 +11,34 @@ use midex_domain::{document::count_values, error::Violation, limits};
 
 /// Parses JSON if the text begins with `{` or `[`, and YAML otherwise.
 pub(super) fn read(text: &[u8]) -> Result<Value, Box<Violation>> {
-    let text = text_of(text)?;
+    let text = decode_text(text)?;
     match text.trim_start().chars().next() {
-        None => Err(faulty(
+        None => Err(violation_at(
             "document_empty",
             "the document is empty".into(),
             None,
         )),
         Some('<') => {
             let message = "this is HTML or XML, not an OpenAPI document: it is probably a page about the API; give the address of its `openapi.json` or `openapi.yaml`";
-            Err(faulty("document_kind", message.into(), Some((1, 1))))
+            Err(violation_at("document_kind", message.into(), Some((1, 1))))
         }
         Some('{' | '[') => json(text),
         Some(_) => yaml(text),
     }
 }
 
-fn text_of(bytes: &[u8]) -> Result<&str, Box<Violation>> {
+fn decode_text(bytes: &[u8]) -> Result<&str, Box<Violation>> {
     let most = limits::DOCUMENT_BYTES_MAX;
     if bytes.len() > most {
         let message = format!(
             "the document has {} bytes, the limit is {most}: import a smaller one, without examples or parts that nobody calls",
             bytes.len()
         );
-        return Err(faulty("document_size", message, None));
+        return Err(violation_at("document_size", message, None));
     }
     let text = str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        faulty(
+        violation_at(
             "encoding",
             format!("the document is no UTF-8 text, from byte {at} on"),
             None,
@@ -54,12 +54,12 @@ fn json(text: &str) -> Result<Value, Box<Violation>> {
         let message = format!(
             "the document has some {values} values, the limit is {most}: split it by paths"
         );
-        return Err(faulty("document_size", message, None));
+        return Err(violation_at("document_size", message, None));
     }
     serde_json::from_str(text).map_err(|error| {
         let words = error.to_string();
         let words = words.split(" at line ").next().unwrap_or_default();
-        unread("JSON", words, Some((error.line(), error.column())))
+        syntax_violation("JSON", words, Some((error.line(), error.column())))
     })
 }
 
@@ -69,7 +69,7 @@ fn yaml(text: &str) -> Result<Value, Box<Violation>> {
             let number = |number| usize::try_from(number).unwrap_or(1);
             (number(location.line()), number(location.column()))
         });
-        unread("YAML", &error.without_snippet().to_string(), place)
+        syntax_violation("YAML", &error.without_snippet().to_string(), place)
     })
 }
 
@@ -99,15 +99,15 @@ fn options() -> Options {
     }
 }
 
-fn unread(language: &str, words: &str, place: Option<(usize, usize)>) -> Box<Violation> {
-    faulty(
+fn syntax_violation(language: &str, words: &str, place: Option<(usize, usize)>) -> Box<Violation> {
+    violation_at(
         "syntax",
         format!("the document cannot be read as {language}: {words}"),
         place,
     )
 }
 
-fn faulty(rule: &str, message: String, place: Option<(usize, usize)>) -> Box<Violation> {
+fn violation_at(rule: &str, message: String, place: Option<(usize, usize)>) -> Box<Violation> {
     Box::new(Violation {
         line: place.map(|(line, _)| line.max(1)),
         column: place.map(|(_, column)| column.max(1)),

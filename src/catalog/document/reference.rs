@@ -5,7 +5,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use midex_domain::{limits, truncate::shortened};
+use midex_domain::{limits, truncate::truncate_to_chars};
 
 /// Why a reference cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,28 +50,28 @@ pub(super) fn follow<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value,
         at = target(root, text)?;
     }
     let text = reference(value).unwrap_or_default();
-    Err(Broken::Endless(shown(text)))
+    Err(Broken::Endless(shorten_reference(text)))
 }
 
 /// The target of one reference.
 pub(super) fn target<'a>(root: &'a Value, text: &str) -> Result<&'a Value, Broken> {
     let pointer = pointer(text)?;
     let found = root.pointer(&pointer);
-    found.ok_or_else(|| Broken::Missing(shown(text)))
+    found.ok_or_else(|| Broken::Missing(shorten_reference(text)))
 }
 
 /// The JSON pointer of a reference within the document.
 pub(super) fn pointer(text: &str) -> Result<String, Broken> {
     let Some(fragment) = text.strip_prefix('#') else {
-        return Err(Broken::External(shown(text)));
+        return Err(Broken::External(shorten_reference(text)));
     };
     Ok(percent_decode_str(fragment)
         .decode_utf8_lossy()
         .into_owned())
 }
 
-fn shown(text: &str) -> String {
-    shortened(text, limits::VIOLATION_PART_CHARS_MAX).to_string()
+fn shorten_reference(text: &str) -> String {
+    truncate_to_chars(text, limits::VIOLATION_PART_CHARS_MAX).to_string()
 }
 
 /// The entries of the mapping under a key; none if there is no mapping.

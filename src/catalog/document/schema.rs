@@ -14,8 +14,8 @@ use super::{
 };
 use midex_domain::{
     limits,
-    schema::{self, Form, Quota, Schema},
-    truncate::length,
+    schema::{self, KeywordValueForm, Quota, Schema},
+    truncate::json_length,
 };
 
 /// The schemas of a document: the shared ones by name, and those that are still to be converted.
@@ -61,10 +61,10 @@ impl<'a> Schemas<'a> {
         warnings: &mut Warnings,
     ) -> Result<Value, Broken> {
         self.met = None;
-        let made = self.schema(value, warnings);
+        let made = self.convert_subschema(value, warnings);
         let met = self.met.take();
         while let Some((name, value)) = self.waiting.pop() {
-            let made = self.schema(value, warnings);
+            let made = self.convert_subschema(value, warnings);
             self.external
                 .extend(self.met.take().map(|met| (name.clone(), met)));
             self.shared.insert(name, made);
@@ -73,12 +73,12 @@ impl<'a> Schemas<'a> {
     }
 
     /// Counts bytes against the size limit of the document.
-    pub(super) fn charge(&mut self, bytes: usize) {
+    pub(super) fn count_bytes(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
     }
 
     /// Whether the size limit is reached. Schemas that are converted after that are incomplete.
-    pub(super) fn is_spent(&self) -> bool {
+    pub(super) fn is_size_limit_reached(&self) -> bool {
         self.left == 0
     }
 
@@ -87,13 +87,16 @@ impl<'a> Schemas<'a> {
         if self.external.is_empty() {
             return None;
         }
-        let reached = reached(value, |name| self.shared.get(name));
+        let reached = reachable_schemas(value, |name| self.shared.get(name));
         reached.iter().find_map(|name| self.external.get(*name))
     }
 
     /// Returns all shared schemas. A schema that contains itself without a level of nesting is replaced by one that
     /// accepts anything.
-    pub(super) fn end(mut self, warnings: &mut Warnings) -> BTreeMap<String, Value> {
+    pub(super) fn into_shared_schemas(
+        mut self,
+        warnings: &mut Warnings,
+    ) -> BTreeMap<String, Value> {
         for name in ring::cut(&mut self.shared) {
             let words = format!(
                 "the schema `{name}` holds itself, or too many others, without a part between: it accepts anything"
@@ -107,9 +110,9 @@ impl<'a> Schemas<'a> {
         self.shared
     }
 
-    fn schema(&mut self, value: &'a Value, warnings: &mut Warnings) -> Value {
+    fn convert_subschema(&mut self, value: &'a Value, warnings: &mut Warnings) -> Value {
         match value {
-            Value::Object(map) if !self.is_spent() => self.object(map, warnings),
+            Value::Object(map) if !self.is_size_limit_reached() => self.object(map, warnings),
             Value::Bool(_) => value.clone(),
             _ => Value::Bool(true),
         }
@@ -124,14 +127,16 @@ impl<'a> Schemas<'a> {
         let is_alone = reference.is_some() && self.is_generation_30;
         let counts = |word: &str| !is_alone || word == "description";
         for (word, value) in map.iter().filter(|(word, _)| counts(word)) {
-            let Some(form) = schema::form(word).filter(|_| !FORGOTTEN.contains(&word.as_str()))
+            let Some(form) =
+                schema::form(word).filter(|_| !DROPPED_KEYWORDS.contains(&word.as_str()))
             else {
                 continue;
             };
             if word == "items" && value.is_array() {
-                let list = self.value("prefixItems", Form::Schemas, value, warnings);
+                let list =
+                    self.convert_keyword("prefixItems", KeywordValueForm::Schemas, value, warnings);
                 made.extend(list.map(|list| ("prefixItems".into(), list)));
-            } else if let Some(value) = self.value(word, form, value, warnings) {
+            } else if let Some(value) = self.convert_keyword(word, form, value, warnings) {
                 made.insert(word.clone(), value);
             }
         }
@@ -183,7 +188,7 @@ impl<'a> Schemas<'a> {
                 continue;
             };
             for value in values {
-                self.charge(value.len() + name.len());
+                self.count_bytes(value.len() + name.len());
                 mapping.insert(value.to_owned(), format!("{DEFINITIONS}{name}").into());
             }
         }
@@ -196,53 +201,56 @@ impl<'a> Schemas<'a> {
     }
 
     /// Converts the value of a keyword; `None` if it is invalid or not supported.
-    fn value(
+    fn convert_keyword(
         &mut self,
         word: &str,
-        form: Form,
+        form: KeywordValueForm,
         value: &'a Value,
         warnings: &mut Warnings,
     ) -> Option<Value> {
         let is_schema = |value: &Value| value.is_object() || value.is_boolean();
         let fits = match form {
-            Form::Schema | Form::Items => {
-                return is_schema(value).then(|| self.schema(value, warnings));
+            KeywordValueForm::Schema | KeywordValueForm::Items => {
+                return is_schema(value).then(|| self.convert_subschema(value, warnings));
             }
-            Form::Schemas => {
+            KeywordValueForm::Schemas => {
                 let list = value.as_array()?.iter().filter(|value| is_schema(value));
-                let list: Vec<_> = list.map(|value| self.schema(value, warnings)).collect();
+                let list: Vec<_> = list
+                    .map(|value| self.convert_subschema(value, warnings))
+                    .collect();
                 return (!list.is_empty()).then_some(Value::Array(list));
             }
-            Form::Named | Form::Patterns => {
+            KeywordValueForm::Named | KeywordValueForm::Patterns => {
                 let mut made = Map::new();
                 for (name, value) in value.as_object()? {
-                    if is_schema(value) && (form == Form::Named || self.is_usable("pattern", name))
+                    if is_schema(value)
+                        && (form == KeywordValueForm::Named || self.is_usable("pattern", name))
                     {
-                        self.charge(name.len());
-                        made.insert(name.clone(), self.schema(value, warnings));
+                        self.count_bytes(name.len());
+                        made.insert(name.clone(), self.convert_subschema(value, warnings));
                     }
                 }
                 return Some(Value::Object(made));
             }
-            Form::Types => return types(value),
-            Form::Texts => return Some(texts(value.as_array()?)),
-            Form::Count => {
+            KeywordValueForm::Types => return types(value),
+            KeywordValueForm::Texts => return Some(texts(value.as_array()?)),
+            KeywordValueForm::Count => {
                 let whole = value
                     .as_f64()
                     .filter(|number| *number >= 0.0 && number.fract() == 0.0);
                 value.is_u64() || whole.is_some()
             }
-            Form::Number => value.is_number(),
-            Form::Positive => value.as_f64().is_some_and(|number| number > 0.0),
-            Form::Flag => value.is_boolean(),
-            Form::Pattern => self.is_usable("pattern", value.as_str()?),
-            Form::Text if word == "format" => self.is_usable("format", value.as_str()?),
-            Form::Text => value.is_string(),
-            Form::Values => value.as_array().is_some_and(|list| !list.is_empty()),
-            Form::Any => true,
-            Form::NamedTexts | Form::Dependencies => false,
+            KeywordValueForm::Number => value.is_number(),
+            KeywordValueForm::Positive => value.as_f64().is_some_and(|number| number > 0.0),
+            KeywordValueForm::Flag => value.is_boolean(),
+            KeywordValueForm::Pattern => self.is_usable("pattern", value.as_str()?),
+            KeywordValueForm::Text if word == "format" => self.is_usable("format", value.as_str()?),
+            KeywordValueForm::Text => value.is_string(),
+            KeywordValueForm::Values => value.as_array().is_some_and(|list| !list.is_empty()),
+            KeywordValueForm::Any => true,
+            KeywordValueForm::NamedTexts | KeywordValueForm::Dependencies => false,
         };
-        self.charge(word.len() + weight(value));
+        self.count_bytes(word.len() + estimate_value_bytes(value));
         fits.then(|| value.clone())
     }
 
@@ -255,7 +263,7 @@ impl<'a> Schemas<'a> {
         let found = pointer(text).and_then(|pointer| Ok((target(self.root, text)?, pointer)));
         match found {
             Ok((value, pointer)) => {
-                let name = self.free(&pointer);
+                let name = self.unique_schema_name(&pointer);
                 self.names.insert(text.to_owned(), name.clone());
                 self.waiting.push((name.clone(), value));
                 Some(name)
@@ -276,7 +284,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// A unique name of characters that need no escapes.
-    fn free(&mut self, pointer: &str) -> String {
+    fn unique_schema_name(&mut self, pointer: &str) -> String {
         let path = pointer
             .strip_prefix("/components/schemas")
             .unwrap_or(pointer);
@@ -314,10 +322,10 @@ impl<'a> Schemas<'a> {
 }
 
 /// The approximate size of a value in bytes.
-fn weight(value: &Value) -> usize {
+fn estimate_value_bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
-        Value::Array(_) | Value::Object(_) => length(value),
+        Value::Array(_) | Value::Object(_) => json_length(value),
         _ => 8,
     }
 }
@@ -326,7 +334,7 @@ fn weight(value: &Value) -> usize {
 const DEFINITIONS: &str = "#/$defs/";
 
 /// Keywords that are dropped, because they only make sense in the original document or are translated otherwise.
-const FORGOTTEN: &[&str] = &[
+const DROPPED_KEYWORDS: &[&str] = &[
     "$ref",
     "$schema",
     "$id",
@@ -361,7 +369,10 @@ pub(super) fn named<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
 }
 
 /// The shared schemas that a value refers to directly or indirectly, in breadth-first order.
-fn reached<'a>(value: &'a Value, shared: impl Fn(&str) -> Option<&'a Value>) -> Vec<&'a str> {
+fn reachable_schemas<'a>(
+    value: &'a Value,
+    shared: impl Fn(&str) -> Option<&'a Value>,
+) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     named(value, &mut found);

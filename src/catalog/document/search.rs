@@ -6,9 +6,9 @@
 use std::{cmp::Ordering, collections::HashSet};
 
 use super::{
-    book::Book,
+    book::DocumentReader,
     entry::Entry,
-    name::dashed,
+    name::to_kebab_case,
     words::{SEGMENT_WEIGHT, SUMMARY, stem, words},
 };
 use crate::operation::Method;
@@ -16,9 +16,9 @@ use midex_domain::limits;
 
 /// A book, and the texts that its catalog has about it.
 #[derive(Clone, Copy, Debug)]
-pub struct Shelf<'a> {
+pub struct SearchableCatalog<'a> {
     /// The book.
-    pub book: &'a Book,
+    pub book: &'a DocumentReader,
     /// The catalog's title.
     pub title: &'a str,
     /// Its vendor.
@@ -39,8 +39,8 @@ pub struct Hit {
 }
 
 /// The operations that match a query, the best first. A query without words matches nothing.
-pub fn search(shelves: &[Shelf<'_>], query: &str, limit: usize) -> Vec<Hit> {
-    let query = Query::of(query);
+pub fn search(shelves: &[SearchableCatalog<'_>], query: &str, limit: usize) -> Vec<Hit> {
+    let query = Query::parse(query);
     let all: usize = shelves.iter().map(|shelf| shelf.book.entries().len()).sum();
     let weights: Vec<_> = query
         .words
@@ -49,15 +49,13 @@ pub fn search(shelves: &[Shelf<'_>], query: &str, limit: usize) -> Vec<Hit> {
         .collect();
     let mut hits = Vec::new();
     for (number, shelf) in shelves.iter().enumerate() {
-        hits.extend(
-            on_shelf(shelf, &query, &weights)
-                .into_iter()
-                .map(|(operation, score)| Hit {
-                    shelf: number,
-                    operation,
-                    score,
-                }),
-        );
+        hits.extend(match_catalog(shelf, &query, &weights).into_iter().map(
+            |(operation, score)| Hit {
+                shelf: number,
+                operation,
+                score,
+            },
+        ));
     }
     let order = |one: &Hit, other: &Hit| {
         let score = other
@@ -75,7 +73,7 @@ pub fn search(shelves: &[Shelf<'_>], query: &str, limit: usize) -> Vec<Hit> {
 }
 
 /// Stop words, which a search ignores.
-const IDLE: &[&str] = &[
+const STOP_WORDS: &[&str] = &[
     "a", "an", "and", "as", "at", "all", "any", "by", "can", "do", "every", "for", "from", "have",
     "how", "i", "in", "into", "is", "it", "its", "me", "my", "of", "on", "one", "or", "our",
     "please", "some", "that", "the", "their", "there", "these", "this", "to", "us", "want", "what",
@@ -138,11 +136,11 @@ struct Query {
 }
 
 impl Query {
-    fn of(text: &str) -> Self {
-        let text = dashed(text);
+    fn parse(text: &str) -> Self {
+        let text = to_kebab_case(text);
         let said = text
             .split('-')
-            .filter(|word| !word.is_empty() && !IDLE.contains(word));
+            .filter(|word| !word.is_empty() && !STOP_WORDS.contains(word));
         let said: Vec<_> = said.take(limits::SEARCH_WORDS_MAX).collect();
         let first = said.first().copied().unwrap_or_default();
         let verb = VERBS.iter().find(|verb| verb.said.contains(&first));
@@ -167,10 +165,10 @@ impl Query {
 
 /// The weight of a word: the rarer, the higher.
 #[expect(clippy::cast_precision_loss, reason = "a weight need not be exact")]
-fn rarity(word: &str, shelves: &[Shelf<'_>], all: usize) -> f32 {
+fn rarity(word: &str, shelves: &[SearchableCatalog<'_>], all: usize) -> f32 {
     let counts = shelves
         .iter()
-        .map(|shelf| shelf.book.words().having(word).len());
+        .map(|shelf| shelf.book.search_index().find_postings(word).len());
     let count: usize = counts.sum();
     (1.0 + all as f32 / (count as f32 + 1.0)).ln()
 }
@@ -187,8 +185,12 @@ struct WordMatches {
 /// The operations of a shelf that match at least one word, with their scores. Matches in the texts of the catalog
 /// count for each of them.
 #[expect(clippy::cast_precision_loss, reason = "a score need not be exact")]
-fn on_shelf(shelf: &Shelf<'_>, query: &Query, weights: &[f32]) -> Vec<(usize, f32)> {
-    let (prepared, entries) = (shelf.book.words(), shelf.book.entries());
+fn match_catalog(
+    shelf: &SearchableCatalog<'_>,
+    query: &Query,
+    weights: &[f32],
+) -> Vec<(usize, f32)> {
+    let (prepared, entries) = (shelf.book.search_index(), shelf.book.entries());
     let about = [shelf.title, shelf.vendor, shelf.description];
     let about: HashSet<_> = about.iter().flat_map(|text| words(text)).collect();
     let mut common = WordMatches::default();
@@ -199,7 +201,7 @@ fn on_shelf(shelf: &Shelf<'_>, query: &Query, weights: &[f32]) -> Vec<(usize, f3
             common.score += weight * f32::from(SUMMARY);
             common.words += 1;
         }
-        for posting in prepared.having(word) {
+        for posting in prepared.find_postings(word) {
             let found = &mut all[posting.operation as usize];
             found.score += weight * f32::from(posting.weight);
             found.words = found.words.saturating_add(u8::from(!is_about));
@@ -216,13 +218,13 @@ fn on_shelf(shelf: &Shelf<'_>, query: &Query, weights: &[f32]) -> Vec<(usize, f3
         let beside = f32::from(prepared.sizes[at].saturating_sub(found.named));
         let score = (found.score + common.score) * (0.3 + 0.7 * covered.min(1.0).powi(2))
             / (1.0 + 0.12 * beside);
-        is_found.then(|| (at, score * fitting(&entries[at], query)))
+        is_found.then(|| (at, score * action_fit_factor(&entries[at], query)))
     };
     all.into_iter().enumerate().filter_map(score).collect()
 }
 
 /// A factor for how well the operation does what the query asks for.
-fn fitting(entry: &Entry, query: &Query) -> f32 {
+fn action_fit_factor(entry: &Entry, query: &Query) -> f32 {
     let advised = if entry.is_deprecated { 0.8 } else { 1.0 };
     let begin = entry.summary.get(..query.first.len()).unwrap_or_default();
     let says = if begin.eq_ignore_ascii_case(&query.first) {

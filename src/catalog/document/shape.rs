@@ -11,10 +11,10 @@ use midex_domain::{limits, schema::types};
 pub(super) type Shared = BTreeMap<String, Value>;
 
 /// How many nested levels of `allOf` are followed.
-const PARTS_DEPTH: usize = 4;
+const ALL_OF_DEPTH_MAX: usize = 4;
 
 /// Follows the references from `value` until a schema that is no reference.
-pub(super) fn meant<'a>(value: &'a Value, shared: &'a Shared) -> &'a Value {
+pub(super) fn resolve_schema<'a>(value: &'a Value, shared: &'a Shared) -> &'a Value {
     let mut at = value;
     for _ in 0..limits::REFERENCE_HOPS_MAX {
         let reference = at.get("$ref").and_then(Value::as_str);
@@ -32,7 +32,7 @@ pub(super) fn meant<'a>(value: &'a Value, shared: &'a Shared) -> &'a Value {
 /// The properties of an object, including those in its `allOf`.
 pub(super) fn properties<'a>(value: &'a Value, shared: &'a Shared) -> Vec<(&'a str, &'a Value)> {
     let mut found = Vec::new();
-    collect(value, shared, PARTS_DEPTH, &mut found);
+    collect(value, shared, ALL_OF_DEPTH_MAX, &mut found);
     found
 }
 
@@ -42,7 +42,7 @@ fn collect<'a>(
     depth: usize,
     found: &mut Vec<(&'a str, &'a Value)>,
 ) {
-    let value = meant(value, shared);
+    let value = resolve_schema(value, shared);
     found.extend(entries(value, "properties").map(|(name, value)| (name.as_str(), value)));
     let parts = value
         .get("allOf")
@@ -55,20 +55,20 @@ fn collect<'a>(
 
 /// The schema of the items of a list; `None` if the value is no list.
 pub(super) fn items<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a Value> {
-    meant(value, shared).get("items")
+    resolve_schema(value, shared).get("items")
 }
 
 /// The first type of a value besides null. If the schema is composed of others, that of the first one.
-pub(super) fn kind<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a str> {
-    let mut at = meant(value, shared);
-    for _ in 0..PARTS_DEPTH {
+pub(super) fn schema_type<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a str> {
+    let mut at = resolve_schema(value, shared);
+    for _ in 0..ALL_OF_DEPTH_MAX {
         if at.get("type").is_some() {
             return types(at).first().copied();
         }
         let parts = ["allOf", "anyOf", "oneOf"]
             .iter()
             .find_map(|word| at.get(word));
-        at = meant(parts?.as_array()?.first()?, shared);
+        at = resolve_schema(parts?.as_array()?.first()?, shared);
     }
     None
 }

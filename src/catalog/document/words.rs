@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{
     entry::Entry,
-    name::{dashed, parts},
+    name::{name_segments, to_kebab_case},
     provider::singular,
 };
 
 /// The words of a text as they are compared: in lower case and stemmed.
 pub(super) fn words(text: &str) -> Vec<String> {
-    let dashed = dashed(text);
+    let dashed = to_kebab_case(text);
     dashed
         .split('-')
         .filter(|word| !word.is_empty())
@@ -56,7 +56,7 @@ pub(super) const SUMMARY: u8 = 5;
 const PARAMETER: u8 = 2;
 
 impl WordIndex {
-    pub(super) fn of(entries: &[Entry]) -> Self {
+    pub(super) fn from_entries(entries: &[Entry]) -> Self {
         let mut found: BTreeMap<String, Vec<Posting>> = BTreeMap::new();
         let mut sizes = Vec::with_capacity(entries.len());
         for (operation, entry) in entries.iter().enumerate() {
@@ -85,7 +85,7 @@ impl WordIndex {
 
     /// The operations with a word. If there are none and the word has at least 3 bytes, those with a word that begins
     /// with it.
-    pub(super) fn having(&self, word: &str) -> &[Posting] {
+    pub(super) fn find_postings(&self, word: &str) -> &[Posting] {
         let first = self.known.partition_point(|(known, _)| **known < *word);
         let is_known = self
             .known
@@ -115,7 +115,7 @@ fn weighed(entry: &Entry) -> (BTreeMap<String, u8>, u8) {
             *known = weight.max(*known);
         }
     };
-    let parts = parts(&entry.path);
+    let parts = name_segments(&entry.path);
     let (last, before) = parts
         .split_last()
         .map_or(("", &parts[..]), |(last, before)| (last.as_str(), before));

@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::{
     Output,
     question::prompt,
-    screen::{Screen, cut, one_line, row},
-    validate::counted,
+    screen::{Screen, one_line, row, truncate_text},
+    validate::format_count,
     value::{duration, field, json_text, list},
-    visible::visible,
+    visible::replace_hidden_chars,
 };
 use midex_domain::error::Result;
 
@@ -35,18 +35,19 @@ pub(super) fn noted(answer: &Value, is_written: bool, out: &Output<'_>) -> Resul
         .unwrap_or_default();
     let rows = match list(&answer["payload"]).len() {
         0 => String::new(),
-        rows => format!(", {}", counted(rows, "row")),
+        rows => format!(", {}", format_count(rows, "row")),
     };
     prompt(&format!("{status} in {took}{rows} ({id})\n"))?;
     let notes = list(&answer["notes"]).iter().filter_map(Value::as_str);
-    let left = Grid::of(&answer["payload"], &Screen::stdout()).map(|grid| grid.left_out);
+    let left =
+        PayloadTable::from_payload(&answer["payload"], &Screen::stdout()).map(|grid| grid.left_out);
     let left = left.filter(|left| !left.is_empty());
     let left = left.map(|left| format!("columns left out: {}; --json has them", left.join(", ")));
     let beside = left.or_else(|| kept_as(&answer["artifact"]));
     notes
         .map(str::to_owned)
         .chain(beside.filter(|_| !is_written))
-        .try_for_each(|note| prompt(&format!("note: {}\n", visible(&note))))
+        .try_for_each(|note| prompt(&format!("note: {}\n", replace_hidden_chars(&note))))
 }
 
 /// The line about the payload, if it is kept as an artifact.
@@ -57,33 +58,33 @@ fn kept_as(artifact: &Value) -> Option<String> {
     let bytes = artifact["size_bytes"].as_u64().unwrap_or_default();
     Some(format!(
         "the payload is the artifact `{name}`, {media_type} of {}, kept with the execution; with --output FILE a call writes its payload to a file",
-        counted(usize::try_from(bytes).unwrap_or(usize::MAX), "byte")
+        format_count(usize::try_from(bytes).unwrap_or(usize::MAX), "byte")
     ))
 }
 
 /// The payload of the answer.
-pub(super) fn page(answer: &Value, screen: &Screen) -> String {
+pub(super) fn render_payload(answer: &Value, screen: &Screen) -> String {
     match answer.get("payload") {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => screen.block(None, "", text),
-        Some(payload) => match Grid::of(payload, screen) {
-            Some(grid) => grid.print(screen),
+        Some(payload) => match PayloadTable::from_payload(payload, screen) {
+            Some(grid) => grid.render(screen),
             None => json_text(payload, true) + "\n",
         },
     }
 }
 
 /// A list of objects as a table.
-struct Grid {
+struct PayloadTable {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
     /// The columns that do not fit, or that contain objects or lists.
     left_out: Vec<String>,
 }
 
-impl Grid {
+impl PayloadTable {
     /// Lays out a table; `None` if the payload is not a list of objects, or no column can be shown.
-    fn of(payload: &Value, screen: &Screen) -> Option<Self> {
+    fn from_payload(payload: &Value, screen: &Screen) -> Option<Self> {
         let objects = payload.as_array()?.iter().map(Value::as_object);
         let objects = objects.collect::<Option<Vec<_>>>()?;
         let mut names: Vec<&String> = Vec::new();
@@ -119,7 +120,7 @@ impl Grid {
                 continue;
             }
             left = left.saturating_sub(needed);
-            columns.push(cut(&one_line(name), COLUMN_MAX));
+            columns.push(truncate_text(&one_line(name), COLUMN_MAX));
             all.push(cells);
         }
         let rows = (0..objects.len()).map(|at| all.iter().map(|cells| cells[at].clone()).collect());
@@ -131,7 +132,7 @@ impl Grid {
         })
     }
 
-    fn print(self, screen: &Screen) -> String {
+    fn render(self, screen: &Screen) -> String {
         let header: Vec<_> = self.columns.iter().map(String::as_str).collect();
         let mut table = screen.table(&header);
         for cells in self.rows {
@@ -148,7 +149,7 @@ fn cell(value: Option<&Value>) -> String {
         Some(Value::String(text)) => one_line(text),
         Some(value) => one_line(&value.to_string()),
     };
-    cut(&text, COLUMN_MAX)
+    truncate_text(&text, COLUMN_MAX)
 }
 
 #[cfg(test)]
@@ -163,7 +164,7 @@ mod tests {
             { "id": 1, "name": "a", "tags": ["x"], "note": "y".repeat(100) },
             { "id": 2, "open": true, "name": null, "tags": [] }
         ]);
-        let grid = Grid::of(&payload, &Screen::stdout()).expect("a table");
+        let grid = PayloadTable::from_payload(&payload, &Screen::stdout()).expect("a table");
         assert_eq!(grid.columns, ["id", "name", "note", "open"]);
         assert_eq!(grid.left_out, ["tags"]);
         assert_eq!(grid.rows[1], ["2", "", "", "true"]);
@@ -179,15 +180,18 @@ mod tests {
             json!([{}]),
             json!([{ "a": [] }]),
         ] {
-            assert!(Grid::of(&value, &Screen::stdout()).is_none(), "{value}");
+            assert!(
+                PayloadTable::from_payload(&value, &Screen::stdout()).is_none(),
+                "{value}"
+            );
         }
     }
 
     #[test]
     fn an_answer_does_not_steer_the_terminal() {
         let answer = json!({ "payload": [{ "\u{1b}[31m": "\u{1b}[2J" }] });
-        assert!(!page(&answer, &Screen::stdout()).contains('\u{1b}'));
+        assert!(!render_payload(&answer, &Screen::stdout()).contains('\u{1b}'));
         let text = json!({ "payload": "a\u{1b}[2Jb" });
-        assert!(!page(&text, &Screen::stdout()).contains('\u{1b}'));
+        assert!(!render_payload(&text, &Screen::stdout()).contains('\u{1b}'));
     }
 }

@@ -6,7 +6,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use crate::{link::Link, value::json_text};
-use midex_domain::error::{Code, Error, Result, plain};
+use midex_domain::error::{Code, Error, Result, describe_io_error};
 
 /// Writes the payload; an existing file is overwritten.
 pub(super) async fn write(answer: &Value, path: &Path, link: &mut Link<'_>) -> Result<()> {
@@ -15,14 +15,14 @@ pub(super) async fn write(answer: &Value, path: &Path, link: &mut Link<'_>) -> R
         None => payload(answer),
     };
     fs::write(path, bytes).map_err(|error| {
-        let message = format!("{} cannot be written: {}", path.display(), plain(&error));
+        let message = format!("{} cannot be written: {}", path.display(), describe_io_error(&error));
         Error::new(Code::FileUnusable, message)
-            .with("path", path.display().to_string())
-            .with("execution_id", answer["execution_id"].clone())
+            .with_context("path", path.display().to_string())
+            .with_context("execution_id", answer["execution_id"].clone())
             .with_action(
                 "The call was done: `midex show {execution_id}` has its answer; for another call name a file that can be written",
             )
-            .because(error)
+            .with_source(error)
     })
 }
 
@@ -32,7 +32,7 @@ async fn artifact(uri: &str, link: &mut Link<'_>) -> Result<Vec<u8>> {
     let mut next = Some(0);
     while let Some(offset) = next {
         let part = link.artifact(uri, offset).await?;
-        let decoded = part.base64.as_deref().and_then(decoded);
+        let decoded = part.base64.as_deref().and_then(decode_base64);
         let content = part.content.map(String::into_bytes).or(decoded);
         bytes.extend(content.ok_or_else(no_content)?);
         next = part.next_offset;
@@ -44,7 +44,7 @@ fn no_content() -> Error {
     Error::internal("the server shows an artifact without content")
 }
 
-fn decoded(base64: &str) -> Option<Vec<u8>> {
+fn decode_base64(base64: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(base64).ok()
 }
 
@@ -61,7 +61,7 @@ fn payload(answer: &Value) -> Vec<u8> {
         Value::String(text) => text.clone().into_bytes(),
         payload => payload["base64"]
             .as_str()
-            .and_then(decoded)
+            .and_then(decode_base64)
             .filter(|_| is_of_bytes)
             .unwrap_or_else(|| (json_text(payload, true) + "\n").into_bytes()),
     }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::list::at_least_one;
+use crate::list::parse_positive_number;
 use midex_domain::limits;
 
 /// What is done with catalogs.
@@ -101,7 +101,7 @@ pub(crate) struct ShowArgs {
     /// One of its commands, without the vendor
     pub(super) operation: Option<String>,
     /// Maximum number of commands to show
-    #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED, value_parser = parse_positive_number)]
     pub(super) limit: usize,
 }
 

@@ -10,9 +10,9 @@ use crate::{
     command::quoted,
     screen::{Screen, Style, row},
     value::{field, list},
-    visible::visible,
+    visible::replace_hidden_chars,
 };
-use midex_domain::schema::meant;
+use midex_domain::schema::follow_references;
 
 /// The prefix of lines below a title.
 const INDENT: &str = "  ";
@@ -55,7 +55,7 @@ pub(crate) fn state(catalog: &Value) -> &'static str {
 /// A catalog, and the first of its commands.
 pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &Screen) -> String {
     let id = field(catalog, "catalog_id");
-    let mut text = head(&id, &field(catalog, "title"), screen);
+    let mut text = name_and_description(&id, &field(catalog, "title"), screen);
     let imported = format!(
         "{}, {}",
         field(catalog, "source"),
@@ -66,17 +66,17 @@ pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &
         version if version.is_empty() => count.to_string(),
         version => format!("{count}, of version {version} of the document"),
     };
-    text += &named(
+    text += &name_value_lines(
         &[
             ("state", state(catalog).to_owned()),
             ("about", field(catalog, "description")),
             ("vendor", field(catalog, "vendor")),
             ("called at", field(catalog, "base_url")),
             ("or at", others(catalog)),
-            ("allowed", words(&catalog["allow"])),
+            ("allowed", join_texts(&catalog["allow"])),
             ("headers", headers_in_a_line(catalog)),
-            ("needs", needs(&catalog["schemes"])),
-            ("sent to", words(&catalog["origins"])),
+            ("needs", required_credentials(&catalog["schemes"])),
+            ("sent to", join_texts(&catalog["origins"])),
             ("document", imported),
             ("commands", count),
         ],
@@ -99,7 +99,7 @@ pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &
 }
 
 /// A name and its description, on one line if it fits.
-fn head(name: &str, about: &str, screen: &Screen) -> String {
+fn name_and_description(name: &str, about: &str, screen: &Screen) -> String {
     let title = screen.paint(Style::Bold, name);
     if name.width() + GAP.width() + about.width() <= screen.columns() {
         return format!("{title}{GAP}{about}").trim_end().to_owned() + "\n";
@@ -111,7 +111,7 @@ fn head(name: &str, about: &str, screen: &Screen) -> String {
 fn others(catalog: &Value) -> String {
     let all = list(&catalog["base_urls"]).iter();
     let others = all.filter(|url| **url != catalog["base_url"]);
-    words(&others.cloned().collect())
+    join_texts(&others.cloned().collect())
 }
 
 fn headers_in_a_line(catalog: &Value) -> String {
@@ -121,7 +121,7 @@ fn headers_in_a_line(catalog: &Value) -> String {
 }
 
 /// The credentials that the document requires, and the source of each.
-pub(super) fn needs(schemes: &Value) -> String {
+pub(super) fn required_credentials(schemes: &Value) -> String {
     let of = |scheme: &Value| {
         let source = scheme["source"].as_str().unwrap_or("not set");
         let source = if source == "literal" {
@@ -133,7 +133,7 @@ pub(super) fn needs(schemes: &Value) -> String {
             "{} ({}): {}",
             field(scheme, "name"),
             field(scheme, "what"),
-            visible(source)
+            replace_hidden_chars(source)
         )
     };
     let all: Vec<_> = list(schemes).iter().map(of).collect();
@@ -141,17 +141,17 @@ pub(super) fn needs(schemes: &Value) -> String {
 }
 
 /// The texts of a list, separated by commas.
-pub(super) fn words(value: &Value) -> String {
+pub(super) fn join_texts(value: &Value) -> String {
     let words: Vec<_> = list(value)
         .iter()
         .filter_map(Value::as_str)
-        .map(visible)
+        .map(replace_hidden_chars)
         .collect();
     words.join(", ")
 }
 
 /// Names and values, one a line; empty values are left out.
-fn named(all: &[(&str, String)], screen: &Screen) -> String {
+fn name_value_lines(all: &[(&str, String)], screen: &Screen) -> String {
     let mut text = String::new();
     let there = all.iter().filter(|(_, value)| !value.is_empty());
     for (name, value) in there {
@@ -186,7 +186,7 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
         field(command, "path")
     );
     let about = format!("{}{GAP}{}", field(command, "class"), called.trim());
-    let mut text = head(&id, about.trim(), screen);
+    let mut text = name_and_description(&id, about.trim(), screen);
     let [summary, description] = ["summary", "description"].map(|name| field(command, name));
     text += &screen.block(None, INDENT, &summary);
     if description != summary {
@@ -200,7 +200,7 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
             &format!("It cannot be called: {why}"),
         );
     }
-    let needed = needs(&command["credentials"]);
+    let needed = required_credentials(&command["credentials"]);
     if !needed.is_empty() {
         text += &screen.block(None, INDENT, &format!("It needs {needed}"));
     }
@@ -222,9 +222,9 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
         let is_required = if required { "required" } else { "" };
         let what = field(schema, "description");
         [
-            visible(name),
-            visible(place),
-            type_of(schema, root),
+            replace_hidden_chars(name),
+            replace_hidden_chars(place),
+            describe_type(schema, root),
             is_required.to_owned(),
             what,
         ]
@@ -238,7 +238,7 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
         row(name, place, schema, schema, argument["required"] == true)
     });
     let root = &command["body_schema"];
-    let body = meant(root, root);
+    let body = follow_references(root, root);
     // If the body is optional, none of its fields is required.
     let is_needed = command["body"]["required"] == true;
     let required = Some(list(&body["required"])).filter(|_| is_needed);
@@ -269,12 +269,15 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
 }
 
 /// The type of a value in a few words, or its choices.
-fn type_of(schema: &Value, root: &Value) -> String {
+fn describe_type(schema: &Value, root: &Value) -> String {
     let choices = list(&schema["enum"]).iter();
-    let choices = choices.map(|one| one.as_str().map_or_else(|| one.to_string(), visible));
+    let choices = choices.map(|one| {
+        one.as_str()
+            .map_or_else(|| one.to_string(), replace_hidden_chars)
+    });
     match choices.collect::<Vec<_>>() {
         none if none.is_empty() => {
-            kind(schema, root).map_or_else(String::new, |kind| visible(&kind))
+            kind(schema, root).map_or_else(String::new, |kind| replace_hidden_chars(&kind))
         }
         choices => choices.join("|"),
     }
@@ -288,12 +291,18 @@ fn example(command: &Value) -> String {
         let value = value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
-        format!(" --with {}", quoted(&visible(&format!("{name}={value}"))))
+        format!(
+            " --with {}",
+            quoted(&replace_hidden_chars(&format!("{name}={value}")))
+        )
     });
     let body = match &command["example"]["arguments"]["body"] {
         Value::Null => String::new(),
         body if body.to_string().len() > EXAMPLE_BYTES => " --body @FILE".to_owned(),
-        body => format!(" --body {}", quoted(&visible(&body.to_string()))),
+        body => format!(
+            " --body {}",
+            quoted(&replace_hidden_chars(&body.to_string()))
+        ),
     };
     format!(
         "midex call {}{}{body}",
@@ -306,14 +315,14 @@ fn example(command: &Value) -> String {
 const EXAMPLE_BYTES: usize = 400;
 
 /// The preview of an import.
-pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
+pub(super) fn import_preview(answer: &Value, screen: &Screen) -> String {
     let catalog = &answer["catalog"];
-    let mut text = head(
+    let mut text = name_and_description(
         &field(catalog, "catalog_id"),
         &field(catalog, "title"),
         screen,
     );
-    text += &named(
+    text += &name_value_lines(
         &[
             ("vendor", field(catalog, "vendor")),
             ("called at", field(catalog, "base_url")),
@@ -326,11 +335,11 @@ pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
                     answer["provider_contract_count"]
                 ),
             ),
-            ("groups", words(&answer["projected_group_prefixes"])),
+            ("groups", join_texts(&answer["projected_group_prefixes"])),
         ],
         screen,
     );
-    let changes = difference(&answer["changes"], screen);
+    let changes = document_changes(&answer["changes"], screen);
     if !changes.is_empty() {
         let _ = write!(text, "\nBeside the catalog that is there:\n{changes}");
     }
@@ -351,7 +360,7 @@ pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
 }
 
 /// The changes in a new version of the document.
-pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
+pub(super) fn document_changes(changes: &Value, screen: &Screen) -> String {
     let of = |key: &str| list(&changes[key]);
     let line = |style, mark: &str, text: String| {
         let lead = format!("{mark} ");
@@ -360,14 +369,18 @@ pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
     let mut text = String::new();
     for (key, style, mark) in [("added", Style::Good, "+"), ("removed", Style::Bad, "-")] {
         for id in of(key) {
-            text += &line(style, mark, visible(id.as_str().unwrap_or_default()));
+            text += &line(
+                style,
+                mark,
+                replace_hidden_chars(id.as_str().unwrap_or_default()),
+            );
         }
     }
     for changed in of("changed") {
         text += &line(
             Style::Bold,
             "~",
-            format!("{}: {}", field(changed, "id"), words(&changed["what"])),
+            format!("{}: {}", field(changed, "id"), join_texts(&changed["what"])),
         );
     }
     for broken in of("breaks") {
@@ -383,7 +396,7 @@ pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
 }
 
 /// The headers of a catalog, and the addresses that they are sent to.
-pub(super) fn sent(answer: &Value, screen: &Screen) -> String {
+pub(super) fn headers_page(answer: &Value, screen: &Screen) -> String {
     let id = field(answer, "catalog_id");
     let headers = list(&answer["headers"]);
     let said = |words: &str| screen.block(None, "", words);
@@ -409,7 +422,7 @@ pub(super) fn sent(answer: &Value, screen: &Screen) -> String {
         table.add_row(row([field(header, "name"), shown]));
     }
     text += &(table.trim_fmt() + "\n");
-    let origins = words(&answer["origins"]);
+    let origins = join_texts(&answer["origins"]);
     let goes = match origins.as_str() {
         "" => format!("They go nowhere yet: run `midex catalog base-url {id} URL`"),
         origins => format!("They go to {origins}, and nowhere else"),

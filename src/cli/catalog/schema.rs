@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use midex_domain::{
     limits,
-    schema::{meant, members, types},
+    schema::{follow_references, members, types},
 };
 
 /// The type of a value other than `null`, if the schema has one. `root` contains the shared schemas.
@@ -13,7 +13,7 @@ pub(crate) fn kind(schema: &Value, root: &Value) -> Option<String> {
 }
 
 fn kind_in(schema: &Value, root: &Value, depth: usize) -> Option<String> {
-    let schema = meant(schema, root);
+    let schema = follow_references(schema, root);
     let own = types(schema).first().map(|name| (*name).to_owned());
     own.or_else(|| {
         let depth = depth.checked_sub(1)?;

@@ -11,8 +11,8 @@ use toml_edit::{Document, Item, TableLike, Value};
 
 use super::key::{Key, ValueKind, keys};
 use midex_domain::{
-    error::plain,
-    finding::{Finding, Place, Rule, arrange, errors},
+    error::describe_io_error,
+    finding::{Finding, Place, Rule, errors, sort_and_limit},
     limits,
 };
 use midex_folder::real_path;
@@ -74,7 +74,7 @@ impl File {
         let read = read_file(&file.path, limits::CONFIG_BYTES_MAX);
         match read.trouble {
             Some(trouble) => file.findings.push(trouble),
-            None => file.take(&read.text, users),
+            None => file.parse_settings(&read.text, users),
         }
         file.text = Some(read.text);
         file
@@ -82,12 +82,12 @@ impl File {
 
     /// Whether an error in this file may hide a setting of this key.
     pub(super) fn hides(&self, key: &Key) -> bool {
-        let may_set = self.owner == Owner::User || key.is_of_projects();
+        let may_set = self.owner == Owner::User || key.is_allowed_in_projects();
         let hides = |finding: &Finding| finding.path.is_empty() || finding.path == key.name;
         may_set && errors(&self.findings).any(hides)
     }
 
-    fn take(&mut self, text: &str, users: Option<&Path>) {
+    fn parse_settings(&mut self, text: &str, users: Option<&Path>) {
         let document = match Document::parse(text) {
             Ok(document) => document,
             Err(error) => return self.findings.push(malformed(text, &error)),
@@ -104,7 +104,7 @@ impl File {
             let key = document.key(name).and_then(toml_edit::Key::span);
             let at = place(text, key);
             let setting = match name {
-                TRUST_KEY => context.trust(at, item).map(|()| None),
+                TRUST_KEY => context.check_trusted_projects(at, item).map(|()| None),
                 SECRETS => context.secrets(at, item).map(Some),
                 name => context.setting(name, at, item).map(Some),
             };
@@ -113,7 +113,7 @@ impl File {
                 Err(finding) => self.findings.push(*finding),
             }
         }
-        self.findings = arrange(std::mem::take(&mut self.findings));
+        self.findings = sort_and_limit(std::mem::take(&mut self.findings));
     }
 }
 
@@ -123,7 +123,9 @@ fn is_missing(path: &Path) -> bool {
 }
 
 fn place(text: &str, span: Option<std::ops::Range<usize>>) -> Place {
-    span.map_or(Place::START, |span| Place::of(text, span.start, span.end))
+    span.map_or(Place::START, |span| {
+        Place::of_bytes(text, span.start, span.end)
+    })
 }
 
 fn malformed(text: &str, error: &toml_edit::TomlError) -> Finding {
@@ -148,9 +150,9 @@ const SECRET_HOST: &str = "secret-host";
 
 impl Context<'_> {
     /// Checks the list of trusted projects. It is read elsewhere, before a workflow starts.
-    fn trust(&self, at: Place, item: &Item) -> Result<(), Box<Finding>> {
+    fn check_trusted_projects(&self, at: Place, item: &Item) -> Result<(), Box<Finding>> {
         if self.owner == Owner::Project {
-            return Err(self.of_users(TRUST_KEY, at).into());
+            return Err(self.user_only_finding(TRUST_KEY, at).into());
         }
         let mut items = item.as_array().into_iter().flatten();
         if item.is_array() && items.all(Value::is_str) {
@@ -165,12 +167,17 @@ impl Context<'_> {
     }
 
     /// Refuses a path in a project's file that leads out of the project: a project must not choose files outside of it.
-    fn inside(&self, name: &str, at: Place, path: &Path) -> Result<(), Box<Finding>> {
+    fn check_path_in_project(
+        &self,
+        name: &str,
+        at: Place,
+        path: &Path,
+    ) -> Result<(), Box<Finding>> {
         let project = real_path(self.path.parent().unwrap_or(Path::new("")));
         let leads = match (real_path(path), project) {
             (Ok(real), Ok(project)) if real.starts_with(&project) => return Ok(()),
             (Ok(real), _) => format!("to {}", real.display()),
-            (Err(error), _) => plain(&error),
+            (Err(error), _) => describe_io_error(&error),
         };
         let message = format!("`{name}` leads out of the project ({leads}); it is ignored");
         let finding = Finding::new(Rule::OutsideDirectory, name, at, message).as_warning();
@@ -202,11 +209,13 @@ impl Context<'_> {
             Finding::new(Rule::UnknownValue, name, value_at, words).suggest(tip)
         })?;
         let dir = self.path.parent().unwrap_or(Path::new(""));
-        let values = values.into_iter().map(|value| key.resolved(value, dir));
+        let values = values
+            .into_iter()
+            .map(|value| key.resolve_default(value, dir));
         let values: Vec<_> = values.collect();
         if key.kind == ValueKind::Path && self.owner == Owner::Project {
             for path in &values {
-                self.inside(name, value_at, Path::new(path))?;
+                self.check_path_in_project(name, value_at, Path::new(path))?;
             }
         }
         Ok(Setting {
@@ -221,13 +230,13 @@ impl Context<'_> {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
             return Err(self.unknown(name, at, item).into());
         };
-        if self.owner == Owner::User || key.is_of_projects() {
+        if self.owner == Owner::User || key.is_allowed_in_projects() {
             return Ok(key);
         }
-        Err(self.of_users(name, at).into())
+        Err(self.user_only_finding(name, at).into())
     }
 
-    fn of_users(&self, name: &str, at: Place) -> Finding {
+    fn user_only_finding(&self, name: &str, at: Place) -> Finding {
         let message = format!("only the user's file may set `{name}`; here it is ignored");
         let elsewhere = self
             .users
@@ -264,12 +273,12 @@ fn no_hosts(name: &str, at: Place) -> Finding {
 }
 
 fn wrong_type(key: &Key, at: Place, item: &Item) -> Finding {
-    let (expected, actual) = (key.kind.words(), described(item));
+    let (expected, actual) = (key.kind.describe_type(), describe_item_type(item));
     let message = format!("`{}` must be {expected}, this is {actual}", key.name);
-    Finding::new(Rule::WrongType, key.name.as_str(), at, message).expected(expected, actual)
+    Finding::new(Rule::WrongType, key.name.as_str(), at, message).with_expected(expected, actual)
 }
 
-fn described(item: &Item) -> &'static str {
+fn describe_item_type(item: &Item) -> &'static str {
     match item.as_value() {
         Some(Value::String(_)) => "a text",
         Some(Value::Integer(_)) => "a whole number",

@@ -45,7 +45,7 @@ pub(super) enum ValueKind {
 }
 
 impl ValueKind {
-    pub(super) fn words(self) -> &'static str {
+    pub(super) fn describe_type(self) -> &'static str {
         match self {
             Self::Switch => "true or false",
             Self::Number => "a whole number",
@@ -70,18 +70,20 @@ pub(super) fn keys() -> Vec<Key> {
     let flags = command
         .get_arguments()
         .chain(serve.flat_map(clap::Command::get_arguments));
-    flags.filter_map(|flag| Key::of(flag.clone())).collect()
+    flags
+        .filter_map(|flag| Key::from_flag(flag.clone()))
+        .collect()
 }
 
 impl Key {
-    fn of(flag: Arg) -> Option<Self> {
+    fn from_flag(flag: Arg) -> Option<Self> {
         let name = flag.get_long().filter(|name| *name != NO_KEY)?.to_owned();
         let kind = kind(&flag);
         Some(Self { flag, name, kind })
     }
 
     /// Whether a project's file may set it.
-    pub(super) fn is_of_projects(&self) -> bool {
+    pub(super) fn is_allowed_in_projects(&self) -> bool {
         OF_PROJECTS.contains(&self.name.as_str())
     }
 
@@ -94,7 +96,7 @@ impl Key {
                 let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
                 texts
                     .collect::<Option<Vec<_>>>()
-                    .map(|texts| self.together(texts))
+                    .map(|texts| self.join_values(texts))
             }
             (ValueKind::List | ValueKind::Path | ValueKind::Text, Value::String(text)) => {
                 Some(vec![text.value().clone()])
@@ -104,7 +106,7 @@ impl Key {
     }
 
     /// Joins the values with commas for a flag that can be given only once.
-    fn together(&self, values: Vec<String>) -> Vec<String> {
+    fn join_values(&self, values: Vec<String>) -> Vec<String> {
         match self.flag.get_action() {
             ArgAction::Append => values,
             _ => vec![values.join(",")],
@@ -121,12 +123,14 @@ impl Key {
             .map(|value| format!("--{}={value}", self.name));
         let line = ["midex", "serve"].map(str::to_owned).into_iter();
         let parsed = Cli::command().try_get_matches_from(line.chain(flags));
-        parsed.map(drop).map_err(|error| words(&error.to_string()))
+        parsed
+            .map(drop)
+            .map_err(|error| split_message_and_tip(&error.to_string()))
     }
 
     /// A value as the default of its flag. Relative paths are relative to the directory of the file, and `~/` is
     /// expanded.
-    pub(super) fn resolved(&self, value: String, dir: &Path) -> OsString {
+    pub(super) fn resolve_default(&self, value: String, dir: &Path) -> OsString {
         let may_be_path = self.flag.get_value_hint() == ValueHint::AnyPath;
         if !may_be_path || self.kind == ValueKind::List && allowable(&value).is_some() {
             return value.into();
@@ -153,7 +157,7 @@ fn kind(flag: &Arg) -> ValueKind {
 }
 
 /// The message of a refused command line, and its tip. The paragraphs about usage are left out.
-pub(in super::super) fn words(refusal: &str) -> (String, Option<String>) {
+pub(in super::super) fn split_message_and_tip(refusal: &str) -> (String, Option<String>) {
     let mut paragraphs = refusal
         .split("\n\n")
         .map(|one| one.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::{ServeArgs, command::mend};
+use super::super::{ServeArgs, command::suggested_action};
 use midex_domain::finding::Severity;
 
 /// A problem that is not located at a single line of a file.
@@ -17,11 +17,11 @@ pub(in super::super) struct Notice {
 
 /// The notices for a server with these flags.
 pub(super) fn notices(args: &ServeArgs) -> Vec<Notice> {
-    let of = [refused(args), unanswered(args)];
+    let of = [invalid_flags_notice(args), unanswered(args)];
     of.into_iter().flatten().collect()
 }
 
-fn refused(args: &ServeArgs) -> Option<Notice> {
+fn invalid_flags_notice(args: &ServeArgs) -> Option<Notice> {
     let error = args.transports.check().err()?;
     Some(Notice {
         severity: Severity::Error,
@@ -30,7 +30,7 @@ fn refused(args: &ServeArgs) -> Option<Notice> {
             error.code(),
             error.message()
         ),
-        mend: mend(&error),
+        mend: suggested_action(&error),
     })
 }
 

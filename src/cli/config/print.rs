@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    super::{EXIT_FINDINGS, EXIT_OK, Output, ServeArgs, color, diagnostic, visible::visible},
+    super::{
+        EXIT_FINDINGS, EXIT_OK, Output, ServeArgs, color, diagnostic, visible::replace_hidden_chars,
+    },
     File, Files, Notice,
     key::{Key, ValueKind},
     keys, notices, variable,
@@ -18,7 +20,7 @@ use midex_server::config::{Config, split_names};
 /// The source of a value.
 #[derive(Debug, Serialize)]
 #[serde(tag = "source", rename_all = "lowercase")]
-enum From {
+enum SettingSource {
     Flag,
     Environment { variable: &'static str },
     File { path: String, line: usize },
@@ -30,7 +32,7 @@ enum From {
 struct EffectiveSetting {
     name: String,
     value: Value,
-    from: From,
+    from: SettingSource,
     /// An unusable file with higher precedence that may contain another value.
     #[serde(skip_serializing_if = "Option::is_none")]
     unless: Option<String>,
@@ -45,25 +47,25 @@ pub(in super::super) fn print(
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let held = |key| held(files, matches, args, config, key);
+    let held = |key| effective_setting(files, matches, args, config, key);
     let settings: Vec<_> = keys().into_iter().map(held).collect();
     let notices = notices(args);
     out.print(
         || as_json(files, &settings, &notices),
-        || as_text(files, &settings) + &told(&notices),
+        || as_text(files, &settings) + &notices_as_text(&notices),
     )?;
     let is_clean = files.findings().next().is_none() && notices.is_empty();
     Ok(if is_clean { EXIT_OK } else { EXIT_FINDINGS })
 }
 
-fn held(
+fn effective_setting(
     files: &Files,
     matches: &ArgMatches,
     args: &ServeArgs,
     config: &Config,
     key: Key,
 ) -> EffectiveSetting {
-    let from = from(files, matches, &key);
+    let from = value_source(files, matches, &key);
     let raw = matches.get_raw(key.flag.get_id().as_str());
     let raw: Vec<_> = raw
         .into_iter()
@@ -78,7 +80,7 @@ fn held(
         ),
         (ValueKind::Path, []) if key.name == "data-dir" => json!(config.data_dir),
         // Without an HTTP address stdio is served, whatever the default of the flag is.
-        (ValueKind::Switch, _) if key.name == "stdio" && matches!(from, From::Default) => {
+        (ValueKind::Switch, _) if key.name == "stdio" && matches!(from, SettingSource::Default) => {
             json!(args.transports.serves_stdio())
         }
         (ValueKind::Path, [path, ..]) => json!(absolute(path)),
@@ -88,7 +90,7 @@ fn held(
         }
         (_, [value, ..]) => json!(value),
     };
-    let unless = unless(files, &from, &key);
+    let unless = find_hiding_file(files, &from, &key);
     EffectiveSetting {
         name: key.name,
         value,
@@ -102,11 +104,11 @@ fn absolute(path: &str) -> PathBuf {
 }
 
 /// The first file that has precedence over the source of the value, and has an error that may hide another value.
-fn unless(files: &Files, from: &From, key: &Key) -> Option<String> {
+fn find_hiding_file(files: &Files, from: &SettingSource, key: &Key) -> Option<String> {
     let from = match from {
-        From::Flag | From::Environment { .. } => return None,
-        From::File { path, .. } => Some(path),
-        From::Default => None,
+        SettingSource::Flag | SettingSource::Environment { .. } => return None,
+        SettingSource::File { path, .. } => Some(path),
+        SettingSource::Default => None,
     };
     let mut paths = files
         .0
@@ -120,19 +122,19 @@ fn unless(files: &Files, from: &From, key: &Key) -> Option<String> {
         .map(|(_, path)| path)
 }
 
-fn from(files: &Files, matches: &ArgMatches, key: &Key) -> From {
+fn value_source(files: &Files, matches: &ArgMatches, key: &Key) -> SettingSource {
     match (
         matches.value_source(key.flag.get_id().as_str()),
         variable(&key.flag),
     ) {
-        (Some(ValueSource::CommandLine), _) => From::Flag,
-        (Some(ValueSource::EnvVariable), Some(variable)) => From::Environment { variable },
+        (Some(ValueSource::CommandLine), _) => SettingSource::Flag,
+        (Some(ValueSource::EnvVariable), Some(variable)) => SettingSource::Environment { variable },
         _ => match files.find(&key.name) {
-            Some((file, setting)) => From::File {
+            Some((file, setting)) => SettingSource::File {
                 path: file.path.display().to_string(),
                 line: setting.line,
             },
-            None => From::Default,
+            None => SettingSource::Default,
         },
     }
 }
@@ -166,7 +168,7 @@ fn as_text(files: &Files, settings: &[EffectiveSetting]) -> String {
     }
     text.push('\n');
     for file in &files.0 {
-        let path = visible(&file.path.display().to_string());
+        let path = replace_hidden_chars(&file.path.display().to_string());
         let state = if file.text.is_some() {
             ""
         } else {
@@ -178,11 +180,11 @@ fn as_text(files: &Files, settings: &[EffectiveSetting]) -> String {
             format!("{}'s file", file.owner.as_str())
         );
     }
-    text + &drawn(files)
+    text + &draw_findings(files)
 }
 
 fn value(value: &Value) -> String {
-    visible(&match value {
+    replace_hidden_chars(&match value {
         Value::Null => "none".to_owned(),
         Value::Array(items) if items.is_empty() => "none".to_owned(),
         Value::Array(items) => items
@@ -197,32 +199,38 @@ fn value(value: &Value) -> String {
 
 fn origin(held: &EffectiveSetting) -> String {
     let origin = match &held.from {
-        From::Flag => "flag".to_owned(),
-        From::Environment { variable } => format!("environment {variable}"),
-        From::File { path, line } => visible(&format!("{path}:{line}")),
-        From::Default => "default".to_owned(),
+        SettingSource::Flag => "flag".to_owned(),
+        SettingSource::Environment { variable } => format!("environment {variable}"),
+        SettingSource::File { path, line } => replace_hidden_chars(&format!("{path}:{line}")),
+        SettingSource::Default => "default".to_owned(),
     };
     match &held.unless {
-        Some(path) => format!("{origin}, unless {} says otherwise", visible(path)),
+        Some(path) => format!(
+            "{origin}, unless {} says otherwise",
+            replace_hidden_chars(path)
+        ),
         None => origin,
     }
 }
 
 /// The notices as text.
-fn told(notices: &[Notice]) -> String {
+fn notices_as_text(notices: &[Notice]) -> String {
     let line = |notice: &Notice| {
         let severity = match notice.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let (message, mend) = (visible(&notice.message), visible(&notice.mend));
+        let (message, mend) = (
+            replace_hidden_chars(&notice.message),
+            replace_hidden_chars(&notice.mend),
+        );
         format!("\n{severity}: {message}\n  = help: {mend}\n")
     };
     notices.iter().map(line).collect()
 }
 
 /// The findings of each file, drawn in its text.
-fn drawn(files: &Files) -> String {
+fn draw_findings(files: &Files) -> String {
     let with_findings = files.0.iter().filter(|file| !file.findings.is_empty());
     let draw = |file: &File| {
         let (path, text) = (

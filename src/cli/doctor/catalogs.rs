@@ -9,7 +9,7 @@ use super::{CheckResult, NAMED_MAX};
 use crate::{
     catalog::page::state,
     link::Link,
-    validate::counted,
+    validate::format_count,
     value::{field, list},
 };
 use midex_catalog::call::secrets_in;
@@ -30,19 +30,17 @@ pub(super) async fn catalogs(
         listed => listed?,
     };
     let catalogs = list(&listed["catalogs"]);
-    let secrets = Secrets::of(config);
-    let says = told(catalogs) + &secrets.told(catalogs);
+    let secrets = Secrets::from_config(config);
+    let says = catalogs_summary(catalogs) + &secrets.describe_sources(catalogs);
     let mut findings = vec![CheckResult::ok(CHECK, says)];
-    findings.extend(
-        catalogs
-            .iter()
-            .filter_map(|catalog| broken(catalog).or_else(|| secrets.lacked_by(catalog))),
-    );
+    findings.extend(catalogs.iter().filter_map(|catalog| {
+        broken(catalog).or_else(|| secrets.missing_secrets_finding(catalog))
+    }));
     findings.extend(awaited(stuck));
     Ok(findings)
 }
 
-fn told(catalogs: &[Value]) -> String {
+fn catalogs_summary(catalogs: &[Value]) -> String {
     let count = |wanted| catalogs.iter().filter(|one| state(one) == wanted).count();
     let states = ["usable", "disabled", "refused", "broken"].map(|state| (count(state), state));
     let states = states.iter().filter(|(count, _)| *count > 0);
@@ -87,14 +85,14 @@ struct Secrets {
 }
 
 /// The secrets that the headers and credentials of a catalog refer to.
-fn named_by(catalog: &Value) -> impl Iterator<Item = &str> {
+fn secrets_of_catalog(catalog: &Value) -> impl Iterator<Item = &str> {
     let headers = list(&catalog["headers"]).iter();
     let sources = headers.filter_map(|header| header["source"].as_str());
     sources.flat_map(|source| source.split(", "))
 }
 
 impl Secrets {
-    fn of(config: &Config) -> Self {
+    fn from_config(config: &Config) -> Self {
         let path = config.secrets_file.as_deref();
         let file = path.filter(|path| path.exists()).map(secrets_in);
         Self {
@@ -106,7 +104,7 @@ impl Secrets {
     }
 
     /// The source of a secret: an environment variable, or the file if the variable is not set.
-    fn source_of(&self, name: &str) -> Option<String> {
+    fn secret_source(&self, name: &str) -> Option<String> {
         let (kind, bare) = name.split_once(':')?;
         if kind == "env" && self.environment.contains_key(bare) {
             return Some(format!("{bare} from the environment"));
@@ -116,11 +114,11 @@ impl Secrets {
     }
 
     /// The source of each secret that these catalogs refer to.
-    fn told(&self, catalogs: &[Value]) -> String {
-        let names: BTreeSet<_> = catalogs.iter().flat_map(named_by).collect();
+    fn describe_sources(&self, catalogs: &[Value]) -> String {
+        let names: BTreeSet<_> = catalogs.iter().flat_map(secrets_of_catalog).collect();
         let sources: Vec<_> = names
             .iter()
-            .filter_map(|name| self.source_of(name))
+            .filter_map(|name| self.secret_source(name))
             .collect();
         if sources.is_empty() {
             return String::new();
@@ -128,9 +126,9 @@ impl Secrets {
         format!("; secrets: {}", sources.join(", "))
     }
 
-    fn lacked_by(&self, catalog: &Value) -> Option<CheckResult> {
-        let mut names = named_by(catalog);
-        let lacked = names.find(|name| name.contains(':') && self.source_of(name).is_none())?;
+    fn missing_secrets_finding(&self, catalog: &Value) -> Option<CheckResult> {
+        let mut names = secrets_of_catalog(catalog);
+        let lacked = names.find(|name| name.contains(':') && self.secret_source(name).is_none())?;
         let id = field(catalog, "catalog_id");
         let (kind, name) = lacked.split_once(':')?;
         let mend = if let Some(refusal) = &self.refusal {
@@ -168,7 +166,7 @@ fn awaited(stuck: &[Value]) -> Option<CheckResult> {
     let ids = ids.collect::<Vec<_>>().join(", ");
     let says = format!(
         "{} wait for a catalog, the first for `{catalog}`: {ids}",
-        counted(waiting.len(), "execution")
+        format_count(waiting.len(), "execution")
     );
     let mend = format!(
         "run `midex catalog list`, and `midex catalog enable {catalog}` or `midex catalog add`: they go on by themselves"

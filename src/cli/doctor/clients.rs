@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use super::{CheckResult, Verdict, mend};
-use crate::install::{HostEntry, Named, Scope, found};
+use super::{CheckResult, Verdict, suggested_action};
+use crate::install::{HostEntry, HostReach, Scope, find_host_entries};
 use midex_server::config::Config;
 
 const CHECK: &str = "clients";
 
 /// One finding for all hosts with a sound configuration, and one per file that names another program or cannot be read.
 pub(super) fn clients(config: &Config) -> Vec<CheckResult> {
-    let found = found(config);
+    let found = find_host_entries(config);
     let drifts = found.iter().filter_map(|one| drift(one, &found));
     let findings: Vec<_> = found
         .iter()
@@ -43,7 +43,11 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
     let names = match &found.names {
         Ok(names) => names,
         Err(error) => {
-            return Some(CheckResult::warn(CHECK, error.message(), mend(error)));
+            return Some(CheckResult::warn(
+                CHECK,
+                error.message(),
+                suggested_action(error),
+            ));
         }
     };
     let scope = match found.scope {
@@ -52,10 +56,10 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
     };
     let sound = CheckResult::ok(CHECK, format!("{client} ({scope})"));
     let (sound, command, verb, flag) = match names {
-        Named::Program(run) => (Some(sound), &run.program, "starts", ""),
-        Named::Hook(run) => (None, &run.program, "runs at its events", " --with-hooks"),
-        Named::Address => return Some(sound),
-        Named::Nothing => (None, &String::new(), "", ""),
+        HostReach::Program(run) => (Some(sound), &run.program, "starts", ""),
+        HostReach::Hook(run) => (None, &run.program, "runs at its events", " --with-hooks"),
+        HostReach::Address => return Some(sound),
+        HostReach::Nothing => (None, &String::new(), "", ""),
     };
     let mend = format!("run `{}{flag}`", install(found));
     let here = std::env::current_exe()
@@ -83,14 +87,14 @@ fn install(found: &HostEntry) -> String {
 
 /// The finding on hooks that do not match the server blocks of their host.
 fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<CheckResult> {
-    let Ok(Named::Hook(run)) = &hook.names else {
+    let Ok(HostReach::Hook(run)) = &hook.names else {
         return None;
     };
     let (client, path) = (&hook.client, hook.path.display());
     let install = install(hook);
     let others = || {
         all.iter()
-            .filter(|one| one.client == *client && !matches!(one.names, Ok(Named::Hook(_))))
+            .filter(|one| one.client == *client && !matches!(one.names, Ok(HostReach::Hook(_))))
     };
     if others().next().is_none() {
         let says =
@@ -102,7 +106,7 @@ fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<CheckResult> {
         ));
     }
     let server = others().find_map(|one| match &one.names {
-        Ok(Named::Program(server)) if one.scope == hook.scope => Some(server),
+        Ok(HostReach::Program(server)) if one.scope == hook.scope => Some(server),
         _ => None,
     })?;
     let [hooks, block] = [run, server].map(|run| run.data_dir().unwrap_or("the usual one"));

@@ -4,11 +4,11 @@ use std::{fs, io, path::Path};
 
 use rustix::fs::Access;
 
-use midex_domain::error::plain;
+use midex_domain::error::describe_io_error;
 
 /// Why the directory cannot be created, worded to follow its path in a sentence; `None` if it can. `error` is the error
 /// of accessing the directory.
-pub(super) fn obstacle(directory: &Path, error: &io::Error) -> Option<String> {
+pub(super) fn why_not_creatable(directory: &Path, error: &io::Error) -> Option<String> {
     let absolute = std::path::absolute(directory).ok();
     let whole = absolute.as_deref().unwrap_or(directory);
     // The nearest existing ancestor, in which the missing directories would be created.
@@ -17,22 +17,25 @@ pub(super) fn obstacle(directory: &Path, error: &io::Error) -> Option<String> {
         .skip(1)
         .find(|above| fs::symlink_metadata(above).is_ok());
     let Some(above) = nearest else {
-        return Some(format!("cannot be made: {}", plain(error)));
+        return Some(format!("cannot be made: {}", describe_io_error(error)));
     };
     let why = match fs::metadata(above) {
         Err(error) if above.is_symlink() && error.kind() == io::ErrorKind::NotFound => {
             "is a link to nothing".to_owned()
         }
-        Err(error) => format!("cannot be looked at: {}", plain(&error)),
+        Err(error) => format!("cannot be looked at: {}", describe_io_error(&error)),
         Ok(found) if !found.is_dir() => "is not a directory".to_owned(),
-        Ok(_) => format!("cannot be written to: {}", plain(&refused(above)?)),
+        Ok(_) => format!(
+            "cannot be written to: {}",
+            describe_io_error(&probe_directory_creation(above)?)
+        ),
     };
     Some(format!("cannot be made: {} {why}", above.display()))
 }
 
 /// Why no directory can be created in this one. Some file systems grant access but fail to write, so a temporary
 /// directory is created and removed.
-fn refused(above: &Path) -> Option<io::Error> {
+fn probe_directory_creation(above: &Path) -> Option<io::Error> {
     let access = rustix::fs::access(above, Access::WRITE_OK | Access::EXEC_OK);
     if let Err(error) = access {
         return Some(error.into());

@@ -9,10 +9,12 @@ use midex_domain::limits;
 pub(super) fn space(directory: &Path) -> Option<CheckResult> {
     let mut there = directory.ancestors();
     let found = there.find_map(|path| rustix::fs::statvfs(path).ok())?;
-    Some(of_free(found.f_bavail.saturating_mul(found.f_frsize)))
+    Some(finding_for_free_bytes(
+        found.f_bavail.saturating_mul(found.f_frsize),
+    ))
 }
 
-fn of_free(bytes: u64) -> CheckResult {
+fn finding_for_free_bytes(bytes: u64) -> CheckResult {
     const CHECK: &str = "space";
     let says = format!("{} MiB free", bytes >> 20);
     if bytes >= limits::FREE_BYTES_LOW {
@@ -30,8 +32,8 @@ mod tests {
     #[test]
     fn little_room_is_a_warning() {
         let low = limits::FREE_BYTES_LOW;
-        assert_eq!(of_free(low).verdict, Verdict::Ok);
-        let finding = of_free(low - 1);
+        assert_eq!(finding_for_free_bytes(low).verdict, Verdict::Ok);
+        let finding = finding_for_free_bytes(low - 1);
         assert_eq!(finding.verdict, Verdict::Warn);
         assert!(finding.says.starts_with("255 MiB free"), "{finding:?}");
     }

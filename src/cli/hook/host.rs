@@ -78,7 +78,9 @@ impl HostEvent {
         let mut text = Vec::new();
         let most = limits::HOOK_TRANSCRIPT_BYTES_MAX;
         file.take(most).read_to_end(&mut text).ok()?;
-        Some(bare(&String::from_utf8_lossy(&text)))
+        Some(strip_whitespace_and_backslashes(&String::from_utf8_lossy(
+            &text,
+        )))
     }
 
     /// Whether the agent may be asked to continue: no hook has done so already, and the turn was not aborted.
@@ -99,7 +101,7 @@ impl HostEvent {
     }
 
     /// The answer that makes the agent continue, for this reason.
-    pub(super) fn go_on(&self, reason: &str) -> Value {
+    pub(super) fn continue_answer(&self, reason: &str) -> Value {
         if self.cursor_version.is_some() {
             return json!({ "followup_message": reason });
         }
@@ -111,7 +113,7 @@ impl HostEvent {
 }
 
 /// The text without white space and backslashes: in a transcript, an answer may be escaped more than once.
-pub(super) fn bare(text: &str) -> String {
+pub(super) fn strip_whitespace_and_backslashes(text: &str) -> String {
     let is_kept = |c: &char| *c != '\\' && !c.is_whitespace();
     text.chars().filter(is_kept).collect()
 }

@@ -12,14 +12,18 @@ use std::{
 
 use midex_domain::{
     document::Digest,
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     limits,
 };
 
 /// The steps that this session was not reminded of yet. They are recorded as reminded.
-pub(super) fn not_yet(data_dir: &Path, session: &str, steps: Vec<String>) -> Result<Vec<String>> {
+pub(super) fn filter_new_reminders(
+    data_dir: &Path,
+    session: &str,
+    steps: Vec<String>,
+) -> Result<Vec<String>> {
     let directory = data_dir.join("hooks");
-    let file = directory.join(Digest::of(session.as_bytes()).to_string());
+    let file = directory.join(Digest::compute(session.as_bytes()).to_string());
     let before = fs::read_to_string(&file).unwrap_or_default();
     let said: BTreeSet<_> = before.lines().collect();
     let is_new = |step: &String| !said.contains(&**step);
@@ -27,9 +31,13 @@ pub(super) fn not_yet(data_dir: &Path, session: &str, steps: Vec<String>) -> Res
     if !new.is_empty() {
         let lines = before.lines().chain(new.iter().map(String::as_str));
         let lines: Vec<_> = lines.take(limits::HOOK_STEPS_KEPT_MAX).collect();
-        let kept = keep(&directory, &file, &(lines.join("\n") + "\n"));
+        let kept = write_session_file(&directory, &file, &(lines.join("\n") + "\n"));
         kept.map_err(|error| {
-            let message = format!("`{}` cannot be written: {}", file.display(), plain(&error));
+            let message = format!(
+                "`{}` cannot be written: {}",
+                file.display(),
+                describe_io_error(&error)
+            );
             Error::new(Code::FileUnusable, message)
         })?;
     }
@@ -37,7 +45,7 @@ pub(super) fn not_yet(data_dir: &Path, session: &str, steps: Vec<String>) -> Res
 }
 
 /// Writes the file of a session, and deletes the oldest files beyond [`limits::HOOK_SESSIONS_MAX`].
-fn keep(directory: &Path, file: &Path, text: &str) -> io::Result<()> {
+fn write_session_file(directory: &Path, file: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     fs::write(file, text)?;
     let written = |entry: &DirEntry| {

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use midex_domain::{
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     limits,
 };
 use midex_folder::{Existing, Folder, read_regular, real_path};
@@ -35,7 +35,7 @@ impl HostFile {
     /// Reads a file of at most [`limits::HOST_FILE_BYTES_MAX`]. If `project` is given, the file must be inside it. A
     /// missing file has an empty text.
     pub(super) fn read(path: &Path, project: Option<&Path>) -> Result<Self> {
-        let real = real(path)?;
+        let real = canonical_path(path)?;
         if let Some(project) = project {
             check_inside(path, project)?;
         }
@@ -89,8 +89,8 @@ impl HostFile {
             + 1;
         let says = format!("cannot be used as it is: at {line}:{column}, {error}");
         invalid(&self.path, &says)
-            .with("line", line)
-            .with("column", column)
+            .with_context("line", line)
+            .with_context("column", column)
     }
 
     /// Replaces the file with `text`, unless another program has changed it since it was read. Returns the path of the
@@ -163,7 +163,7 @@ fn check_inside(path: &Path, project: &Path) -> Result<()> {
     Err(invalid(path, &says))
 }
 
-fn real(path: &Path) -> Result<PathBuf> {
+fn canonical_path(path: &Path) -> Result<PathBuf> {
     let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     if !is_link {
         return Ok(path.to_owned());
@@ -182,11 +182,14 @@ fn bytes(path: &Path) -> io::Result<Option<(Vec<u8>, Metadata)>> {
 
 fn invalid(path: &Path, says: &str) -> Error {
     let path = path.display().to_string();
-    Error::new(Code::HostFileInvalid, format!("`{path}` {says}")).with("path", path)
+    Error::new(Code::HostFileInvalid, format!("`{path}` {says}")).with_context("path", path)
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Error {
     let path = path.display().to_string();
-    let message = format!("`{path}` cannot be read or written: {}", plain(error));
-    Error::new(Code::FileUnusable, message).with("path", path)
+    let message = format!(
+        "`{path}` cannot be read or written: {}",
+        describe_io_error(error)
+    );
+    Error::new(Code::FileUnusable, message).with_context("path", path)
 }

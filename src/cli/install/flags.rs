@@ -31,7 +31,7 @@ pub(super) fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {
     let given = matches.subcommand().map_or(matches, |(_, given)| given);
     let mut flags = Vec::new();
     for name in FLAGS.into_iter().chain(FLAGS_OF_SERVER) {
-        for value in values(given, name) {
+        for value in flag_paths(given, name) {
             let value = value.to_str().map(str::to_owned).ok_or_else(|| {
                 let message = format!("`{}` is not Unicode", value.display());
                 Error::new(Code::UsageInvalid, message)
@@ -43,7 +43,7 @@ pub(super) fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {
     Ok(flags)
 }
 
-fn values(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
+fn flag_paths(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
     if given.value_source(name) != Some(ValueSource::CommandLine) {
         return Vec::new();
     }

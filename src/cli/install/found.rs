@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::{
     Scope, block,
     file::HostFile,
-    hooks::{self, Run},
+    hooks::{self, HookProgram},
     hosts::{self, HOSTS, Hooks, Host},
-    project_of,
+    project_in_scope,
 };
 use midex_domain::error::Result;
 use midex_server::config::Config;
@@ -21,36 +21,45 @@ pub(crate) struct HostEntry {
     pub(crate) scope: Scope,
     pub(crate) path: PathBuf,
     /// The mention, or why the file cannot be read.
-    pub(crate) names: Result<Named>,
+    pub(crate) names: Result<HostReach>,
 }
 
 /// How a host reaches midex.
-pub(crate) enum Named {
+pub(crate) enum HostReach {
     /// It starts this program as a server.
-    Program(Run),
+    Program(HookProgram),
     /// It connects to an address.
     Address,
     /// The block has neither a command nor an address.
     Nothing,
     /// It runs this program at an event.
-    Hook(Run),
+    Hook(HookProgram),
 }
 
 /// The configuration of midex in the files of all hosts, those of the user and those of this project.
-pub(crate) fn found(config: &Config) -> Vec<HostEntry> {
+pub(crate) fn find_host_entries(config: &Config) -> Vec<HostEntry> {
     let mut found: Vec<HostEntry> = Vec::new();
     let scopes = [Scope::User, Scope::Project];
     for (host, scope) in HOSTS
         .iter()
         .flat_map(|host| scopes.map(|scope| (host, scope)))
     {
-        let project = project_of(scope, config);
+        let project = project_in_scope(scope, config);
         let servers = host.file(scope, config).ok().flatten();
         let hooks = host.hooks.as_ref();
         let hooks = hooks.and_then(|hooks| Some((hooks.file(scope, config).ok()?, hooks)));
-        let servers = servers.map(|path| (said((&path, project), |text| server(text, host)), path));
-        let hooks =
-            hooks.map(|(path, hooks)| (said((&path, project), |text| events(text, hooks)), path));
+        let servers = servers.map(|path| {
+            (
+                read_entries((&path, project), |text| server(text, host)),
+                path,
+            )
+        });
+        let hooks = hooks.map(|(path, hooks)| {
+            (
+                read_entries((&path, project), |text| events(text, hooks)),
+                path,
+            )
+        });
         for (names, path) in servers.into_iter().chain(hooks) {
             // Report a file once: the project may be the home directory, and servers and hooks may share a file that
             // cannot be read.
@@ -72,10 +81,10 @@ pub(crate) fn found(config: &Config) -> Vec<HostEntry> {
 }
 
 /// Reads the mentions in a file; empty if it does not exist.
-fn said(
+fn read_entries(
     (path, project): (&Path, Option<&Path>),
-    read: impl Fn(&str) -> Result<Vec<Named>>,
-) -> Vec<Result<Named>> {
+    read: impl Fn(&str) -> Result<Vec<HostReach>>,
+) -> Vec<Result<HostReach>> {
     let read = HostFile::read(path, project).and_then(|file| match read(&file.text) {
         _ if !file.exists() => Ok(Vec::new()),
         said => said.map_err(|error| file.place(&error)),
@@ -86,24 +95,24 @@ fn said(
     )
 }
 
-fn server(text: &str, host: &Host) -> Result<Vec<Named>> {
+fn server(text: &str, host: &Host) -> Result<Vec<HostReach>> {
     let named = block(text, host)?.map(|block| match started(&block) {
-        Some(run) => Named::Program(run),
-        None if hosts::address(&block).is_some() => Named::Address,
-        None => Named::Nothing,
+        Some(run) => HostReach::Program(run),
+        None if hosts::address(&block).is_some() => HostReach::Address,
+        None => HostReach::Nothing,
     });
     Ok(named.into_iter().collect())
 }
 
-fn events(text: &str, hooks: &Hooks) -> Result<Vec<Named>> {
+fn events(text: &str, hooks: &Hooks) -> Result<Vec<HostReach>> {
     let runs = hooks::runs(text, hooks)?;
-    Ok(runs.into_iter().map(Named::Hook).collect())
+    Ok(runs.into_iter().map(HostReach::Hook).collect())
 }
 
 /// The program that the host starts for a block, if any.
-pub(super) fn started(block: &Value) -> Option<Run> {
+pub(super) fn started(block: &Value) -> Option<HookProgram> {
     let args = block["args"].as_array().into_iter().flatten();
-    Some(Run {
+    Some(HookProgram {
         program: block["command"].as_str()?.to_owned(),
         args: args.filter_map(Value::as_str).map(str::to_owned).collect(),
     })

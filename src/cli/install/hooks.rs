@@ -18,22 +18,22 @@ pub(super) const EVENTS: [&str; 2] = ["session-start", "stop"];
 
 /// A program that a host starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct HookProgram {
     pub(crate) program: String,
     /// For a hook, only the arguments after the event name.
     pub(crate) args: Vec<String>,
 }
 
-impl Run {
+impl HookProgram {
     /// The shell command for an event.
     fn command(&self, event: &str) -> String {
         let words = [&self.program, "hook", event].map(str::to_owned);
-        joined(&[&words[..], &self.args].concat())
+        join_shell_words(&[&words[..], &self.args].concat())
     }
 
     /// Parses a command that [`Self::command`] can have written; `None` for any other, which belongs to another
     /// program.
-    fn read(command: &str, event: &str) -> Option<Self> {
+    fn parse_command(command: &str, event: &str) -> Option<Self> {
         let words = words(command);
         let (program, rest) = words.split_first()?;
         let args = rest.strip_prefix(&["hook".to_owned(), event.to_owned()])?;
@@ -62,7 +62,7 @@ impl Run {
 }
 
 /// Joins words into a shell command line.
-pub(super) fn joined(words: &[String]) -> String {
+pub(super) fn join_shell_words(words: &[String]) -> String {
     words
         .iter()
         .map(|word| quoted(word))
@@ -88,19 +88,24 @@ fn words(line: &str) -> Vec<String> {
 
 /// The text with an entry that runs this program for each of [`EVENTS`]. Unless `added`, only existing entries are
 /// updated.
-pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<String> {
+pub(super) fn add_hooks(
+    text: &str,
+    hooks: &Hooks,
+    run: &HookProgram,
+    added: bool,
+) -> Result<String> {
     let root = json::parse(text)?;
     let content = json::content(&root);
     if let Some(version) = hooks.version
         && json::field(&content, "version").is_none()
     {
-        json::put(&content, "version", &json!(version));
+        json::set_field(&content, "version", &json!(version));
     }
     for (index, (event, name)) in hooks.events.into_iter().zip(EVENTS).enumerate() {
         let command = run.command(name);
-        let mut ours = ours(&root, event, name).into_iter();
+        let mut ours = midex_entries(&root, event, name).into_iter();
         if let Some(first) = ours.next() {
-            json::put(&first.object, "command", &json!(command));
+            json::set_field(&first.object, "command", &json!(command));
             ours.for_each(HookEntry::remove);
         } else if added {
             let events = json::object_in(&content, "hooks")?;
@@ -112,10 +117,10 @@ pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<S
 }
 
 /// The text without the entries that run midex.
-pub(super) fn take(text: &str, hooks: &Hooks) -> Result<String> {
+pub(super) fn remove_hooks(text: &str, hooks: &Hooks) -> Result<String> {
     let root = json::parse(text)?;
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
-        ours(&root, event, name)
+        midex_entries(&root, event, name)
             .into_iter()
             .for_each(HookEntry::remove);
     }
@@ -123,10 +128,10 @@ pub(super) fn take(text: &str, hooks: &Hooks) -> Result<String> {
 }
 
 /// The distinct programs of the entries that run midex.
-pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<Run>> {
+pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<HookProgram>> {
     let (root, mut runs) = (json::parse(text)?, Vec::new());
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
-        for entry in ours(&root, event, name) {
+        for entry in midex_entries(&root, event, name) {
             if !runs.contains(&entry.run) {
                 runs.push(entry.run);
             }
@@ -150,7 +155,7 @@ fn entry(hooks: &Hooks, index: usize, command: &str) -> Value {
 /// An entry that runs midex at an event.
 struct HookEntry {
     object: CstObject,
-    run: Run,
+    run: HookProgram,
     /// The group that holds it, and the list of this group.
     group: Option<(CstObject, CstArray)>,
 }
@@ -168,7 +173,7 @@ impl HookEntry {
 }
 
 /// An event's entries that run midex, alone or in a group.
-fn ours(root: &CstRootNode, event: &str, name: &str) -> Vec<HookEntry> {
+fn midex_entries(root: &CstRootNode, event: &str, name: &str) -> Vec<HookEntry> {
     let list = |object: &CstObject, name| json::field(object, name)?.array_value();
     let objects = |list: &CstArray| {
         let items = list.elements().into_iter();
@@ -176,7 +181,7 @@ fn ours(root: &CstRootNode, event: &str, name: &str) -> Vec<HookEntry> {
     };
     let entry = |object: CstObject, group| {
         let command = json::field(&object, "command")?.to_serde_value()?;
-        let run = Run::read(command.as_str()?, name)?;
+        let run = HookProgram::parse_command(command.as_str()?, name)?;
         Some(HookEntry { object, run, group })
     };
     let content = root.object_value();

@@ -87,7 +87,7 @@ impl UserFile {
             return Ok(moved);
         }
         let homeless =
-            |error| Error::new(Code::UsageInvalid, "there is no home directory").because(error);
+            |error| Error::new(Code::UsageInvalid, "there is no home directory").with_source(error);
         let home = etcetera::home_dir().map_err(homeless)?;
         let base = match self.base {
             Base::Home => home,

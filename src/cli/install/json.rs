@@ -26,7 +26,7 @@ pub(super) fn set(
     let root = parse(text)?;
     let object = object_in(&object_in(&content(&root), path[0])?, path[1])?;
     for (name, value) in fields {
-        put(&object, name, value);
+        set_field(&object, name, value);
     }
     let others = others.iter().filter_map(|name| field(&object, name));
     others.for_each(CstObjectProp::remove);
@@ -34,12 +34,12 @@ pub(super) fn set(
 }
 
 /// The text without the value at `path`; unchanged if there is none.
-pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String> {
+pub(super) fn remove_value(text: &str, path: [&str; 2]) -> Result<String> {
     let root = parse(text)?;
     if let Some(above) = root.object_value().and_then(|root| field(&root, path[0])) {
         let above = above
             .object_value()
-            .ok_or_else(|| not_a(&above, "an object"))?;
+            .ok_or_else(|| wrong_type_fault(&above, "an object"))?;
         if let Some(field) = field(&above, path[1]) {
             field.remove();
         }
@@ -90,7 +90,7 @@ pub(super) fn field(object: &CstObject, name: &str) -> Option<CstObjectProp> {
 }
 
 /// Gives a field this value. A field that has it already keeps its text.
-pub(super) fn put(object: &CstObject, name: &str, value: &Value) {
+pub(super) fn set_field(object: &CstObject, name: &str, value: &Value) {
     match field(object, name) {
         Some(field) if field.to_serde_value().as_ref() == Some(value) => {}
         Some(field) => field.set_value(input(value)),
@@ -110,17 +110,17 @@ pub(super) fn push(array: &CstArray, value: &Value) {
 pub(super) fn object_in(object: &CstObject, name: &str) -> Result<CstObject> {
     let field = field(object, name).unwrap_or_else(|| object.append(name, input(&json!({}))));
     let object = field.object_value();
-    object.ok_or_else(|| not_a(&field, "an object"))
+    object.ok_or_else(|| wrong_type_fault(&field, "an object"))
 }
 
 /// The array in a field, created if missing.
 pub(super) fn array_in(object: &CstObject, name: &str) -> Result<CstArray> {
     let field = field(object, name).unwrap_or_else(|| object.append(name, input(&json!([]))));
     let array = field.array_value();
-    array.ok_or_else(|| not_a(&field, "an array"))
+    array.ok_or_else(|| wrong_type_fault(&field, "an array"))
 }
 
-fn not_a(field: &CstObjectProp, wanted: &str) -> Error {
+fn wrong_type_fault(field: &CstObjectProp, wanted: &str) -> Error {
     let above = field.ancestors().filter_map(|it| it.as_object_prop());
     let mut names: Vec<_> = above.filter_map(|it| it.decoded_name()).collect();
     names.reverse();
@@ -199,7 +199,7 @@ mod tests {
             assert_eq!(set_block(&with), with);
             let comments = |text: &str| text.matches("/*").count() + text.matches("//").count();
             assert_eq!(comments(&with), comments(&text), "{text:?} became {with:?}");
-            let without = unset(&with, PATH).expect("JSON");
+            let without = remove_value(&with, PATH).expect("JSON");
             if text.contains('\n') {
                 assert_eq!(without, text, "by way of {with:?}");
             } else {
@@ -216,7 +216,7 @@ mod tests {
         let text = format!("{{\n\"servers\": {{}}{comments}\n}}");
         let with = set_block(&text);
         assert!(with.ends_with(&format!("}}{comments}\n}}")), "{with}");
-        assert_eq!(unset(&with, PATH).expect("JSON"), text);
+        assert_eq!(remove_value(&with, PATH).expect("JSON"), text);
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
                 with.starts_with(start) && with.ends_with("}\n") | with.ends_with("}\r\n"),
                 "{with:?}"
             );
-            assert_eq!(unset(text, PATH).expect("JSON"), text);
+            assert_eq!(remove_value(text, PATH).expect("JSON"), text);
         }
     }
 }

@@ -53,24 +53,24 @@ pub(super) fn set(
             }
         }
         for (name, value) in fields {
-            put(table, name, value);
+            set_key(table, name, value);
         }
     }
     if is_new {
         document.set_trailing("");
     }
-    Ok(written(text, &document))
+    Ok(document_text(text, &document))
 }
 
 /// The text without the table `[above.name]` and its subtables.
-pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String> {
+pub(super) fn remove_whole_table(text: &str, path: [&str; 2]) -> Result<String> {
     let mut document = editable(text, path)?;
     let above = document.get_mut(path[0]);
     let Some(item) = above.and_then(|above| above.get_mut(path[1])) else {
         return Ok(text.to_owned());
     };
     remove(item);
-    Ok(written(text, &document))
+    Ok(document_text(text, &document))
 }
 
 fn parse(text: &str) -> Result<Document<&str>> {
@@ -118,7 +118,7 @@ fn last_table(document: &DocumentMut) -> Table {
 }
 
 /// Gives a key this value. A key that has it already keeps its text, and a comment behind it stays.
-fn put(table: &mut Table, name: &str, value: &Value) {
+fn set_key(table: &mut Table, name: &str, value: &Value) {
     let mut new: toml_edit::Value = match value {
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
         value => value.as_str().unwrap_or_default().into(),
@@ -158,7 +158,7 @@ fn remove_table(table: &mut Table) {
 }
 
 /// The document as text, with the line ends of the text before.
-fn written(text: &str, document: &DocumentMut) -> String {
+fn document_text(text: &str, document: &DocumentMut) -> String {
     let after = document.to_string();
     let lines = after.split_inclusive('\n');
     let mut after: String = lines.filter(|line| !line.contains(REMOVED)).collect();
@@ -191,7 +191,7 @@ mod tests {
     const OTHERS: &str = "[z]\r\nb = 1\r\na.b = 1\r\na.d = '''\r\n'''\r\n[a]\r\n[[y]]\r\n# e\r\n";
 
     #[test]
-    fn a_table_is_changed_wherever_and_however_it_stands() {
+    fn table_is_changed_in_any_notation() {
         let fields = json!({ "command": "/x", "args": ["serve"] });
         let fields = fields.as_object().expect("an object");
         for (before, after, without) in [
@@ -226,7 +226,7 @@ mod tests {
             assert_eq!((&said["command"], &said["url"]), expected);
             let again = set(&changed, PATH, &["url"], fields).expect("TOML");
             assert_eq!(again, changed);
-            assert_eq!(unset(&changed, PATH).expect("TOML"), without);
+            assert_eq!(remove_whole_table(&changed, PATH).expect("TOML"), without);
         }
     }
 }

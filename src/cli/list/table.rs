@@ -3,7 +3,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::{cut, one_line, padded, wrapped};
+use crate::screen::{one_line, pad_text, truncate_text, wrap_line};
 
 /// The width of the gap between two cells.
 const GAP: usize = 2;
@@ -43,7 +43,7 @@ impl<const N: usize> Table<N> {
     }
 
     /// The table as text.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn render(&self) -> String {
         let beside = self.widths(0);
         let below = usize::from(beside.is_none());
         let widths = beside.or_else(|| self.widths(below));
@@ -93,14 +93,14 @@ impl<const N: usize> Table<N> {
         let line = |at: usize| {
             let cells = columns.iter().zip(widths);
             let cells = cells
-                .map(|(lines, width)| padded(lines.get(at).map_or("", String::as_str), *width));
+                .map(|(lines, width)| pad_text(lines.get(at).map_or("", String::as_str), *width));
             let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
             line.trim_end().to_owned() + "\n"
         };
         let mut text: String = (0..height).map(line).collect();
         for below in &cells[widths.len()..] {
             let margin = " ".repeat(INDENT);
-            let lines = wrapped(below, self.room.saturating_sub(INDENT));
+            let lines = wrap_line(below, self.room.saturating_sub(INDENT));
             let lines = lines.iter().filter(|line| !line.is_empty());
             text.extend(lines.map(|line| format!("{margin}{line}\n")));
         }
@@ -112,11 +112,14 @@ impl<const N: usize> Table<N> {
         if cell.width() <= width || !cell.contains(' ') {
             return vec![cell.to_owned()];
         }
-        let lines = wrapped(cell, width);
+        let lines = wrap_line(cell, width);
         if !self.cuts {
             return lines;
         }
-        lines.into_iter().map(|line| cut(&line, width)).collect()
+        lines
+            .into_iter()
+            .map(|line| truncate_text(&line, width))
+            .collect()
     }
 }
 
@@ -139,7 +142,7 @@ mod tests {
         ] {
             table.add([name, "shipped", about].map(str::to_owned));
         }
-        table.shown()
+        table.render()
     }
 
     #[test]
@@ -189,7 +192,7 @@ documentation-specialist
         let mut table = Table::new(60, true, [("a", 0), ("b", 0), ("c", 0)]);
         let words = "one two three four five six seven eight";
         table.add(["x", words, words].map(str::to_owned));
-        let shown = table.shown();
+        let shown = table.render();
         assert_eq!(
             shown,
             "\

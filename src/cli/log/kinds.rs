@@ -18,7 +18,7 @@ pub(super) struct Kinds {
 impl Kinds {
     /// Counts a line; true if it is one of the first [`limits::LOG_LINES_OF_A_KIND_MAX`]. The number of kinds is
     /// bounded, because a kind is a place in the program and an error code.
-    pub(super) fn admits(&mut self, kind: String, now: Instant) -> bool {
+    pub(super) fn count_line(&mut self, kind: String, now: Instant) -> bool {
         self.since.get_or_insert(now);
         let lines = self.lines.entry(kind).or_default();
         *lines += 1;
@@ -51,12 +51,12 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
-    fn each_kind_has_its_own_count_and_each_span_a_new_one() {
+    fn kinds_are_counted_per_span() {
         let start = Instant::now();
         let mut kinds = Kinds::default();
         assert_eq!(kinds.ends_in(start), None);
         let told = |kinds: &mut Kinds, kind: &str, times| {
-            let lines = (0..times).filter(|_| kinds.admits(kind.to_owned(), start));
+            let lines = (0..times).filter(|_| kinds.count_line(kind.to_owned(), start));
             lines.count()
         };
         let most = limits::LOG_LINES_OF_A_KIND_MAX;

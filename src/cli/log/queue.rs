@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::kinds::Kinds;
-use crate::visible::visible;
+use crate::visible::replace_hidden_chars;
 use midex_domain::limits;
 
 /// A queue of lines, which a dedicated thread writes.
@@ -36,7 +36,7 @@ struct State {
 
 impl Queue {
     /// A queue whose lines are written to `out`. If the thread cannot be started, they are dropped.
-    pub(super) fn to(out: impl Write + Send + 'static) -> Self {
+    pub(super) fn start_writer(out: impl Write + Send + 'static) -> Self {
         let queue = Self::default();
         let writer = queue.clone();
         let thread = std::thread::Builder::new().name("log".into());
@@ -60,7 +60,7 @@ impl Queue {
         let now = now();
         let mut state = self.state();
         state.report_left_out(now);
-        let admits = state.kinds.admits(kind, now);
+        let admits = state.kinds.count_line(kind, now);
         // Wake the thread, so that it reports left-out lines at the end of the span even if no line follows.
         self.0.changed.notify_all();
         admits
@@ -79,14 +79,16 @@ impl Queue {
     fn serve(&self, mut out: impl Write) {
         loop {
             // A closed stderr must not end the server.
-            let _ = out.write_all(&self.take()).and_then(|()| out.flush());
+            let _ = out
+                .write_all(&self.wait_for_lines())
+                .and_then(|()| out.flush());
             self.state().is_writing = false;
             self.0.changed.notify_all();
         }
     }
 
     /// Waits for lines to write, and takes them from the queue.
-    fn take(&self) -> Vec<u8> {
+    fn wait_for_lines(&self) -> Vec<u8> {
         let mut state = self.state();
         loop {
             let now = now();
@@ -152,7 +154,7 @@ fn now() -> Instant {
 impl Write for Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        let text = visible(text.trim_end_matches('\n')) + "\n";
+        let text = replace_hidden_chars(text.trim_end_matches('\n')) + "\n";
         self.push(text.as_bytes());
         Ok(line.len())
     }
@@ -168,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
     /// A stderr that blocks until the test reads it.
     struct Pipe(SyncSender<Vec<u8>>);
@@ -186,16 +188,16 @@ mod tests {
 
     fn piped() -> (Queue, Receiver<Vec<u8>>) {
         let (to, from) = sync_channel(0);
-        (Queue::to(Pipe(to)), from)
+        (Queue::start_writer(Pipe(to)), from)
     }
 
     fn next(from: &Receiver<Vec<u8>>) -> String {
-        let bytes = from.recv_timeout(PATIENCE).expect("a write");
+        let bytes = from.recv_timeout(WRITE_TIMEOUT).expect("a write");
         String::from_utf8(bytes).expect("UTF-8")
     }
 
     #[test]
-    fn what_nobody_reads_is_dropped_and_counted_and_the_count_is_told() {
+    fn unread_lines_are_counted() {
         let (queue, from) = piped();
         queue.push(b"first\n");
         // The thread now blocks in its write.
@@ -225,11 +227,11 @@ mod tests {
         let (queue, from) = piped();
         let reader = std::thread::spawn(move || (next(&from), next(&from), next(&from)).2);
         queue.push(b"one\n");
-        queue.flush(PATIENCE);
+        queue.flush(WRITE_TIMEOUT);
         queue.push(b"two\n");
-        queue.flush(PATIENCE);
+        queue.flush(WRITE_TIMEOUT);
         queue.push(b"three\n");
-        queue.flush(PATIENCE);
+        queue.flush(WRITE_TIMEOUT);
         assert!(queue.state().is_empty() && !queue.state().is_writing);
         assert_eq!(reader.join().expect("a reader"), "three\n");
     }
@@ -240,7 +242,7 @@ mod tests {
         let kind = || "INFO midex::mcp REFUSED".to_owned();
         let told = (0..limits::LOG_LINES_OF_A_KIND_MAX + 5).filter(|_| queue.admits(kind()));
         assert_eq!(told.count(), limits::LOG_LINES_OF_A_KIND_MAX);
-        let flushed = std::thread::spawn(move || queue.flush(PATIENCE));
+        let flushed = std::thread::spawn(move || queue.flush(WRITE_TIMEOUT));
         assert!(next(&from).starts_with("5 more lines like `INFO midex::mcp REFUSED` "));
         flushed.join().expect("a flush");
     }

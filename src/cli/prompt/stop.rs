@@ -28,16 +28,16 @@ const PASTES_PLAIN: &str = "\u{1b}[?2004l";
 pub(super) type Redraw = Box<dyn ExternalPrinter + Send>;
 
 /// The terminal modes of the line being read; `None` between lines.
-static READING: Mutex<Option<Reading>> = Mutex::new(None);
+static READING: Mutex<Option<TerminalModes>> = Mutex::new(None);
 
 /// The printer that redraws the line being read. It is kept once an editor has supplied it.
 static REDRAW: Mutex<Option<Redraw>> = Mutex::new(None);
 
 /// The sender of the registered [`StopRequest`], if any: it receives the next Ctrl-Z.
-static WAITING: Mutex<Option<oneshot::Sender<()>>> = Mutex::new(None);
+static STOP_WAITER: Mutex<Option<oneshot::Sender<()>>> = Mutex::new(None);
 
 /// The terminal modes while the line editor is in control.
-struct Reading {
+struct TerminalModes {
     /// The modes before editing, which the shell expects.
     usual: Termios,
     /// The modes while a line is edited.
@@ -47,21 +47,21 @@ struct Reading {
 }
 
 /// Installs the handlers of SIGTSTP and SIGCONT, once for the process, because a handler cannot be removed again.
-pub(crate) fn heed() {
-    static HEEDED: Once = Once::new();
-    HEEDED.call_once(|| {
+pub(crate) fn install_stop_handlers() {
+    static HANDLERS_INSTALLED: Once = Once::new();
+    HANDLERS_INSTALLED.call_once(|| {
         let listen = |of: Signal| signal(SignalKind::from_raw(of.as_raw())).ok();
         if let (Some(mut stops), Some(mut goes_on)) = (listen(Signal::TSTP), listen(Signal::CONT)) {
             tokio::spawn(async move {
                 loop {
                     tokio::select! {
                         Some(()) = stops.recv() => {
-                            let request = waiting().take();
+                            let request = lock_stop_waiter().take();
                             if request.is_none_or(|request| request.send(()).is_err()) {
                                 stop();
                             }
                         }
-                        Some(()) = goes_on.recv() => take_up(),
+                        Some(()) = goes_on.recv() => resume_reading(),
                         else => return,
                     }
                 }
@@ -78,15 +78,15 @@ pub(crate) struct StopRequest(oneshot::Receiver<()>);
 impl StopRequest {
     /// Registers for the next Ctrl-Z; replaces an earlier request.
     pub(crate) fn new() -> Self {
-        heed();
+        install_stop_handlers();
         let (sender, receiver) = oneshot::channel();
-        *waiting() = Some(sender);
+        *lock_stop_waiter() = Some(sender);
         Self(receiver)
     }
 
     /// Waits for the Ctrl-Z; returns at once if it was pressed since [`StopRequest::new`]. Call it again only if it was
     /// cancelled before it returned.
-    pub(crate) async fn received(&mut self) {
+    pub(crate) async fn wait_for_stop(&mut self) {
         if (&mut self.0).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -96,7 +96,7 @@ impl StopRequest {
 impl Drop for StopRequest {
     fn drop(&mut self) {
         self.0.close();
-        waiting().take_if(|sender| sender.is_closed());
+        lock_stop_waiter().take_if(|sender| sender.is_closed());
         // The holder did not call `received` after this Ctrl-Z, so stop the process now.
         if self.0.try_recv().is_ok() {
             stop();
@@ -104,8 +104,8 @@ impl Drop for StopRequest {
     }
 }
 
-fn waiting() -> MutexGuard<'static, Option<oneshot::Sender<()>>> {
-    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_stop_waiter() -> MutexGuard<'static, Option<oneshot::Sender<()>>> {
+    STOP_WAITER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sets the printer that redraws the line being read when the process continues.
@@ -114,24 +114,24 @@ pub(super) fn redraw_with(redraw: Redraw) {
 }
 
 /// Reads a line with `read`, and handles stops while it runs.
-pub(super) fn while_reading<T>(read: impl FnOnce() -> T) -> T {
+pub(super) fn run_reading<T>(read: impl FnOnce() -> T) -> T {
     let Ok(usual) = tcgetattr(io::stdin()) else {
         return read();
     };
-    *of_now() = Some(Reading {
+    *lock_active_reading() = Some(TerminalModes {
         raw: raw(&usual),
         usual,
         is_taken: false,
     });
     let typed = read();
-    of_now().take();
+    lock_active_reading().take();
     typed
 }
 
 /// Sets the `raw` modes after the editor has set its own: then the terminal sends Ctrl-Z as a signal to the whole job.
 /// It must happen after the editor has read the original modes, from which it learns its keys.
-pub(super) fn take() {
-    if let Some(reading) = &mut *of_now()
+pub(super) fn set_raw_modes() {
+    if let Some(reading) = &mut *lock_active_reading()
         && !std::mem::replace(&mut reading.is_taken, true)
     {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &reading.raw);
@@ -139,13 +139,13 @@ pub(super) fn take() {
 }
 
 /// Restores the terminal for good if a line is being read.
-pub(super) fn give_back() {
-    if let Some(reading) = of_now().take() {
-        lend(&reading.usual, &format!("{PASTES_PLAIN}\n"));
+pub(super) fn restore_terminal() {
+    if let Some(reading) = lock_active_reading().take() {
+        set_terminal_modes(&reading.usual, &format!("{PASTES_PLAIN}\n"));
     }
 }
 
-fn of_now() -> MutexGuard<'static, Option<Reading>> {
+fn lock_active_reading() -> MutexGuard<'static, Option<TerminalModes>> {
     READING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -155,17 +155,17 @@ pub(crate) fn stop() {
     if getsid(None).is_ok_and(|session| session == getpgrp()) {
         return;
     }
-    if let Some(reading) = &*of_now() {
-        lend(&reading.usual, PASTES_PLAIN);
+    if let Some(reading) = &*lock_active_reading() {
+        set_terminal_modes(&reading.usual, PASTES_PLAIN);
     }
     // SIGTSTP is caught and no longer stops the process, so send SIGSTOP.
     let _ = kill_process(getpid(), Signal::STOP);
 }
 
 /// Sets the `raw` modes again and redraws the question. Does nothing if the editor has not set its modes yet.
-fn take_up() {
-    match &*of_now() {
-        Some(reading) if reading.is_taken => lend(&reading.raw, PASTES_BRACKETED),
+fn resume_reading() {
+    match &*lock_active_reading() {
+        Some(reading) if reading.is_taken => set_terminal_modes(&reading.raw, PASTES_BRACKETED),
         _ => return,
     }
     // The redraw is done without the lock on `READING`: the editor may be slow to draw, and takes that lock when its
@@ -177,7 +177,7 @@ fn take_up() {
 }
 
 /// Sets the terminal modes, and writes the escape sequence for pastes. Unlike color, it is also written with color off.
-fn lend(modes: &Termios, words: &str) {
+fn set_terminal_modes(modes: &Termios, words: &str) {
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
     let mut stdout = io::stdout().lock();
     let _ = stdout

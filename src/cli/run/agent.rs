@@ -18,15 +18,14 @@ use crate::{
     command::quoted,
     guard,
     link::Link,
-    question,
-    screen::{cut, one_line},
+    message_with_violations, question,
+    screen::{one_line, truncate_text},
     steps::OpenStep,
     value::duration,
-    wrong,
 };
 use midex_domain::{
     document::Digest,
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     limits,
 };
 use midex_server::config::parse_duration;
@@ -126,7 +125,7 @@ struct CommandEnd {
 }
 
 impl Agent {
-    pub(super) fn of(args: &AgentArgs) -> Option<Self> {
+    pub(super) fn from_args(args: &AgentArgs) -> Option<Self> {
         Some(Self {
             args: args.clone(),
             command: args.command.clone()?,
@@ -151,7 +150,7 @@ impl Agent {
         // The command may run for long: release the store so that other processes can open it.
         link.release().await?;
         loop {
-            let why = complaint.as_ref().map(wrong);
+            let why = complaint.as_ref().map(message_with_violations);
             self.count(step, complaint)?;
             let record = self.record(step, link).await?;
             let ended = self.run(step, why.as_deref(), record).await?;
@@ -159,7 +158,7 @@ impl Agent {
                 return Err(not_run(&ended));
             }
             let report = if ended.is_success {
-                answer::taken(&ended.output).map(Report::Output)
+                answer::parse_answer(&ended.output).map(Report::Output)
             } else {
                 Some(Report::Error(json!({ "message": failure(&ended) })))
             };
@@ -182,7 +181,7 @@ impl Agent {
         let (name, item) = (step.name(), step.ready.step.item);
         let of = [json!(step.execution_id), json!(name), json!(item)];
         let of = of.map(|part| part.to_string()).join(" ");
-        let file = Digest::of(of.as_bytes()).to_string();
+        let file = Digest::compute(of.as_bytes()).to_string();
         let record = link.data_dir().join(RECORDS).join(file);
         let Some(pid) = guard::running(&record) else {
             return Ok(Some(record));
@@ -193,7 +192,7 @@ impl Agent {
             pid.as_raw_nonzero()
         );
         let begin = "Begin another one beside it?";
-        if question::is_possible()
+        if question::can_ask_person()
             && question::ask(&format!("{message}. {begin}"), AGAIN, link).await?
         {
             return Ok(None);
@@ -234,11 +233,11 @@ impl Agent {
         if let Ok(ended) = tokio::time::timeout(timeout, group.finish(task)).await {
             return ended;
         }
-        group.end().await;
+        group.terminate().await;
         let took = duration(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         let message = format!("the command of --agent did not end in {took}: it was killed");
         Err(Error::new(Code::LimitExceeded, message)
-            .with("limit", format!("at most {took}"))
+            .with_context("limit", format!("at most {took}"))
             .with_action("Mend the command, or give it longer with --agent-timeout"))
     }
 }
@@ -272,7 +271,7 @@ fn no_answer(ended: &CommandEnd) -> Error {
             "" => "the command of --agent printed nothing".to_owned(),
             junk => format!(
                 "the command of --agent printed no JSON value, but `{}`",
-                cut(&one_line(junk), JUNK_COLUMNS)
+                truncate_text(&one_line(junk), JUNK_COLUMNS)
             ),
         }
     };
@@ -291,11 +290,11 @@ struct Group {
 impl Group {
     fn start(command: &str, step: &OpenStep, record: Option<PathBuf>) -> Result<Self> {
         let not_started = |error: io::Error| {
-            let why = plain(&error);
+            let why = describe_io_error(&error);
             let message = format!("the command of --agent could not be started: {why}");
             Error::new(Code::FileUnusable, message)
                 .with_action("Name a command that `sh` can run")
-                .because(error)
+                .with_source(error)
         };
         let mut guard = Command::new(std::env::current_exe().map_err(not_started)?);
         guard.arg("agent-guard");
@@ -345,7 +344,7 @@ impl Group {
         // Stdin stays open until then: the guard takes its end to mean that this process is gone.
         let (_input, output, said) = tokio::join!(give, read, pass_on(stderr));
         let status = self.child.wait().await.map_err(|error| {
-            Error::internal("the command of --agent cannot be waited for").because(error)
+            Error::internal("the command of --agent cannot be waited for").with_source(error)
         })?;
         Ok(CommandEnd {
             is_success: status.success(),
@@ -357,7 +356,7 @@ impl Group {
     }
 
     /// Asks the process group to end with SIGTERM, and kills it after [`limits::AGENT_COMMAND_GRACE`].
-    async fn end(&mut self) {
+    async fn terminate(&mut self) {
         self.signal(Signal::TERM);
         let ended = tokio::time::timeout(limits::AGENT_COMMAND_GRACE, self.child.wait()).await;
         if ended.is_err() {

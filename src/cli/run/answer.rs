@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::{steps::OpenStep, value::is_said};
+use crate::{steps::OpenStep, value::has_content};
 use midex_domain::{definition::output_schema_json, limits, truncate::truncate};
 
 /// Fields of a step that a command does not receive: it submits nothing itself.
-const OWN: &[&str] = &["continuation_token", "expires_at", "agent_uri"];
+const WITHHELD_STEP_FIELDS: &[&str] = &["continuation_token", "expires_at", "agent_uri"];
 
 /// The task of a step as text that ends with the schema of the answer.
 pub(super) fn task(step: &OpenStep, complaint: Option<&str>) -> String {
@@ -27,11 +27,11 @@ pub(super) fn task(step: &OpenStep, complaint: Option<&str>) -> String {
         &format!("Step {} ({})", step.name(), ready.progress),
         &[ready.description.as_str(), &ready.instructions].join("\n\n"),
     );
-    let input = step.input().filter(|input| is_said(input));
+    let input = step.input().filter(|input| has_content(input));
     if let Some(input) = input {
         part("Input", &format!("{input:#}"));
     }
-    if let Some(inputs) = step.inputs.as_ref().filter(|inputs| is_said(inputs)) {
+    if let Some(inputs) = step.inputs.as_ref().filter(|inputs| has_content(inputs)) {
         // If the step has an input of its own, the workflow's inputs are only context and are truncated. Otherwise they
         // are the only input, and shown whole.
         let most = match input {
@@ -61,7 +61,7 @@ pub(super) fn task(step: &OpenStep, complaint: Option<&str>) -> String {
 pub(super) fn task_json(step: &OpenStep, complaint: Option<&str>) -> Value {
     let mut task = step.json.clone();
     if let Value::Object(task) = &mut task {
-        task.retain(|key, _| !OWN.contains(&key.as_str()));
+        task.retain(|key, _| !WITHHELD_STEP_FIELDS.contains(&key.as_str()));
     }
     task["output_schema"] = schema(step);
     task["refused"] = json!(complaint);
@@ -74,7 +74,7 @@ fn schema(step: &OpenStep) -> Value {
 }
 
 /// The JSON value of an answer: all of it, else its last fenced block, else the last value in it.
-pub(super) fn taken(output: &[u8]) -> Option<Value> {
+pub(super) fn parse_answer(output: &[u8]) -> Option<Value> {
     if output.len() > limits::AGENT_COMMAND_OUTPUT_BYTES_MAX {
         return None;
     }
@@ -106,7 +106,7 @@ fn last(text: &str) -> Option<Value> {
             }
             // Skip one byte and search on; the bytes that the parser read are charged against the scan limit.
             Some(Err(error)) => {
-                left = left.checked_sub(read_of(&text[at..], &error))?;
+                left = left.checked_sub(bytes_before_error(&text[at..], &error))?;
                 1
             }
             None => 1,
@@ -117,7 +117,7 @@ fn last(text: &str) -> Option<Value> {
 }
 
 /// How many bytes were read before an error.
-fn read_of(text: &str, error: &serde_json::Error) -> usize {
+fn bytes_before_error(text: &str, error: &serde_json::Error) -> usize {
     let lines = text
         .split_inclusive('\n')
         .take(error.line().saturating_sub(1));
@@ -147,17 +147,17 @@ mod tests {
             ("nothing", None),
             ("", None),
         ] {
-            assert_eq!(taken(output.as_bytes()), expected, "{output}");
+            assert_eq!(parse_answer(output.as_bytes()), expected, "{output}");
         }
-        assert_eq!(taken(&[0xff]), None);
+        assert_eq!(parse_answer(&[0xff]), None);
     }
 
     #[test]
     fn what_is_no_json_is_given_up_in_time() {
         let junk = "{\"".repeat(2 << 20);
-        assert_eq!(taken(junk.as_bytes()), None);
+        assert_eq!(parse_answer(junk.as_bytes()), None);
         let much = vec![b'1'; limits::AGENT_COMMAND_OUTPUT_BYTES_MAX + 1];
-        assert_eq!(taken(&much), None);
+        assert_eq!(parse_answer(&much), None);
     }
 
     #[test]

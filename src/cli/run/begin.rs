@@ -7,18 +7,18 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Runner, StartOutcome,
-    field::{Field, refused},
+    field::{Field, fields_to_ask_again},
     inputs,
 };
 use crate::{
-    link::{may_be_done, typed},
+    link::{may_have_taken_effect, parse_reply},
     prompt::PromptInput,
     refusal::warn,
-    visible::visible,
+    visible::replace_hidden_chars,
 };
 use midex_domain::{
     error::{Code, Error, Result},
-    nearest::hint,
+    nearest::nearest_hint,
     uri,
     view::InputView,
 };
@@ -53,7 +53,8 @@ impl Runner<'_> {
             return Ok(false);
         }
         loop {
-            let mut arguments = json!({ "workflow_name": self.named(), "execution_id": self.id });
+            let mut arguments =
+                json!({ "workflow_name": self.workflow_name(), "execution_id": self.id });
             let inputs = self.all_inputs();
             if let Some(inputs) = &inputs {
                 arguments["inputs"] = inputs.clone();
@@ -69,7 +70,7 @@ impl Runner<'_> {
                     started.warnings.iter().for_each(|warning| warn(warning));
                     return Ok(true);
                 }
-                Err(error) if may_be_done(&error) => return Err(error),
+                Err(error) if may_have_taken_effect(&error) => return Err(error),
                 Err(error) => error,
             };
             self.source.draft.refused();
@@ -82,15 +83,18 @@ impl Runner<'_> {
             }
             let is_asked = refused.code() == Code::InputsInvalid
                 && !self.page.json()
-                && self.source.at_prompt().is_some();
+                && self.source.terminal_prompt().is_some();
             if refused.code() == Code::WorkflowNotFound && self.is_execution().await? {
-                return Err(refused.with("execution_id", self.named()).with_action(
+                return Err(refused.with_context("execution_id", self.workflow_name()).with_action(
                     "Run `midex run --id {execution_id}`: that is an execution, and no workflow",
                 ));
             }
             if !is_asked {
                 let declared = self.details().await.unwrap_or_default().inputs;
-                return Err(inputs::in_flags(refused, &declared.unwrap_or_default()));
+                return Err(inputs::explain_as_flags(
+                    refused,
+                    &declared.unwrap_or_default(),
+                ));
             }
             if !self.ask_inputs(Some(refused)).await? {
                 return Ok(false);
@@ -105,10 +109,10 @@ impl Runner<'_> {
             return Ok(false);
         };
         let is_json = self.page.json();
-        let Some(prompt) = self.source.at_prompt().filter(|_| !is_json) else {
+        let Some(prompt) = self.source.terminal_prompt().filter(|_| !is_json) else {
             return Ok(false);
         };
-        let question = visible(&format!("{question} [y/N] "));
+        let question = replace_hidden_chars(&format!("{question} [y/N] "));
         let typed = prompt.line(&question, &[], &mut self.link).await?;
         let is_yes = matches!(&typed, PromptInput::Line(line) if ["y", "yes"].contains(&&*line.trim().to_lowercase()));
         if is_yes {
@@ -120,7 +124,7 @@ impl Runner<'_> {
     /// Asks the person at the terminal for the required inputs that are missing, or, with a complaint, for the refused
     /// ones again. False if they decline.
     async fn ask_inputs(&mut self, complaint: Option<Error>) -> Result<bool> {
-        if self.page.json() || self.source.at_prompt().is_none() {
+        if self.page.json() || self.source.terminal_prompt().is_none() {
             return Ok(true);
         }
         let details = self.details().await?;
@@ -129,7 +133,7 @@ impl Runner<'_> {
         let fields: Vec<_> = match &details.inputs {
             Some(declared) => {
                 let now = declared.iter().filter(is_now);
-                now.map(Field::of_input).collect()
+                now.map(Field::from_input).collect()
             }
             // Personas work on a task of the user's: the input `task` passes it to them.
             None if details.phases.iter().any(|step| step.agent.is_some()) => vec![Field::task()],
@@ -137,7 +141,7 @@ impl Runner<'_> {
         };
         let fields = match &complaint {
             Some(error) => self.asked_again(&fields, error),
-            None => self.missing(fields),
+            None => self.inputs_to_ask(fields),
         };
         if fields.is_empty() {
             return complaint.map_or(Ok(true), Err);
@@ -150,14 +154,14 @@ impl Runner<'_> {
             return Ok(true);
         };
         if let Some(error) = complaint {
-            asking.complain_of(&error)?;
+            asking.print_error_complaint(&error)?;
         }
-        Ok(asking.fill(&fields).await?.is_none())
+        Ok(asking.ask_fields(&fields).await?.is_none())
     }
 
     /// The inputs to ask for before the first attempt to start: all, or, if some were given, the required ones that are
     /// missing.
-    fn missing(&self, fields: Vec<Field>) -> Vec<Field> {
+    fn inputs_to_ask(&self, fields: Vec<Field>) -> Vec<Field> {
         let given = self.inputs.as_ref().and_then(Value::as_object);
         let is_asked = |field: &Field| {
             given.is_none_or(|given| {
@@ -173,7 +177,7 @@ impl Runner<'_> {
     fn asked_again(&mut self, fields: &[Field], error: &Error) -> Vec<Field> {
         let all = self.all_inputs();
         let all = all.as_ref().and_then(Value::as_object);
-        let again = refused(fields, error.violations(), all.unwrap_or(&Map::new()));
+        let again = fields_to_ask_again(fields, error.violations(), all.unwrap_or(&Map::new()));
         let is_kept = |name: &str| {
             let mut again = again.iter();
             again.all(|field| field.name() != name || field.is_kept())
@@ -208,7 +212,7 @@ impl Runner<'_> {
             return Ok(());
         }
         if self.workflow.is_none() {
-            return Err(unnamed());
+            return Err(workflow_required_error());
         }
         let declared = match self.details().await {
             Ok(details) => details.inputs,
@@ -221,25 +225,25 @@ impl Runner<'_> {
         let schemas = declared.into_iter().flatten();
         let schemas: Vec<_> = schemas.map(|input| (input.name, input.schema)).collect();
         let single = std::mem::take(&mut self.single);
-        self.inputs = inputs::together(self.inputs.take(), single, &schemas);
+        self.inputs = inputs::merge_inputs(self.inputs.take(), single, &schemas);
         Ok(())
     }
 
     /// Whether the name given as the workflow is the id of an execution.
     async fn is_execution(&mut self) -> Result<bool> {
-        let named = self.named().to_owned();
-        Ok(self.status_of(&named).await?.is_some())
+        let named = self.workflow_name().to_owned();
+        Ok(self.fetch_status(&named).await?.is_some())
     }
 
     /// The name of the workflow; empty if only an execution id was given.
-    fn named(&self) -> &str {
+    fn workflow_name(&self) -> &str {
         self.workflow.as_deref().unwrap_or_default()
     }
 
     async fn details(&mut self) -> Result<WorkflowDetails> {
-        let name = uri::encode(self.named());
+        let name = uri::encode_segment(self.workflow_name());
         let address = format!("midex://workflow/workflow_details/{name}");
-        typed(self.link.read(&address).await?)
+        parse_reply(self.link.read(&address).await?)
     }
 
     /// Checks the step names in `--outputs` before the start: a misspelt one would otherwise be noticed only at the
@@ -257,17 +261,17 @@ impl Runner<'_> {
         if known.is_empty() {
             return Ok(());
         }
-        let hint = hint(name, known.iter().copied());
+        let hint = nearest_hint(name, known.iter().copied());
         let message = format!(
             "{place}: workflow '{}' has no step '{name}'{hint}",
-            self.named()
+            self.workflow_name()
         );
         Err(Error::new(Code::UsageInvalid, message)
             .with_action("Correct the name; nothing was started"))
     }
 }
 
-fn unnamed() -> Error {
+fn workflow_required_error() -> Error {
     Error::new(
         Code::UsageInvalid,
         "inputs are given, but no workflow that takes them",

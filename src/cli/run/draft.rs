@@ -92,7 +92,7 @@ impl Draft {
     }
 
     /// Truncates the list being typed to `count` items; closes it if `count` is 0.
-    pub(super) fn cut(&mut self, count: usize) {
+    pub(super) fn truncate_items(&mut self, count: usize) {
         match &mut self.open {
             Some((_, Value::Array(items))) if count > 0 => items.truncate(count),
             _ => self.open = None,
@@ -100,14 +100,14 @@ impl Draft {
     }
 
     /// Prints the content of the draft, which is not going to be recorded any more, and clears it.
-    pub(super) fn spill(&mut self) {
-        if let Some(told) = self.told() {
+    pub(super) fn print_unrecorded(&mut self) {
+        if let Some(told) = self.unrecorded_text() {
             let _ = writeln!(anstream::stderr().lock(), "{told}");
         }
         self.recorded();
     }
 
-    fn told(&self) -> Option<String> {
+    fn unrecorded_text(&self) -> Option<String> {
         let label = if self.is_unanswered {
             "handed in, and nobody answered"
         } else {
@@ -138,31 +138,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_recorded_is_told_as_it_was_typed_and_what_nobody_answered_as_that() {
+    fn unrecorded_draft_is_printed() {
         let mut draft = Draft::default();
-        assert_eq!(draft.told(), None);
+        assert_eq!(draft.unrecorded_text(), None);
         draft.words = "one\ntwo".to_owned();
-        let told = draft.told();
+        let told = draft.unrecorded_text();
         assert_eq!(
             told.as_deref(),
             Some(r#"not recorded: {"summary":"one\ntwo"}"#)
         );
         draft.words = "{\"a\":\n\"\u{200d}".to_owned();
-        let told = draft.told();
+        let told = draft.unrecorded_text();
         assert_eq!(told.as_deref(), Some("not recorded:\n{\"a\":\n\"\\u200d"));
         draft.is_text = true;
         draft.words = "one".to_owned();
-        assert_eq!(draft.told().as_deref(), Some(r#"not recorded: "one""#));
+        assert_eq!(
+            draft.unrecorded_text().as_deref(),
+            Some(r#"not recorded: "one""#)
+        );
         draft.recorded();
         draft.push("tags", json!("a"));
         draft.push("tags", json!("b"));
         assert_eq!(draft.count(), 2);
         draft.start();
         let sent = r#"{"tags":["a","b"]}"#;
-        let told = draft.told().expect("it is there");
+        let told = draft.unrecorded_text().expect("it is there");
         assert_eq!(told, format!("handed in, and nobody answered: {sent}"));
         draft.refused();
-        let told = draft.told().expect("it is there");
+        let told = draft.unrecorded_text().expect("it is there");
         assert_eq!(told, format!("not recorded: {sent}"));
     }
 }

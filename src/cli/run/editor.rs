@@ -12,11 +12,11 @@ use tokio::process::Command;
 use super::{
     draft::Draft,
     input::{read_file, unusable},
-    submission::{Submission, written},
+    submission::{Submission, parse_person_text},
 };
-use crate::{screen::one_line, steps::OpenStep, wrong};
+use crate::{message_with_violations, screen::one_line, steps::OpenStep};
 use midex_domain::{
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     limits,
     view::Previous,
 };
@@ -36,7 +36,7 @@ impl Editor {
     ///
     /// # Errors
     /// `USAGE_INVALID` if neither does.
-    pub(super) fn of_environment() -> Result<Self> {
+    pub(super) fn from_environment() -> Result<Self> {
         let named = |name| env::var(name).ok().filter(|text| !text.trim().is_empty());
         let command = named("VISUAL").or_else(|| named("EDITOR"));
         Ok(Self {
@@ -67,7 +67,10 @@ impl Editor {
         }
         loop {
             let begun = self.refused.clone().unwrap_or_default();
-            let why = complaint.as_ref().map(wrong).unwrap_or_default();
+            let why = complaint
+                .as_ref()
+                .map(message_with_violations)
+                .unwrap_or_default();
             let text = self.edit(&begun, &template(&open[0], &why)).await?;
             if text.is_empty() || (complaint.is_some() && text == begun) {
                 return match complaint {
@@ -78,7 +81,7 @@ impl Editor {
             self.refused = Some(text.clone());
             draft.begin();
             draft.words.clone_from(&text);
-            match written(&text, open) {
+            match parse_person_text(&text, open) {
                 Ok(found) => return Ok(Some(found)),
                 Err(error) => complaint = Some(error),
             }
@@ -122,14 +125,18 @@ impl Editor {
         match status {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(failed(format!("ended with {status}"))),
-            Err(error) => Err(failed("could not be started".into()).because(error)),
+            Err(error) => Err(failed("could not be started".into()).with_source(error)),
         }
     }
 }
 
 fn unwritable_file(path: &Path, error: io::Error) -> Error {
-    let message = format!("{} cannot be written: {}", path.display(), plain(&error));
-    unusable(path, message).because(error)
+    let message = format!(
+        "{} cannot be written: {}",
+        path.display(),
+        describe_io_error(&error)
+    );
+    unusable(path, message).with_source(error)
 }
 
 /// The comments below the user's text: instructions, and why the previous text was refused.
@@ -199,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_for_reading_is_taken_out_and_nothing_else() {
+    fn only_the_template_is_removed() {
         let step =
             json!({ "step_name": "a", "agent_content": "# Worker\nX", "description": "Do\nit" });
         let template = template(&OpenStep::with(&step), "wrong\n  a: b");

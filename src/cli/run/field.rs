@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    screen::{cut, one_line},
+    screen::{one_line, truncate_text},
     value::{escaped, field, list, not_json, text},
 };
 use midex_domain::{
@@ -31,7 +31,7 @@ pub(crate) struct Field {
 
 impl Field {
     /// An input of a workflow.
-    pub(crate) fn of_input(input: &InputView) -> Self {
+    pub(crate) fn from_input(input: &InputView) -> Self {
         let said = |words: [&Option<String>; 2]| {
             let words = words.map(|words| text(words.as_deref())).into_iter();
             words.filter(|words| !words.is_empty())
@@ -65,7 +65,7 @@ impl Field {
     }
 
     /// One field per property of an output's JSON Schema; `None` if the schema is not a plain object with properties.
-    pub(super) fn of_schema(schema: &Value) -> Option<Vec<Self>> {
+    pub(super) fn from_schema(schema: &Value) -> Option<Vec<Self>> {
         let properties = schema["properties"].as_object()?;
         let is_plain = schema["type"] == "object"
             && ["anyOf", "oneOf", "allOf", "$ref", "if"]
@@ -98,41 +98,41 @@ impl Field {
 
     /// Whether a line clears the value that the field already has.
     pub(super) fn is_taken_away(&self, line: &str) -> bool {
-        self.is_kept && !self.is_required && line == NOTHING
+        self.is_kept && !self.is_required && line == CLEAR_VALUE_WORD
     }
 
     /// The field with a value that an empty line keeps.
-    fn with(self, value: &Value) -> Self {
+    fn with_value(self, value: &Value) -> Self {
         Self {
-            default: Some(cut(&shown(value), KEPT_COLUMNS_MAX)),
+            default: Some(truncate_text(&value_as_typed(value), KEPT_COLUMNS_MAX)),
             is_kept: true,
             ..self
         }
     }
 
     /// The description of the field in a line: `level: How deep (whole number; 1 to 5)`.
-    pub(crate) fn told(&self) -> String {
-        self.described(self.kind_words(), such_as)
+    pub(crate) fn describe_in_line(&self) -> String {
+        self.describe_with_kind(self.kind_words(), example_as_typed)
     }
 
     /// The description for a value that is given as a flag, where a list or an object is written as JSON.
-    pub(crate) fn told_as_flag(&self) -> String {
-        let kind = match self.kind() {
+    pub(crate) fn describe_as_flag(&self) -> String {
+        let kind = match self.schema_type() {
             Some("boolean") => "true or false".to_owned(),
             Some("array") => "list, as JSON: [\"…\", \"…\"]".to_owned(),
             _ => self.kind_words(),
         };
-        self.described(kind, shown)
+        self.describe_with_kind(kind, value_as_typed)
     }
 
-    fn described(&self, kind: String, shown: impl Fn(&Value) -> String) -> String {
+    fn describe_with_kind(&self, kind: String, shown: impl Fn(&Value) -> String) -> String {
         let mut notes = vec![kind];
         notes.extend(bounds(&self.schema));
         if let Some(example) = &self.example {
             notes.push(format!("such as {}", shown(example)));
         }
         if self.is_kept && !self.is_required {
-            notes.push(format!("{NOTHING} takes it away"));
+            notes.push(format!("{CLEAR_VALUE_WORD} takes it away"));
         } else if !self.is_required && self.default.is_none() {
             notes.push("may be left empty".to_owned());
         }
@@ -148,10 +148,10 @@ impl Field {
 
     fn kind_words(&self) -> String {
         let choices = self.choices();
-        if !choices.is_empty() && self.kind() != Some("boolean") {
+        if !choices.is_empty() && self.schema_type() != Some("boolean") {
             return format!("one of {}", choices.join(", "));
         }
-        match self.kind() {
+        match self.schema_type() {
             Some("string") => "text",
             Some("integer") => "whole number",
             Some("number") => "number",
@@ -163,19 +163,22 @@ impl Field {
         .to_owned()
     }
 
-    fn kind(&self) -> Option<&str> {
+    fn schema_type(&self) -> Option<&str> {
         self.schema["type"].as_str()
     }
 
     /// The values that can be typed, if the field accepts only certain ones.
     pub(super) fn choices(&self) -> Vec<String> {
-        match self.kind() {
+        match self.schema_type() {
             Some("boolean") => ["yes", "no"].map(str::to_owned).to_vec(),
-            _ => list(&self.schema["enum"]).iter().map(shown).collect(),
+            _ => list(&self.schema["enum"])
+                .iter()
+                .map(value_as_typed)
+                .collect(),
         }
     }
 
-    pub(super) fn asked(&self) -> String {
+    pub(super) fn prompt_text(&self) -> String {
         let name = one_line(&self.name);
         match &self.default {
             Some(default) => format!("{name} [{default}]> "),
@@ -184,14 +187,14 @@ impl Field {
     }
 
     /// Reads a typed text as a value of the field; fails with the reason, in words.
-    pub(super) fn read(&self, text: &str) -> Result<Value, String> {
-        let value = self.meant(text)?;
-        self.fault(&value).map_or(Ok(value), Err)
+    pub(super) fn parse_typed_value(&self, text: &str) -> Result<Value, String> {
+        let value = self.parse_plain_text(text)?;
+        self.find_violation(&value).map_or(Ok(value), Err)
     }
 
     /// The first violation of the schema, in words. `None` if there is none, or if the schema cannot be compiled by
     /// itself because it is part of a larger one, which the server then checks.
-    pub(super) fn fault(&self, value: &Value) -> Option<String> {
+    pub(super) fn find_violation(&self, value: &Value) -> Option<String> {
         let schema = Schema::compile(&self.schema).ok()?;
         let found = schema.violations_named(value, "it").into_iter().next()?;
         Some(if found.rule == "type" && found.path.is_empty() {
@@ -202,19 +205,19 @@ impl Field {
     }
 
     /// Checks a value that was typed as JSON over several lines and is parsed as `read`.
-    pub(super) fn judged(
+    pub(super) fn check_json_value(
         &self,
         text: &str,
         read: serde_json::Result<Value>,
     ) -> Result<Value, String> {
         let why = match read {
-            Ok(value) => match self.fault(&value) {
+            Ok(value) => match self.find_violation(&value) {
                 None => return Ok(value),
                 Some(why) => why,
             },
             // A plain text may also begin with a brace or a bracket.
             Err(error) if !error.is_eof() && !text.contains('\n') && !is_keyed(text) => {
-                return self.read(text);
+                return self.parse_typed_value(text);
             }
             Err(error) => not_json(&error),
         };
@@ -226,7 +229,7 @@ impl Field {
 
     /// Whether a line begins JSON that can be the field's value.
     pub(super) fn begins_json(&self, line: &str) -> bool {
-        let is_of = |kind: &str| self.kind().is_none_or(|own| own == kind);
+        let is_of = |kind: &str| self.schema_type().is_none_or(|own| own == kind);
         let is_chosen = self.schema["enum"].is_array();
         let is_begun = line.starts_with('{') && is_of("object");
         (is_begun || line.starts_with('[') && is_of("array")) && !is_chosen
@@ -237,14 +240,16 @@ impl Field {
         let read = serde_json::from_str(line);
         line.starts_with('[')
             && match read {
-                Ok(value) => self.fault(&value).is_none() || item.fault(&value).is_some(),
+                Ok(value) => {
+                    self.find_violation(&value).is_none() || item.find_violation(&value).is_some()
+                }
                 Err(error) => error.is_eof() || line.contains('\n') || line.starts_with("[\""),
             }
     }
 
     /// The field for one item of the list; `None` if this field is no list.
     pub(super) fn item(&self) -> Option<Self> {
-        (self.kind() == Some("array")).then(|| Self {
+        (self.schema_type() == Some("array")).then(|| Self {
             schema: self.schema["items"].clone(),
             ..self.clone()
         })
@@ -258,19 +263,22 @@ impl Field {
         is_short.then(|| format!("it has fewer than {least} {noun}"))
     }
 
-    fn meant(&self, text: &str) -> Result<Value, String> {
+    fn parse_plain_text(&self, text: &str) -> Result<Value, String> {
         let one_of = list(&self.schema["enum"]);
         if !one_of.is_empty() {
             return choice(one_of, text);
         }
-        match self.kind() {
+        match self.schema_type() {
             Some("boolean") => match text.to_lowercase().as_str() {
                 "y" | "yes" | "true" => Ok(Value::Bool(true)),
                 "n" | "no" | "false" => Ok(Value::Bool(false)),
                 _ => Err("type yes or no".to_owned()),
             },
-            Some("string") => Ok(Value::from(unquoted(text))),
-            None => Ok(serde_json::from_str(text).unwrap_or_else(|_| Value::from(unquoted(text)))),
+            Some("string") => Ok(Value::from(strip_json_quotes(text))),
+            None => {
+                Ok(serde_json::from_str(text)
+                    .unwrap_or_else(|_| Value::from(strip_json_quotes(text))))
+            }
             Some(_) => {
                 let kind = serde_json::from_value::<InputType>(self.schema["type"].clone()).ok();
                 match read_text(kind, &[], text) {
@@ -289,7 +297,7 @@ fn is_keyed(text: &str) -> bool {
 }
 
 /// The content of a text typed in JSON quotes, so that a command word such as "later" can be entered as text.
-pub(super) fn unquoted(text: &str) -> String {
+pub(super) fn strip_json_quotes(text: &str) -> String {
     let is_quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
     let read = is_quoted.then(|| serde_json::from_str(text).ok()).flatten();
     read.unwrap_or_else(|| text.to_owned())
@@ -297,27 +305,27 @@ pub(super) fn unquoted(text: &str) -> String {
 
 /// The choice that the text names in full, or the only one that it is a prefix of.
 fn choice(one_of: &[Value], text: &str) -> Result<Value, String> {
-    let exact = one_of.iter().find(|value| shown(value) == text);
+    let exact = one_of.iter().find(|value| value_as_typed(value) == text);
     if let Some(value) = exact {
         return Ok(value.clone());
     }
-    let quoted = unquoted(text);
+    let quoted = strip_json_quotes(text);
     if let Some(value) = one_of.iter().find(|value| **value == quoted) {
         return Ok(value.clone());
     }
     let begun = text.to_lowercase();
     let mut begins = one_of
         .iter()
-        .filter(|value| shown(value).to_lowercase().starts_with(&begun));
+        .filter(|value| value_as_typed(value).to_lowercase().starts_with(&begun));
     if let (Some(value), None) = (begins.next(), begins.next()) {
         return Ok(value.clone());
     }
-    let all: Vec<_> = one_of.iter().map(shown).collect();
+    let all: Vec<_> = one_of.iter().map(value_as_typed).collect();
     Err(format!("type one of {}", all.join(", ")))
 }
 
 /// A value as it is typed: a string without quotes.
-fn shown(value: &Value) -> String {
+fn value_as_typed(value: &Value) -> String {
     one_line(
         &value
             .as_str()
@@ -326,12 +334,14 @@ fn shown(value: &Value) -> String {
 }
 
 /// An example as it is typed: the items of a list one after the other.
-fn such_as(example: &Value) -> String {
+fn example_as_typed(example: &Value) -> String {
     match example.as_array() {
-        Some(items) if items.iter().all(Value::is_string) => {
-            items.iter().map(shown).collect::<Vec<_>>().join(", then ")
-        }
-        _ => shown(example),
+        Some(items) if items.iter().all(Value::is_string) => items
+            .iter()
+            .map(value_as_typed)
+            .collect::<Vec<_>>()
+            .join(", then "),
+        _ => value_as_typed(example),
     }
 }
 
@@ -365,7 +375,7 @@ fn bounds(schema: &Value) -> Vec<String> {
 
 /// The default of an input, in words: its value, or the source of its value.
 fn default(default: &InputDefault) -> String {
-    let value = shown(default.value.as_ref().unwrap_or(&Value::Null));
+    let value = value_as_typed(default.value.as_ref().unwrap_or(&Value::Null));
     match default.from {
         DefaultFrom::Literal => value,
         DefaultFrom::Env => format!("${value}"),
@@ -375,29 +385,33 @@ fn default(default: &InputDefault) -> String {
 }
 
 /// Typed for a field, this clears the value that an empty line would keep.
-const NOTHING: &str = "\"\"";
+const CLEAR_VALUE_WORD: &str = "\"\"";
 
 /// How many columns of a kept value the question shows.
 const KEPT_COLUMNS_MAX: usize = 40;
 
 /// The fields that the violations are about (`/text`, `inputs.topic`), to be asked again. If a violation is about none
 /// of the fields, all are asked, and an empty line keeps the value in `given`.
-pub(super) fn refused(
+pub(super) fn fields_to_ask_again(
     fields: &[Field],
     violations: &[Violation],
     given: &Map<String, Value>,
 ) -> Vec<Field> {
     let found: Vec<_> = fields
         .iter()
-        .filter(|field| violations.iter().any(|violation| field.is_in(violation)))
+        .filter(|field| {
+            violations
+                .iter()
+                .any(|violation| field.is_violated_by(violation))
+        })
         .map(|field| field.again(violations))
         .collect();
-    let is_told = |violation: &Violation| found.iter().any(|field| field.is_in(violation));
+    let is_told = |violation: &Violation| found.iter().any(|field| field.is_violated_by(violation));
     if violations.iter().all(is_told) && !found.is_empty() {
         return found;
     }
     let kept = |field: &Field| match given.get(&field.name) {
-        Some(value) => field.clone().with(value),
+        Some(value) => field.clone().with_value(value),
         None => field.clone(),
     };
     fields.iter().map(kept).collect()
@@ -406,7 +420,7 @@ pub(super) fn refused(
 impl Field {
     /// Whether a violation is about this field. A missing property is reported at the object that lacks it, so the
     /// message is compared too.
-    fn is_in(&self, violation: &Violation) -> bool {
+    fn is_violated_by(&self, violation: &Violation) -> bool {
         let missing = format!("{} is a required property", Value::from(self.name.as_str()));
         let path = violation.path.as_str();
         if let Some(pointer) = path.strip_prefix('/').filter(|path| !path.is_empty()) {
@@ -423,7 +437,7 @@ impl Field {
     /// required.
     fn again(&self, violations: &[Violation]) -> Self {
         let mut missing = violations.iter().filter(|one| one.rule == "required");
-        let is_missing = missing.any(|one| self.is_in(one));
+        let is_missing = missing.any(|one| self.is_violated_by(one));
         Self {
             is_required: self.is_required || is_missing,
             default: self.default.clone().filter(|_| !is_missing),
@@ -441,7 +455,7 @@ mod tests {
     }
 
     fn field(input: Value) -> Field {
-        Field::of_input(&serde_json::from_value(input).expect("an input"))
+        Field::from_input(&serde_json::from_value(input).expect("an input"))
     }
 
     #[test]
@@ -452,22 +466,25 @@ mod tests {
             "schema": { "type": "integer", "minimum": 1, "maximum": 5 }
         });
         let level = field(level);
-        assert_eq!(level.told(), "level: How deep (whole number; 1 to 5)");
-        assert_eq!(level.asked(), "level [2]> ");
+        assert_eq!(
+            level.describe_in_line(),
+            "level: How deep (whole number; 1 to 5)"
+        );
+        assert_eq!(level.prompt_text(), "level [2]> ");
         let tone = json!({
             "name": "tone", "required": false, "hint": "how it should sound", "example": "warm",
             "schema": { "type": "string", "enum": ["warm", "dry"] }
         });
         let tone = field(tone);
         assert_eq!(
-            tone.told(),
+            tone.describe_in_line(),
             "tone (one of warm, dry; such as warm; may be left empty; how it should sound)"
         );
         assert_eq!(tone.choices(), ["warm", "dry"]);
     }
 
     #[test]
-    fn bounds_count_their_nouns_and_a_list_is_shown_as_it_is_typed() {
+    fn bounds_are_described_in_words() {
         for (schema, said) in [
             (json!({ "minItems": 1 }), "at least 1 item"),
             (json!({ "minItems": 2 }), "at least 2 items"),
@@ -479,19 +496,19 @@ mod tests {
         }
         let pages = json!({ "name": "pages", "required": true, "example": ["a.md", "b.md"], "schema": { "type": "array" } });
         assert_eq!(
-            field(pages).told(),
+            field(pages).describe_in_line(),
             "pages (list: one a line, ended by an empty line; such as a.md, then b.md)"
         );
     }
 
     #[test]
-    fn what_the_schema_refuses_is_refused_where_it_is_typed() {
+    fn schema_violation_is_refused() {
         let level = input(&json!({ "type": "integer", "minimum": 1, "maximum": 5 }));
-        assert_eq!(level.read("3"), Ok(json!(3)));
-        let why = level.read("9").expect_err("too much");
+        assert_eq!(level.parse_typed_value("3"), Ok(json!(3)));
+        let why = level.parse_typed_value("9").expect_err("too much");
         assert!(why.contains("maximum of 5"), "{why}");
         let part = input(&json!({ "$ref": "#/$defs/elsewhere" }));
-        assert_eq!(part.read("9"), Ok(json!(9)));
+        assert_eq!(part.parse_typed_value("9"), Ok(json!(9)));
     }
 
     #[test]
@@ -523,7 +540,7 @@ mod tests {
             (&one_of, "x", Err("type one of short, long, 3")),
         ] {
             let expected = expected.map_err(str::to_owned);
-            assert_eq!(field.read(text), expected, "{field:?} {text}");
+            assert_eq!(field.parse_typed_value(text), expected, "{field:?} {text}");
         }
     }
 
@@ -531,10 +548,10 @@ mod tests {
     fn only_what_was_refused_is_asked_again() {
         let schema =
             json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["a"] });
-        let fields = Field::of_schema(&schema).expect("fields");
+        let fields = Field::from_schema(&schema).expect("fields");
         let about = |path: &str| Violation::new(path, "type", "no");
         let names = |violations: &[Violation]| -> Vec<String> {
-            let found = refused(&fields, violations, &Map::new());
+            let found = fields_to_ask_again(&fields, violations, &Map::new());
             found.into_iter().map(|field| field.name).collect()
         };
         assert_eq!(names(&[about("/b")]), ["b"]);
@@ -543,8 +560,8 @@ mod tests {
         // Violations at other names do not match, even if a deeper path segment or a longer name contains this one.
         assert_eq!(names(&[about("/b/a")]), ["b"]);
         let dotted = json!({ "type": "object", "properties": { "a": {}, "a.b": {}, "x/y": {} } });
-        let dotted = Field::of_schema(&dotted).expect("fields");
-        let again = refused(&dotted, &[about("/a.b"), about("/x~1y")], &Map::new());
+        let dotted = Field::from_schema(&dotted).expect("fields");
+        let again = fields_to_ask_again(&dotted, &[about("/a.b"), about("/x~1y")], &Map::new());
         let again: Vec<_> = again.iter().map(Field::name).collect();
         assert_eq!(again, ["a.b", "x/y"]);
         assert!(fields[0].is_required() && !fields[1].is_required());
@@ -553,11 +570,11 @@ mod tests {
         assert_eq!(names(&whole.violations(&json!({ "b": 1 }))), ["a"]);
         // If all fields are asked again, each keeps its value.
         let given = json!({ "b": "long ago" });
-        let again = refused(&fields, &[about("/")], given.as_object().expect("values"));
+        let again = fields_to_ask_again(&fields, &[about("/")], given.as_object().expect("values"));
         assert_eq!([again[0].is_kept(), again[1].is_kept()], [false, true]);
-        assert_eq!(again[1].asked(), "b [long ago]> ");
-        assert!(again[1].told().contains("\"\" takes it away"));
+        assert_eq!(again[1].prompt_text(), "b [long ago]> ");
+        assert!(again[1].describe_in_line().contains("\"\" takes it away"));
         assert!(again[1].is_taken_away("\"\"") && !again[0].is_taken_away("\"\""));
-        assert_eq!(Field::of_schema(&json!({ "type": "array" })), None);
+        assert_eq!(Field::from_schema(&json!({ "type": "array" })), None);
     }
 }

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::{
     draft::Draft,
-    field::{Field, unquoted},
-    submission::is_begun,
-    words::{self, At, LineMeaning, PersonAction},
+    field::{Field, strip_json_quotes},
+    submission::is_incomplete_json,
+    words::{self, AnswerContext, LineMeaning, PersonAction},
 };
 use crate::{
     link::Link,
@@ -38,22 +38,22 @@ enum ParsedLine {
 }
 
 /// The prompt of a question, and where the answers go.
-pub(super) struct Asking<'a, 'b> {
+pub(super) struct FieldForm<'a, 'b> {
     pub(super) prompt: &'a mut Prompt,
     /// Everything that was typed so far.
     pub(super) draft: &'a mut Draft,
     pub(super) link: &'a mut Link<'b>,
     pub(super) screen: Screen,
-    pub(super) at: At,
+    pub(super) at: AnswerContext,
 }
 
 /// The prompt for a continuation line.
-pub(super) const MORE: &str = "...> ";
+pub(super) const CONTINUATION_PROMPT: &str = "...> ";
 
-impl Asking<'_, '_> {
+impl FieldForm<'_, '_> {
     /// Asks for each of the fields and puts the values into the draft, which keeps values of other fields. Returns the
     /// command word if the person types one instead of a value.
-    pub(super) async fn fill(&mut self, fields: &[Field]) -> Result<Option<PersonAction>> {
+    pub(super) async fn ask_fields(&mut self, fields: &[Field]) -> Result<Option<PersonAction>> {
         let mut left: VecDeque<_> = fields.iter().collect();
         let mut rest: Option<Vec<String>> = None;
         while let Some(one) = left.pop_front() {
@@ -67,7 +67,7 @@ impl Asking<'_, '_> {
                     continue;
                 }
             }
-            match self.value(one).await? {
+            match self.ask_field(one).await? {
                 FieldAnswer::Value => {}
                 FieldAnswer::Rest(names) => {
                     rest.get_or_insert_default().extend(names);
@@ -79,10 +79,14 @@ impl Asking<'_, '_> {
         Ok(None)
     }
 
-    async fn value(&mut self, asked: &Field) -> Result<FieldAnswer> {
-        question::prompt(&self.screen.block(Some(Style::Dim), "  ", &asked.told()))?;
+    async fn ask_field(&mut self, asked: &Field) -> Result<FieldAnswer> {
+        question::prompt(
+            &self
+                .screen
+                .block(Some(Style::Dim), "  ", &asked.describe_in_line()),
+        )?;
         loop {
-            let line = match self.line(&asked.asked(), &asked.choices()).await? {
+            let line = match self.line(&asked.prompt_text(), &asked.choices()).await? {
                 PromptInput::Line(line) => line.trim().to_owned(),
                 left => return Ok(FieldAnswer::Word(left_with(&left))),
             };
@@ -98,13 +102,13 @@ impl Asking<'_, '_> {
                 return Ok(FieldAnswer::Value);
             }
             if !is_pasted(&line) {
-                match self.said(&line, &asked.told()).await? {
+                match self.classify_line(&line, &asked.describe_in_line()).await? {
                     LineMeaning::Value => {}
                     LineMeaning::Word(word) => return Ok(FieldAnswer::Word(word)),
                     LineMeaning::Explained(_) => continue,
                 }
             }
-            if let Some(given) = self.take(asked, line).await? {
+            if let Some(given) = self.read_answer(asked, line).await? {
                 return Ok(given);
             }
         }
@@ -112,8 +116,8 @@ impl Asking<'_, '_> {
 
     /// Reads a line, with its continuation lines, as the answer to a field. `None` if it was refused, which is
     /// explained to the person.
-    async fn take(&mut self, asked: &Field, line: String) -> Result<Option<FieldAnswer>> {
-        let read = self.read(asked, line).await?;
+    async fn read_answer(&mut self, asked: &Field, line: String) -> Result<Option<FieldAnswer>> {
+        let read = self.parse_line(asked, line).await?;
         Ok(Some(match read {
             ParsedLine::Word(word) => FieldAnswer::Word(word),
             ParsedLine::Value(value) => {
@@ -135,11 +139,11 @@ impl Asking<'_, '_> {
         }))
     }
 
-    async fn read(&mut self, asked: &Field, line: String) -> Result<ParsedLine> {
+    async fn parse_line(&mut self, asked: &Field, line: String) -> Result<ParsedLine> {
         let mut line = line;
         if let Some(item) = asked.item() {
             if line.starts_with('[') {
-                line = match self.whole(asked, line).await? {
+                line = match self.read_json_value(asked, line).await? {
                     Ok(text) => text,
                     Err(word) => return Ok(ParsedLine::Word(word)),
                 };
@@ -150,13 +154,13 @@ impl Asking<'_, '_> {
         }
         let is_rest = line.starts_with('{') && !asked.begins_json(&line);
         if !is_rest && !asked.begins_json(&line) {
-            return Ok(one(asked.read(&line)));
+            return Ok(parsed_line_from_result(asked.parse_typed_value(&line)));
         }
         let text = if is_rest {
             let keep = |draft: &mut Draft, text: &str| text.clone_into(&mut draft.words);
             self.json(line, keep).await?
         } else {
-            self.whole(asked, line).await?
+            self.read_json_value(asked, line).await?
         };
         let text = match text {
             Ok(text) => text,
@@ -164,26 +168,30 @@ impl Asking<'_, '_> {
         };
         Ok(match serde_json::from_str(&text) {
             Ok(Value::Object(rest)) if is_rest => ParsedLine::Rest(rest),
-            read => one(asked.judged(&text, read)),
+            read => parsed_line_from_result(asked.check_json_value(&text, read)),
         })
     }
 
     /// Reads the JSON value of a field that begins with this line.
-    async fn whole(&mut self, asked: &Field, line: String) -> Result<Result<String, PersonAction>> {
+    async fn read_json_value(
+        &mut self,
+        asked: &Field,
+        line: String,
+    ) -> Result<Result<String, PersonAction>> {
         let keep = |draft: &mut Draft, text: &str| draft.open(asked.name(), text.into());
         self.json(line, keep).await
     }
 
     /// Classifies a typed line. For `failed` without a reason it asks for the reason. A request for help is answered
     /// here, after `about`, and the question is to be asked again.
-    pub(super) async fn said(&mut self, line: &str, about: &str) -> Result<LineMeaning> {
-        let said = self.at.said(line);
+    pub(super) async fn classify_line(&mut self, line: &str, about: &str) -> Result<LineMeaning> {
+        let said = self.at.classify_line(line);
         match &said {
             LineMeaning::Explained(words) => {
                 self.explain(format!("{about}\n{words}").trim_start())?;
             }
             LineMeaning::Word(PersonAction::Failed(why)) if why.is_empty() => {
-                return self.why().await;
+                return self.ask_failure_reason().await;
             }
             _ => {}
         }
@@ -192,7 +200,7 @@ impl Asking<'_, '_> {
 
     /// Asks for the reason of a failure. Command words apply here too, because the person may not want to submit
     /// anything.
-    async fn why(&mut self) -> Result<LineMeaning> {
+    async fn ask_failure_reason(&mut self) -> Result<LineMeaning> {
         loop {
             let line = match self.line("why> ", &[]).await? {
                 PromptInput::Line(line) => line.trim().to_owned(),
@@ -202,14 +210,18 @@ impl Asking<'_, '_> {
                 self.explain(NO_REASON)?;
                 return Ok(LineMeaning::Explained(NO_REASON.to_owned()));
             }
-            match self.at.said(&line) {
+            match self.at.classify_line(&line) {
                 LineMeaning::Value => {
-                    return Ok(LineMeaning::Word(PersonAction::Failed(unquoted(&line))));
+                    return Ok(LineMeaning::Word(PersonAction::Failed(strip_json_quotes(
+                        &line,
+                    ))));
                 }
                 LineMeaning::Word(PersonAction::Failed(why)) if why.is_empty() => {
-                    self.explain(WHY)?;
+                    self.explain(FAILURE_REASON_PROMPT)?;
                 }
-                LineMeaning::Explained(words) => self.explain(&format!("{WHY}\n{words}"))?,
+                LineMeaning::Explained(words) => {
+                    self.explain(&format!("{FAILURE_REASON_PROMPT}\n{words}"))?;
+                }
                 word @ LineMeaning::Word(_) => return Ok(word),
             }
         }
@@ -218,7 +230,7 @@ impl Asking<'_, '_> {
     /// Reads a list item by item into the draft, and asks on while the list is too short.
     async fn items(&mut self, asked: &Field, item: &Field, first: String) -> Result<ParsedLine> {
         let name = asked.name();
-        self.draft.cut(0);
+        self.draft.truncate_items(0);
         let mut line = first;
         loop {
             for line in pasted(item, line) {
@@ -235,26 +247,30 @@ impl Asking<'_, '_> {
             };
         }
         Ok(match self.draft.close() {
-            Some(list) => one(asked.judged(&list.to_string(), Ok(list.clone()))),
+            Some(list) => {
+                parsed_line_from_result(asked.check_json_value(&list.to_string(), Ok(list.clone())))
+            }
             None => ParsedLine::Refused(NO_ITEM.to_owned()),
         })
     }
 
     async fn item(&mut self, name: &str, item: &Field, line: String) -> Result<ParsedLine> {
         if !item.begins_json(&line) {
-            return Ok(one(item.read(&line)));
+            return Ok(parsed_line_from_result(item.parse_typed_value(&line)));
         }
         let count = self.draft.count();
         let keep = |draft: &mut Draft, text: &str| {
-            draft.cut(count);
+            draft.truncate_items(count);
             draft.push(name, text.into());
         };
         let text = match self.json(line, keep).await? {
             Ok(text) => text,
             Err(word) => return Ok(ParsedLine::Word(word)),
         };
-        self.draft.cut(count);
-        Ok(one(item.judged(&text, serde_json::from_str(&text))))
+        self.draft.truncate_items(count);
+        Ok(parsed_line_from_result(
+            item.check_json_value(&text, serde_json::from_str(&text)),
+        ))
     }
 
     /// Reads the next line of a list; `None` at its end.
@@ -262,7 +278,7 @@ impl Asking<'_, '_> {
         loop {
             let count = self.draft.count();
             let too_short = asked.too_short(count).filter(|_| count > 0);
-            let line = match (self.line(MORE, &[]).await?, &too_short) {
+            let line = match (self.line(CONTINUATION_PROMPT, &[]).await?, &too_short) {
                 (PromptInput::Line(line), _) => line.trim().to_owned(),
                 (PromptInput::End, None) => return Ok(Ok(None)),
                 (left, _) => return Ok(Err(left_with(&left))),
@@ -274,10 +290,10 @@ impl Asking<'_, '_> {
                 self.complain(&format!("{why}; {}", self.at.stopping()))?;
                 continue;
             }
-            if is_part(&line) {
+            if is_value_continuation(&line) {
                 return Ok(Ok(Some(line)));
             }
-            match self.said(&line, &asked.told()).await? {
+            match self.classify_line(&line, &asked.describe_in_line()).await? {
                 LineMeaning::Value => return Ok(Ok(Some(line))),
                 LineMeaning::Word(word) => return Ok(Err(word)),
                 LineMeaning::Explained(_) => {}
@@ -293,13 +309,15 @@ impl Asking<'_, '_> {
         keep: impl Fn(&mut Draft, &str),
     ) -> Result<Result<String, PersonAction>> {
         let mut text = begun;
-        while is_begun(&text) {
+        while is_incomplete_json(&text) {
             keep(self.draft, &text);
-            match self.line(MORE, &[]).await? {
+            match self.line(CONTINUATION_PROMPT, &[]).await? {
                 PromptInput::Line(more) if more.trim().is_empty() => break,
-                PromptInput::Line(more) if is_part(&more) => text.extend(["\n", &more]),
+                PromptInput::Line(more) if is_value_continuation(&more) => {
+                    text.extend(["\n", &more]);
+                }
                 // A command word is never a line of JSON.
-                PromptInput::Line(more) => match self.said(&more, "").await? {
+                PromptInput::Line(more) => match self.classify_line(&more, "").await? {
                     LineMeaning::Value => text.extend(["\n", &more]),
                     LineMeaning::Word(word) => return Ok(Err(word)),
                     LineMeaning::Explained(_) => {}
@@ -323,7 +341,7 @@ impl Asking<'_, '_> {
     }
 
     /// Prints the message of each violation, or of the error if it has none.
-    pub(super) fn complain_of(&self, error: &Error) -> Result<()> {
+    pub(super) fn print_error_complaint(&self, error: &Error) -> Result<()> {
         if error.violations().is_empty() {
             return self.complain(error.message());
         }
@@ -363,18 +381,19 @@ fn is_pasted(typed: &str) -> bool {
 
 /// Whether a continuation line is part of the value rather than a command word. Pasted lines are, and so are lines that
 /// begin with `failed:`, because items often describe failures.
-fn is_part(line: &str) -> bool {
+fn is_value_continuation(line: &str) -> bool {
     is_pasted(line) || words::tells_failure(line)
 }
 
 /// Wraps the result of reading a single field.
-fn one(read: std::result::Result<Value, String>) -> ParsedLine {
+fn parsed_line_from_result(read: std::result::Result<Value, String>) -> ParsedLine {
     read.map_or_else(ParsedLine::Refused, ParsedLine::Value)
 }
 
 const NO_REASON: &str = "nothing was handed in: a failure needs a reason";
 const NO_ITEM: &str = "no item could be taken";
-const WHY: &str = "Why it could not be done, in a line, is handed in. An empty line takes it back.";
+const FAILURE_REASON_PROMPT: &str =
+    "Why it could not be done, in a line, is handed in. An empty line takes it back.";
 
 /// The command word for leaving a question with Ctrl-C or Ctrl-D.
 pub(super) fn left_with(left: &PromptInput) -> PersonAction {

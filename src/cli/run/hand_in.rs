@@ -6,7 +6,7 @@ use super::{
     Runner,
     submission::{Report, Submission},
 };
-use crate::{link::may_be_done, steps::OpenStep, warn};
+use crate::{link::may_have_taken_effect, steps::OpenStep, warn};
 use midex_domain::{
     error::{Code, Error, Result},
     view::Advanced,
@@ -50,15 +50,15 @@ impl Runner<'_> {
                 page.reply(&reply, &execution_id, &workflow_state, "")?;
                 Ok(None)
             }
-            Err(error) if may_be_done(&error) => Err(error),
+            Err(error) if may_have_taken_effect(&error) => Err(error),
             Err(error) => {
                 self.source.draft.refused();
-                self.refused(error, submission)
+                self.handle_refusal(error, submission)
             }
         }
     }
 
-    fn refused(&mut self, error: Error, submission: Submission) -> Result<Option<Error>> {
+    fn handle_refusal(&mut self, error: Error, submission: Submission) -> Result<Option<Error>> {
         match error.code() {
             // A person may take longer over a step than its token lives; the next read renews it.
             _ if is_expired(&error) && !submission.is_retry => {
@@ -70,7 +70,7 @@ impl Runner<'_> {
             }
             // The execution was paused in the meantime: the next read reports why.
             Code::ExecutionPaused => {
-                self.source.draft.spill();
+                self.source.draft.print_unrecorded();
                 Ok(None)
             }
             // Another client submitted first: the next read reports which steps are open now.
@@ -78,7 +78,7 @@ impl Runner<'_> {
                 if submission.is_by_person =>
             {
                 warn("somebody else was faster: this step was handed in meanwhile");
-                self.source.draft.spill();
+                self.source.draft.print_unrecorded();
                 Ok(None)
             }
             _ if submission.is_by_person => Err(error),
@@ -88,7 +88,7 @@ impl Runner<'_> {
                 Err(match error.code() {
                     // Only an output typed at a terminal counts as the user's own answer, not one from a pipe.
                     Code::UserAlone => error
-                        .with("execution_id", self.id.as_str())
+                        .with_context("execution_id", self.id.as_str())
                         .with_action(AT_A_TERMINAL),
                     _ => error,
                 })

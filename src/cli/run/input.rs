@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 
 use crate::link::Link;
 use midex_domain::{
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     limits,
 };
 
@@ -24,33 +24,38 @@ pub(crate) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
     let read =
         File::open(path).and_then(|file| file.take(bytes_max as u64 + 1).read_to_end(&mut bytes));
     read.map_err(|error| {
-        unusable(path, format!("{shown} cannot be read: {}", plain(&error))).because(error)
+        unusable(
+            path,
+            format!("{shown} cannot be read: {}", describe_io_error(&error)),
+        )
+        .with_source(error)
     })?;
     if bytes.len() > bytes_max {
         return Err(too_long(&shown, bytes_max));
     }
     String::from_utf8(bytes)
-        .map_err(|error| unusable(path, format!("{shown} is not UTF-8")).because(error))
+        .map_err(|error| unusable(path, format!("{shown} is not UTF-8")).with_source(error))
 }
 
 pub(super) fn unusable(path: &Path, message: String) -> Error {
     Error::new(Code::FileUnusable, message)
-        .with("path", path.display().to_string())
+        .with_context("path", path.display().to_string())
         .with_action("Name a file that can be read; nothing was started")
 }
 
 fn too_long(what: &str, bytes_max: usize) -> Error {
     let limit = format!("at most {bytes_max} bytes");
-    Error::new(Code::LimitExceeded, format!("{what} is too long: {limit}")).with("limit", limit)
+    Error::new(Code::LimitExceeded, format!("{what} is too long: {limit}"))
+        .with_context("limit", limit)
 }
 
 /// Standard input, line by line.
-pub(crate) struct Input {
+pub(crate) struct StdinLines {
     reader: BufReader<Stdin>,
     number: usize,
 }
 
-impl Input {
+impl StdinLines {
     pub(crate) fn stdin() -> Self {
         Self {
             reader: BufReader::new(tokio::io::stdin()),
@@ -80,8 +85,11 @@ impl Input {
             }
         };
         read.map_err(|error| {
-            let what = format!("standard input cannot be read: {}", plain(&error));
-            unusable(&PathBuf::from("stdin"), what).because(error)
+            let what = format!(
+                "standard input cannot be read: {}",
+                describe_io_error(&error)
+            );
+            unusable(&PathBuf::from("stdin"), what).with_source(error)
         })?;
         self.number += 1;
         if bytes.len() > limits::FRAME_BYTES_MAX {

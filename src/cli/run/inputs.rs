@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{
-    field::{Field, refused},
+    field::{Field, fields_to_ask_again},
     input::read_file,
 };
 use crate::value::not_json;
@@ -21,7 +21,7 @@ use midex_domain::{
 ///
 /// # Errors
 /// `USAGE_INVALID` if it is no object; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
-pub(super) fn whole(flag: &str) -> Result<Value> {
+pub(super) fn parse_inputs_flag(flag: &str) -> Result<Value> {
     match json("--inputs", flag, limits::INPUTS_BYTES_MAX) {
         Ok((_, inputs @ Value::Object(_))) => Ok(inputs),
         Ok((place, _)) => {
@@ -69,14 +69,14 @@ pub(crate) fn single(name: &str, flag: &str) -> Result<(String, String)> {
         _ => {
             let message = format!("{name}: there is no name with `=` behind it");
             Err(Error::new(Code::UsageInvalid, message)
-                .with("flag", name)
+                .with_context("flag", name)
                 .with_action("Write {flag} NAME=VALUE; nothing was started"))
         }
     }
 }
 
 /// Adds each `--input` to the object of `--inputs`, read as the type in its schema, or as a text if none is declared.
-pub(crate) fn together(
+pub(crate) fn merge_inputs(
     whole: Option<Value>,
     single: Vec<(String, String)>,
     declared: &[(String, Value)],
@@ -112,18 +112,18 @@ pub(super) fn same(given: Option<&Value>, kept: &Value, declared: bool) -> bool 
 }
 
 /// Adds to an error about inputs how they are written as flags.
-pub(super) fn in_flags(error: Error, declared: &[InputView]) -> Error {
+pub(super) fn explain_as_flags(error: Error, declared: &[InputView]) -> Error {
     if error.code() != Code::InputsInvalid {
         return error;
     }
-    let fields: Vec<_> = declared.iter().map(Field::of_input).collect();
-    let refused = refused(&fields, error.violations(), &Map::new());
-    let told: Vec<_> = refused.iter().map(Field::told_as_flag).collect();
+    let fields: Vec<_> = declared.iter().map(Field::from_input).collect();
+    let refused = fields_to_ask_again(&fields, error.violations(), &Map::new());
+    let told: Vec<_> = refused.iter().map(Field::describe_as_flag).collect();
     if told.is_empty() {
         return error.with_action("Leave --input and --inputs out: this workflow takes none");
     }
     error
-        .with("takes", told.join("; "))
+        .with_context("takes", told.join("; "))
         .with_action("Write --input NAME=VALUE, or all in --inputs JSON. {takes}")
 }
 
@@ -132,17 +132,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::command::mend;
+    use crate::command::suggested_action;
     use midex_domain::error::Violation;
 
     #[test]
     fn inputs_are_an_object() {
-        assert_eq!(whole(r#"{"a":1}"#).expect("inputs")["a"], 1);
+        assert_eq!(parse_inputs_flag(r#"{"a":1}"#).expect("inputs")["a"], 1);
         for flag in ["", "x", "[1]", "3", "{"] {
-            let error = whole(flag).expect_err("no inputs");
+            let error = parse_inputs_flag(flag).expect_err("no inputs");
             assert_eq!(error.code(), Code::UsageInvalid, "{flag}");
         }
-        let error = whole("@/no/such/file").expect_err("no file");
+        let error = parse_inputs_flag("@/no/such/file").expect_err("no file");
         assert_eq!(error.code(), Code::FileUnusable);
         assert!(error.message().contains("/no/such/file"));
     }
@@ -162,12 +162,12 @@ mod tests {
             .to_vec();
         let whole = json!({ "n": 1, "kept": true });
         assert_eq!(
-            together(Some(whole), single, &declared),
+            merge_inputs(Some(whole), single, &declared),
             Some(json!({ "n": 5, "kept": true, "s": "a=b", "l": [1, {}], "e": 1, "x": "5" }))
         );
         let wrong = single_error("n");
         assert_eq!(wrong, single_error("=n"));
-        assert_eq!(together(None, Vec::new(), &declared), None);
+        assert_eq!(merge_inputs(None, Vec::new(), &declared), None);
     }
 
     #[test]
@@ -180,15 +180,15 @@ mod tests {
         let of = |path: &str| {
             let violation = Violation::new(path, "type", "no");
             let error = Error::new(Code::InputsInvalid, "x").with_violations(vec![violation]);
-            mend(&in_flags(error, &declared))
+            suggested_action(&explain_as_flags(error, &declared))
         };
         assert_eq!(
             of("inputs.n"),
             "Write --input NAME=VALUE, or all in --inputs JSON. n (whole number; at least 1)"
         );
         assert!(of("inputs").ends_with("topic (text); n (whole number; at least 1)"));
-        let none = in_flags(Error::new(Code::InputsInvalid, "x"), &[]);
-        assert!(mend(&none).contains("takes none"));
+        let none = explain_as_flags(Error::new(Code::InputsInvalid, "x"), &[]);
+        assert!(suggested_action(&none).contains("takes none"));
     }
 
     fn single_error(flag: &str) -> Code {

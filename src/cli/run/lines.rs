@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, path::Path};
 
 use super::{
-    input::{self, Input},
+    input::{self, StdinLines},
     submission::{Submission, parse},
 };
 use crate::{link::Link, run::page::RunPage, steps::OpenStep};
@@ -17,7 +17,7 @@ pub(super) struct Lines {
     /// Lines that name a step that is not open yet.
     named: Vec<Submission>,
     ordered: VecDeque<Submission>,
-    input: Option<Input>,
+    input: Option<StdinLines>,
 }
 
 impl Lines {
@@ -25,7 +25,7 @@ impl Lines {
     ///
     /// # Errors
     /// `FILE_UNUSABLE`; `USAGE_INVALID` with file and line.
-    pub(super) fn of_file(path: &Path) -> Result<Self> {
+    pub(super) fn from_file(path: &Path) -> Result<Self> {
         let shown = path.display().to_string();
         let text = input::read_file(path, limits::OUTPUTS_FILE_BYTES_MAX)?;
         let mut lines = Self {
@@ -43,11 +43,11 @@ impl Lines {
     }
 
     /// Reads lines from standard input when they are needed.
-    pub(super) fn of_stdin() -> Self {
+    pub(super) fn from_stdin() -> Self {
         Self {
             named: Vec::new(),
             ordered: VecDeque::new(),
-            input: Some(Input::stdin()),
+            input: Some(StdinLines::stdin()),
         }
     }
 
@@ -97,7 +97,7 @@ impl Lines {
             limits::OUTPUTS_WAITING_MAX
         );
         let message = format!("too many outputs wait for a step that is not open: {limit}");
-        Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
+        Err(Error::new(Code::LimitExceeded, message).with_context("limit", limit))
     }
 
     fn take(&mut self, open: &[OpenStep]) -> Option<Submission> {
@@ -126,7 +126,7 @@ mod tests {
     use super::{super::submission::Report, *};
 
     #[test]
-    fn named_lines_wait_for_their_step_and_the_others_keep_their_order() {
+    fn named_lines_wait_for_their_step() {
         let mut lines = Lines {
             named: Vec::new(),
             ordered: VecDeque::new(),

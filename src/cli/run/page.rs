@@ -10,13 +10,16 @@ use super::{
 };
 use crate::{
     Output,
-    command::{operand, with_flags},
+    command::{insert_flags, operand},
     link::is_final,
-    screen::{Screen, Style, cut, one_line},
+    screen::{Screen, Style, one_line, truncate_text},
     show::left,
     steps::OpenStep,
-    value::{duration, field, fields, final_output_faults, gist, json_text, list, text as in_line},
-    visible::visible,
+    value::{
+        duration, field, fields, final_output_faults, json_text, list, one_line_summary,
+        text as in_line,
+    },
+    visible::replace_hidden_chars,
     waits,
 };
 use midex_domain::{
@@ -85,7 +88,8 @@ impl<'a> RunPage<'a> {
         let Some(Value::Object(named)) = inputs else {
             return String::new();
         };
-        let line = |(name, value): (&String, &Value)| self.line(&one_line(name), &gist(value));
+        let line =
+            |(name, value): (&String, &Value)| self.line(&one_line(name), &one_line_summary(value));
         named
             .iter()
             .filter(|(_, value)| !value.is_null())
@@ -149,7 +153,7 @@ impl<'a> RunPage<'a> {
         }
         for before in &ready.previous {
             let name = format!("before, {}", one_line(&before.step_name));
-            text += &self.line(&name, &gist(&before.output));
+            text += &self.line(&name, &one_line_summary(&before.output));
         }
         text += &self.expected(step);
         self.agents.insert(agent);
@@ -203,7 +207,10 @@ impl<'a> RunPage<'a> {
 
     /// Prints that the run continues with a child execution.
     pub(super) fn child(&mut self, id: &str) -> Result<()> {
-        self.text(&format!("\nIts child {} is next\n", visible(id)))
+        self.text(&format!(
+            "\nIts child {} is next\n",
+            replace_hidden_chars(id)
+        ))
     }
 
     /// Prints how a child execution ended.
@@ -219,11 +226,13 @@ impl<'a> RunPage<'a> {
         let mut text = String::new();
         let mut waited = String::new();
         for wait in &current.waits {
-            text += &self.screen.block(None, "", &waits::words(wait, now, true));
+            text += &self
+                .screen
+                .block(None, "", &waits::describe_wait(wait, now, true));
             // Compare the waits without the remaining time, which changes constantly.
             let _ = write!(waited, "{wait:?}");
-            if let Some(way) = waits::way(wait, &current.execution_id, &[]) {
-                let command = with_flags(&visible(&way.command), self.flags);
+            if let Some(way) = waits::wait_action(wait, &current.execution_id, &[]) {
+                let command = insert_flags(&replace_hidden_chars(&way.command), self.flags);
                 let _ = writeln!(text, "{INDENT}{command}");
             }
         }
@@ -240,14 +249,14 @@ impl<'a> RunPage<'a> {
             return Ok(());
         }
         let text = match &submission.report {
-            Report::Output(output) => self.line("output", &gist(output)),
+            Report::Output(output) => self.line("output", &one_line_summary(output)),
             Report::Error(error) => self.line("error", &field(error, "message")),
         };
         self.text(&text)
     }
 
     /// Prints how the execution ended, and which of its effects were compensated.
-    pub(super) fn ended(&mut self, ended: &EndedExecution) -> Result<()> {
+    pub(super) fn print_end(&mut self, ended: &EndedExecution) -> Result<()> {
         let status = &ended.status;
         if self.json() {
             // The server may have run further steps after the last reply.
@@ -278,21 +287,21 @@ impl<'a> RunPage<'a> {
             let _ = writeln!(text, "{INDENT}{line}");
         }
         let command = format!("midex show {}", operand(&status.execution_id));
-        text += &self.line("more", &with_flags(&command, self.flags));
+        text += &self.line("more", &insert_flags(&command, self.flags));
         self.text(&text)
     }
 
     /// Prints why the run stops, and the commands that continue it.
-    pub(super) fn stopped(&mut self, why: &str, commands: &[String]) -> Result<()> {
+    pub(super) fn print_stop(&mut self, why: &str, commands: &[String]) -> Result<()> {
         let mut text = String::new();
         if !why.is_empty() {
             text.push('\n');
             text += &self.screen.block(None, "", why);
         }
         if let Some((first, rest)) = commands.split_first() {
-            text.extend(["To go on: ", &visible(first), "\n"]);
+            text.extend(["To go on: ", &replace_hidden_chars(first), "\n"]);
             for command in rest {
-                text.extend(["    then: ", &visible(command), "\n"]);
+                text.extend(["    then: ", &replace_hidden_chars(command), "\n"]);
             }
         }
         if self.json() {
@@ -314,7 +323,7 @@ impl<'a> RunPage<'a> {
             .columns()
             .saturating_sub(INDENT.len() + name.len() + 2);
         let name = self.screen.paint(Style::Dim, &format!("{name}:"));
-        format!("{INDENT}{name} {}\n", cut(text, room))
+        format!("{INDENT}{name} {}\n", truncate_text(text, room))
     }
 
     /// Prints a reply about the execution `id` in `state`: as one line of JSON, or as `text`.

@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use super::{
     draft::Draft,
-    field::{Field, refused},
-    form::{Asking, MORE, left_with},
-    submission::{Next, Report, of_person, takes_any, written},
-    words::{self, At, LineMeaning, PersonAction},
+    field::{Field, fields_to_ask_again},
+    form::{CONTINUATION_PROMPT, FieldForm, left_with},
+    submission::{Report, RunDecision, of_person, parse_person_text, takes_any},
+    words::{self, AnswerContext, LineMeaning, PersonAction},
 };
 use crate::{
     link::Link,
+    message_with_violations,
     prompt::{Prompt, PromptInput},
     question,
     screen::{Screen, Style, one_line},
     steps::OpenStep,
-    wrong,
 };
 use midex_domain::{
     error::{Error, Result},
@@ -30,7 +30,7 @@ use midex_domain::{
 pub(super) struct Person {
     prompt: Option<Prompt>,
     /// The kind of step for which the other answers were last explained.
-    told: Option<At>,
+    told: Option<AnswerContext>,
 }
 
 impl Person {
@@ -45,19 +45,19 @@ impl Person {
         complaint: Option<Error>,
         draft: &mut Draft,
         link: &mut Link<'_>,
-    ) -> Result<Next> {
-        let at = at(&open[0]);
+    ) -> Result<RunDecision> {
+        let at = answer_context(&open[0]);
         if complaint.is_none() {
-            draft.spill();
+            draft.print_unrecorded();
         }
-        self.tell(at)?;
+        self.print_other_answers(at)?;
         let fields = fields(&open[0]);
         let mut complaint = complaint;
         loop {
             let mut asking = self.asking(at, draft, link);
             let word = match &fields {
                 Some(fields) => asking.fields(fields, complaint).await?,
-                None => asking.words(&open[0], complaint).await?,
+                None => asking.ask_text_output(&open[0], complaint).await?,
             };
             if let Some(word) = word {
                 return Ok(act_on_word(&open[0], word, draft));
@@ -66,10 +66,10 @@ impl Person {
                 let report = Report::Output(Value::Object(draft.values.clone()));
                 Ok(of_person(&open[0], report))
             } else {
-                written(&draft.words, open)
+                parse_person_text(&draft.words, open)
             };
             match submission {
-                Ok(submission) => return Ok(Next::Submit(submission)),
+                Ok(submission) => return Ok(RunDecision::Submit(submission)),
                 Err(error) => complaint = Some(error),
             }
         }
@@ -77,11 +77,11 @@ impl Person {
 
     pub(super) fn asking<'a, 'b>(
         &'a mut self,
-        at: At,
+        at: AnswerContext,
         draft: &'a mut Draft,
         link: &'a mut Link<'b>,
-    ) -> Asking<'a, 'b> {
-        Asking {
+    ) -> FieldForm<'a, 'b> {
+        FieldForm {
             prompt: self.prompt(),
             draft,
             link,
@@ -91,7 +91,7 @@ impl Person {
     }
 
     /// Prints which other answers are possible, unless the last step was of the same kind.
-    fn tell(&mut self, at: At) -> Result<()> {
+    fn print_other_answers(&mut self, at: AnswerContext) -> Result<()> {
         if self.told.replace(at) == Some(at) {
             return Ok(());
         }
@@ -103,8 +103,8 @@ impl Person {
 fn fields(step: &OpenStep) -> Option<Vec<Field>> {
     let input = step.input().filter(|_| step.kind() == "input");
     match input.and_then(|input| AskedInputs::deserialize(input).ok()) {
-        Some(asked) => Some(asked.properties.iter().map(Field::of_input).collect()),
-        None => Field::of_schema(step.ready.output_schema.as_ref()?),
+        Some(asked) => Some(asked.properties.iter().map(Field::from_input).collect()),
+        None => Field::from_schema(step.ready.output_schema.as_ref()?),
     }
 }
 
@@ -114,7 +114,7 @@ struct AskedInputs {
     properties: Vec<InputView>,
 }
 
-impl Asking<'_, '_> {
+impl FieldForm<'_, '_> {
     /// Asks for the fields of an output. After a refusal, asks only for the fields that were refused.
     async fn fields(
         &mut self,
@@ -122,10 +122,10 @@ impl Asking<'_, '_> {
         complaint: Option<Error>,
     ) -> Result<Option<PersonAction>> {
         let Some(error) = complaint else {
-            return self.fill(fields).await;
+            return self.ask_fields(fields).await;
         };
-        self.complain_of(&error)?;
-        let again = refused(fields, error.violations(), &self.draft.values);
+        self.print_error_complaint(&error)?;
+        let again = fields_to_ask_again(fields, error.violations(), &self.draft.values);
         if again.len() == fields.len() {
             // Refused properties that are no field cannot be asked for: they are dropped after the complaint was
             // printed.
@@ -133,21 +133,21 @@ impl Asking<'_, '_> {
             self.draft.values.retain(|name, _| is_known(name));
         }
         self.draft.begin();
-        self.fill(&again).await
+        self.ask_fields(&again).await
     }
 
     /// Asks for an output in words, which may take several lines.
-    async fn words(
+    async fn ask_text_output(
         &mut self,
         step: &OpenStep,
         complaint: Option<Error>,
     ) -> Result<Option<PersonAction>> {
         if let Some(error) = complaint {
-            question::prompt(&format!("{}\n", wrong(&error)))?;
+            question::prompt(&format!("{}\n", message_with_violations(&error)))?;
         }
         if self.draft.words.contains('\n') {
             self.draft.begin();
-            self.draft.spill();
+            self.draft.print_unrecorded();
         }
         let what = if takes_any(step) {
             "text or JSON"
@@ -186,7 +186,7 @@ impl Asking<'_, '_> {
             if line.is_empty() {
                 return Ok(Err(PersonAction::Later));
             }
-            match self.said(&line, "").await? {
+            match self.classify_line(&line, "").await? {
                 LineMeaning::Value => return Ok(Ok(line)),
                 LineMeaning::Word(word) => return Ok(Err(word)),
                 LineMeaning::Explained(_) => {}
@@ -197,7 +197,7 @@ impl Asking<'_, '_> {
     /// Reads further lines until an empty one.
     async fn more_lines(&mut self) -> Result<Option<PersonAction>> {
         while self.draft.words.len() <= limits::FRAME_BYTES_MAX {
-            match self.line(MORE, &[]).await? {
+            match self.line(CONTINUATION_PROMPT, &[]).await? {
                 PromptInput::Line(line) if line.trim_end().is_empty() => break,
                 PromptInput::Line(line) => self.draft.words.extend(["\n", line.trim_end()]),
                 PromptInput::End => break,
@@ -209,24 +209,24 @@ impl Asking<'_, '_> {
 }
 
 /// What `midex run` does next after a command word.
-fn act_on_word(step: &OpenStep, word: PersonAction, draft: &mut Draft) -> Next {
-    let error = |error: Value| Next::Submit(of_person(step, Report::Error(error)));
+fn act_on_word(step: &OpenStep, word: PersonAction, draft: &mut Draft) -> RunDecision {
+    let error = |error: Value| RunDecision::Submit(of_person(step, Report::Error(error)));
     if matches!(word, PersonAction::Skip | PersonAction::Failed(_)) {
         // The failure or skip replaces the values that were typed.
-        draft.spill();
+        draft.print_unrecorded();
     }
     match word {
         PersonAction::Skip => error(words::skipped()),
         PersonAction::Failed(why) => error(json!({ "message": why })),
-        PersonAction::Pause => Next::Pause,
-        PersonAction::Later => Next::Stop("stopped".to_owned()),
-        PersonAction::Interrupted => Next::Stop("interrupted".to_owned()),
+        PersonAction::Pause => RunDecision::Pause,
+        PersonAction::Later => RunDecision::Stop("stopped".to_owned()),
+        PersonAction::Interrupted => RunDecision::Stop("interrupted".to_owned()),
     }
 }
 
 /// The context for command words at this step: an optional step can be skipped.
-fn at(step: &OpenStep) -> At {
-    At::Step {
+fn answer_context(step: &OpenStep) -> AnswerContext {
+    AnswerContext::Step {
         is_optional: step.ready.step.optional,
     }
 }

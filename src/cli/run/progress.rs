@@ -10,9 +10,9 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::{
     question,
-    screen::{Screen, cut},
+    screen::{Screen, truncate_text},
     value::duration,
-    waits::brief,
+    waits::wait_name,
 };
 use midex_domain::{
     clock::{Clock, SystemClock, Timestamp},
@@ -32,8 +32,10 @@ pub(super) struct Progress {
 
 impl Progress {
     /// The progress line for the waits of an execution.
-    pub(super) fn of(waits: &[WaitView], is_json: bool) -> Self {
-        let waits = waits.iter().map(|wait| (brief(wait), due(wait)));
+    pub(super) fn from_waits(waits: &[WaitView], is_json: bool) -> Self {
+        let waits = waits
+            .iter()
+            .map(|wait| (wait_name(wait), wait_deadline(wait)));
         Self {
             waits: waits.collect(),
             begun: SystemClock.now(),
@@ -44,12 +46,12 @@ impl Progress {
     }
 
     /// Waits for the next redraw, and redraws the line.
-    pub(super) async fn tick(&mut self) {
+    pub(super) async fn redraw_when_due(&mut self) {
         tokio::time::sleep(limits::RUN_PROGRESS_EVERY).await;
         if self.is_shown {
             let now = SystemClock.now();
-            let line = line(&self.waits, now.since(self.begun), now);
-            let line = cut(&line, self.screen.columns().saturating_sub(1));
+            let line = progress_text(&self.waits, now.since(self.begun), now);
+            let line = truncate_text(&line, self.screen.columns().saturating_sub(1));
             let _ = question::prompt(&format!("\r{line}{}", self.erase()));
             self.has_drawn = true;
         }
@@ -79,7 +81,11 @@ impl Drop for Progress {
 }
 
 /// `build, test · pause: 42 s left · 1.0 s`.
-fn line(waits: &[(String, Option<Timestamp>)], waited: Duration, now: Timestamp) -> String {
+fn progress_text(
+    waits: &[(String, Option<Timestamp>)],
+    waited: Duration,
+    now: Timestamp,
+) -> String {
     let parts = waits.iter().map(|(what, due)| match due {
         Some(due) => {
             let left = due.since(now).as_secs();
@@ -95,7 +101,7 @@ fn line(waits: &[(String, Option<Timestamp>)], waited: Duration, now: Timestamp)
     text + &waited
 }
 
-fn due(wait: &WaitView) -> Option<Timestamp> {
+fn wait_deadline(wait: &WaitView) -> Option<Timestamp> {
     wait.due.as_deref()?.parse().ok()
 }
 
@@ -113,11 +119,11 @@ mod tests {
             { "step_name": "build", "visit": 1, "attempt": 1, "waits_for": "operation", "item": 1 }
         ]);
         let waits: [WaitView; 2] = serde_json::from_value(waits).expect("waits");
-        let waits = waits.map(|wait| (brief(&wait), due(&wait)));
+        let waits = waits.map(|wait| (wait_name(&wait), wait_deadline(&wait)));
         assert_eq!(
-            line(&waits, Duration::from_millis(1_900), now),
+            progress_text(&waits, Duration::from_millis(1_900), now),
             "nap: 1 m 05 s left · build #2 · 1.0 s"
         );
-        assert_eq!(line(&[], Duration::from_secs(2), now), "2.0 s");
+        assert_eq!(progress_text(&[], Duration::from_secs(2), now), "2.0 s");
     }
 }

@@ -10,13 +10,13 @@ use super::{
     agent::Agent,
     draft::Draft,
     editor::Editor,
-    form::Asking,
+    form::FieldForm,
     input,
     lines::Lines,
     page::RunPage,
     person::Person,
-    submission::{Next, Submission, written},
-    words::At,
+    submission::{RunDecision, Submission, parse_person_text},
+    words::AnswerContext,
 };
 use crate::{link::Link, prompt::Prompt, steps::OpenStep};
 use midex_domain::{
@@ -53,21 +53,21 @@ impl OutputSource {
     ///
     /// # Errors
     /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` if a file or the editor cannot be used.
-    pub(super) fn of(from: &OutputFrom) -> Result<Self> {
-        let mut lines = from.outputs.as_deref().map(Lines::of_file).transpose()?;
+    pub(super) fn from_flags(from: &OutputFrom) -> Result<Self> {
+        let mut lines = from.outputs.as_deref().map(Lines::from_file).transpose()?;
         let given = from.output.as_deref().map(whole).transpose()?;
         let takes_stdin = from.output.as_deref() == Some(Path::new("-"));
         let is_terminal = io::stdin().is_terminal() && !takes_stdin;
         let is_asked = is_terminal && lines.is_none();
         let asked = if from.editor {
-            Some(Answerer::Editor(Editor::of_environment()?))
-        } else if let Some(agent) = Agent::of(&from.agent) {
+            Some(Answerer::Editor(Editor::from_environment()?))
+        } else if let Some(agent) = Agent::from_args(&from.agent) {
             Some(Answerer::Agent(agent))
         } else if is_asked {
             Some(Answerer::Person)
         } else {
             if lines.is_none() && given.is_none() {
-                lines = Some(Lines::of_stdin());
+                lines = Some(Lines::from_stdin());
             }
             None
         };
@@ -95,15 +95,15 @@ impl OutputSource {
         complaint: Option<Error>,
         page: &mut RunPage<'_>,
         link: &mut Link<'_>,
-    ) -> Result<Next> {
+    ) -> Result<RunDecision> {
         if let Some(submission) = self.retry(open) {
-            return Ok(Next::Submit(submission));
+            return Ok(RunDecision::Submit(submission));
         }
         if let Some(text) = self.given.take() {
             page.step(&open[0])?;
-            return Ok(Next::Submit(Submission {
+            return Ok(RunDecision::Submit(Submission {
                 is_by_person: false,
-                ..written(text.trim(), open)?
+                ..parse_person_text(text.trim(), open)?
             }));
         }
         if let Some(lines) = &mut self.lines
@@ -112,7 +112,7 @@ impl OutputSource {
             let step = submission.step_in(open).unwrap_or(&open[0]);
             page.step(step)?;
             submission.step = Some(step.name().to_owned());
-            return Ok(Next::Submit(submission));
+            return Ok(RunDecision::Submit(submission));
         }
         self.ask(open, complaint, page, link).await
     }
@@ -123,9 +123,9 @@ impl OutputSource {
         complaint: Option<Error>,
         page: &mut RunPage<'_>,
         link: &mut Link<'_>,
-    ) -> Result<Next> {
+    ) -> Result<RunDecision> {
         let Some(asked) = &mut self.asked else {
-            return Ok(Next::Stop(self.why_none.to_owned()));
+            return Ok(RunDecision::Stop(self.why_none.to_owned()));
         };
         page.step(&open[0])?;
         // An `input` step is for the user alone: the command of `--agent` does not answer it.
@@ -135,19 +135,22 @@ impl OutputSource {
                 // Editing may take long: release the store so that other processes can open it.
                 link.release().await?;
                 let found = editor.ask(open, complaint, &mut self.draft).await?;
-                Ok(found.map_or_else(|| Next::Stop(self.why_none.to_owned()), Next::Submit))
+                Ok(found.map_or_else(
+                    || RunDecision::Stop(self.why_none.to_owned()),
+                    RunDecision::Submit,
+                ))
             }
             (Answerer::Agent(agent), person) if !is_of_user || person.is_none() => {
                 let submission = agent.work(&open[0], complaint, link).await?;
-                Ok(Next::Submit(submission))
+                Ok(RunDecision::Submit(submission))
             }
             (_, Some(person)) => person.answer(open, complaint, &mut self.draft, link).await,
-            (_, None) => Ok(Next::Stop(self.why_none.to_owned())),
+            (_, None) => Ok(RunDecision::Stop(self.why_none.to_owned())),
         }
     }
 
     /// The prompt, if both standard input and stderr are terminals.
-    pub(super) fn at_prompt(&mut self) -> Option<&mut Prompt> {
+    pub(super) fn terminal_prompt(&mut self) -> Option<&mut Prompt> {
         // Questions are written to stderr: if it is redirected, the person would not see them.
         let is_possible = io::stderr().is_terminal();
         let person = self.person.as_mut().filter(|_| is_possible);
@@ -155,9 +158,12 @@ impl OutputSource {
     }
 
     /// Asks the person at the terminal for the inputs of a start.
-    pub(super) fn asking<'a, 'b>(&'a mut self, link: &'a mut Link<'b>) -> Option<Asking<'a, 'b>> {
+    pub(super) fn asking<'a, 'b>(
+        &'a mut self,
+        link: &'a mut Link<'b>,
+    ) -> Option<FieldForm<'a, 'b>> {
         let person = self.person.as_mut()?;
-        Some(person.asking(At::Start, &mut self.draft, link))
+        Some(person.asking(AnswerContext::Start, &mut self.draft, link))
     }
 
     /// Restores the terminal.
@@ -169,7 +175,7 @@ impl OutputSource {
     fn retry(&mut self, open: &[OpenStep]) -> Option<Submission> {
         let submission = self.pending.take()?;
         if submission.step_in(open).is_none() {
-            self.draft.spill();
+            self.draft.print_unrecorded();
             return None;
         }
         Some(submission)

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{steps::OpenStep, value::not_json, visible::visible};
+use crate::{steps::OpenStep, value::not_json, visible::replace_hidden_chars};
 use midex_domain::{
     document::oversized_integer,
     error::{Code, Error, Result},
@@ -31,7 +31,7 @@ pub(super) enum Report {
 }
 
 /// What `midex run` does next.
-pub(super) enum Next {
+pub(super) enum RunDecision {
     /// An output or an error.
     Submit(Submission),
     /// Pause the execution.
@@ -69,7 +69,7 @@ pub(super) fn parse(line: &str, place: String) -> Result<Submission> {
     }
     let value: Value = serde_json::from_str(line).map_err(|error| bad(&not_json(&error)))?;
     let (step, report) = match value {
-        Value::Object(map) if is_named(&map) => named(map).map_err(bad)?,
+        Value::Object(map) if is_step_line_object(&map) => parse_step_line(map).map_err(bad)?,
         output => (None, Report::Output(output)),
     };
     Ok(Submission {
@@ -82,12 +82,12 @@ pub(super) fn parse(line: &str, place: String) -> Result<Submission> {
 }
 
 /// Whether the object has exactly the keys of a line that names its step.
-fn is_named(map: &Map<String, Value>) -> bool {
+fn is_step_line_object(map: &Map<String, Value>) -> bool {
     let ours = |key: &String| matches!(key.as_str(), "step_name" | "output" | "error");
     map.len() > 1 && map.get("step_name").is_some_and(Value::is_string) && map.keys().all(ours)
 }
 
-fn named(mut map: Map<String, Value>) -> Result<(Option<String>, Report), &'static str> {
+fn parse_step_line(mut map: Map<String, Value>) -> Result<(Option<String>, Report), &'static str> {
     let step = map["step_name"].as_str().map(str::to_owned);
     match (map.remove("output"), map.remove("error")) {
         (Some(output), None) => Ok((step, Report::Output(output))),
@@ -118,7 +118,7 @@ impl Submission {
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` if it is no JSON, or names a step that is not open.
-pub(super) fn written(text: &str, open: &[OpenStep]) -> Result<Submission> {
+pub(super) fn parse_person_text(text: &str, open: &[OpenStep]) -> Result<Submission> {
     if !text.starts_with('{') {
         let output = if takes_any(&open[0]) {
             serde_json::from_str(text).unwrap_or_else(|_| json!(text))
@@ -130,14 +130,14 @@ pub(super) fn written(text: &str, open: &[OpenStep]) -> Result<Submission> {
     let submission = parse(text, YOURS.to_owned())?;
     let step = submission.step_in(open).ok_or_else(|| {
         let name = submission.step.as_deref().unwrap_or_default();
-        let message = format!("step '{}' is not open", visible(name));
+        let message = format!("step '{}' is not open", replace_hidden_chars(name));
         Error::new(Code::ArgumentsInvalid, message).with_action("Name a step that is open")
     })?;
     Ok(of_person(step, submission.report))
 }
 
 /// Whether a text is incomplete JSON, to be continued on further lines.
-pub(super) fn is_begun(text: &str) -> bool {
+pub(super) fn is_incomplete_json(text: &str) -> bool {
     text.starts_with(['{', '['])
         && text.len() < limits::FRAME_BYTES_MAX
         && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())

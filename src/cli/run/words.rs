@@ -21,7 +21,7 @@ pub(super) enum PersonAction {
 
 /// Where an answer is asked for, which decides the meaning of command words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum AnswerContext {
     /// Before the start: no execution exists that could fail or be paused.
     Start,
     Step {
@@ -41,9 +41,9 @@ pub(super) enum LineMeaning {
     Explained(String),
 }
 
-impl At {
+impl AnswerContext {
     /// Classifies a line that was typed here.
-    pub(super) fn said(self, line: &str) -> LineMeaning {
+    pub(super) fn classify_line(self, line: &str) -> LineMeaning {
         if asks_for_help(&line.trim().to_lowercase()) {
             return LineMeaning::Explained(self.help());
         }
@@ -107,7 +107,7 @@ const NOTHING_RUNS: &str =
 const IS_NEEDED: &str = "the workflow needs this step: `failed: WHY` says that it cannot be done";
 
 /// The prefixes that report a failure.
-const FAILED: &[&str] = &[
+const FAILURE_PREFIXES: &[&str] = &[
     "failed:",
     "this failed, because ",
     "this failed because ",
@@ -118,7 +118,10 @@ const FAILED: &[&str] = &[
 fn word(line: &str) -> Option<PersonAction> {
     let line = line.trim();
     let low = line.to_lowercase();
-    if let Some(start) = FAILED.iter().find(|start| low.starts_with(*start)) {
+    if let Some(start) = FAILURE_PREFIXES
+        .iter()
+        .find(|start| low.starts_with(*start))
+    {
         let why = line.get(start.len()..).unwrap_or_default().trim();
         return Some(PersonAction::Failed(why.to_owned()));
     }
@@ -163,26 +166,39 @@ mod tests {
     }
 
     #[test]
-    fn before_the_start_and_at_a_needed_step_a_word_that_cannot_be_used_is_explained() {
-        let needed = At::Step { is_optional: false };
-        let optional = At::Step { is_optional: true };
+    fn unusable_word_is_explained() {
+        let needed = AnswerContext::Step { is_optional: false };
+        let optional = AnswerContext::Step { is_optional: true };
         let explained = |said: LineMeaning| match said {
             LineMeaning::Explained(words) => words,
             said => panic!("{said:?}"),
         };
-        assert!(explained(At::Start.said("pause")).starts_with("nothing runs yet"));
-        assert!(explained(At::Start.said("skip")).starts_with("nothing runs yet"));
-        assert_eq!(At::Start.said("failed: the login"), LineMeaning::Value);
+        assert!(
+            explained(AnswerContext::Start.classify_line("pause")).starts_with("nothing runs yet")
+        );
+        assert!(
+            explained(AnswerContext::Start.classify_line("skip")).starts_with("nothing runs yet")
+        );
         assert_eq!(
-            At::Start.said("later"),
+            AnswerContext::Start.classify_line("failed: the login"),
+            LineMeaning::Value
+        );
+        assert_eq!(
+            AnswerContext::Start.classify_line("later"),
             LineMeaning::Word(PersonAction::Later)
         );
-        assert!(!explained(At::Start.said("?")).contains("pause"));
-        assert!(explained(needed.said("skip")).contains("needs this step"));
-        assert_eq!(optional.said("skip"), LineMeaning::Word(PersonAction::Skip));
-        assert_eq!(needed.said("pause"), LineMeaning::Word(PersonAction::Pause));
-        assert!(explained(optional.said("?")).contains("- skip"));
-        assert!(!explained(needed.said("?")).contains("- skip"));
+        assert!(!explained(AnswerContext::Start.classify_line("?")).contains("pause"));
+        assert!(explained(needed.classify_line("skip")).contains("needs this step"));
+        assert_eq!(
+            optional.classify_line("skip"),
+            LineMeaning::Word(PersonAction::Skip)
+        );
+        assert_eq!(
+            needed.classify_line("pause"),
+            LineMeaning::Word(PersonAction::Pause)
+        );
+        assert!(explained(optional.classify_line("?")).contains("- skip"));
+        assert!(!explained(needed.classify_line("?")).contains("- skip"));
         assert!(!needed.others().contains("skip"));
     }
 }

@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{How, INDENT, section};
+use super::{DisplayOptions, INDENT, section};
 use crate::{
-    command::{of_id, operand, with_flags},
+    command::{execution_id_flag, insert_flags, operand},
     link::is_final,
     screen::Style,
-    visible::visible,
+    visible::replace_hidden_chars,
     waits::{self, WaitAction},
 };
 use midex_domain::{State, view::ExecutionView};
 
 /// The section of the commands; empty if the execution has ended.
-pub(super) fn next(shown: &ExecutionView, how: &How<'_>) -> String {
+pub(super) fn next(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
     let commands = commands(shown, how);
     if commands.is_empty() {
         return String::new();
@@ -23,7 +23,7 @@ pub(super) fn next(shown: &ExecutionView, how: &How<'_>) -> String {
     let screen = how.screen;
     let mut text = section("next", screen);
     for WaitAction { command, does } in commands {
-        let command = visible(&with_flags(&command, how.flags));
+        let command = replace_hidden_chars(&insert_flags(&command, how.flags));
         let what = format!("  ({does})");
         let room = screen.columns().saturating_sub(INDENT.width());
         let is_room = command.width() + what.width() <= room;
@@ -39,7 +39,7 @@ pub(super) fn next(shown: &ExecutionView, how: &How<'_>) -> String {
 }
 
 /// The commands, each with its effect.
-fn commands(shown: &ExecutionView, how: &How<'_>) -> Vec<WaitAction> {
+fn commands(shown: &ExecutionView, how: &DisplayOptions<'_>) -> Vec<WaitAction> {
     let status = &shown.status;
     let named = &status.execution_id;
     let id = operand(named);
@@ -47,11 +47,11 @@ fn commands(shown: &ExecutionView, how: &How<'_>) -> Vec<WaitAction> {
         return Vec::new();
     }
     let way = |command: String, does| WaitAction { command, does };
-    let mut found = waits::ways(status);
+    let mut found = waits::wait_actions(status);
     let is_paused = status.state == State::Paused.as_str();
     let is_open = !shown.current_step.ready_steps.is_empty();
     if !is_paused && (is_open || !how.is_served) {
-        let command = format!("midex run {}", of_id(named));
+        let command = format!("midex run {}", execution_id_flag(named));
         found.push(way(command, "goes on with it here"));
     } else if !is_paused && found.is_empty() {
         found.push(way(format!("midex show --watch {id}"), "follows it"));

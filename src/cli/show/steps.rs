@@ -1,6 +1,6 @@
 //! The steps of an execution in order, each with its state and its result.
 
-use super::{How, short_result};
+use super::{DisplayOptions, short_result};
 use crate::{
     picture::{Notes, picture},
     screen::one_line,
@@ -17,7 +17,7 @@ use midex_domain::{
 pub(super) fn steps(
     graph: &GraphView,
     shown: &ExecutionView,
-    how: &How<'_>,
+    how: &DisplayOptions<'_>,
     now: Timestamp,
 ) -> String {
     let notes = |node: &GraphNode| notes(node, shown, now, how.is_served);
@@ -39,9 +39,9 @@ fn notes(node: &GraphNode, shown: &ExecutionView, now: Timestamp, is_served: boo
         .map(|(attempt, result)| format!("attempt {attempt}: {result}"))
         .collect();
     Notes {
-        beside: latest.map_or_else(String::new, |row| told(row, now, tried.len())),
+        beside: latest.map_or_else(String::new, |row| describe_visit(row, now, tried.len())),
         below: own
-            .map(|wait| waits::words(wait, now, is_served))
+            .map(|wait| waits::describe_wait(wait, now, is_served))
             .chain(answers.map(answer))
             .chain(tried)
             .collect(),
@@ -54,7 +54,7 @@ fn is_tried_again(row: &HistoryRow, latest: &HistoryRow) -> bool {
 }
 
 /// The duration of a visit and its result.
-fn told(row: &HistoryRow, now: Timestamp, failures: usize) -> String {
+fn describe_visit(row: &HistoryRow, now: Timestamp, failures: usize) -> String {
     let time = if row.status == "running" {
         let since = since(&row.started_at, now);
         since.map_or_else(String::new, |since| format!("for {since}"))

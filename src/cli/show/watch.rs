@@ -8,11 +8,11 @@ use tokio::{
     time::{Interval, MissedTickBehavior},
 };
 
-use super::{How, page};
+use super::{DisplayOptions, page};
 use crate::{
     link::{Link, is_final},
     screen::{Screen, rows},
-    tail::{reader_gone, written},
+    tail::{reader_gone, store_write_time},
     unwritable,
     value::json_text,
 };
@@ -24,7 +24,7 @@ use midex_domain::{
 use midex_server::config::Config;
 
 /// Moves the cursor to the top left and clears the screen.
-const WIPE: &str = "\u{1b}[H\u{1b}[J";
+const CLEAR_SCREEN: &str = "\u{1b}[H\u{1b}[J";
 
 /// Follows an execution to its end.
 pub(super) async fn watch(
@@ -39,9 +39,9 @@ pub(super) async fn watch(
         flags: flags.to_owned(),
         ..Drawn::default()
     };
-    let mut pace = pace();
-    let mut window = Window::new()?;
-    let mut looks = Looks::default();
+    let mut pace = redraw_interval();
+    let mut window = TerminalEvents::new()?;
+    let mut looks = StorePolling::default();
     loop {
         let (reply, shown) = link.show(id).await?;
         drawn.is_served = link.is_served();
@@ -53,26 +53,26 @@ pub(super) async fn watch(
         }
         let revision = shown.status.revision;
         if drawn.is_served {
-            looks = Looks::default();
+            looks = StorePolling::default();
         }
         let pause = looks.pause(revision);
         tokio::select! {
-            moved = moved(link, id, revision, pause, config) => moved?,
-            ended = drawn.stand(&reply, &shown, &mut window, &mut pace) => return ended,
+            moved = wait_for_new_revision(link, id, revision, pause, config) => moved?,
+            ended = drawn.redraw_forever(&reply, &shown, &mut window, &mut pace) => return ended,
             () = reader_gone() => return Ok(()),
         }
     }
 }
 
 /// The minimum interval between two drawings.
-fn pace() -> Interval {
+fn redraw_interval() -> Interval {
     let mut pace = tokio::time::interval(limits::WATCH_EVERY_MIN);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     pace
 }
 
 /// The source of events of the terminal.
-struct Window {
+struct TerminalEvents {
     sized: Signal,
     taken_up: Signal,
 }
@@ -88,11 +88,11 @@ enum Event {
     Second,
 }
 
-impl Window {
+impl TerminalEvents {
     fn new() -> Result<Self> {
         let listen = |kind| {
             signal(kind)
-                .map_err(|error| Error::internal("signals cannot be received").because(error))
+                .map_err(|error| Error::internal("signals cannot be received").with_source(error))
         };
         Ok(Self {
             sized: listen(SignalKind::window_change())?,
@@ -111,12 +111,12 @@ impl Window {
 
 /// The polling schedule for a store that no server owns.
 #[derive(Default)]
-struct Looks {
+struct StorePolling {
     revision: Option<u64>,
     pause: Duration,
 }
 
-impl Looks {
+impl StorePolling {
     /// The pause before the next look at the store, after a look that found this revision. It doubles while looks find
     /// nothing new: opening the store writes to it, so two watching processes would otherwise keep waking each other.
     fn pause(&mut self, revision: u64) -> Duration {
@@ -132,7 +132,7 @@ impl Looks {
 
 /// Waits until the execution has a new revision. Without a server to wait at, releases the store for other processes,
 /// and returns when one of them has written to it, but not before `pause` has passed.
-async fn moved(
+async fn wait_for_new_revision(
     link: &mut Link<'_>,
     id: &str,
     revision: u64,
@@ -149,14 +149,14 @@ async fn moved(
             Err(_) => {}
         }
         // The server went away, and its last changes are unknown: look again after the pause.
-        link.leave().await;
+        link.drop_session().await;
         tokio::time::sleep(pause).await;
         return Ok(());
     }
     link.release().await?;
-    let before = written(&config.data_dir);
+    let before = store_write_time(&config.data_dir);
     tokio::time::sleep(pause).await;
-    while written(&config.data_dir) == before {
+    while store_write_time(&config.data_dir) == before {
         tokio::time::sleep(limits::TAIL_EVERY).await;
     }
     Ok(())
@@ -180,16 +180,16 @@ struct Drawn {
 impl Drawn {
     /// Redraws the page every second, because it shows durations, and after each event of the terminal. Never returns
     /// `Ok`.
-    async fn stand(
+    async fn redraw_forever(
         &mut self,
         reply: &Value,
         shown: &ExecutionView,
-        window: &mut Window,
+        window: &mut TerminalEvents,
         pace: &mut Interval,
     ) -> Result<()> {
         loop {
             let event = window.next().await;
-            self.lose(event);
+            self.invalidate_after(event);
             pace.tick().await;
             if !self.is_printed(&Screen::stdout()) {
                 self.show(reply, shown)?;
@@ -198,7 +198,7 @@ impl Drawn {
     }
 
     /// Invalidates the drawn lines after an event that moved them.
-    fn lose(&mut self, event: Event) {
+    fn invalidate_after(&mut self, event: Event) {
         match event {
             Event::Sized => self.is_lost = true,
             Event::TakenUp => self.lines.clear(),
@@ -206,8 +206,8 @@ impl Drawn {
         }
     }
 
-    fn how<'a>(&'a self, screen: &'a Screen) -> How<'a> {
-        How {
+    fn display_options<'a>(&'a self, screen: &'a Screen) -> DisplayOptions<'a> {
+        DisplayOptions {
             screen,
             flags: &self.flags,
             has_visits: false,
@@ -227,15 +227,15 @@ impl Drawn {
             return self.print(reply, shown, &screen);
         }
         let rows = rows().saturating_sub(1).max(1);
-        let text = page(shown, &self.how(&screen));
-        print(&self.draw(&text, rows))
+        let text = page(shown, &self.display_options(&screen));
+        write_to_stdout(&self.draw(&text, rows))
     }
 
     /// The escape sequences and text that turn the screen into this page, in at most `rows` rows.
     fn draw(&mut self, page: &str, rows: usize) -> String {
-        let lines = fitted(page, rows);
+        let lines = fit_page_to_rows(page, rows);
         let change = if std::mem::take(&mut self.is_lost) {
-            format!("{WIPE}{}", change(&[], &lines))
+            format!("{CLEAR_SCREEN}{}", change(&[], &lines))
         } else {
             change(&self.lines, &lines)
         };
@@ -253,13 +253,13 @@ impl Drawn {
         let text = if self.is_json {
             json_text(reply, false) + "\n"
         } else {
-            page(shown, &self.how(screen)) + "\n"
+            page(shown, &self.display_options(screen)) + "\n"
         };
-        print(&text)
+        write_to_stdout(&text)
     }
 }
 
-fn print(text: &str) -> Result<()> {
+fn write_to_stdout(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
@@ -271,7 +271,7 @@ fn print(text: &str) -> Result<()> {
 }
 
 /// The lines of a page, at most `rows`. If there are more, the last line counts them.
-fn fitted(page: &str, rows: usize) -> Vec<String> {
+fn fit_page_to_rows(page: &str, rows: usize) -> Vec<String> {
     let mut lines: Vec<_> = page.lines().map(str::to_owned).collect();
     if lines.len() > rows {
         let more = lines.len() - rows + 1;
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn who_looks_and_finds_nothing_new_waits_longer() {
-        let mut looks = Looks::default();
+        let mut looks = StorePolling::default();
         let pauses = [1, 1, 1, 1, 1, 1, 2].map(|revision| looks.pause(revision).as_secs());
         assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 1]);
     }
@@ -379,26 +379,32 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_of_another_size_is_wiped_and_drawn_whole_and_one_taken_up_below() {
+    fn resized_terminal_is_redrawn() {
         let mut drawn = Drawn::default();
         drawn.draw("a\nb\nc\nd", 9);
-        drawn.lose(Event::Sized);
+        drawn.invalidate_after(Event::Sized);
         let lower = drawn.draw("a\nb\nc\nd", 3);
-        assert!(lower.starts_with(WIPE), "{lower:?}");
-        assert_eq!(shown(&lower[WIPE.len()..]), ["a", "b", "… 2 more lines"]);
-        drawn.lose(Event::Sized);
+        assert!(lower.starts_with(CLEAR_SCREEN), "{lower:?}");
+        assert_eq!(
+            shown(&lower[CLEAR_SCREEN.len()..]),
+            ["a", "b", "… 2 more lines"]
+        );
+        drawn.invalidate_after(Event::Sized);
         let higher = drawn.draw("a\nb\nc\nd", 9);
-        assert_eq!(shown(&higher[WIPE.len()..]), ["a", "b", "c", "d"]);
-        drawn.lose(Event::TakenUp);
+        assert_eq!(shown(&higher[CLEAR_SCREEN.len()..]), ["a", "b", "c", "d"]);
+        drawn.invalidate_after(Event::TakenUp);
         let below = drawn.draw("a\nb\nc\nd", 9);
         assert_eq!(shown(&below), ["a", "b", "c", "d"]);
-        drawn.lose(Event::Second);
+        drawn.invalidate_after(Event::Second);
         assert_eq!(drawn.draw("a\nb\nc\nd", 9), "");
     }
 
     #[test]
     fn a_page_that_is_too_long_says_what_is_missing() {
-        assert_eq!(fitted("a\nb\nc\nd", 3), ["a", "b", "… 2 more lines"]);
-        assert_eq!(fitted("a\nb", 3), ["a", "b"]);
+        assert_eq!(
+            fit_page_to_rows("a\nb\nc\nd", 3),
+            ["a", "b", "… 2 more lines"]
+        );
+        assert_eq!(fit_page_to_rows("a\nb", 3), ["a", "b"]);
     }
 }

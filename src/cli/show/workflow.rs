@@ -39,7 +39,7 @@ fn json(entry: &WorkflowEntry) -> Value {
         "description": workflow.map(|workflow| &workflow.description),
         "source": entry.source,
         "path": path(entry),
-        "inputs": inputs.map(view::inputs),
+        "inputs": inputs.map(view::input_views),
         "graph": workflow.map(GraphView::of),
         "valid": !entry.is_broken(),
         "findings": entry.findings,
@@ -82,15 +82,15 @@ fn inputs(workflow: &Workflow, screen: &Screen) -> String {
     let declared = workflow
         .inputs
         .as_ref()
-        .map(view::inputs)
+        .map(view::input_views)
         .unwrap_or_default();
     if declared.is_empty() {
         return String::new();
     }
     let mut text = format!("\n{}\n", screen.paint(Style::Dim, "inputs"));
     for input in declared {
-        let field = Field::of_input(&input);
-        text += &screen.block(None, INDENT, &field.told_as_flag());
+        let field = Field::from_input(&input);
+        text += &screen.block(None, INDENT, &field.describe_as_flag());
     }
     text
 }
@@ -101,7 +101,7 @@ fn start(workflow: &Workflow) -> String {
     let declared = workflow
         .inputs
         .as_ref()
-        .map(view::inputs)
+        .map(view::input_views)
         .unwrap_or_default();
     for input in declared
         .iter()

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use super::words::words;
+use super::words::event_text;
 use crate::{
-    screen::{Screen, Style, cut},
+    screen::{Screen, Style, truncate_text},
     value::field,
     when,
 };
@@ -25,7 +25,7 @@ const STEP_COLUMNS: usize = 12;
 
 /// Formats an event in one line; with `everywhere` it names the execution. `None` if another event says the same.
 pub(super) fn line(event: &Value, everywhere: bool, screen: &Screen) -> Option<String> {
-    let (words, style) = words(event)?;
+    let (words, style) = event_text(event)?;
     let time = time(event, screen);
     let place = place(event, everywhere, screen);
     let room = screen
@@ -35,7 +35,7 @@ pub(super) fn line(event: &Value, everywhere: bool, screen: &Screen) -> Option<S
     let words = if style == Some(Style::Bad) || !screen.is_terminal() {
         words
     } else {
-        cut(&words, room)
+        truncate_text(&words, room)
     };
     let words = style.map_or(words.clone(), |style| screen.paint(style, &words));
     let line = format!("{}  {place}{words}", screen.paint(Style::Dim, &time));
@@ -83,7 +83,7 @@ fn cut_front(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let reversed: String = text.chars().rev().collect();
-    cut(&reversed, columns).chars().rev().collect()
+    truncate_text(&reversed, columns).chars().rev().collect()
 }
 
 #[cfg(test)]

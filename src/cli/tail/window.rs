@@ -37,7 +37,7 @@ impl SeenEvents {
     }
 
     /// Takes the events of a reply and returns the new ones.
-    pub(super) fn next(&mut self, mut events: Vec<Value>) -> Vec<Value> {
+    pub(super) fn take_new_events(&mut self, mut events: Vec<Value>) -> Vec<Value> {
         let oldest = oldest(&events);
         events.retain(|event| !self.knows(id(event)));
         self.seen.extend(events.iter().map(id));
@@ -68,7 +68,7 @@ fn oldest(events: &[Value]) -> u64 {
 }
 
 /// The events sorted by id, without duplicates.
-pub(super) fn in_order(mut events: Vec<Value>) -> Vec<Value> {
+pub(super) fn sort_events(mut events: Vec<Value>) -> Vec<Value> {
     events.sort_by_key(id);
     events.dedup_by_key(|event| id(event));
     events
@@ -92,11 +92,14 @@ mod tests {
     fn each_event_is_shown_once_and_none_from_before() {
         let mut window = SeenEvents::default();
         assert_eq!(ids(&window.first(events(1..=9), 2, |_| true)), [8, 9]);
-        assert!(window.next(events(1..=9)).is_empty());
-        assert_eq!(ids(&window.next(events(5..=11))), [10, 11]);
+        assert!(window.take_new_events(events(1..=9)).is_empty());
+        assert_eq!(ids(&window.take_new_events(events(5..=11))), [10, 11]);
         // An event may be missing from a reply although later ones are in it.
-        assert_eq!(ids(&window.next(events([10, 11, 14]))), [14]);
-        assert_eq!(ids(&window.next(events([10, 12, 14, 15]))), [12, 15]);
+        assert_eq!(ids(&window.take_new_events(events([10, 11, 14]))), [14]);
+        assert_eq!(
+            ids(&window.take_new_events(events([10, 12, 14, 15]))),
+            [12, 15]
+        );
     }
 
     #[test]
@@ -117,11 +120,11 @@ mod tests {
         for at in 1..20 {
             let from = at * most / 2;
             assert_eq!(
-                window.next(events(from..from + most)).len() as u64,
+                window.take_new_events(events(from..from + most)).len() as u64,
                 most / 2 - u64::from(at < 2)
             );
             assert!(window.seen.len() as u64 <= 5 * most);
         }
-        assert!(window.next(events([1, 2, 3])).is_empty());
+        assert!(window.take_new_events(events([1, 2, 3])).is_empty());
     }
 }

@@ -9,21 +9,25 @@ use crate::{
 use midex_domain::{state::State, telemetry::EventType};
 
 /// The text and style for an event; `None` if another event of the same transition covers it, such as for tokens.
-pub(super) fn words(event: &Value) -> Option<(String, Option<Style>)> {
+pub(super) fn event_text(event: &Value) -> Option<(String, Option<Style>)> {
     let kind = EventType::parse(&field(event, "event_type"))?;
     let metadata = &event["metadata"];
     let words = match kind {
         EventType::WorkflowCreated => format!("{} begins", field(metadata, "workflow_name")),
-        EventType::WorkflowStateTransition => arrival(metadata)?,
+        EventType::WorkflowStateTransition => new_state_text(metadata)?,
         EventType::WorkflowCompleted => completed(metadata),
         EventType::WorkflowFailed => format!("the execution failed: {}", reason(metadata)),
         EventType::StepStarted => began(event),
-        EventType::StepCompleted => format!("{}done{}", part(metadata), after(metadata)),
+        EventType::StepCompleted => format!(
+            "{}done{}",
+            item_and_hook_prefix(metadata),
+            duration_suffix(metadata)
+        ),
         EventType::StepFailed => step_failed(metadata),
         EventType::TokenGenerated if metadata["renewed"] == true => "has a new token".to_owned(),
         EventType::TokenExpired => format!("a token had expired: {}", reason(metadata)),
         EventType::ArtifactStored => stored(metadata),
-        EventType::Error => refused(metadata),
+        EventType::Error => refusal_text(metadata),
         EventType::WorkflowStarted | EventType::TokenGenerated | EventType::TokenValidated => {
             return None;
         }
@@ -43,7 +47,7 @@ fn style(kind: EventType) -> Option<Style> {
 }
 
 /// The new state of the execution; `None` if a dedicated event reports it.
-fn arrival(metadata: &Value) -> Option<String> {
+fn new_state_text(metadata: &Value) -> Option<String> {
     let state = |name| State::parse(&field(metadata, name));
     let (from, to) = (state("old_state")?, state("new_state")?);
     match (from, to) {
@@ -62,7 +66,7 @@ fn completed(metadata: &Value) -> String {
 }
 
 fn began(event: &Value) -> String {
-    let part = part(&event["metadata"]);
+    let part = item_and_hook_prefix(&event["metadata"]);
     match field(event, "agent_name").as_str() {
         "" => format!("{part}begins"),
         agent => format!("{part}begins, for {agent}"),
@@ -70,7 +74,7 @@ fn began(event: &Value) -> String {
 }
 
 fn step_failed(metadata: &Value) -> String {
-    let (part, after) = (part(metadata), after(metadata));
+    let (part, after) = (item_and_hook_prefix(metadata), duration_suffix(metadata));
     format!("{part}failed{after}: {}", reason(metadata))
 }
 
@@ -83,7 +87,7 @@ fn stored(metadata: &Value) -> String {
     format!("kept {name} ({kind}, {size})")
 }
 
-fn refused(metadata: &Value) -> String {
+fn refusal_text(metadata: &Value) -> String {
     match field(metadata, "type").as_str() {
         "step_output_invalid" => "the output did not fit and was refused".to_owned(),
         code => format!("refused: {} ({code})", reason(metadata)),
@@ -91,7 +95,7 @@ fn refused(metadata: &Value) -> String {
 }
 
 /// The item of an event, and its hook or compensation: `#2 `, `on_enter `.
-fn part(metadata: &Value) -> String {
+fn item_and_hook_prefix(metadata: &Value) -> String {
     let item = metadata["item"].as_u64();
     let item = item.map_or_else(String::new, |item| format!("#{} ", item + 1));
     match field(metadata, "body").as_str() {
@@ -101,7 +105,7 @@ fn part(metadata: &Value) -> String {
 }
 
 /// ` after 3.2 s`; empty without a duration.
-fn after(metadata: &Value) -> String {
+fn duration_suffix(metadata: &Value) -> String {
     match metadata["duration_ms"].as_u64() {
         None | Some(0) => String::new(),
         Some(took) => format!(" after {}", duration(took)),
@@ -123,11 +127,11 @@ mod tests {
 
     fn said(kind: &str, metadata: &Value) -> Option<String> {
         let event = json!({ "event_type": kind, "agent_name": "fixer", "metadata": metadata });
-        words(&event).map(|(words, _)| words)
+        event_text(&event).map(|(words, _)| words)
     }
 
     #[test]
-    fn each_type_of_event_has_its_words_or_says_nothing_new() {
+    fn each_event_type_has_a_text() {
         for (kind, metadata, expected) in [
             (
                 "workflow_created",

@@ -8,17 +8,17 @@ use super::super::{
     draft::StepDraft,
     expression::{Reference, Segment},
     finding::{Finding, Rule},
-    schema::{composing, meant, members, referred, types},
+    schema::{composed_schemas, follow_references, members, ref_target, types},
 };
 use super::{
-    commands::{Callable, first_of},
+    commands::{OperationSignature, join_first_names},
     site::Site,
 };
 use crate::limits;
 
 /// The result of following a path through a response schema.
 #[derive(Debug, PartialEq)]
-pub(super) enum Answer<'a> {
+pub(super) enum ResponsePathResult<'a> {
     /// The schema does not exclude the path.
     Possible,
     /// The segment at this index of the path is not declared; the declared names.
@@ -29,19 +29,23 @@ pub(super) enum Answer<'a> {
     At(Vec<&'a Value>),
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ResponsePathResult<'a> {
     /// Follows `path` through the response schema of an operation. With `is_gathered`, the response is the list of all
     /// pages' items. `None` if the document has no response schema.
-    pub(super) fn new(callable: &'a Callable, is_gathered: bool, path: &[Segment]) -> Option<Self> {
+    pub(super) fn new(
+        callable: &'a OperationSignature,
+        is_gathered: bool,
+        path: &[Segment],
+    ) -> Option<Self> {
         let output = callable.output.as_ref()?;
-        let mut walk = Walk::of(output);
+        let mut walk = SchemaWalker::new(output);
         Some(match (is_gathered, path) {
-            (false, path) => walk.follow(vec![output], path, 0),
+            (false, path) => walk.follow_path(vec![output], path, 0),
             (true, []) => Self::Possible,
-            (true, [first, rest @ ..]) => match (walk.listed(callable), first) {
+            (true, [first, rest @ ..]) => match (walk.list_item_schema(callable), first) {
                 (None, _) => Self::Possible,
                 (Some(_), Segment::Key(_)) => Self::NoIndex(0),
-                (Some(item), Segment::Index(_)) => walk.follow(vec![item], rest, 1),
+                (Some(item), Segment::Index(_)) => walk.follow_path(vec![item], rest, 1),
             },
         })
     }
@@ -59,14 +63,14 @@ enum Step<'a> {
 }
 
 /// Follows paths through a self-contained schema, whose references point into its own `$defs`.
-pub(super) struct Walk<'a> {
+pub(super) struct SchemaWalker<'a> {
     whole: &'a Value,
     /// The number of schemas that may still be visited. Nested alternatives grow exponentially.
     left: usize,
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn of(whole: &'a Value) -> Self {
+impl<'a> SchemaWalker<'a> {
+    pub(super) fn new(whole: &'a Value) -> Self {
         Self {
             whole,
             left: limits::ANSWER_SCHEMAS_WALKED_MAX,
@@ -74,47 +78,47 @@ impl<'a> Walk<'a> {
     }
 
     /// Counts one visited schema; false once the limit is reached.
-    fn may_look(&mut self) -> bool {
+    fn count_visit(&mut self) -> bool {
         let left = self.left.checked_sub(1);
         self.left = left.unwrap_or_default();
         left.is_some()
     }
 
     /// Follows a path that starts at any of these schemas.
-    pub(super) fn follow(
+    pub(super) fn follow_path(
         &mut self,
         from: Vec<&'a Value>,
         path: &[Segment],
         done: usize,
-    ) -> Answer<'a> {
+    ) -> ResponsePathResult<'a> {
         let mut at = from;
         for (place, segment) in path.iter().enumerate() {
             let steps = at.into_iter().map(|schema| self.step(schema, segment));
-            match any(steps.collect()) {
-                Step::Silent | Step::Open => return Answer::Possible,
+            match combine_any_of(steps.collect()) {
+                Step::Silent | Step::Open => return ResponsePathResult::Possible,
                 Step::Next(next) => at = next,
-                Step::NoIndex => return Answer::NoIndex(done + place),
-                Step::Missing(known) => return Answer::Missing(done + place, known),
+                Step::NoIndex => return ResponsePathResult::NoIndex(done + place),
+                Step::Missing(known) => return ResponsePathResult::Missing(done + place, known),
             }
         }
-        Answer::At(at)
+        ResponsePathResult::At(at)
     }
 
     /// Applies a segment to a schema with its `allOf` parts and references, and with its alternatives.
     fn step(&mut self, schema: &'a Value, segment: &Segment) -> Step<'a> {
-        if !self.may_look() {
+        if !self.count_visit() {
             return Step::Open;
         }
-        let mut said = vec![own(schema, segment)];
+        let mut said = vec![apply_to_own_keywords(schema, segment)];
         let parts = members(schema, "allOf");
-        for part in referred(schema, self.whole).into_iter().chain(parts) {
+        for part in ref_target(schema, self.whole).into_iter().chain(parts) {
             said.push(self.step(part, segment));
         }
         for choice in ["anyOf", "oneOf"] {
             let choices = members(schema, choice);
             if !choices.is_empty() {
                 let steps = choices.iter().map(|one| self.step(one, segment));
-                said.push(any(steps.collect()));
+                said.push(combine_any_of(steps.collect()));
             }
         }
         all(said)
@@ -122,43 +126,47 @@ impl<'a> Walk<'a> {
 
     /// The schema of the items of the list in a response: at the path known for the operation, else the response itself
     /// or its only list property. Pagination gathers its items from the same place.
-    pub(super) fn listed(&mut self, callable: &'a Callable) -> Option<&'a Value> {
+    pub(super) fn list_item_schema(
+        &mut self,
+        callable: &'a OperationSignature,
+    ) -> Option<&'a Value> {
         let answer = callable.output.as_ref()?;
         let path = callable.items_path.as_deref();
-        let said = path.and_then(|path| self.at(answer, path)?.get("items"));
+        let said = path.and_then(|path| self.schema_at_path(answer, path)?.get("items"));
         said.or_else(|| self.only_list(answer))
     }
 
     fn only_list(&self, answer: &'a Value) -> Option<&'a Value> {
-        let answer = meant(answer, self.whole);
+        let answer = follow_references(answer, self.whole);
         if let Some(items) = answer.get("items") {
             return Some(items);
         }
         let properties = answer.get("properties")?.as_object()?.values();
-        let mut lists = properties.filter_map(|value| meant(value, self.whole).get("items"));
+        let mut lists =
+            properties.filter_map(|value| follow_references(value, self.whole).get("items"));
         lists.next().filter(|_| lists.next().is_none())
     }
 
     /// The schema at a dotted path of property names; an empty path means the schema itself.
-    fn at(&mut self, schema: &'a Value, dotted: &str) -> Option<&'a Value> {
+    fn schema_at_path(&mut self, schema: &'a Value, dotted: &str) -> Option<&'a Value> {
         let mut names = dotted.split('.').filter(|name| !name.is_empty());
         let at = names.try_fold(schema, |at, name| {
             let mut properties = self.properties(at).into_iter();
             let found = properties.find(|(known, _)| *known == name);
             found.map(|(_, value)| value)
         });
-        at.map(|at| meant(at, self.whole))
+        at.map(|at| follow_references(at, self.whole))
     }
 
     /// The properties that a schema declares, including those of its parts and alternatives.
     pub(super) fn properties(&mut self, schema: &'a Value) -> Vec<(&'a str, &'a Value)> {
-        if !self.may_look() {
+        if !self.count_visit() {
             return Vec::new();
         }
         let own = schema.get("properties").and_then(Value::as_object);
         let own = own.into_iter().flatten();
         let mut found: Vec<_> = own.map(|(name, value)| (name.as_str(), value)).collect();
-        for part in composing(schema, self.whole) {
+        for part in composed_schemas(schema, self.whole) {
             found.extend(self.properties(part));
         }
         found
@@ -166,20 +174,20 @@ impl<'a> Walk<'a> {
 
     /// The types of a value other than null; empty if any type is allowed.
     pub(super) fn types(&mut self, schema: &'a Value) -> Vec<&'a str> {
-        if !self.may_look() {
+        if !self.count_visit() {
             return Vec::new();
         }
         let own = types(schema);
         if !own.is_empty() {
             return own;
         }
-        let parts = composing(schema, self.whole);
+        let parts = composed_schemas(schema, self.whole);
         parts.flat_map(|part| self.types(part)).collect()
     }
 }
 
 /// Applies a segment to the schema's own keywords, without following references.
-fn own<'a>(schema: &'a Value, segment: &Segment) -> Step<'a> {
+fn apply_to_own_keywords<'a>(schema: &'a Value, segment: &Segment) -> Step<'a> {
     let key = segment.key();
     let properties = schema.get("properties").and_then(Value::as_object);
     let is_null = schema.get("type").is_some_and(|name| name == "null");
@@ -192,7 +200,7 @@ fn own<'a>(schema: &'a Value, segment: &Segment) -> Step<'a> {
         },
         ([] | ["object"], _) => match properties.and_then(|all| all.get(&*key)) {
             Some(property) => Step::Next(vec![property]),
-            None => undeclared(schema),
+            None => undeclared_property_result(schema),
         },
         ([_], _) => Step::Missing(Vec::new()),
         _ => Step::Open,
@@ -201,7 +209,7 @@ fn own<'a>(schema: &'a Value, segment: &Segment) -> Step<'a> {
 
 /// The result for a property that an object schema does not declare. A schema that declares properties and says nothing
 /// about others is treated as closed, because documents rarely say `additionalProperties: false`.
-fn undeclared(schema: &Value) -> Step<'_> {
+fn undeclared_property_result(schema: &Value) -> Step<'_> {
     let properties = schema.get("properties").and_then(Value::as_object);
     match (schema.get("additionalProperties"), properties) {
         _ if schema.get("patternProperties").is_some() => Step::Open,
@@ -215,7 +223,7 @@ fn undeclared(schema: &Value) -> Step<'_> {
 }
 
 /// Combines alternatives (`anyOf`): the path exists if one of them has it, and is possible if one of them says nothing.
-fn any(said: Vec<Step<'_>>) -> Step<'_> {
+fn combine_any_of(said: Vec<Step<'_>>) -> Step<'_> {
     let (mut next, mut known, mut is_list) = (Vec::new(), Vec::new(), false);
     for step in said {
         match step {
@@ -246,7 +254,7 @@ fn all(said: Vec<Step<'_>>) -> Step<'_> {
     } else if !has_next && said.iter().any(is_open) {
         Step::Open
     } else {
-        any(said.into_iter().filter(|step| !is_open(step)).collect())
+        combine_any_of(said.into_iter().filter(|step| !is_open(step)).collect())
     }
 }
 
@@ -255,33 +263,39 @@ pub(super) fn finding(
     site: &Site<'_>,
     reference: &Reference,
     step: &StepDraft,
-    answer: &Answer<'_>,
+    answer: &ResponsePathResult<'_>,
 ) -> Option<Finding> {
     let called = step.field("run")?.value.text()?;
     match answer {
-        Answer::Possible | Answer::At(_) => None,
+        ResponsePathResult::Possible | ResponsePathResult::At(_) => None,
         // The author provides a default value, and so knows that the value may be missing.
-        Answer::Missing(..) if reference.is_guarded => None,
-        Answer::Missing(place, known) => {
-            let name = inside(reference, step, *place)?.key().into_owned();
+        ResponsePathResult::Missing(..) if reference.is_guarded => None,
+        ResponsePathResult::Missing(place, known) => {
+            let name = segment_below_response(reference, step, *place)?
+                .key()
+                .into_owned();
             let message = format!(
                 "`{reference}` is hardly there: the document names no `{name}` in the answer of `{called}`"
             );
             let rule = Rule::StepTemplateOutputPathMissing;
             let hint = match known.as_slice() {
                 [] => "nothing stands below it there".to_owned(),
-                known => format!("there are {}", first_of(known)),
+                known => format!("there are {}", join_first_names(known)),
             };
-            let finding = site.about(rule, reference, message).suggest(hint);
-            Some(site.meant(&[], finding, reference, &name, known.iter().copied()))
+            let finding = site
+                .reference_finding(rule, reference, message)
+                .suggest(hint);
+            Some(site.suggest_name(&[], finding, reference, &name, known.iter().copied()))
         }
-        Answer::NoIndex(place) => {
-            let name = inside(reference, step, *place)?.key().into_owned();
+        ResponsePathResult::NoIndex(place) => {
+            let name = segment_below_response(reference, step, *place)?
+                .key()
+                .into_owned();
             let message = format!(
                 "`{reference}` leads through a list: `{called}` answers several, each of which may have `{name}`"
             );
             let rule = Rule::StepTemplateArrayOutputMissingIndex;
-            let finding = site.about(rule, reference, message);
+            let finding = site.reference_finding(rule, reference, message);
             let is_list = *place == 0 && step.field("paginate").is_some();
             let hint = match &step.id {
                 Some(id) if is_list => format!(
@@ -298,7 +312,11 @@ pub(super) fn finding(
 }
 
 /// The segment at index `place` of the path below the response.
-fn inside<'r>(reference: &'r Reference, step: &StepDraft, place: usize) -> Option<&'r Segment> {
+fn segment_below_response<'r>(
+    reference: &'r Reference,
+    step: &StepDraft,
+    place: usize,
+) -> Option<&'r Segment> {
     // The step id precedes the path, and for a `foreach` the index of an item.
     let before = if step.id.is_some() { 1 } else { 2 };
     reference.path.get(before + place)

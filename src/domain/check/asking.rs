@@ -29,18 +29,24 @@ fn properties(found: &mut Vec<Finding>, declared: &[Entry], field: &RawField) {
         let path = format!("{}.properties[{at}]", field.path);
         let input = declared.iter().find(|input| input.key == name);
         found.extend(match input {
-            None => Some(undeclared(declared, node, name, path, has_room(found))),
+            None => Some(undeclared_input_finding(
+                declared,
+                node,
+                name,
+                path,
+                has_room(found),
+            )),
             // An `extract` step may also correct inputs that were given.
             Some(input) if field.key.name == "input" => {
-                never_asked(&input.value, node, name, path.clone())
-                    .or_else(|| fits_no_form(field, &input.value, node, name, path))
+                needless_ask_finding(&input.value, node, name, path.clone())
+                    .or_else(|| unsupported_form_finding(field, &input.value, node, name, path))
             }
             Some(_) => None,
         });
     }
 }
 
-fn undeclared(
+fn undeclared_input_finding(
     declared: &[Entry],
     node: &Node,
     name: &str,
@@ -59,7 +65,7 @@ fn undeclared(
 }
 
 /// The finding for an input that every start must provide, so that the step never has to ask for it.
-fn never_asked(input: &Node, node: &Node, name: &str, path: String) -> Option<Finding> {
+fn needless_ask_finding(input: &Node, node: &Node, name: &str, path: String) -> Option<Finding> {
     let is_said = |node: &Node| node.content != Content::Bool(false);
     let is_optional = input.get("optional").is_some_and(is_said);
     let is_required = !is_optional && input.get("default").is_none();
@@ -73,7 +79,7 @@ fn never_asked(input: &Node, node: &Node, name: &str, path: String) -> Option<Fi
 
 /// The finding for an input that only the user may provide (`via: elicitation`) and whose type a form cannot represent:
 /// forms of clients hold scalars and choices between texts.
-fn fits_no_form(
+fn unsupported_form_finding(
     field: &RawField,
     input: &Node,
     node: &Node,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     super::{
-        body::Body,
+        body::BodyKind,
         definition::{Join, RunWhen, Step},
         draft::{StepDraft, WorkflowDraft},
         finding::{Finding, Rule},
@@ -23,8 +23,8 @@ pub(super) fn hooks(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     known: KnownNames<'_>,
-) -> BTreeMap<Body, Step> {
-    step::bodies(found, &draft.hooks, StepId::of_workflow(), known)
+) -> BTreeMap<BodyKind, Step> {
+    step::bodies(found, &draft.hooks, StepId::workflow_pseudo_step(), known)
 }
 
 /// The final states that trigger compensation.
@@ -33,11 +33,11 @@ pub(super) fn compensate_when(draft: &WorkflowDraft) -> Vec<State> {
         return on_failure_alone();
     };
     let states = field.value.items().unwrap_or_default().iter();
-    states.filter_map(Node::to).collect()
+    states.filter_map(Node::deserialize_as).collect()
 }
 
 /// Sets [`RunWhen::Failing`] on a step of the workflow's `on_failure`.
-pub(super) fn provided(step: Step, draft: &StepDraft) -> Step {
+pub(super) fn set_run_when_failing(step: Step, draft: &StepDraft) -> Step {
     if !draft.is_provision {
         return step;
     }
@@ -52,7 +52,7 @@ pub(super) fn check(found: &mut Vec<Finding>, steps: &[StepDraft], flow: &Flow<'
     for (position, step) in steps.iter().enumerate() {
         let join = step.read::<String>("join");
         let join = join.and_then(|text| Join::parse(&text)).unwrap_or_default();
-        quorum(found, step, join, flow.before()[position].len());
+        quorum(found, step, join, flow.dependencies()[position].len());
         if let Some(field) = step.field("losers").filter(|_| join == Join::All) {
             let message = "`losers` has no effect on a step that waits for all before it";
             let finding = field.finding(Rule::NoEffect, message);

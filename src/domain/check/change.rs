@@ -9,13 +9,13 @@ use super::{
         draft::{RawField, StepDraft},
         finding::{Finding, Rule},
     },
-    Abilities,
+    ServerCapabilities,
     commands::Calls,
     flow::Flow,
 };
 
 /// A step, or the body of a `foreach`, that has side effects.
-struct ValueChange<'a> {
+struct SideEffectStep<'a> {
     position: usize,
     /// The field that determines its kind.
     field: &'a RawField,
@@ -28,34 +28,34 @@ struct ValueChange<'a> {
 pub(super) fn check(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
-    (calls, abilities): (&Calls, &Abilities),
+    (calls, abilities): (&Calls, &ServerCapabilities),
     flow: &Flow<'_>,
 ) {
     let changing = steps.iter().enumerate().flat_map(|(position, step)| {
         let bodies = step.bodies();
-        let class = |body| changing(body, calls, abilities);
+        let class = |body| side_effect_field(body, calls, abilities);
         bodies.filter_map(move |body| class(body).map(|(field, class)| (position, field, class)))
     });
     let changes: Vec<_> = changing
-        .map(|(position, field, class)| ValueChange {
+        .map(|(position, field, class)| SideEffectStep {
             position,
             field,
             class,
-            earlier: flow.earlier(position),
+            earlier: flow.possible_predecessors(position),
         })
         .collect();
-    without_gate(found, steps, &changes);
-    before_look(found, steps, calls, &changes);
+    warn_ungated_changes(found, steps, &changes);
+    warn_change_before_read(found, steps, calls, &changes);
 }
 
 /// The field and the class of a step with side effects; `None` if the step only reads, or if its class is unknown.
-fn changing<'a>(
+fn side_effect_field<'a>(
     step: &'a StepDraft,
     calls: &Calls,
-    abilities: &Abilities,
+    abilities: &ServerCapabilities,
 ) -> Option<(&'a RawField, Class)> {
     if let Some(field) = step.field("run") {
-        let class = calls.of(step)?.class;
+        let class = calls.operation_of_step(step)?.class;
         return (class > Class::Safe).then_some((field, class));
     }
     let field = step.field("activity")?;
@@ -64,33 +64,40 @@ fn changing<'a>(
     (is_known && !may_repeat).then_some((field, Class::Standard))
 }
 
-fn has(step: &StepDraft, kind: &str) -> bool {
+fn has_kind(step: &StepDraft, kind: &str) -> bool {
     step.bodies().any(|body| body.field(kind).is_some())
 }
 
 /// Warns once for each chain of changes: a gate before the first also covers the later ones, so a step is skipped if an
 /// earlier step with the same or a higher class was reported.
-fn without_gate(found: &mut Vec<Finding>, steps: &[StepDraft], changes: &[ValueChange<'_>]) {
-    let mut told: Vec<&ValueChange<'_>> = Vec::new();
+fn warn_ungated_changes(
+    found: &mut Vec<Finding>,
+    steps: &[StepDraft],
+    changes: &[SideEffectStep<'_>],
+) {
+    let mut told: Vec<&SideEffectStep<'_>> = Vec::new();
     for change in changes {
-        let is_asked = change.earlier.iter().any(|at| has(&steps[*at], "gate"));
+        let is_asked = change
+            .earlier
+            .iter()
+            .any(|at| has_kind(&steps[*at], "gate"));
         let is_told = told
             .iter()
             .any(|one| one.class >= change.class && change.earlier.contains(&one.position));
         if !is_asked && !is_told {
             told.push(change);
-            found.push(change.unasked());
+            found.push(change.missing_gate_finding());
         }
     }
 }
 
-impl ValueChange<'_> {
-    fn unasked(&self) -> Finding {
+impl SideEffectStep<'_> {
+    fn missing_gate_finding(&self) -> Finding {
         let name = self.field.value.text().unwrap_or_default();
         let (does, hint) = match (self.field.key.name, self.class) {
-            ("run", Class::Destructive) => ("takes something away", ASK),
-            ("run", _) => ("changes something", ASK),
-            _ => ("may not be done twice", ASK_OR_REPEAT),
+            ("run", Class::Destructive) => ("takes something away", ADD_GATE_HINT),
+            ("run", _) => ("changes something", ADD_GATE_HINT),
+            _ => ("may not be done twice", GATE_OR_IDEMPOTENT_HINT),
         };
         let message = format!("`{name}` {does}, and no `gate` comes before it");
         let finding = self.field.value_finding(Rule::MutationWithoutGate, message);
@@ -98,17 +105,17 @@ impl ValueChange<'_> {
     }
 }
 
-const ASK: &str = "put a step before it that a person answers: `gate: May this be done?`";
-const ASK_OR_REPEAT: &str = "put a step before it that a person answers, `gate: May this be done?`, or write `idempotent: true` where doing it twice is doing it once";
+const ADD_GATE_HINT: &str = "put a step before it that a person answers: `gate: May this be done?`";
+const GATE_OR_IDEMPOTENT_HINT: &str = "put a step before it that a person answers, `gate: May this be done?`, or write `idempotent: true` where doing it twice is doing it once";
 
 /// Warns of the first call with side effects if no read-only call may precede it. A workflow with a single call gets no
 /// warning, since starting it amounts to making that call. An unknown operation may be read-only, so it suppresses the
 /// warning.
-fn before_look(
+fn warn_change_before_read(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
     calls: &Calls,
-    changes: &[ValueChange<'_>],
+    changes: &[SideEffectStep<'_>],
 ) {
     let running = |step: &StepDraft| {
         step.bodies()
@@ -120,7 +127,7 @@ fn before_look(
             .iter()
             .filter(|change| change.field.key.name == "run")
     };
-    let is_first = |change: &&ValueChange<'_>| {
+    let is_first = |change: &&SideEffectStep<'_>| {
         changes().all(|other| !change.earlier.contains(&other.position))
     };
     let Some(first) = changes().find(is_first) else {
@@ -130,7 +137,7 @@ fn before_look(
     let may_look = |step: &StepDraft| {
         step.field("run").is_some()
             && calls
-                .of(step)
+                .operation_of_step(step)
                 .is_none_or(|callable| callable.class == Class::Safe)
     };
     if steps.iter().map(running).sum::<usize>() < 2 || before.any(may_look) {

@@ -16,34 +16,43 @@ use super::super::{
 use crate::error::{Violation, in_quotes};
 
 /// Lookup of operations in the catalogs, as of one moment.
-pub trait Commands: fmt::Debug + Send + Sync {
+pub trait OperationLookup: fmt::Debug + Send + Sync {
     /// Resolves the catalog and operation names of a step.
-    fn find(&self, catalog: &str, operation: &str) -> CommandMatch;
+    fn find(&self, catalog: &str, operation: &str) -> OperationLookupResult;
 
     /// The name of a provider of the catalog that is similar to `operation`.
-    fn provider_like(&self, catalog: &str, operation: &str) -> Option<String>;
+    fn similar_provider(&self, catalog: &str, operation: &str) -> Option<String>;
 
     /// Validates the arguments and the body of a call against the schemas of the operation. The paths of the violations
     /// begin with `/with` or `/body`. Expressions are passed as written, so violations of values that contain one are
     /// meaningless.
-    fn breaks(&self, named: (&str, &str), with: &Value, body: Option<&Value>) -> Vec<Violation>;
+    fn validate_call(
+        &self,
+        named: (&str, &str),
+        with: &Value,
+        body: Option<&Value>,
+    ) -> Vec<Violation>;
 
     /// Whether an enabled catalog satisfies the requirement.
-    fn meets(&self, requirement: &Requirement) -> bool;
+    fn is_requirement_met(&self, requirement: &Requirement) -> bool;
 
     /// The id of a disabled catalog that would satisfy the requirement.
-    fn disabled(&self, requirement: &Requirement) -> Option<String>;
+    fn disabled_catalog_for(&self, requirement: &Requirement) -> Option<String>;
 
     /// A version number that changes whenever the catalogs change.
     fn version(&self) -> u64;
 }
 
 /// Whether `argument` is required by the operation; false if the operation is unknown.
-pub fn needs(commands: &dyn Commands, operation: &str, argument: &str) -> bool {
+pub fn is_argument_required(
+    commands: &dyn OperationLookup,
+    operation: &str,
+    argument: &str,
+) -> bool {
     let Some((catalog, operation)) = words(operation) else {
         return false;
     };
-    let CommandMatch::Operation(callable) = commands.find(catalog, &operation) else {
+    let OperationLookupResult::Operation(callable) = commands.find(catalog, &operation) else {
         return false;
     };
     let mut arguments = callable.arguments.iter();
@@ -52,7 +61,7 @@ pub fn needs(commands: &dyn Commands, operation: &str, argument: &str) -> bool {
 
 /// The result of looking up an operation.
 #[derive(Clone, Debug)]
-pub enum CommandMatch {
+pub enum OperationLookupResult {
     /// No catalog has this name; the name of a similar one.
     NoCatalog(Option<String>),
     /// The catalog is disabled.
@@ -62,12 +71,12 @@ pub enum CommandMatch {
     /// Several catalogs of the vendor have such an operation; the ids of the catalogs.
     Several(Vec<String>),
     /// The operation.
-    Operation(Arc<Callable>),
+    Operation(Arc<OperationSignature>),
 }
 
 /// The properties of an operation that the check of a step needs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Callable {
+pub struct OperationSignature {
     /// The class of the operation: how much it may change.
     pub class: Class,
     /// The parameters, without the body.
@@ -109,7 +118,7 @@ pub struct BodyFields {
 
 impl BodyFields {
     /// Whether its schema has a field of this name.
-    pub fn declares(&self, name: &str) -> bool {
+    pub fn has_field(&self, name: &str) -> bool {
         self.fields.iter().any(|field| field.name == name)
     }
 }
@@ -118,19 +127,19 @@ impl BodyFields {
 pub(super) fn requirements(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
-    commands: Option<&dyn Commands>,
+    commands: Option<&dyn OperationLookup>,
 ) {
     let Some(commands) = commands else { return };
-    for (at, node) in listed(draft).iter().enumerate() {
+    for (at, node) in required_catalog_nodes(draft).iter().enumerate() {
         let Some(requirement) = requirement(node) else {
             continue;
         };
-        if !commands.meets(&requirement) {
-            let (is, until, hint) = match commands.disabled(&requirement) {
+        if !commands.is_requirement_met(&requirement) {
+            let (is, until, hint) = match commands.disabled_catalog_for(&requirement) {
                 Some(id) => (
                     format!("the catalog `{id}` is disabled"),
                     "enabled",
-                    enable_call(&id),
+                    enable_catalog_call(&id),
                 ),
                 None => (
                     format!("there is no catalog of {requirement} here"),
@@ -149,7 +158,7 @@ pub(super) fn requirements(
 }
 
 /// The tool call that enables a disabled catalog.
-pub fn enable_call(id: &str) -> String {
+pub fn enable_catalog_call(id: &str) -> String {
     format!(
         "catalog.set_enabled with catalog_id '{}' and enabled 'true'",
         in_quotes(id)
@@ -157,8 +166,11 @@ pub fn enable_call(id: &str) -> String {
 }
 
 /// The catalogs that a workflow requires.
-pub(super) fn required(draft: &WorkflowDraft) -> Vec<Requirement> {
-    listed(draft).iter().filter_map(requirement).collect()
+pub(super) fn required_catalogs(draft: &WorkflowDraft) -> Vec<Requirement> {
+    required_catalog_nodes(draft)
+        .iter()
+        .filter_map(requirement)
+        .collect()
 }
 
 fn requirement(node: &Node) -> Option<Requirement> {
@@ -167,11 +179,11 @@ fn requirement(node: &Node) -> Option<Requirement> {
         title: node.read("title"),
         source: node.read("source"),
         source_type: node.read("source_type"),
-        version: node.get("version").and_then(Node::written),
+        version: node.get("version").and_then(Node::text_or_number),
     })
 }
 
-fn listed(draft: &WorkflowDraft) -> &[Node] {
+fn required_catalog_nodes(draft: &WorkflowDraft) -> &[Node] {
     let requires = draft.document.get("requires");
     let catalogs = requires.and_then(|requires| requires.get("catalogs")?.items());
     catalogs.unwrap_or_default()
@@ -179,11 +191,11 @@ fn listed(draft: &WorkflowDraft) -> &[Node] {
 
 /// The operations that `run` steps call, by the paths of the steps. Unknown operations are left out.
 #[derive(Debug, Default)]
-pub(super) struct Calls(BTreeMap<String, Arc<Callable>>);
+pub(super) struct Calls(BTreeMap<String, Arc<OperationSignature>>);
 
 impl Calls {
     /// The operation that a step calls.
-    pub(super) fn of(&self, step: &StepDraft) -> Option<&Callable> {
+    pub(super) fn operation_of_step(&self, step: &StepDraft) -> Option<&OperationSignature> {
         self.0.get(&step.path).map(|callable| &**callable)
     }
 }
@@ -193,21 +205,21 @@ pub(super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
-    commands: Option<&dyn Commands>,
+    commands: Option<&dyn OperationLookup>,
 ) -> Calls {
     let mut calls = Calls::default();
     let Some(commands) = commands else {
         return calls;
     };
-    let required = required(draft);
+    let required = required_catalogs(draft);
     let hooks = draft.hooks.iter().map(|(_, hook)| hook);
-    let bodies = steps.iter().flat_map(StepDraft::bodies_and_beside);
+    let bodies = steps.iter().flat_map(StepDraft::all_bodies_and_hooks);
     for step in bodies.chain(hooks) {
-        let Some((field, catalog, operation)) = named(step) else {
+        let Some((field, catalog, operation)) = parse_run_field(step) else {
             continue;
         };
         match commands.find(catalog, &operation) {
-            CommandMatch::Operation(callable) => {
+            OperationLookupResult::Operation(callable) => {
                 let before = found.len();
                 arguments(found, step, field, &callable);
                 if let Some(paginate) = step.field("paginate").filter(|_| !callable.has_pages) {
@@ -221,8 +233,8 @@ pub(super) fn check(
                 }
                 calls.0.insert(step.path.clone(), callable);
             }
-            CommandMatch::NoCatalog(_) | CommandMatch::Disabled
-                if required.iter().any(|of| of.is_called(catalog)) => {}
+            OperationLookupResult::NoCatalog(_) | OperationLookupResult::Disabled
+                if required.iter().any(|of| of.matches_catalog(catalog)) => {}
             missed => {
                 let at = (&field.value, field.path.as_str());
                 found.push(missing(at, catalog, &operation, missed));
@@ -233,7 +245,7 @@ pub(super) fn check(
 }
 
 /// The `run` field of a step with its catalog and operation.
-fn named(step: &StepDraft) -> Option<(&RawField, &str, String)> {
+fn parse_run_field(step: &StepDraft) -> Option<(&RawField, &str, String)> {
     let field = step.field("run")?;
     let (catalog, operation) = words(field.value.text()?)?;
     Some((field, catalog, operation))
@@ -251,23 +263,23 @@ pub(super) fn missing(
     (node, path): (&Node, &str),
     catalog: &str,
     operation: &str,
-    missed: CommandMatch,
+    missed: OperationLookupResult,
 ) -> Finding {
     let (rule, message, hint, near) = match missed {
-        CommandMatch::NoCatalog(near) => (
+        OperationLookupResult::NoCatalog(near) => (
             Rule::UnknownCatalog,
             format!("there is no catalog `{catalog}` here"),
             "import it with `catalog.import_openapi`, or name it under `requires.catalogs`; a command on the user's machine is `guidance: Run …`"
                 .to_owned(),
             near.map(|near| (catalog.to_owned(), near)),
         ),
-        CommandMatch::Disabled => (
+        OperationLookupResult::Disabled => (
             Rule::UnknownCatalog,
             format!("the catalog `{catalog}` is disabled"),
-            format!("enable it: {}", enable_call(catalog)),
+            format!("enable it: {}", enable_catalog_call(catalog)),
             None,
         ),
-        CommandMatch::Several(catalogs) => (
+        OperationLookupResult::Several(catalogs) => (
             Rule::UnknownOperation,
             format!(
                 "several catalogs of `{catalog}` have an operation `{operation}`: {}",
@@ -276,13 +288,13 @@ pub(super) fn missing(
             "name the one that is meant by its id".to_owned(),
             None,
         ),
-        CommandMatch::NoOperation(near) => (
+        OperationLookupResult::NoOperation(near) => (
             Rule::UnknownOperation,
             format!("catalog `{catalog}` has no operation `{operation}`"),
             format!("look for it: `command.list` with catalog '{catalog}' and a query"),
             near.map(|near| (operation.to_owned(), near)),
         ),
-        CommandMatch::Operation(_) => unreachable!("that one is there"),
+        OperationLookupResult::Operation(_) => unreachable!("that one is there"),
     };
     let finding = node.finding(rule, path, message).suggest(hint);
     match near {
@@ -292,7 +304,12 @@ pub(super) fn missing(
 }
 
 /// Checks the arguments and the body of a step against the parameters of its operation.
-fn arguments(found: &mut Vec<Finding>, step: &StepDraft, run: &RawField, callable: &Callable) {
+fn arguments(
+    found: &mut Vec<Finding>,
+    step: &StepDraft,
+    run: &RawField,
+    callable: &OperationSignature,
+) {
     if let Some(why) = &callable.uncallable {
         let message = format!("it cannot be called: {why}");
         found.push(run.value_finding(Rule::UnknownOperation, message));
@@ -354,12 +371,12 @@ pub(super) fn unknown_argument(path: &str, entry: &Entry, names: &[&str]) -> Fin
         _ => format!("the operation takes no argument `{}`", entry.key),
     };
     let finding = Finding::new(Rule::UnknownArgument, path, entry.place, message);
-    let finding = finding.suggest(format!("it takes {}", first_of(names)));
+    let finding = finding.suggest(format!("it takes {}", join_first_names(names)));
     finding.did_you_mean(entry.place, &entry.key, names.iter().copied())
 }
 
 /// Joins at most [`NAMES_LISTED_MAX`] names for a finding.
-pub(super) fn first_of(names: &[&str]) -> String {
+pub(super) fn join_first_names(names: &[&str]) -> String {
     names[..names.len().min(NAMES_LISTED_MAX)].join(", ")
 }
 

@@ -15,7 +15,7 @@ use super::{
 
 /// The inputs that the expressions of a workflow read.
 #[derive(Debug, Default)]
-pub(super) struct Uses {
+pub(super) struct InputUses {
     /// The names of the inputs.
     pub(super) inputs: BTreeSet<String>,
     /// Whether an expression reads the inputs as a whole.
@@ -23,7 +23,7 @@ pub(super) struct Uses {
 }
 
 /// The kinds of steps whose reply shows all inputs to the model.
-const SHOWN_ALL: [&str; 3] = ["agent", "guidance", "tool"];
+const KINDS_SHOWN_ALL_INPUTS: [&str; 3] = ["agent", "guidance", "tool"];
 
 /// Warns of each input that no expression reads and no step asks for. If the expressions read no input at all, steps of
 /// [`SHOWN_ALL`] are assumed to use the inputs that the reply shows.
@@ -31,7 +31,7 @@ pub(super) fn unused_inputs(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
-    uses: &Uses,
+    uses: &InputUses,
 ) {
     let declared = draft
         .field("inputs")
@@ -50,14 +50,16 @@ pub(super) fn unused_inputs(
     if found.iter().any(is_misread) {
         return;
     }
-    if uses.all || uses.inputs.is_empty() && has(&SHOWN_ALL) || bodies.any(takes_all) {
+    if uses.all || uses.inputs.is_empty() && has(&KINDS_SHOWN_ALL_INPUTS) || bodies.any(takes_all) {
         return;
     }
     let asked = steps.iter().flat_map(|step| &step.fields);
     let asked = asked.filter(|field| ["input", "extract"].contains(&field.key.name));
     let asked = asked.filter_map(|field| field.value.get("properties")?.items());
     let asked = asked.flatten().filter_map(Node::text);
-    let asked: BTreeSet<_> = asked.chain(input::provider::bound(draft)).collect();
+    let asked: BTreeSet<_> = asked
+        .chain(input::provider::bound_input_names(draft))
+        .collect();
     for input in declared.unwrap_or_default() {
         let name = input.key.as_str();
         if !uses.inputs.contains(name) && !asked.contains(name) {
@@ -76,7 +78,7 @@ pub(super) fn unused_inputs(
 }
 
 /// The highest visit limit that counts as too low for a loop.
-const FEW: u64 = 2;
+const LOW_VISIT_LIMIT_MAX: u64 = 2;
 
 /// Warns of each step that a loop jumps back to and whose visit limit is [`FEW`] or less.
 pub(super) fn short_loops(
@@ -93,7 +95,7 @@ pub(super) fn short_loops(
         let Some((node, most)) = own.or(of_all).and_then(|node| Some((node, node.count()?))) else {
             continue;
         };
-        if most <= FEW && flow.is_led_back_to(position) {
+        if most <= LOW_VISIT_LIMIT_MAX && flow.is_loop_target(position) {
             let id = flow.id(position);
             let path = if own.is_some() {
                 format!("{}.max_visits", step.path)

@@ -17,12 +17,12 @@ use super::super::{
     node::Node,
 };
 use super::{
-    commands::{Calls, first_of},
-    doubt::Uses,
+    commands::{Calls, join_first_names},
+    doubt::InputUses,
     fault,
     flow::{Flow, is_conditional},
     lookalike,
-    names::{self, Unknown},
+    names::{self, UnknownName},
     quoted,
     site::{Site, collect},
 };
@@ -55,12 +55,12 @@ enum Owner {
     /// The final output, after all steps.
     End,
     /// The step at this position; [`Own`] says how the expression sees the step's own output.
-    Step(usize, Own),
+    Step(usize, OwnOutputAccess),
 }
 
 /// How an expression of a step sees the output of that step.
 #[derive(Clone, Copy, PartialEq)]
-enum Own {
+enum OwnOutputAccess {
     /// Not at all, because the expression decides whether the step runs.
     Never,
     /// As the output of the previous visit.
@@ -77,9 +77,9 @@ pub(super) fn check(
     steps: &[StepDraft],
     (secrets, calls): (Option<&BTreeSet<String>>, &Calls),
     flow: &mut Flow<'_>,
-) -> Uses {
+) -> InputUses {
     let mut checker = Checker {
-        uses: Uses::default(),
+        uses: InputUses::default(),
         found,
         flow,
         inputs: declared_inputs(draft),
@@ -102,7 +102,7 @@ pub(super) fn check(
             alias: None,
             is_kept: field.key.name == "final_output",
         };
-        checker.expressions(field, scope);
+        checker.check_field_expressions(field, scope);
     }
     for (position, step) in steps.iter().enumerate() {
         checker.step(position, step, None);
@@ -110,7 +110,11 @@ pub(super) fn check(
             let alias = step
                 .value("foreach")
                 .and_then(|node| node.get("as")?.text());
-            checker.step(position, each, Some(alias.unwrap_or(grammar::ALIAS)));
+            checker.step(
+                position,
+                each,
+                Some(alias.unwrap_or(grammar::FOREACH_ALIAS_DEFAULT)),
+            );
         }
     }
     let inputs = checker.uses.inputs.iter().take(UNDECLARED_LISTED_MAX);
@@ -144,22 +148,22 @@ struct Checker<'f, 'a, 'd> {
     calls: &'d Calls,
     /// The declared types of the inputs.
     types: BTreeMap<&'d str, &'d str>,
-    uses: Uses,
+    uses: InputUses,
     /// The first reference to an input, if the draft declares no inputs.
     undeclared: Option<Finding>,
 }
 
 impl Checker<'_, '_, '_> {
     fn step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
-        if let Some(finding) = lookalike::described(step) {
+        if let Some(finding) = lookalike::description_expression_finding(step) {
             self.found.retain(|one| one.path != finding.path);
             self.found.push(finding);
         }
         for field in &step.fields {
             let own = match field.key.name {
-                "if" | "when" => Own::Never,
-                "repeat" | "branches" | "hooks" | "compensate" => Own::Latest,
-                _ => Own::Before,
+                "if" | "when" => OwnOutputAccess::Never,
+                "repeat" | "branches" | "hooks" | "compensate" => OwnOutputAccess::Latest,
+                _ => OwnOutputAccess::Before,
             };
             let owner = Owner::Step(position, own);
             let scope = Scope {
@@ -168,16 +172,16 @@ impl Checker<'_, '_, '_> {
                 alias,
                 is_kept: field.key.name == "with" && step.field("workflow").is_some(),
             };
-            self.expressions(field, scope);
+            self.check_field_expressions(field, scope);
         }
     }
 
-    fn expressions(&mut self, field: &RawField, scope: Scope<'_>) {
+    fn check_field_expressions(&mut self, field: &RawField, scope: Scope<'_>) {
         let mut sites = Vec::new();
         collect(&mut sites, &field.value, &field.path, &field.key.shape);
         for site in sites {
             self.site(&site, scope);
-            self.literal(&site, scope);
+            self.warn_foreign_syntax(&site, scope);
             if matches!(
                 field.key.shape,
                 Shape::Value | Shape::Values | Shape::Memory(_)
@@ -199,24 +203,30 @@ impl Checker<'_, '_, '_> {
             let before = self.found.len();
             self.reference(site, scope, reference);
             if self.found.len() == before {
-                self.impossible(site, reference);
+                self.check_impossible_path(site, reference);
             }
-            if self.found.len() == before && !self.failed(site, scope, &references, reference) {
+            if self.found.len() == before
+                && !self.check_failure_access(site, scope, &references, reference)
+            {
                 self.field(site, &references, reference);
-                self.brief(site, &references, reference);
-                self.answer(site, reference);
-                self.conditional(site, scope, &references, reference);
+                self.warn_uncertain_field(site, &references, reference);
+                self.check_response_field(site, reference);
+                self.warn_conditional_output(site, scope, &references, reference);
             }
         }
         for fault in &faults {
-            let meant = self.rooted(site, fault);
+            let meant = self.full_path_of_bare_name(site, fault);
             self.found.push(fault::finding(site, fault, meant));
         }
     }
 
     /// A full path for a bare name, if exactly one input, memory key or step has that name: `topic` becomes
     /// `inputs.topic`.
-    fn rooted(&mut self, site: &Site<'_>, fault: &ExpressionFault) -> Option<String> {
+    fn full_path_of_bare_name(
+        &mut self,
+        site: &Site<'_>,
+        fault: &ExpressionFault,
+    ) -> Option<String> {
         if fault.kind != FaultKind::UnknownName {
             return None;
         }
@@ -246,17 +256,17 @@ impl Checker<'_, '_, '_> {
     }
 
     /// Adds a warning for each part of a text that looks like an expression in another syntax and is not evaluated.
-    fn literal(&mut self, site: &Site<'_>, scope: Scope<'_>) {
+    fn warn_foreign_syntax(&mut self, site: &Site<'_>, scope: Scope<'_>) {
         if site.is_condition {
             return;
         }
-        for alike in lookalike::parts(site.text, scope.names()) {
+        for alike in lookalike::find_lookalikes(site.text, scope.names()) {
             let written = &site.text[alike.start..alike.end];
             let is_bare = !written.starts_with(['{', '$', '=']);
             let references = &alike.references;
-            let is_there = references.iter().all(|one| self.is_there(scope, one));
+            let is_there = references.iter().all(|one| self.is_in_scope(scope, one));
             let meant = match references.as_slice() {
-                [] => self.named(&alike.inner),
+                [] => self.input_path_of_name(&alike.inner),
                 _ => is_there.then_some(alike.inner),
             };
             // Without delimiters this may be plain text with a dot in it; in `${…}` it may be a variable of a shell.
@@ -268,7 +278,7 @@ impl Checker<'_, '_, '_> {
             );
             let part = (alike.start, alike.end - alike.start);
             let finding = Finding::new(Rule::LooksLikeExpression, &site.path, site.place, message)
-                .within(site.place, site.text, part.0, part.1);
+                .narrow_to_part(site.place, site.text, part.0, part.1);
             self.found.push(match meant {
                 Some(meant) => {
                     let meant = format!("${{{{ {meant} }}}}");
@@ -282,13 +292,13 @@ impl Checker<'_, '_, '_> {
     }
 
     /// The path that a bare name means: `inputs.NAME` if there is such an input.
-    fn named(&self, name: &str) -> Option<String> {
+    fn input_path_of_name(&self, name: &str) -> Option<String> {
         let is_input = self.inputs.as_ref()?.contains(&name);
         is_input.then(|| format!("inputs.{name}"))
     }
 
     /// Whether the first segment of the path exists in the scope.
-    fn is_there(&self, scope: Scope<'_>, reference: &Reference) -> bool {
+    fn is_in_scope(&self, scope: Scope<'_>, reference: &Reference) -> bool {
         let Some(name) = first(reference) else {
             return scope.alias.is_some();
         };
@@ -313,14 +323,14 @@ impl Checker<'_, '_, '_> {
         &mut self,
         site: &Site<'_>,
         reference: &Reference,
-        unknown: &Unknown<'_>,
+        unknown: &UnknownName<'_>,
         message: String,
     ) {
-        let all = first_of(&unknown.known);
+        let all = join_first_names(&unknown.known);
         let all = (!all.is_empty()).then(|| format!("there are {all}"));
-        let finding = site.about(Rule::UnknownReference, reference, message);
+        let finding = site.reference_finding(Rule::UnknownReference, reference, message);
         let known = unknown.known.iter().copied();
-        self.found.push(site.meant(
+        self.found.push(site.suggest_name(
             self.found,
             finding.suggest(all),
             reference,
@@ -335,24 +345,27 @@ impl Checker<'_, '_, '_> {
                 let message = format!(
                     "`{reference}` is not there yet when inputs are chosen: only other inputs are"
                 );
-                self.found
-                    .push(site.about(Rule::ReferenceTooEarly, reference, message));
+                self.found.push(site.reference_finding(
+                    Rule::ReferenceTooEarly,
+                    reference,
+                    message,
+                ));
             }
             Root::Item | Root::Index if scope.alias.is_none() => {
                 let message = format!("`{reference}` is only there in what a `foreach` does");
                 self.found
-                    .push(site.about(Rule::UnknownReference, reference, message));
+                    .push(site.reference_finding(Rule::UnknownReference, reference, message));
             }
-            Root::Inputs => self.input(site, reference),
-            Root::Memory => self.remembered(site, reference),
+            Root::Inputs => self.check_input_reference(site, reference),
+            Root::Memory => self.check_memory_reference(site, reference),
             Root::Secrets if scope.is_kept || site.is_kept => {
                 let name = reference.secret().unwrap_or_default();
                 let message = format!("the secret `{name}` would be kept here, and is not");
                 let hint = "name it in the `with` or `body` of the step that sends it";
-                let finding = site.about(Rule::MisplacedSecret, reference, message);
+                let finding = site.reference_finding(Rule::MisplacedSecret, reference, message);
                 self.found.push(finding.suggest(hint.to_owned()));
             }
-            Root::Secrets => self.secret(site, reference),
+            Root::Secrets => self.check_secret_reference(site, reference),
             Root::Run => {
                 if let Some(unknown) = names::run(&reference.path, scope.is_beside, self.flow.ids())
                 {
@@ -363,14 +376,14 @@ impl Checker<'_, '_, '_> {
             }
             Root::Steps => {
                 if let Some(id) = reference.step() {
-                    self.output(site, scope, reference, &id);
+                    self.check_output_reference(site, scope, reference, &id);
                 }
             }
             _ => {}
         }
     }
 
-    fn input(&mut self, site: &Site<'_>, reference: &Reference) {
+    fn check_input_reference(&mut self, site: &Site<'_>, reference: &Reference) {
         match first(reference) {
             Some(name) => drop(self.uses.inputs.insert(name.into_owned())),
             None => self.uses.all = true,
@@ -378,7 +391,7 @@ impl Checker<'_, '_, '_> {
         let Some(name) = first(reference) else { return };
         let Some(known) = &self.inputs else {
             let message = format!("`{reference}` is read, and the manifest declares no inputs");
-            let finding = || site.about(Rule::UndeclaredInput, reference, message);
+            let finding = || site.reference_finding(Rule::UndeclaredInput, reference, message);
             if !reference.is_guarded {
                 self.undeclared.get_or_insert_with(finding);
             }
@@ -390,12 +403,17 @@ impl Checker<'_, '_, '_> {
         // A misspelled input may be meant as any of them, so none counts as unused.
         self.uses.all = true;
         let message = format!("no input is called `{name}`");
-        let finding = site.about(Rule::UnknownReference, reference, message);
-        self.found
-            .push(site.meant(self.found, finding, reference, &name, known.iter().copied()));
+        let finding = site.reference_finding(Rule::UnknownReference, reference, message);
+        self.found.push(site.suggest_name(
+            self.found,
+            finding,
+            reference,
+            &name,
+            known.iter().copied(),
+        ));
     }
 
-    fn remembered(&mut self, site: &Site<'_>, reference: &Reference) {
+    fn check_memory_reference(&mut self, site: &Site<'_>, reference: &Reference) {
         // The memory key `__workflow_input__` holds all inputs.
         self.uses.all |= first(reference).is_none_or(|name| name == "__workflow_input__");
         let (Some(name), Some(known)) = (first(reference), &self.memory) else {
@@ -407,14 +425,19 @@ impl Checker<'_, '_, '_> {
         let message = format!("nothing sets `memory.{name}`");
         let hint =
             format!("give it a first value, as `memory: {{ {name}: … }}`, or write it in a `set`");
-        let finding = site.about(Rule::UnknownReference, reference, message);
+        let finding = site.reference_finding(Rule::UnknownReference, reference, message);
         let known = known.iter().copied();
-        self.found
-            .push(site.meant(self.found, finding.suggest(hint), reference, &name, known));
+        self.found.push(site.suggest_name(
+            self.found,
+            finding.suggest(hint),
+            reference,
+            &name,
+            known,
+        ));
     }
 
     /// Warns of a secret that the configuration does not name: it has no value when the step is entered.
-    fn secret(&mut self, site: &Site<'_>, reference: &Reference) {
+    fn check_secret_reference(&mut self, site: &Site<'_>, reference: &Reference) {
         let (Some(name), Some(known)) = (reference.secret(), self.secrets) else {
             return;
         };
@@ -423,52 +446,70 @@ impl Checker<'_, '_, '_> {
         }
         let message = format!("no secret is called `{name}` here");
         let hint = format!("name the environment variable that holds it: --secret-env {name}");
-        let finding = site.about(Rule::UnknownSecret, reference, message);
+        let finding = site.reference_finding(Rule::UnknownSecret, reference, message);
         let known = known.iter().map(String::as_str);
-        self.found
-            .push(site.meant(self.found, finding.suggest(hint), reference, &name, known));
+        self.found.push(site.suggest_name(
+            self.found,
+            finding.suggest(hint),
+            reference,
+            &name,
+            known,
+        ));
     }
 
-    fn output(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference, id: &str) {
+    fn check_output_reference(
+        &mut self,
+        site: &Site<'_>,
+        scope: Scope<'_>,
+        reference: &Reference,
+        id: &str,
+    ) {
         let Some(first) = self.flow.position(id) else {
             let message = format!("no step has the id `{id}`");
-            let finding = site.about(Rule::UnknownReference, reference, message);
+            let finding = site.reference_finding(Rule::UnknownReference, reference, message);
             self.found
-                .push(site.meant(self.found, finding, reference, id, self.flow.ids()));
+                .push(site.suggest_name(self.found, finding, reference, id, self.flow.ids()));
             return;
         };
         match scope.owner {
             Owner::End | Owner::Inputs => {}
             Owner::Memory => {
                 let message = format!("`{id}` cannot have been done when memory begins");
-                self.found
-                    .push(site.about(Rule::ReferenceTooEarly, reference, message));
+                self.found.push(site.reference_finding(
+                    Rule::ReferenceTooEarly,
+                    reference,
+                    message,
+                ));
             }
             // A handler of a failure runs after the failed step anyway, so no dependency is added.
             Owner::Step(position, _)
-                if reference.is_error() && self.flow.handles(position, first) => {}
-            Owner::Step(position, own) => self.precede(site, reference, (first, position), own),
+                if reference.is_error() && self.flow.is_on_error_handler(position, first) => {}
+            Owner::Step(position, own) => {
+                self.ensure_step_order(site, reference, (first, position), own);
+            }
         }
     }
 
     /// Ensures that the step at `first` runs before the step at `position`, which refers to its output.
-    fn precede(
+    fn ensure_step_order(
         &mut self,
         site: &Site<'_>,
         reference: &Reference,
         (first, position): (usize, usize),
-        own: Own,
+        own: OwnOutputAccess,
     ) {
         let is_own = first == position;
-        if is_own && own == Own::Latest {
+        if is_own && own == OwnOutputAccess::Latest {
             return;
         }
-        let order = self.flow.put_before(first, position, has_room(self.found));
+        let order = self
+            .flow
+            .try_add_dependency(first, position, has_room(self.found));
         let Some(is_loop) = order else {
             return;
         };
-        let finding = if is_loop && own != Own::Never {
-            self.forgotten(site, reference, (first, position))
+        let finding = if is_loop && own != OwnOutputAccess::Never {
+            self.reset_output_finding(site, reference, (first, position))
         } else {
             let (first, then) = (self.flow.id(first), self.flow.id(position));
             let message = if is_own {
@@ -478,14 +519,14 @@ impl Checker<'_, '_, '_> {
                     "`{first}` cannot have been done when `{then}` is entered: it comes after it"
                 )
             };
-            site.about(Rule::ReferenceTooEarly, reference, message)
+            site.reference_finding(Rule::ReferenceTooEarly, reference, message)
         };
         self.found.push(finding);
     }
 
     /// The finding for an output that a loop resets: a jump back to a step also resets the steps after it, and their
     /// outputs. Memory is kept.
-    fn forgotten(
+    fn reset_output_finding(
         &self,
         site: &Site<'_>,
         reference: &Reference,
@@ -495,20 +536,20 @@ impl Checker<'_, '_, '_> {
         let message = format!(
             "`{reference}` is never there when `{then}` is entered: whatever leads back to `{then}` resets `{id}` and its output"
         );
-        let name = kept_as(reference);
+        let name = suggest_memory_key(reference);
         let instead = if reference.is_guarded {
             format!("memory.{name}")
         } else {
             format!("memory.{name} | default('')")
         };
         let set = format!("set: {{ {name}: \"${{{{ {reference} }}}}\" }}");
-        let finding = site.about(Rule::ForgottenOutput, reference, message).suggest(format!(
+        let finding = site.reference_finding(Rule::ForgottenOutput, reference, message).suggest(format!(
             "memory outlives the jump: write `{set}` in a step after `{id}`, and `{instead}` here"
         ));
         let keep = format!("keep_{name}");
         let Some(below) = self
             .flow
-            .below(first)
+            .next_in_order(first)
             .filter(|_| self.flow.position(&keep).is_none())
         else {
             return finding;
@@ -529,13 +570,13 @@ fn is_handler(step: &StepDraft) -> bool {
 }
 
 /// Whether an item of this `foreach` body may end without an output while the `foreach` continues.
-fn is_passed(step: &StepDraft) -> bool {
+fn may_lack_output(step: &StepDraft) -> bool {
     let passes = step.value("on_error").and_then(Node::text) == Some("continue");
     passes || step.read("optional") == Some(true) || is_conditional(step)
 }
 
 /// A memory key for the output that the reference reads: the last name of its path.
-fn kept_as(reference: &Reference) -> String {
+fn suggest_memory_key(reference: &Reference) -> String {
     let last = reference
         .path
         .iter()
@@ -559,8 +600,8 @@ fn first(reference: &Reference) -> Option<Cow<'_, str>> {
 /// The references in a text, as far as it parses, and its faults.
 fn references(site: &Site<'_>, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
     if site.is_condition {
-        Expression::survey_condition(site.text, names)
+        Expression::collect_condition_references(site.text, names)
     } else {
-        Template::survey(site.text, names)
+        Template::collect_references(site.text, names)
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<St
         _ => Rule::IllFormedExpression,
     };
     let (place, text) = (site.place, site.text);
-    let finding = Finding::new(rule, &site.path, place, fault.message.as_str()).within(
+    let finding = Finding::new(rule, &site.path, place, fault.message.as_str()).narrow_to_part(
         place,
         text,
         fault.offset,
@@ -27,7 +27,7 @@ pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<St
             .replace_within(place, text, part, &meant);
     }
     let finding = finding.suggest(fault.suggestion.clone());
-    if let Some((part, literal)) = literal(site, fault) {
+    if let Some((part, literal)) = literal_template_edit(site, fault) {
         let finding = finding.suggest(format!(
             "give it as an input, or write `{literal}` where these signs are meant"
         ));
@@ -47,7 +47,10 @@ pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<St
 }
 
 /// The byte range of the template around an unknown name, and the expression that yields that template as literal text.
-fn literal(site: &Site<'_>, fault: &ExpressionFault) -> Option<((usize, usize), String)> {
+fn literal_template_edit(
+    site: &Site<'_>,
+    fault: &ExpressionFault,
+) -> Option<((usize, usize), String)> {
     let is_meant = fault
         .suggestion
         .as_ref()

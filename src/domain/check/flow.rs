@@ -13,14 +13,14 @@ use super::super::{
     grammar,
     node::Node,
 };
-use super::{order::Before, shape::meant};
+use super::{order::StepDependency, shape::suggest_word};
 
 /// The control flow graph of the steps.
 pub(super) struct Flow<'a> {
     steps: &'a [StepDraft],
     ids: BTreeMap<&'a str, usize>,
     /// The dependencies of each step.
-    before: Vec<Vec<Before<'a>>>,
+    before: Vec<Vec<StepDependency<'a>>>,
     /// The jumps of each step.
     jumps: Vec<Vec<usize>>,
     /// What [`Flow::put_before`] answered for these pairs.
@@ -37,10 +37,10 @@ struct Jump<'a> {
 
 impl<'a> Flow<'a> {
     /// Builds the graph of `steps`, with a finding for each jump to no step.
-    pub(super) fn of(
+    pub(super) fn from_steps(
         found: &mut Vec<Finding>,
         steps: &'a [StepDraft],
-        before: Vec<Vec<Before<'a>>>,
+        before: Vec<Vec<StepDependency<'a>>>,
     ) -> Self {
         let mut ids = BTreeMap::new();
         for (position, step) in steps.iter().enumerate() {
@@ -53,10 +53,10 @@ impl<'a> Flow<'a> {
             let target = |jump: Jump<'_>| {
                 let position = ids.get(jump.to).copied();
                 let crosses = position.filter(|to| steps[*to].is_provision != step.is_provision);
-                found.extend(crosses.map(|_| across(&jump)));
+                found.extend(crosses.map(|_| cross_list_jump_finding(&jump)));
                 if position.is_none() {
                     let has_room = has_room(found);
-                    found.extend(nowhere(&jump, &ids, has_room));
+                    found.extend(unknown_target_finding(&jump, &ids, has_room));
                 }
                 position.filter(|_| !jump.words.contains(&jump.to))
             };
@@ -82,29 +82,29 @@ impl<'a> Flow<'a> {
     }
 
     /// What each step waits for.
-    pub(super) fn before(&self) -> &[Vec<Before<'a>>] {
+    pub(super) fn dependencies(&self) -> &[Vec<StepDependency<'a>>] {
         &self.before
     }
 
     /// Whether some path enters `then` after `first` is done.
-    pub(super) fn leads(&self, first: usize, then: usize) -> bool {
+    pub(super) fn has_path(&self, first: usize, then: usize) -> bool {
         let next = |at: usize| {
-            let after = self.after(at).map(|(next, _)| next);
+            let after = self.dependents(at).map(|(next, _)| next);
             after.chain(self.jumps[at].iter().copied()).collect()
         };
-        reached(next(first), next).contains(&then)
+        reachable_positions(next(first), next).contains(&then)
     }
 
     /// Whether a jump leads back to the step.
-    pub(super) fn is_led_back_to(&self, position: usize) -> bool {
+    pub(super) fn is_loop_target(&self, position: usize) -> bool {
         let jumps = self.jumps.iter().enumerate();
         let mut from = jumps.filter(|(_, to)| to.contains(&position));
-        from.any(|(from, _)| from == position || self.leads(position, from))
+        from.any(|(from, _)| from == position || self.has_path(position, from))
     }
 
     /// Whether `then` depends on `first`, directly or not.
-    pub(super) fn waits(&self, then: usize, first: usize) -> bool {
-        let is_direct = |before: &Before<'_>| before.position == first;
+    pub(super) fn has_dependency(&self, then: usize, first: usize) -> bool {
+        let is_direct = |before: &StepDependency<'_>| before.position == first;
         let (mut open, mut seen) = (vec![then], vec![false; self.steps.len()]);
         while let Some(at) = open.pop() {
             if self.before[at].iter().any(is_direct) {
@@ -122,23 +122,28 @@ impl<'a> Flow<'a> {
     /// Makes `then` depend on `first`, whose output it refers to. Returns `None` if the dependency exists or was added,
     /// else whether control may return to `then` after `first`. The answer is cached, because a list may refer to one
     /// output thousands of times.
-    pub(super) fn put_before(&mut self, first: usize, then: usize, has_room: bool) -> Option<bool> {
+    pub(super) fn try_add_dependency(
+        &mut self,
+        first: usize,
+        then: usize,
+        has_room: bool,
+    ) -> Option<bool> {
         if let Some(order) = self.orders.get(&(first, then)) {
             return *order;
         }
-        let is_before = self.waits(then, first);
-        let is_free = !is_before && first != then && !self.waits(first, then);
+        let is_before = self.has_dependency(then, first);
+        let is_free = !is_before && first != then && !self.has_dependency(first, then);
         if is_free {
-            self.add(first, then);
+            self.add_dependency(first, then);
         }
-        let is_loop = || has_room && self.leads(first, then);
+        let is_loop = || has_room && self.has_path(first, then);
         let order = (!is_before && !is_free).then(is_loop);
         self.orders.insert((first, then), order);
         order
     }
 
     /// The steps that may have run when the step is entered for the first time.
-    pub(super) fn earlier(&self, position: usize) -> BTreeSet<usize> {
+    pub(super) fn possible_predecessors(&self, position: usize) -> BTreeSet<usize> {
         let mut after = self.jumps.clone();
         let mut before = vec![Vec::new(); self.steps.len()];
         for (at, waits) in self.before.iter().enumerate() {
@@ -154,21 +159,23 @@ impl<'a> Flow<'a> {
         let begins = (0..self.steps.len()).filter(|at| self.before[*at].is_empty());
         // Steps that are reachable only through this step run after it, even if a loop leads back.
         after[position].clear();
-        let reached_first = reached(begins.collect(), |at| after[at].clone());
-        let mut earlier = reached(before[position].clone(), |at| before[at].clone());
+        let reached_first = reachable_positions(begins.collect(), |at| after[at].clone());
+        let mut earlier = reachable_positions(before[position].clone(), |at| before[at].clone());
         earlier.retain(|at| *at != position && reached_first.contains(at));
         earlier
     }
 
     /// The next step of the list, if control always continues with it.
-    pub(super) fn below(&self, position: usize) -> Option<&'a StepDraft> {
+    pub(super) fn next_in_order(&self, position: usize) -> Option<&'a StepDraft> {
         let step = self.steps.get(position + 1)?;
-        (self.above(position + 1) == Some(position) && !ends(&self.steps[position])).then_some(step)
+        (self.implied_predecessor(position + 1) == Some(position)
+            && !never_falls_through(&self.steps[position]))
+        .then_some(step)
     }
 
     /// Makes `then` depend on `first`, because it refers to its output.
-    pub(super) fn add(&mut self, first: usize, then: usize) {
-        self.before[then].push(Before {
+    pub(super) fn add_dependency(&mut self, first: usize, then: usize) {
+        self.before[then].push(StepDependency {
             position: first,
             implied: false,
             stated: None,
@@ -177,7 +184,7 @@ impl<'a> Flow<'a> {
     }
 
     /// The steps that depend on the step, and whether the dependency is only implied by the order of the list.
-    fn after(&self, position: usize) -> impl Iterator<Item = (usize, bool)> {
+    fn dependents(&self, position: usize) -> impl Iterator<Item = (usize, bool)> {
         let waiting = self.before.iter().enumerate();
         waiting.filter_map(move |(at, before)| {
             let edge = before.iter().find(|before| before.position == position)?;
@@ -191,11 +198,11 @@ impl<'a> Flow<'a> {
             let Some(branch) = step.field("branch") else {
                 continue;
             };
-            never_taken(found, branch);
+            check_untaken_arms(found, branch);
             self.arms(found, branch);
         }
-        self.unreachable(found);
-        self.endless(found);
+        self.check_unreachable_steps(found);
+        self.check_endless_loops(found);
         self.handlers(found);
     }
 
@@ -210,7 +217,7 @@ impl<'a> Flow<'a> {
             let Some(start) = self.position(arm.to).filter(|start| seen.insert(*start)) else {
                 continue;
             };
-            if let Some((last, into)) = self.runs_into(start, &targets) {
+            if let Some((last, into)) = self.find_fallthrough_arm(start, &targets) {
                 let (last, into) = (self.id(last), self.id(into));
                 let message = format!(
                     "arm `{}` runs on into `{into}`, which is another arm",
@@ -218,7 +225,7 @@ impl<'a> Flow<'a> {
                 );
                 let hint = format!(
                     "end `{last}` with `next: {}`, or with the step where both go on",
-                    grammar::END
+                    grammar::END_TARGET
                 );
                 let finding = Finding::new(Rule::ArmsRunTogether, &arm.path, arm.place, message);
                 found.push(finding.suggest(hint));
@@ -228,34 +235,36 @@ impl<'a> Flow<'a> {
 
     /// The other arm that control falls through into from `start` because of the order of the list, and the step before
     /// it.
-    fn runs_into(&self, start: usize, arms: &BTreeSet<usize>) -> Option<(usize, usize)> {
+    fn find_fallthrough_arm(&self, start: usize, arms: &BTreeSet<usize>) -> Option<(usize, usize)> {
         let after = |at: usize| {
-            let goes_on = !ends(&self.steps[at]);
-            self.after(at).filter(move |_| goes_on)
+            let goes_on = !never_falls_through(&self.steps[at]);
+            self.dependents(at).filter(move |_| goes_on)
         };
         let outside = |at| {
             let next = after(at).map(|(next, _)| next);
             next.filter(|next| !arms.contains(next)).collect()
         };
-        reached(vec![start], outside).into_iter().find_map(|at| {
-            let mut next = after(at).filter(|(next, implied)| *implied && *next != start);
-            let (into, _) = next.find(|(next, _)| arms.contains(next))?;
-            Some((at, into))
-        })
+        reachable_positions(vec![start], outside)
+            .into_iter()
+            .find_map(|at| {
+                let mut next = after(at).filter(|(next, implied)| *implied && *next != start);
+                let (into, _) = next.find(|(next, _)| arms.contains(next))?;
+                Some((at, into))
+            })
     }
 
-    fn unreachable(&self, found: &mut Vec<Finding>) {
+    fn check_unreachable_steps(&self, found: &mut Vec<Finding>) {
         // A step that declares its dependencies is reachable through them.
-        let own = |at: &usize| self.above(*at).is_none();
+        let own = |at: &usize| self.implied_predecessor(*at).is_none();
         let own = (0..self.steps.len()).filter(own).collect();
-        let reached = reached(own, |at| {
-            let below = self.below(at).map(|_| at + 1);
+        let reached = reachable_positions(own, |at| {
+            let below = self.next_in_order(at).map(|_| at + 1);
             below.into_iter().chain(self.jumps[at].clone()).collect()
         });
         for (at, step) in self.steps.iter().enumerate() {
             // Only the first unreachable step of a chain is reported: the same correction fixes the rest.
             let is_first = |above: &usize| !reached.contains(&at) && reached.contains(above);
-            let Some(above) = self.above(at).filter(is_first) else {
+            let Some(above) = self.implied_predecessor(at).filter(is_first) else {
                 continue;
             };
             let message = format!(
@@ -270,7 +279,7 @@ impl<'a> Flow<'a> {
     }
 
     /// The previous step of the list, if it is the only dependency and is implied by the order of the list.
-    fn above(&self, position: usize) -> Option<usize> {
+    fn implied_predecessor(&self, position: usize) -> Option<usize> {
         match self.before[position].as_slice() {
             [before] if before.implied => Some(before.position),
             _ => None,
@@ -285,7 +294,10 @@ impl<'a> Flow<'a> {
 }
 
 /// All positions that are reachable from `open`, including those; `next` returns the successors of a step.
-fn reached(mut open: Vec<usize>, next: impl Fn(usize) -> Vec<usize>) -> BTreeSet<usize> {
+fn reachable_positions(
+    mut open: Vec<usize>,
+    next: impl Fn(usize) -> Vec<usize>,
+) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     while let Some(at) = open.pop() {
         if reached.insert(at) {
@@ -302,7 +314,7 @@ fn jumps(step: &StepDraft) -> Vec<Jump<'_>> {
     };
     let branch = step.field("branch").map(arms).unwrap_or_default();
     let fields = [
-        of("next", &[grammar::END]),
+        of("next", &[grammar::END_TARGET]),
         of("on_error", grammar::ON_ERROR),
     ];
     fields.into_iter().flatten().chain(branch).collect()
@@ -321,13 +333,17 @@ fn arms(branch: &RawField) -> Vec<Jump<'_>> {
     let arms = branch.value.items().unwrap_or_default().iter().enumerate();
     arms.filter_map(|(at, arm)| {
         let path = format!("{}[{at}].next", branch.path);
-        jump(path, arm.get("next")?, &[grammar::END])
+        jump(path, arm.get("next")?, &[grammar::END_TARGET])
     })
     .collect()
 }
 
 /// The finding for a jump to a step that does not exist. A malformed id has its own finding.
-fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>, has_room: bool) -> Option<Finding> {
+fn unknown_target_finding(
+    jump: &Jump<'_>,
+    ids: &BTreeMap<&str, usize>,
+    has_room: bool,
+) -> Option<Finding> {
     if jump.words.contains(&jump.to) || super::super::id::StepId::parse(jump.to).is_err() {
         return None;
     }
@@ -337,11 +353,13 @@ fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>, has_room: bool) -> Opti
     if !has_room {
         return Some(finding);
     }
-    Some(meant(finding, &jump.path, jump.place, jump.to, known))
+    Some(suggest_word(
+        finding, &jump.path, jump.place, jump.to, known,
+    ))
 }
 
 /// The finding for a jump between regular steps and `on_failure` steps.
-fn across(jump: &Jump<'_>) -> Finding {
+fn cross_list_jump_finding(jump: &Jump<'_>) -> Finding {
     let message = format!(
         "control cannot go to `{}`: steps of `on_failure` run once the execution is failing, and lead to no others",
         jump.to
@@ -350,7 +368,7 @@ fn across(jump: &Jump<'_>) -> Finding {
 }
 
 /// Whether control never continues with the next step of the list.
-fn ends(step: &StepDraft) -> bool {
+fn never_falls_through(step: &StepDraft) -> bool {
     let branch = step.field("branch").and_then(|field| field.value.items());
     let always = branch.is_some_and(|arms| arms.iter().any(|arm| arm.get("if").is_none()));
     let leads = step.field("next").is_some() || step.field("fail").is_some();
@@ -362,7 +380,7 @@ pub(super) fn is_conditional(step: &StepDraft) -> bool {
     ["if", "when"].iter().any(|key| step.field(key).is_some())
 }
 
-fn never_taken(found: &mut Vec<Finding>, branch: &RawField) {
+fn check_untaken_arms(found: &mut Vec<Finding>, branch: &RawField) {
     let arms = branch.value.items().unwrap_or_default();
     let always = arms
         .iter()

@@ -10,7 +10,7 @@ use super::{
         draft::WorkflowDraft,
         finding::{Finding, Rule},
         grammar::{self, Id, Key, Record, Shape},
-        input::{Input, InputType, Inputs, Validate},
+        input::{Input, InputRules, InputType, Inputs},
         node::{Entry, Node, join},
         schema::Quota,
     },
@@ -19,7 +19,7 @@ use super::{
 use crate::limits;
 
 /// The rules of `validate` that apply only to some types.
-const ABOUT: [(&str, &str); 5] = [
+const TYPE_SPECIFIC_RULES: [(&str, &str); 5] = [
     ("pattern", "texts"),
     ("min_length", "texts"),
     ("max_length", "texts"),
@@ -40,14 +40,14 @@ pub(super) fn inputs(
     }
     let inputs = entries
         .iter()
-        .map(|entry| Declared::input(found, entry, &join(&field.path, &entry.key), quota));
+        .map(|entry| DeclaredInput::input(found, entry, &join(&field.path, &entry.key), quota));
     let inputs: Vec<_> = inputs.collect();
     let inputs: Option<Vec<_>> = inputs.into_iter().collect();
     inputs.map(Inputs::from)
 }
 
 /// A declared input with its position in the file.
-struct Declared<'a> {
+struct DeclaredInput<'a> {
     node: &'a Node,
     path: &'a str,
     /// The fields without findings, as JSON.
@@ -55,7 +55,7 @@ struct Declared<'a> {
     input: Input,
 }
 
-impl<'a> Declared<'a> {
+impl<'a> DeclaredInput<'a> {
     fn input(
         found: &mut Vec<Finding>,
         entry: &'a Entry,
@@ -68,35 +68,36 @@ impl<'a> Declared<'a> {
             found.push(Finding::new(rule, path, entry.place, message));
         }
         let node = &entry.value;
-        record(found, node, path, &grammar::DECLARED);
-        let sound = sound(&found[own..], node, path, &grammar::DECLARED);
+        record(found, node, path, &grammar::DECLARED_INPUT_SHAPE);
+        let sound =
+            fields_without_findings(&found[own..], node, path, &grammar::DECLARED_INPUT_SHAPE);
         let declared = Self {
             input: read(&entry.key, sound.clone())?,
             node,
             path,
             sound,
         };
-        declared.orders(found);
+        declared.check_bound_order(found);
         declared.contradictions(found);
         declared.values(found, quota);
         Some(declared.input)
     }
 
     /// The value under a key of a mapping in the input, with its path.
-    fn below(&self, key: &str, inner: &str) -> Option<(&'a Node, String)> {
+    fn nested_value(&self, key: &str, inner: &str) -> Option<(&'a Node, String)> {
         let node = self.node.get(key)?.get(inner)?;
         Some((node, format!("{}.{key}.{inner}", self.path)))
     }
 
     /// The finding for a rule of `validate`.
-    fn of_rule(&self, rule: Rule, key: &str, message: String) -> Option<Finding> {
-        let (node, path) = self.below("validate", key)?;
+    fn validate_rule_finding(&self, rule: Rule, key: &str, message: String) -> Option<Finding> {
+        let (node, path) = self.nested_value("validate", key)?;
         Some(Finding::new(rule, path, node.place, message))
     }
 
     /// Adds a finding for each pair of bounds that no value can satisfy.
-    fn orders(&self, found: &mut Vec<Finding>) {
-        let Validate {
+    fn check_bound_order(&self, found: &mut Vec<Finding>) {
+        let InputRules {
             min_length,
             max_length,
             min,
@@ -112,7 +113,7 @@ impl<'a> Declared<'a> {
         ];
         for (_, low, high) in pairs.into_iter().filter(|(is_turned, ..)| *is_turned) {
             let message = format!("`{low}` is greater than `{high}`: no value fits");
-            found.extend(self.of_rule(Rule::Contradiction, high, message));
+            found.extend(self.validate_rule_finding(Rule::Contradiction, high, message));
         }
     }
 
@@ -127,11 +128,15 @@ impl<'a> Declared<'a> {
         let both = says(self.sound.get("enum")) && says(rules.get("enum"));
         if both && self.input.one_of.is_empty() {
             let message = "no value stands both here and in the `enum` of the input: no value fits";
-            found.extend(self.of_rule(Rule::Contradiction, "enum", message.to_owned()));
+            found.extend(self.validate_rule_finding(
+                Rule::Contradiction,
+                "enum",
+                message.to_owned(),
+            ));
         }
         found.extend(self.required_and_optional(rules.get("required")));
         let kind = self.input.effective_type();
-        for (key, about) in ABOUT {
+        for (key, about) in TYPE_SPECIFIC_RULES {
             let fits = match about {
                 "texts" => kind == Some(InputType::String),
                 _ => matches!(kind, Some(InputType::Integer | InputType::Number)),
@@ -139,7 +144,7 @@ impl<'a> Declared<'a> {
             if !fits && rules.contains_key(key) {
                 let kind = kind.map_or("anything", InputType::as_str);
                 let message = format!("`{key}` is about {about}, and the input is of type {kind}");
-                found.extend(self.of_rule(Rule::Contradiction, key, message));
+                found.extend(self.validate_rule_finding(Rule::Contradiction, key, message));
             }
         }
     }
@@ -156,13 +161,19 @@ impl<'a> Declared<'a> {
             ),
             _ => return None,
         };
-        let finding = self.of_rule(Rule::Contradiction, "required", message.to_owned())?;
+        let finding =
+            self.validate_rule_finding(Rule::Contradiction, "required", message.to_owned())?;
         Some(finding.suggest(hint.to_owned()))
     }
 }
 
 /// The fields of a mapping that have no findings. Rules between them are checked even if other fields are broken.
-fn sound(findings: &[Finding], node: &Node, path: &str, record: &Record) -> Map<String, Value> {
+fn fields_without_findings(
+    findings: &[Finding],
+    node: &Node,
+    path: &str,
+    record: &Record,
+) -> Map<String, Value> {
     let is_below = |finding: &Finding, path: &str| {
         let rest = finding.path.strip_prefix(path);
         !finding.is_warning()
@@ -174,9 +185,9 @@ fn sound(findings: &[Finding], node: &Node, path: &str, record: &Record) -> Map<
             return Some(value.to_json());
         }
         match key.shape {
-            Shape::Record(inner) if inner.what == grammar::VALIDATE.what => {
-                Some(Value::Object(sound(findings, value, &path, inner)))
-            }
+            Shape::Record(inner) if inner.what == grammar::VALIDATE.what => Some(Value::Object(
+                fields_without_findings(findings, value, &path, inner),
+            )),
             _ => None,
         }
     };

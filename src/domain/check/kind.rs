@@ -6,11 +6,14 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::super::{
-    definition::{Arm, Branch, Join, Next, OnError, Paginate, Repeat, Retry, Step, StepKind, Wait},
+    definition::{
+        Branch, BranchArm, Join, JumpTarget, OnError, Paginate, RepeatPolicy, Retry, Step,
+        StepKind, Wait,
+    },
     draft::StepDraft,
     grammar,
     node::Node,
-    span::Span,
+    span::HumanDuration,
 };
 use crate::{error::failure_named, limits};
 
@@ -19,8 +22,12 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
     let node = draft.value(key)?;
     let idempotent = || draft.read::<bool>("idempotent");
     Some(match key {
-        "guidance" => StepKind::Guidance { text: node.to()? },
-        "tool" => StepKind::Tool { name: node.to()? },
+        "guidance" => StepKind::Guidance {
+            text: node.deserialize_as()?,
+        },
+        "tool" => StepKind::Tool {
+            name: node.deserialize_as()?,
+        },
         "input" => StepKind::Input {
             properties: node.read("properties")?,
             via: optional(node, "via")?,
@@ -39,28 +46,30 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
                 body: draft.value("body").map(Node::to_json),
                 idempotent: idempotent(),
                 paginate: draft.value("paginate").map(|node| Paginate {
-                    max_pages: node.get("max_pages").and_then(Node::small),
+                    max_pages: node.get("max_pages").and_then(Node::as_u32),
                 }),
                 whole: false,
             }
         }
         "activity" => StepKind::Activity {
-            name: node.to()?,
+            name: node.deserialize_as()?,
             idempotent: idempotent(),
         },
-        "workflow" => StepKind::Workflow { name: node.to()? },
+        "workflow" => StepKind::Workflow {
+            name: node.deserialize_as()?,
+        },
         "branch" => StepKind::Branch {
             arms: node.items()?.iter().map(arm).collect::<Option<_>>()?,
         },
         "foreach" => foreach(node, each?)?,
         "gate" => StepKind::Gate {
-            ask: node.to().or_else(|| node.read("ask"))?,
+            ask: node.deserialize_as().or_else(|| node.read("ask"))?,
             approvers: optional(node, "approvers")?,
             expires: optional(node, "expires")?,
         },
         "wait" => StepKind::Wait(wait(node)?),
         "set" => StepKind::Set {
-            entries: node.to()?,
+            entries: node.deserialize_as()?,
         },
         "fail" => StepKind::Fail {
             code: node.read("code")?,
@@ -72,14 +81,15 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
 
 /// The value under a key that may be left out; `None` if it is there and is no `T`.
 fn optional<T: DeserializeOwned + Default>(node: &Node, key: &str) -> Option<T> {
-    node.get(key).map_or_else(|| Some(T::default()), Node::to)
+    node.get(key)
+        .map_or_else(|| Some(T::default()), Node::deserialize_as)
 }
 
 fn wait(node: &Node) -> Option<Wait> {
     let [entry] = node.entries()? else {
         return None;
     };
-    let text = entry.value.to()?;
+    let text = entry.value.deserialize_as()?;
     match entry.key.as_str() {
         "for" => Some(Wait::For(text)),
         "until" => Some(Wait::Until(text)),
@@ -89,17 +99,19 @@ fn wait(node: &Node) -> Option<Wait> {
 }
 
 fn foreach(node: &Node, body: Step) -> Option<StepKind> {
-    let parallel = node.get("parallel").and_then(Node::small);
+    let parallel = node.get("parallel").and_then(Node::as_u32);
     Some(StepKind::Foreach {
         items: node.get("in")?.to_json(),
-        alias: node.read("as").unwrap_or_else(|| grammar::ALIAS.to_owned()),
+        alias: node
+            .read("as")
+            .unwrap_or_else(|| grammar::FOREACH_ALIAS_DEFAULT.to_owned()),
         parallel: parallel.unwrap_or(limits::FOREACH_PARALLEL_DEFAULT),
         body: Box::new(body),
     })
 }
 
-fn arm(node: &Node) -> Option<Arm> {
-    Some(Arm {
+fn arm(node: &Node) -> Option<BranchArm> {
+    Some(BranchArm {
         condition: node.read("if"),
         next: next(node.get("next")?)?,
     })
@@ -122,7 +134,7 @@ fn branches(node: &Node) -> Vec<Branch> {
 /// The step with the values of the fields that are common to all kinds.
 pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
     let value = |key| draft.value(key);
-    let retry = |node| retry(node, step.kind.is_of_model());
+    let retry = |node| retry(node, step.kind.is_answered_by_model());
     Step {
         description: draft.read("description").unwrap_or_default(),
         instructions: draft.read("instructions"),
@@ -138,7 +150,7 @@ pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
         on_error: value("on_error").and_then(on_error).unwrap_or_default(),
         run_when: draft.read("run_when").unwrap_or_default(),
         next: value("next").and_then(next),
-        max_visits: value("max_visits").and_then(Node::small),
+        max_visits: value("max_visits").and_then(Node::as_u32),
         join: value("join").and_then(join).unwrap_or_default(),
         losers: draft.read("losers").unwrap_or_default(),
         branches: value("branches").map(branches).unwrap_or_default(),
@@ -157,13 +169,16 @@ fn retry(node: &Node, is_of_model: bool) -> Retry {
     } else {
         limits::RETRY_BACKOFF_DEFAULT
     };
-    let backoff = node.read("backoff").unwrap_or(Span::of(usual));
+    let backoff = node
+        .read("backoff")
+        .unwrap_or(HumanDuration::from_duration(usual));
     // The default upper limit is never below the declared backoff.
-    let max_backoff = || Span::of(limits::RETRY_BACKOFF_MAX_DEFAULT).max(backoff);
+    let max_backoff =
+        || HumanDuration::from_duration(limits::RETRY_BACKOFF_MAX_DEFAULT).max(backoff);
     Retry {
         max_attempts: node
             .get("max_attempts")
-            .and_then(Node::small)
+            .and_then(Node::as_u32)
             .unwrap_or(limits::RETRY_ATTEMPTS_DEFAULT),
         backoff,
         max_backoff: node.read("max_backoff").unwrap_or_else(max_backoff),
@@ -171,29 +186,29 @@ fn retry(node: &Node, is_of_model: bool) -> Retry {
         on: node
             .get("on")
             .and_then(Node::items)
-            .map(failures)
+            .map(normalize_failure_names)
             .unwrap_or_default(),
     }
 }
 
 /// The failure names in `retry.on`, normalised.
-fn failures(named: &[Node]) -> Vec<String> {
-    let written = named.iter().filter_map(Node::written);
+fn normalize_failure_names(named: &[Node]) -> Vec<String> {
+    let written = named.iter().filter_map(Node::text_or_number);
     written
         .map(|word| failure_named(&word).unwrap_or(word))
         .collect()
 }
 
-fn repeat(node: &Node) -> Option<Repeat> {
-    Some(Repeat {
+fn repeat(node: &Node) -> Option<RepeatPolicy> {
+    Some(RepeatPolicy {
         until: node.read("until")?,
         every: node
             .read("every")
-            .unwrap_or(Span::of(limits::REPEAT_EVERY_DEFAULT)),
+            .unwrap_or(HumanDuration::from_duration(limits::REPEAT_EVERY_DEFAULT)),
         timeout: node.read("timeout"),
         max_attempts: node
             .get("max_attempts")
-            .and_then(Node::small)
+            .and_then(Node::as_u32)
             .unwrap_or(limits::REPEAT_ATTEMPTS_DEFAULT),
     })
 }
@@ -202,13 +217,13 @@ fn on_error(node: &Node) -> Option<OnError> {
     Some(match node.text()? {
         "fail" => OnError::Fail,
         "continue" => OnError::Continue,
-        _ => OnError::Step(node.to()?),
+        _ => OnError::Step(node.deserialize_as()?),
     })
 }
 
-fn next(node: &Node) -> Option<Next> {
-    if node.text()? == grammar::END {
-        return Some(Next::End);
+fn next(node: &Node) -> Option<JumpTarget> {
+    if node.text()? == grammar::END_TARGET {
+        return Some(JumpTarget::End);
     }
-    node.to().map(Next::Step)
+    node.deserialize_as().map(JumpTarget::Step)
 }

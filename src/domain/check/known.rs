@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use super::Commands;
+use super::OperationLookup;
 
 /// The state of an agent's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agent {
+pub enum AgentFileState {
     /// Its file has no findings.
     Usable,
     /// Its file has findings.
@@ -17,12 +17,12 @@ pub enum Agent {
 }
 
 /// The agents that steps may name.
-pub type Agents = BTreeMap<String, Agent>;
+pub type KnownAgents = BTreeMap<String, AgentFileState>;
 
 /// The capabilities of the server that steps may use. A step that names any other would fail at run time, so that is a
 /// finding.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Abilities {
+pub struct ServerCapabilities {
     /// The names of its activities.
     pub activities: BTreeSet<String>,
     /// The names of the secrets in its configuration, if that was read.
@@ -35,12 +35,12 @@ pub struct Abilities {
 #[derive(Clone, Debug)]
 pub struct Operations {
     version: u64,
-    commands: Arc<dyn Commands>,
+    commands: Arc<dyn OperationLookup>,
 }
 
 impl Operations {
     /// A snapshot of the current catalogs.
-    pub fn now(commands: Arc<dyn Commands>) -> Self {
+    pub fn capture(commands: Arc<dyn OperationLookup>) -> Self {
         let version = commands.version();
         Self { version, commands }
     }
@@ -52,9 +52,9 @@ impl PartialEq for Operations {
     }
 }
 
-impl Abilities {
+impl ServerCapabilities {
     /// The operations that steps may name, if they are known.
-    pub fn commands(&self) -> Option<&dyn Commands> {
+    pub fn commands(&self) -> Option<&dyn OperationLookup> {
         self.operations
             .as_ref()
             .map(|operations| &*operations.commands)
@@ -65,7 +65,7 @@ impl Abilities {
 #[derive(Clone, Copy, Debug)]
 pub struct KnownNames<'a> {
     /// The agents.
-    pub agents: &'a Agents,
+    pub agents: &'a KnownAgents,
     /// The capabilities of the server.
-    pub abilities: &'a Abilities,
+    pub abilities: &'a ServerCapabilities,
 }

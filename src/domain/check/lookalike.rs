@@ -10,7 +10,7 @@ use super::super::{
 use super::site::Site;
 
 /// A part of a text that is an expression in the delimiters of another language, or without delimiters.
-pub(super) struct Lookalike {
+pub(super) struct LookalikeExpression {
     pub(super) start: usize,
     pub(super) end: usize,
     /// The text between the delimiters, with known names of other systems translated.
@@ -20,18 +20,19 @@ pub(super) struct Lookalike {
 }
 
 /// The opening and closing delimiters of other template languages.
-const SIGNS: [(&str, &str); 4] = [("={{", "}}"), ("{{", "}}"), ("$(", ")"), ("${", "}")];
+const FOREIGN_DELIMITERS: [(&str, &str); 4] =
+    [("={{", "}}"), ("{{", "}}"), ("$(", ")"), ("${", "}")];
 
 /// How far the closing delimiter is searched, in bytes. A text may open thousands of braces and close none.
 const EXPRESSION_ALIKE_BYTES_MAX: usize = 1000;
 
 /// All parts of `text` that resemble expressions. `names` refer to the item of a `foreach`.
-pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Lookalike> {
+pub(super) fn find_lookalikes(text: &str, names: &[&str]) -> Vec<LookalikeExpression> {
     let trimmed = text.trim();
     let start = text.len() - text.trim_start().len();
     // Most texts are prose: skip the parser unless the text has a dot or a bracket.
     if trimmed.contains(['.', '['])
-        && let Some(whole) = alike(trimmed, (start, start + trimmed.len()), names)
+        && let Some(whole) = parse_lookalike(trimmed, (start, start + trimmed.len()), names)
     {
         return vec![whole];
     }
@@ -44,9 +45,9 @@ pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Lookalike> {
             from = rest.find("}}").map_or(text.len(), |at| open + at + 2);
             continue;
         }
-        let part = SIGNS
+        let part = FOREIGN_DELIMITERS
             .iter()
-            .find_map(|signs| signed(text, open, *signs, names));
+            .find_map(|signs| parse_delimited_lookalike(text, open, *signs, names));
         from = part.as_ref().map_or(open + 1, |part| part.end);
         found.extend(part);
     }
@@ -59,7 +60,7 @@ pub(super) fn braced_condition(site: &Site<'_>, names: &[&str]) -> Option<Findin
         return None;
     }
     let mut meant = site.text.to_owned();
-    for part in parts(site.text, names).iter().rev() {
+    for part in find_lookalikes(site.text, names).iter().rev() {
         meant.replace_range(part.start..part.end, &part.inner);
     }
     let message = "a condition is an expression by itself: it has no braces";
@@ -69,7 +70,7 @@ pub(super) fn braced_condition(site: &Site<'_>, names: &[&str]) -> Option<Findin
 }
 
 /// A warning for an expression in the description of a step, where it is not evaluated.
-pub(super) fn described(step: &StepDraft) -> Option<Finding> {
+pub(super) fn description_expression_finding(step: &StepDraft) -> Option<Finding> {
     let field = step.field("description")?;
     if !is_template(field.value.text()?) {
         return None;
@@ -86,7 +87,12 @@ pub(super) fn described(step: &StepDraft) -> Option<Finding> {
 }
 
 /// The part that starts at byte `at` with these delimiters, if any.
-fn signed(text: &str, at: usize, (open, close): (&str, &str), names: &[&str]) -> Option<Lookalike> {
+fn parse_delimited_lookalike(
+    text: &str,
+    at: usize,
+    (open, close): (&str, &str),
+    names: &[&str],
+) -> Option<LookalikeExpression> {
     let inside = at + open.len();
     if !text[at..].starts_with(open) {
         return None;
@@ -94,11 +100,11 @@ fn signed(text: &str, at: usize, (open, close): (&str, &str), names: &[&str]) ->
     let within = text.floor_char_boundary(inside + EXPRESSION_ALIKE_BYTES_MAX);
     let end = inside + text.get(inside..within)?.find(close)?;
     let (inner, bounds) = (text[inside..end].trim(), (at, end + close.len()));
-    alike(inner, bounds, names).or_else(|| {
+    parse_lookalike(inner, bounds, names).or_else(|| {
         let is_path = |c: char| c.is_alphanumeric() || "_-.$[]'\"".contains(c);
         let is_name = inner.starts_with(|c: char| c.is_alphabetic() || "_$".contains(c));
         let is_any = is_name && inner.chars().all(is_path);
-        is_any.then(|| Lookalike {
+        is_any.then(|| LookalikeExpression {
             start: bounds.0,
             end: bounds.1,
             inner: inner.to_owned(),
@@ -108,16 +114,20 @@ fn signed(text: &str, at: usize, (open, close): (&str, &str), names: &[&str]) ->
 }
 
 /// The part with the text `inner`, if that parses as an expression that contains at least one reference.
-fn alike(inner: &str, (start, end): (usize, usize), names: &[&str]) -> Option<Lookalike> {
+fn parse_lookalike(
+    inner: &str,
+    (start, end): (usize, usize),
+    names: &[&str],
+) -> Option<LookalikeExpression> {
     if inner.contains("${{") || inner.contains('\n') {
         return None;
     }
-    let inner = in_our_words(inner);
+    let inner = translate_foreign_path(inner);
     let expression = Expression::parse_with(&inner, names).ok()?;
     let references = expression.references().to_vec();
     let is_whole =
         |one: &Reference| !one.path.is_empty() || matches!(one.root, Root::Item | Root::Index);
-    (references.iter().all(is_whole) && !references.is_empty()).then_some(Lookalike {
+    (references.iter().all(is_whole) && !references.is_empty()).then_some(LookalikeExpression {
         start,
         end,
         inner,
@@ -126,7 +136,7 @@ fn alike(inner: &str, (start, end): (usize, usize), names: &[&str]) -> Option<Lo
 }
 
 /// Path fragments of Argo and n8n, with the equivalents of midex.
-const WORDS: [(&str, &str); 10] = [
+const FOREIGN_PATH_FRAGMENTS: [(&str, &str); 10] = [
     ("workflow.parameters.", "inputs."),
     ("inputs.parameters.", "inputs."),
     ("tasks.", "steps."),
@@ -140,14 +150,16 @@ const WORDS: [(&str, &str); 10] = [
 ];
 
 /// Translates a path of another system.
-fn in_our_words(path: &str) -> String {
-    WORDS.iter().fold(path.to_owned(), |path, (theirs, ours)| {
-        let is_there = path.starts_with(theirs)
-            || !theirs.starts_with(char::is_alphabetic) && path.contains(theirs);
-        if is_there {
-            path.replacen(theirs, ours, 1)
-        } else {
-            path
-        }
-    })
+fn translate_foreign_path(path: &str) -> String {
+    FOREIGN_PATH_FRAGMENTS
+        .iter()
+        .fold(path.to_owned(), |path, (theirs, ours)| {
+            let is_there = path.starts_with(theirs)
+                || !theirs.starts_with(char::is_alphabetic) && path.contains(theirs);
+            if is_there {
+                path.replacen(theirs, ours, 1)
+            } else {
+                path
+            }
+        })
 }

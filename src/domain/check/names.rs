@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::{
     draft::{StepDraft, WorkflowDraft},
-    expression::{BESIDE, Below, RUN, Segment},
+    expression::{HOOK_RUN_FIELDS, RUN_FIELDS, Segment, SubpathRule},
     node::{Content, Node},
 };
 
@@ -12,7 +12,7 @@ use super::super::{
 const WORKFLOW_INPUT: &str = "__workflow_input__";
 
 /// An unknown name, with the names that are valid in its place.
-pub(super) struct Unknown<'a> {
+pub(super) struct UnknownName<'a> {
     pub(super) name: String,
     pub(super) known: Vec<&'a str>,
 }
@@ -23,7 +23,7 @@ pub(super) fn memory<'a>(
     steps: &'a [StepDraft],
 ) -> Option<BTreeSet<&'a str>> {
     let mut names = BTreeSet::from([WORKFLOW_INPUT]);
-    let bodies = steps.iter().flat_map(StepDraft::bodies_and_beside);
+    let bodies = steps.iter().flat_map(StepDraft::all_bodies_and_hooks);
     let bodies = bodies.chain(draft.hooks.iter().map(|(_, hook)| hook));
     let sets = bodies.filter_map(|step| step.field("set"));
     for field in draft.field("memory").into_iter().chain(sets) {
@@ -44,18 +44,18 @@ pub(super) fn run<'a>(
     path: &[Segment],
     is_beside: bool,
     ids: impl Iterator<Item = &'a str>,
-) -> Option<Unknown<'a>> {
+) -> Option<UnknownName<'a>> {
     let first = path.first()?.key();
-    let beside = if is_beside { BESIDE } else { &[] };
-    let mut known = RUN.iter().chain(beside);
+    let beside = if is_beside { HOOK_RUN_FIELDS } else { &[] };
+    let mut known = RUN_FIELDS.iter().chain(beside);
     let Some((_, below)) = known.clone().find(|(name, _)| *name == first) else {
         return Some(unknown(&first, known.by_ref().map(|(name, _)| *name)));
     };
     let (fields, rest) = match below {
-        Below::Nothing => (&[][..], &path[1..]),
-        Below::Anything => return None,
-        Below::These(fields) => (*fields, &path[1..]),
-        Below::Steps(fields) => {
+        SubpathRule::Nothing => (&[][..], &path[1..]),
+        SubpathRule::Anything => return None,
+        SubpathRule::These(fields) => (*fields, &path[1..]),
+        SubpathRule::Steps(fields) => {
             let id = path.get(1)?.key();
             let ids: Vec<_> = ids.collect();
             if !ids.contains(&&*id) {
@@ -68,25 +68,25 @@ pub(super) fn run<'a>(
     (!fields.contains(&&*next)).then(|| unknown(&next, fields.iter().copied()))
 }
 
-fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Unknown<'a> {
-    Unknown {
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> UnknownName<'a> {
+    UnknownName {
         name: name.to_owned(),
         known: known.collect(),
     }
 }
 
 /// The result of following a path through a schema.
-pub(super) enum Leads<'a> {
+pub(super) enum SchemaPathResult<'a> {
     /// The path is possible.
     Somewhere,
     /// The schema excludes this name.
-    Nowhere(Unknown<'a>),
+    Nowhere(UnknownName<'a>),
     /// A field on the path is optional. If it is not declared, the declared names are candidates for a suggestion.
-    Perhaps(Unknown<'a>),
+    Perhaps(UnknownName<'a>),
 }
 
 /// Keywords that are not evaluated here. A schema with one of them allows any path.
-const OTHERWISE: &[&str] = &[
+const UNEVALUATED_KEYWORDS: &[&str] = &[
     "allOf",
     "anyOf",
     "oneOf",
@@ -99,22 +99,22 @@ const OTHERWISE: &[&str] = &[
 ];
 
 /// Follows `path` through `schema` as far as the schema restricts it.
-pub(super) fn lead<'a>(schema: &'a Node, path: &[Segment]) -> Leads<'a> {
+pub(super) fn follow_schema_path<'a>(schema: &'a Node, path: &[Segment]) -> SchemaPathResult<'a> {
     let (mut schema, mut perhaps) = (schema, None);
     for segment in path {
         let key = segment.key();
         let says = |keyword: &&str| schema.get(keyword).is_some();
-        if OTHERWISE.iter().any(says) {
+        if UNEVALUATED_KEYWORDS.iter().any(says) {
             break;
         }
         match schema.get("type").and_then(Node::text) {
             // Indexing a string yields a character.
             Some("string") if matches!(segment, Segment::Index(_)) => break,
             Some("string" | "number" | "integer" | "boolean" | "null") => {
-                return nowhere(&key, None);
+                return missing_path_result(&key, None);
             }
             Some("array") => match (segment, schema.get("items")) {
-                (Segment::Key(_), _) => return nowhere(&key, None),
+                (Segment::Key(_), _) => return missing_path_result(&key, None),
                 (Segment::Index(_), Some(items)) => {
                     schema = items;
                     continue;
@@ -126,7 +126,7 @@ pub(super) fn lead<'a>(schema: &'a Node, path: &[Segment]) -> Leads<'a> {
         let properties = schema.get("properties");
         let field = properties.and_then(|all| all.get(&key));
         if field.is_none() && is_closed(schema) {
-            return nowhere(&key, properties);
+            return missing_path_result(&key, properties);
         }
         if properties.is_some() && !is_required(schema, &key) {
             let others = properties.filter(|_| field.is_none());
@@ -137,11 +137,11 @@ pub(super) fn lead<'a>(schema: &'a Node, path: &[Segment]) -> Leads<'a> {
             None => break,
         }
     }
-    perhaps.map_or(Leads::Somewhere, Leads::Perhaps)
+    perhaps.map_or(SchemaPathResult::Somewhere, SchemaPathResult::Perhaps)
 }
 
-fn nowhere<'a>(name: &str, properties: Option<&'a Node>) -> Leads<'a> {
-    Leads::Nowhere(unknown(name, names(properties)))
+fn missing_path_result<'a>(name: &str, properties: Option<&'a Node>) -> SchemaPathResult<'a> {
+    SchemaPathResult::Nowhere(unknown(name, names(properties)))
 }
 
 /// The names of declared fields.

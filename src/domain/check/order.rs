@@ -3,33 +3,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{
-    definition::reach,
-    draft::{Form, StepDraft},
+    definition::reachable_from,
+    draft::{StepDraft, WorkflowFormat},
     finding::{Finding, Place, Rule, has_room},
-    node::{At, Content},
+    node::{Content, LocatedValue},
 };
 use crate::limits;
 
 /// A dependency of a step on another step.
 #[derive(Clone, Copy)]
-pub(super) struct Before<'a> {
+pub(super) struct StepDependency<'a> {
     /// The position of the step that must be done first.
     pub(super) position: usize,
     /// Whether the dependency is implied by the order of the list.
     pub(super) implied: bool,
     /// The place of the declaration, if the dependency is declared.
-    pub(super) stated: Option<&'a At<String>>,
+    pub(super) stated: Option<&'a LocatedValue<String>>,
 }
 
 /// The dependencies of each step, with a finding for each dependency that cannot be satisfied.
 pub(super) fn dependencies<'a>(
     found: &mut Vec<Finding>,
     steps: &'a [StepDraft],
-    form: Form,
-) -> Vec<Vec<Before<'a>>> {
-    let edges = edges(found, steps, form);
+    form: WorkflowFormat,
+) -> Vec<Vec<StepDependency<'a>>> {
+    let edges = build_edges(found, steps, form);
     cycles(found, steps, form, &edges);
-    apart(found, steps, form, &edges);
+    check_allow_parallel(found, steps, form, &edges);
     edges
 }
 
@@ -37,7 +37,11 @@ fn id(step: &StepDraft) -> Option<&str> {
     step.id.as_ref().map(|at| at.value.as_str())
 }
 
-fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Vec<Vec<Before<'a>>> {
+fn build_edges<'a>(
+    found: &mut Vec<Finding>,
+    steps: &'a [StepDraft],
+    form: WorkflowFormat,
+) -> Vec<Vec<StepDependency<'a>>> {
     let mut positions = BTreeMap::new();
     for (position, step) in steps.iter().enumerate() {
         if let Some(id) = id(step) {
@@ -46,10 +50,10 @@ fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Ve
     }
     // In front matter, a single `dependsOn` turns off the implied order for the whole list.
     let list_is_order =
-        form == Form::Manifest || steps.iter().all(|step| step.depends_on.is_none());
+        form == WorkflowFormat::Manifest || steps.iter().all(|step| step.depends_on.is_none());
     let of = |(position, step): (usize, &'a StepDraft)| match &step.depends_on {
-        Some(list) => stated(found, (steps, position), list, &positions),
-        None if list_is_order && position > 0 => vec![Before {
+        Some(list) => resolve_stated_dependencies(found, (steps, position), list, &positions),
+        None if list_is_order && position > 0 => vec![StepDependency {
             position: position - 1,
             implied: true,
             stated: None,
@@ -57,12 +61,12 @@ fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Ve
         None => Vec::new(),
     };
     let mut edges: Vec<_> = steps.iter().enumerate().map(of).collect();
-    after_all(steps, &mut edges);
+    link_on_failure_steps(steps, &mut edges);
     edges
 }
 
 /// Makes the first `on_failure` step depend on all regular steps without dependents.
-fn after_all(steps: &[StepDraft], edges: &mut [Vec<Before<'_>>]) {
+fn link_on_failure_steps(steps: &[StepDraft], edges: &mut [Vec<StepDependency<'_>>]) {
     let Some(first) = steps.iter().position(|step| step.is_provision) else {
         return;
     };
@@ -71,7 +75,7 @@ fn after_all(steps: &[StepDraft], edges: &mut [Vec<Before<'_>>]) {
     let is_first = |at: &usize| steps[*at].depends_on.as_ref().is_none_or(Vec::is_empty);
     let leaves = (0..first).filter(|at| !waited.contains(at));
     let leaves: Vec<_> = leaves
-        .map(|position| Before {
+        .map(|position| StepDependency {
             position,
             implied: false,
             stated: None,
@@ -85,12 +89,12 @@ fn after_all(steps: &[StepDraft], edges: &mut [Vec<Before<'_>>]) {
     }
 }
 
-fn stated<'a>(
+fn resolve_stated_dependencies<'a>(
     found: &mut Vec<Finding>,
     (steps, position): (&[StepDraft], usize),
-    list: &'a [At<String>],
+    list: &'a [LocatedValue<String>],
     positions: &BTreeMap<&str, usize>,
-) -> Vec<Before<'a>> {
+) -> Vec<StepDependency<'a>> {
     let mut edges = Vec::new();
     let mut seen = BTreeSet::new();
     for at in list {
@@ -114,7 +118,7 @@ fn stated<'a>(
                 let message = format!("`{}` is named twice", at.value);
                 found.push(at.finding(Rule::DuplicateDependency, message));
             }
-            Some(&position) => edges.push(Before {
+            Some(&position) => edges.push(StepDependency {
                 position,
                 implied: false,
                 stated: Some(at),
@@ -126,7 +130,7 @@ fn stated<'a>(
 
 /// The finding for a dependency on a step that does not exist. `meant` allows a suggestion: the position of the
 /// dependent step, and all ids.
-fn unknown(at: &At<String>, meant: Option<(usize, &BTreeMap<&str, usize>)>) -> Finding {
+fn unknown(at: &LocatedValue<String>, meant: Option<(usize, &BTreeMap<&str, usize>)>) -> Finding {
     let message = format!("no step has the id `{}`", at.value);
     let finding = at.finding(Rule::UnknownDependency, message);
     let Some((position, positions)) = meant else {
@@ -137,35 +141,40 @@ fn unknown(at: &At<String>, meant: Option<(usize, &BTreeMap<&str, usize>)>) -> F
 }
 
 /// Adds one finding for each back edge of a depth-first search, which closes a cycle.
-fn cycles(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Before<'_>>]) {
+fn cycles(
+    found: &mut Vec<Finding>,
+    steps: &[StepDraft],
+    form: WorkflowFormat,
+    edges: &[Vec<StepDependency<'_>>],
+) {
     #[derive(Clone, Copy, PartialEq)]
-    enum Seen {
+    enum VisitMark {
         Not,
         OnPath,
         Done,
     }
-    let mut seen = vec![Seen::Not; steps.len()];
+    let mut seen = vec![VisitMark::Not; steps.len()];
     let findings_max = found.len() + limits::FINDINGS_MAX;
     for start in 0..steps.len() {
         // The path from `start`: each position with the number of its edges that were followed.
         let mut path = vec![(start, 0)];
-        if seen[start] != Seen::Not {
+        if seen[start] != VisitMark::Not {
             continue;
         }
-        seen[start] = Seen::OnPath;
+        seen[start] = VisitMark::OnPath;
         while let Some((at, followed)) = path.last_mut() {
             let (position, edge) = (*at, edges[*at].get(*followed));
             *followed += 1;
             match edge.map(|edge| (edge.position, seen[edge.position])) {
                 None => {
-                    seen[position] = Seen::Done;
+                    seen[position] = VisitMark::Done;
                     path.pop();
                 }
-                Some((before, Seen::Not)) => {
-                    seen[before] = Seen::OnPath;
+                Some((before, VisitMark::Not)) => {
+                    seen[before] = VisitMark::OnPath;
                     path.push((before, 0));
                 }
-                Some((before, Seen::OnPath)) if found.len() < findings_max => {
+                Some((before, VisitMark::OnPath)) if found.len() < findings_max => {
                     let from = path.iter().position(|(at, _)| *at == before).unwrap_or(0);
                     found.push(cycle(steps, form, edges, &path[from..]));
                 }
@@ -179,8 +188,8 @@ fn cycles(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Ve
 /// position.
 fn cycle(
     steps: &[StepDraft],
-    form: Form,
-    edges: &[Vec<Before<'_>>],
+    form: WorkflowFormat,
+    edges: &[Vec<StepDependency<'_>>],
     path: &[(usize, usize)],
 ) -> Finding {
     let name = |position: usize| id(&steps[position]).unwrap_or("?");
@@ -214,7 +223,12 @@ fn cycle(
 
 /// Checks `allowParallel: false`, which demands that no other phase runs at the same time. The dependencies alone must
 /// guarantee that, since nothing delays a ready phase.
-fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Before<'_>>]) {
+fn check_allow_parallel(
+    found: &mut Vec<Finding>,
+    steps: &[StepDraft],
+    form: WorkflowFormat,
+    edges: &[Vec<StepDependency<'_>>],
+) {
     let mut before = vec![Vec::new(); steps.len()];
     let mut after = vec![Vec::new(); steps.len()];
     for (position, edge) in edges
@@ -230,7 +244,10 @@ fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec
         let Some(field) = field.filter(|field| field.value.content == Content::Bool(false)) else {
             continue;
         };
-        let (before, after) = (reach(&before, position), reach(&after, position));
+        let (before, after) = (
+            reachable_from(&before, position),
+            reachable_from(&after, position),
+        );
         let beside = (0..steps.len()).find(|at| !before.contains(at) && !after.contains(at));
         if let Some(other) = beside.and_then(|other| id(&steps[other])) {
             let message = format!("`{other}` may run beside this {}", form.step_word());

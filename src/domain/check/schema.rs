@@ -22,12 +22,12 @@ fn result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut Quota) {
     let (schema, faults) = Schema::read(&field.value.to_json(), quota);
     found.extend(faults.iter().map(|fault| finding(fault, field)));
     if let Some(example) = draft.field("example").filter(|_| faults.is_empty()) {
-        found.extend(mismatches(&schema, field, example));
+        found.extend(validate_example(&schema, field, example));
     }
 }
 
 fn finding(fault: &SchemaFinding, field: &RawField) -> Finding {
-    let (node, path) = field.value.at_pointer(&fault.pointer, &field.path);
+    let (node, path) = field.value.find_by_pointer(&fault.pointer, &field.path);
     let entry = fault.key.as_ref().and_then(|key| {
         let mut entries = node.entries()?.iter();
         entries.find(|entry| entry.key == *key)
@@ -42,17 +42,17 @@ fn finding(fault: &SchemaFinding, field: &RawField) -> Finding {
     });
     let finding = Finding::new(fault.rule, path, place, &fault.message).suggest(hint);
     match (&fault.meant, fault.rule) {
-        (_, Rule::BareProperties) => wrapped(finding, node),
+        (_, Rule::BareProperties) => suggest_object_schema(finding, node),
         (Some((old, new)), Rule::InvalidSchema) if new.starts_with('{') => {
-            finding.rewrite(place, old, new)
+            finding.edit_rewrite_unquoted(place, old, new)
         }
-        (Some((old, new)), _) => finding.replace(place, old, Some(new)),
+        (Some((old, new)), _) => finding.edit_replace(place, old, Some(new)),
         (None, _) => finding,
     }
 }
 
 /// Wraps bare properties into an object schema, if each property is just a type name.
-fn wrapped(finding: Finding, node: &Node) -> Finding {
+fn suggest_object_schema(finding: Finding, node: &Node) -> Finding {
     let entries = node.entries().unwrap_or_default();
     let is_plain = |entry: &Entry| matches!(entry.value.content, Content::Text(_));
     let Some((first, last)) = entries.first().zip(entries.last()) else {
@@ -81,22 +81,23 @@ fn wrapped(finding: Finding, node: &Node) -> Finding {
         };
         let kind = entry.value.text().unwrap_or_default();
         let closed = format!("{{type: {kind}}}{closing}");
-        finding =
-            finding
-                .rewrite(entry.place, key, &opened)
-                .rewrite(entry.value.place, kind, &closed);
+        finding = finding
+            .edit_rewrite_unquoted(entry.place, key, &opened)
+            .edit_rewrite_unquoted(entry.value.place, kind, &closed);
     }
     finding
 }
 
 /// Validates the example, because an example that violates the schema would teach the model to fail. The step limit
 /// grows with the size of both values, as the cost of parsing them does.
-fn mismatches(schema: &Schema, field: &RawField, example: &RawField) -> Vec<Finding> {
-    let values = field.value.size() + example.value.size();
+fn validate_example(schema: &Schema, field: &RawField, example: &RawField) -> Vec<Finding> {
+    let values = field.value.value_count() + example.value.value_count();
     let steps = limits::SCHEMA_STEPS_EXAMPLE + limits::SCHEMA_STEPS_PER_VALUE * values as u64;
     let violations = schema.violations_within(&example.value.to_json(), "the example", steps);
     let finding = |violation: crate::error::Violation| {
-        let (node, path) = example.value.at_pointer(&violation.path, &example.path);
+        let (node, path) = example
+            .value
+            .find_by_pointer(&violation.path, &example.path);
         let rule = if violation.rule == BUDGET_RULE {
             Rule::LimitExceeded
         } else {

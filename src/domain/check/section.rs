@@ -10,7 +10,7 @@ use super::super::{
 };
 
 /// Returns the steps with the instructions from their sections.
-pub(super) fn with_instructions<'a>(
+pub(super) fn add_section_instructions<'a>(
     found: &mut Vec<Finding>,
     steps: &'a [StepDraft],
     draft: &WorkflowDraft,
@@ -26,7 +26,7 @@ pub(super) fn with_instructions<'a>(
     let known: BTreeMap<_, _> = known.collect();
     for heading in &draft.headings {
         let room = has_room(found);
-        found.extend(nearly(heading, &known, room));
+        found.extend(misspelt_heading_finding(heading, &known, room));
     }
     for section in sections {
         let at = &section.step;
@@ -63,7 +63,11 @@ pub(super) fn with_instructions<'a>(
 
 /// The finding for a heading that resembles `## step: ID` and is none, so that the text below it would belong to no
 /// step. It either begins with `step` or is a step id. Inside a section only a heading of the form `step: ID` counts.
-fn nearly(heading: &Heading, ids: &BTreeMap<String, &str>, has_room: bool) -> Option<Finding> {
+fn misspelt_heading_finding(
+    heading: &Heading,
+    ids: &BTreeMap<String, &str>,
+    has_room: bool,
+) -> Option<Finding> {
     let title = heading.title.to_lowercase();
     let title = title.trim_matches(|c: char| !c.is_alphanumeric());
     let of_step = title
@@ -85,7 +89,7 @@ fn nearly(heading: &Heading, ids: &BTreeMap<String, &str>, has_room: bool) -> Op
             let meant = format!("## step: {id}");
             let start = Some(heading.written.place.start);
             let finding = finding.suggest(format!("write `{meant}`"));
-            finding.raw(start, heading.written.value.clone(), meant)
+            finding.edit_replace_bytes(start, heading.written.value.clone(), meant)
         }
         None if has_room => {
             let ids: Vec<_> = ids.values().copied().collect();

@@ -6,8 +6,8 @@ mod text;
 
 use std::collections::HashSet;
 
-pub(super) use self::text::meant;
-use self::text::{TextNode, last};
+pub(super) use self::text::suggest_word;
+use self::text::{TextNode, last_path_key};
 use super::super::{
     finding::{Finding, Place, Rule, has_room},
     grammar::{self, Key, Record, Shape, is_template},
@@ -15,12 +15,12 @@ use super::super::{
     node::{Content, Entry, Node, join},
 };
 use crate::{
-    error::{FAILED_STATUSES, failure_named},
+    error::{FAILED_HTTP_STATUSES, failure_named},
     limits,
 };
 
 /// The finding for a key that is reserved and not implemented yet. A file must not promise more than midex does.
-fn not_supported(key: &Key, path: &str, place: Place) -> Option<Finding> {
+fn unsupported_key_finding(key: &Key, path: &str, place: Place) -> Option<Finding> {
     let message = format!("`{}` is not supported yet", key.name);
     let finding = Finding::new(Rule::NotSupportedYet, path, place, message);
     Some(finding.suggest(key.unbuilt?.to_owned()))
@@ -31,23 +31,23 @@ const KEYS_LISTED_MAX: usize = 8;
 
 /// The finding for a value of another type than `expected`.
 pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Finding {
-    let what = match last(path) {
+    let what = match last_path_key(path) {
         "" => "the document".to_owned(),
         key => format!("`{key}`"),
     };
     let message = format!("{what} must be {expected}, this is {}", node.kind());
     let finding = node.finding(Rule::WrongType, path, message);
-    let finding = finding.expected(expected, node.kind());
-    match written(node, expected) {
+    let finding = finding.with_expected(expected, node.kind());
+    match suggest_correction(node, expected) {
         Some((old, new)) => finding
             .suggest(format!("write {new}"))
-            .rewrite(node.place, &old, &new),
+            .edit_rewrite_unquoted(node.place, &old, &new),
         None => finding,
     }
 }
 
 /// The value as written and as it should be written, if the correction is certain.
-fn written(node: &Node, expected: &str) -> Option<(String, String)> {
+fn suggest_correction(node: &Node, expected: &str) -> Option<(String, String)> {
     let wants = |what| expected.starts_with(what);
     let quoted = |text: &dyn std::fmt::Display| format!("\"{text}\"");
     Some(match &node.content {
@@ -70,14 +70,14 @@ fn written(node: &Node, expected: &str) -> Option<(String, String)> {
 }
 
 /// Adds a finding for everything in `node` that does not conform to `shape`.
-fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
+fn check_shape(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
     template::check(found, node, path, shape);
     match shape {
         // Schemas are checked together in `check::schema`, because their cost is limited in total.
         Shape::Value | Shape::Data | Shape::Schema | Shape::Planned => {}
         Shape::Count(min, max) => found.extend(count(node, path, *min, *max)),
         Shape::NotNull | Shape::Flag | Shape::Values | Shape::Whole | Shape::Number => {
-            found.extend(typed(node, path, shape));
+            found.extend(type_finding(node, path, shape));
         }
         Shape::FreeText(max) => words(found, node, path, (*max, false)),
         Shape::Version => words(found, node, path, (limits::VERSION_BYTES_MAX, true)),
@@ -86,32 +86,32 @@ fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         Shape::Branches(branch) => branches::check(found, node, path, branch),
         Shape::Scalars(max) => scalars(found, node, path, *max),
         Shape::Items => items(found, node, path),
-        Shape::Failure => failure(found, node, path),
+        Shape::Failure => check_failure_name(found, node, path),
         Shape::List(of, min, max) => list(found, node, path, (of, *min, *max)),
-        Shape::Ids => ids(found, node, path),
-        Shape::Inputs(_) => inputs(found, node, path),
+        Shape::Ids => check_step_ids(found, node, path),
+        Shape::Inputs(_) => check_input_count(found, node, path),
         Shape::Steps(step) => steps(found, node, path, step),
         // The body of a `foreach` has no id of its own.
         Shape::Each => keys(found, node, path, &grammar::STEP, &["id"]),
         Shape::Record(keys) => record(found, node, path, keys),
         Shape::TextOr(keys) => match (&node.content, keys.keys.first()) {
-            (Content::Text(_), Some(first)) => conform(found, node, path, &first.shape),
+            (Content::Text(_), Some(first)) => check_shape(found, node, path, &first.shape),
             (Content::Map(_), _) => record(found, node, path, keys),
             _ => found.push(wrong_type(node, path, "a text or a mapping")),
         },
-        _ => textual(found, node, path, shape),
+        _ => check_text(found, node, path, shape),
     }
 }
 
 /// Whether a value conforms to `shape`.
-pub(super) fn conforms(node: &Node, shape: &Shape) -> bool {
+pub(super) fn has_shape(node: &Node, shape: &Shape) -> bool {
     let mut found = Vec::new();
-    conform(&mut found, node, "", shape);
+    check_shape(&mut found, node, "", shape);
     found.is_empty()
 }
 
 /// The finding for a value of the wrong type, for shapes that accept one type.
-fn typed(node: &Node, path: &str, shape: &Shape) -> Option<Finding> {
+fn type_finding(node: &Node, path: &str, shape: &Shape) -> Option<Finding> {
     let (is_right, expected) = match (shape, &node.content) {
         (Shape::Flag, content) => (matches!(content, Content::Bool(_)), "`true` or `false`"),
         (Shape::Values, content) => (matches!(content, Content::Map(_)), "a mapping"),
@@ -132,11 +132,11 @@ fn words(found: &mut Vec<Finding>, node: &Node, path: &str, (max, or_number): (u
         Content::Number(_, written) if or_number => written,
         _ => return found.push(wrong_type(node, path, "a text")),
     };
-    found.extend(TextNode::of(written, node, path).at_most(max));
+    found.extend(TextNode::new(written, node, path).check_length(max));
 }
 
 /// The kind of text that a shape expects, as a message names it.
-fn expected(shape: &Shape) -> &'static str {
+fn expected_text_kind(shape: &Shape) -> &'static str {
     match shape {
         Shape::Span | Shape::SpanOrTemplate => "a duration such as 10s",
         Shape::InstantOrTemplate => "a text such as \"2030-01-31T09:00:00Z\"",
@@ -145,29 +145,31 @@ fn expected(shape: &Shape) -> &'static str {
     }
 }
 
-fn textual(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
+fn check_text(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
     let Some(text) = node.text() else {
-        return found.push(wrong_type(node, path, expected(shape)));
+        return found.push(wrong_type(node, path, expected_text_kind(shape)));
     };
-    let at = TextNode::of(text, node, path);
+    let at = TextNode::new(text, node, path);
     if text.trim().is_empty() {
         let message = format!("{} is empty", at.key());
         return found.push(at.finding(Rule::EmptyValue, message));
     }
     found.extend(match shape {
-        Shape::Text(max) | Shape::Template(max) => at.at_most(*max),
-        Shape::Condition => at.at_most(limits::EXPRESSION_BYTES_MAX),
-        Shape::Name(max) => at.name().or_else(|| at.at_most(*max)),
+        Shape::Text(max) | Shape::Template(max) => at.check_length(*max),
+        Shape::Condition => at.check_length(limits::EXPRESSION_BYTES_MAX),
+        Shape::Name(max) => at.name().or_else(|| at.check_length(*max)),
         Shape::Id(id) => at.id(*id),
-        Shape::Word => at.word().or_else(|| at.at_most(limits::WORD_BYTES_MAX)),
+        Shape::Word => at
+            .word()
+            .or_else(|| at.check_length(limits::WORD_BYTES_MAX)),
         Shape::Operation => at
             .operation()
-            .or_else(|| at.at_most(limits::WORD_BYTES_MAX)),
+            .or_else(|| at.check_length(limits::WORD_BYTES_MAX)),
         Shape::SpanOrTemplate | Shape::InstantOrTemplate if is_template(text) => {
-            at.at_most(limits::EXPRESSION_BYTES_MAX)
+            at.check_length(limits::EXPRESSION_BYTES_MAX)
         }
-        Shape::Span | Shape::SpanOrTemplate => at.span(),
-        Shape::InstantOrTemplate => at.instant(),
+        Shape::Span | Shape::SpanOrTemplate => at.check_duration(),
+        Shape::InstantOrTemplate => at.check_timestamp(),
         Shape::Choice(words) => at.choice(words),
         Shape::Join => at.join(),
         Shape::Target(words) => at.target(words),
@@ -188,30 +190,30 @@ fn count(node: &Node, path: &str, min: u32, max: u32) -> Option<Finding> {
             (Rule::WrongType, message)
         }
         _ => {
-            let key = last(path);
+            let key = last_path_key(path);
             let message = format!("`{key}` must be {expected}, this is {written}");
             (Rule::OutOfRange, message)
         }
     };
     let finding = node.finding(rule, path, message);
-    Some(finding.expected(expected, written.as_str()))
+    Some(finding.with_expected(expected, written.as_str()))
 }
 
 /// Checks the number of entries of a list or a mapping.
-fn amount(
+fn check_entry_count(
     found: &mut Vec<Finding>,
     node: &Node,
     path: &str,
     (count, min, max): (usize, usize, usize),
 ) {
-    let key = last(path);
+    let key = last_path_key(path);
     if count < min {
         let message = format!("`{key}` is empty");
         found.push(node.finding(Rule::EmptyValue, path, message));
     } else if count > max {
         let message = format!("there are {count} `{key}`, the limit is {max}");
         let finding = node.finding(Rule::LimitExceeded, path, message);
-        found.push(finding.expected(format!("at most {max}"), count.to_string()));
+        found.push(finding.with_expected(format!("at most {max}"), count.to_string()));
     }
 }
 
@@ -220,7 +222,7 @@ fn memory(found: &mut Vec<Finding>, node: &Node, path: &str, min: usize) {
         return found.push(wrong_type(node, path, "a mapping"));
     };
     let count = (entries.len(), min, limits::MEMORY_ENTRIES_MAX);
-    amount(found, node, path, count);
+    check_entry_count(found, node, path, count);
     for entry in entries {
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let sound =
@@ -250,7 +252,7 @@ fn bindings(found: &mut Vec<Finding>, node: &Node, path: &str, binding: &Record)
         return found.push(wrong_type(node, path, "a mapping"));
     };
     let count = (entries.len(), 0, limits::OPERATION_PARAMETERS_MAX);
-    amount(found, node, path, count);
+    check_entry_count(found, node, path, count);
     for entry in entries.iter().filter(|entry| is_binding(&entry.value)) {
         record(found, &entry.value, &join(path, &entry.key), binding);
     }
@@ -260,7 +262,7 @@ fn scalars(found: &mut Vec<Finding>, node: &Node, path: &str, max: usize) {
     let Some(entries) = node.entries() else {
         return found.push(wrong_type(node, path, "a mapping"));
     };
-    amount(found, node, path, (entries.len(), 0, max));
+    check_entry_count(found, node, path, (entries.len(), 0, max));
     for entry in entries {
         let path = join(path, &entry.key);
         let key = TextNode {
@@ -268,11 +270,11 @@ fn scalars(found: &mut Vec<Finding>, node: &Node, path: &str, max: usize) {
             path: &path,
             place: entry.place,
         };
-        found.extend(key.at_most(limits::METADATA_TEXT_BYTES_MAX));
+        found.extend(key.check_length(limits::METADATA_TEXT_BYTES_MAX));
         match &entry.value.content {
             Content::Text(text) => {
-                let text = TextNode::of(text, &entry.value, &path);
-                found.extend(text.at_most(limits::METADATA_TEXT_BYTES_MAX));
+                let text = TextNode::new(text, &entry.value, &path);
+                found.extend(text.check_length(limits::METADATA_TEXT_BYTES_MAX));
             }
             Content::List(_) | Content::Map(_) => {
                 let expected = "a text, a number, `true` or `false`";
@@ -284,13 +286,13 @@ fn scalars(found: &mut Vec<Finding>, node: &Node, path: &str, max: usize) {
 }
 
 /// Checks a failure code or class. `check::step` checks whether the step can fail with it.
-fn failure(found: &mut Vec<Finding>, node: &Node, path: &str) {
+fn check_failure_name(found: &mut Vec<Finding>, node: &Node, path: &str) {
     let is_number = |written: &String| written.bytes().all(|byte| byte.is_ascii_digit());
-    let Some(written) = node.written().filter(is_number) else {
-        return textual(found, node, path, &Shape::Name(limits::WORD_BYTES_MAX));
+    let Some(written) = node.text_or_number().filter(is_number) else {
+        return check_text(found, node, path, &Shape::Name(limits::WORD_BYTES_MAX));
     };
     if failure_named(&written).is_none() {
-        let (least, most) = FAILED_STATUSES.into_inner();
+        let (least, most) = FAILED_HTTP_STATUSES.into_inner();
         let message = format!("a call fails with statuses from {least} to {most}, not `{written}`");
         found.push(node.finding(Rule::OutOfRange, path, message));
     }
@@ -300,15 +302,16 @@ fn items(found: &mut Vec<Finding>, node: &Node, path: &str) {
     match &node.content {
         Content::List(_) => {}
         Content::Text(text) if is_template(text) => {
-            found.extend(TextNode::of(text, node, path).at_most(limits::EXPRESSION_BYTES_MAX));
+            found
+                .extend(TextNode::new(text, node, path).check_length(limits::EXPRESSION_BYTES_MAX));
         }
         Content::Text(text) => {
             let message = "`in` must be a list, or an expression that gives one";
             let template = format!("${{{{ {text} }}}}");
             let finding = node.finding(Rule::WrongType, path, message);
-            let finding = finding.expected("a list or ${{ … }}", "a text");
+            let finding = finding.with_expected("a list or ${{ … }}", "a text");
             let finding = finding.suggest(format!("write {template}"));
-            found.push(finding.rewrite(node.place, text, &format!("\"{template}\"")));
+            found.push(finding.edit_rewrite_unquoted(node.place, text, &format!("\"{template}\"")));
         }
         _ => found.push(wrong_type(node, path, "a list or ${{ … }}")),
     }
@@ -323,7 +326,7 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
         };
         return found.push(wrong_type(node, path, expected));
     };
-    amount(found, node, path, (items.len(), min, max));
+    check_entry_count(found, node, path, (items.len(), min, max));
     let mut names = HashSet::new();
     for (at, item) in items.iter().enumerate() {
         let path = format!("{path}[{at}]");
@@ -334,19 +337,19 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
             let message = format!("`{}` is named twice", name.unwrap_or_default());
             found.push(item.finding(Rule::DuplicateValue, &path, message));
         }
-        conform(found, item, &path, of);
+        check_shape(found, item, &path, of);
     }
 }
 
 /// Checks a list of step ids. `check::order` checks that the steps exist.
-fn ids(found: &mut Vec<Finding>, node: &Node, path: &str) {
+fn check_step_ids(found: &mut Vec<Finding>, node: &Node, path: &str) {
     let items = match &node.content {
         Content::Text(_) => return,
         Content::List(items) => items,
         _ => return found.push(wrong_type(node, path, "a list of texts")),
     };
     let count = (items.len(), 0, limits::DEPENDENCIES_MAX);
-    amount(found, node, path, count);
+    check_entry_count(found, node, path, count);
     for (at, item) in items.iter().enumerate() {
         if item.text().is_none() {
             found.push(wrong_type(item, &format!("{path}[{at}]"), "a text"));
@@ -355,12 +358,12 @@ fn ids(found: &mut Vec<Finding>, node: &Node, path: &str) {
 }
 
 /// Checks the number of inputs. `check::input` checks each input and the rules between its keys.
-fn inputs(found: &mut Vec<Finding>, node: &Node, path: &str) {
+fn check_input_count(found: &mut Vec<Finding>, node: &Node, path: &str) {
     let Some(entries) = node.entries() else {
         return found.push(wrong_type(node, path, "a mapping"));
     };
     let count = (entries.len(), 0, limits::INPUTS_DECLARED_MAX);
-    amount(found, node, path, count);
+    check_entry_count(found, node, path, count);
 }
 
 fn steps(found: &mut Vec<Finding>, node: &Node, path: &str, step: &Record) {
@@ -371,7 +374,7 @@ fn steps(found: &mut Vec<Finding>, node: &Node, path: &str, step: &Record) {
         let message = format!("`{path}` is empty: a workflow needs at least one");
         found.push(node.finding(Rule::NoSteps, path, message));
     }
-    amount(found, node, path, (items.len(), 0, limits::STEPS_MAX));
+    check_entry_count(found, node, path, (items.len(), 0, limits::STEPS_MAX));
     for (at, item) in items.iter().enumerate() {
         record(found, item, &format!("{path}[{at}]"), step);
     }
@@ -399,8 +402,10 @@ fn keys(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, excu
             None if record.is_open => {}
             None if has_room(found) => found.push(unknown(entry, path, record, &there)),
             None => found.push(unknown_key(record.what, entry, path)),
-            Some(key) if key.is_planned() => found.extend(not_supported(key, &path, entry.place)),
-            Some(key) => conform(found, &entry.value, &path, &key.shape),
+            Some(key) if key.is_planned() => {
+                found.extend(unsupported_key_finding(key, &path, entry.place));
+            }
+            Some(key) => check_shape(found, &entry.value, &path, &key.shape),
         }
     }
     for entry in entries {
@@ -412,7 +417,7 @@ fn keys(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, excu
         }
     }
     there.extend(excused);
-    absent(found, node, path, record, &there);
+    check_missing_keys(found, node, path, record, &there);
 }
 
 /// The finding for a key that the mapping called `what` does not have.
@@ -427,7 +432,7 @@ fn unknown(entry: &Entry, path: String, record: &Record, there: &HashSet<&str>) 
     match nearest(&entry.key, known()) {
         Some(near) if there.contains(near) => finding.suggest(did_you_mean(&entry.key, known())),
         Some(_) => finding.did_you_mean(entry.place, &entry.key, known()),
-        None if is_of_manifests(record, &entry.key) => {
+        None if is_manifest_only_key(record, &entry.key) => {
             finding.suggest("only manifests (`.yaml`, `.json`) have it".to_owned())
         }
         None if record.keys.iter().any(Key::is_kind) && grammar::is_kind(&entry.key) => {
@@ -447,13 +452,13 @@ fn unknown(entry: &Entry, path: String, record: &Record, there: &HashSet<&str>) 
 }
 
 /// Whether front matter does not have `key`, but manifests do.
-fn is_of_manifests(record: &Record, key: &str) -> bool {
+fn is_manifest_only_key(record: &Record, key: &str) -> bool {
     let fronts = [grammar::FRONT_MATTER.what, grammar::PHASE.what];
     let manifests = [&grammar::MANIFEST, &grammar::STEP];
     fronts.contains(&record.what) && manifests.iter().any(|record| record.key(key).is_some())
 }
 
-fn absent(
+fn check_missing_keys(
     found: &mut Vec<Finding>,
     node: &Node,
     path: &str,

@@ -22,8 +22,13 @@ pub(super) struct Site<'a> {
 
 impl Site<'_> {
     /// A finding about a reference in this text.
-    pub(super) fn about(&self, rule: Rule, reference: &Reference, message: String) -> Finding {
-        Finding::new(rule, &self.path, self.place, message).within(
+    pub(super) fn reference_finding(
+        &self,
+        rule: Rule,
+        reference: &Reference,
+        message: String,
+    ) -> Finding {
+        Finding::new(rule, &self.path, self.place, message).narrow_to_part(
             self.place,
             self.text,
             reference.offset,
@@ -32,7 +37,7 @@ impl Site<'_> {
     }
 
     /// Suggests the nearest of `known` for `name`, a part of the reference; `found` are the findings so far.
-    pub(super) fn meant<'k>(
+    pub(super) fn suggest_name<'k>(
         &self,
         found: &[Finding],
         finding: Finding,
@@ -68,7 +73,7 @@ pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str,
         Shape::Items if node.text().is_some_and(|text| !is_template(text)) => {}
         Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => {
             let first = sites.len();
-            node.each_text(path, &mut |node, _, path| site(sites, node, path, false));
+            node.for_each_text(path, &mut |node, _, path| site(sites, node, path, false));
             for site in &mut sites[first..] {
                 site.is_kept = matches!(shape, Shape::Memory(_));
             }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use super::{
     super::{
-        body::Body,
+        body::BodyKind,
         definition::{Step, StepKind},
-        draft::{Form, RawField, StepDraft},
+        draft::{RawField, StepDraft, WorkflowFormat},
         finding::{Finding, Rule},
         grammar::{self, Role, Shape},
         id::{AgentName, StepId},
         nearest::nearest,
         node::Node,
-        span::Span,
+        span::HumanDuration,
     },
-    Abilities, Agent, Agents, KnownNames, kind,
-    shape::conforms,
+    AgentFileState, KnownAgents, KnownNames, ServerCapabilities, kind,
+    shape::has_shape,
 };
 use crate::{
     error::{failure_named, failure_words},
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A finding for each id that an earlier step has.
-pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form) {
+pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form: WorkflowFormat) {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for at in steps.iter().filter_map(|step| step.id.as_ref()) {
         let Some(line) = first.get(at.value.as_str()) else {
@@ -44,7 +44,7 @@ pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form:
 pub(super) fn step(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
-    form: Form,
+    form: WorkflowFormat,
     depends_on: Vec<StepId>,
     known: KnownNames<'_>,
 ) -> Option<Step> {
@@ -53,11 +53,11 @@ pub(super) fn step(
     // The body of a `foreach` is checked even if the step has no valid id that it could share.
     let borrowed = id.clone().or_else(|| StepId::parse("step").ok());
     let each = match (&draft.each, borrowed) {
-        (Some(each), Some(id)) => each_step(found, each, id, known),
+        (Some(each), Some(id)) => check_foreach_body(found, each, id, known),
         _ => None,
     };
     let kind = whole(found, draft, form, known, each);
-    let beside = StepId::of_workflow();
+    let beside = StepId::workflow_pseudo_step();
     let bodies = bodies(found, &draft.beside, id.as_ref().unwrap_or(beside), known);
     Some(Step {
         depends_on,
@@ -69,39 +69,41 @@ pub(super) fn step(
 /// Checks the hooks and the compensation of a step with this id.
 pub(super) fn bodies(
     found: &mut Vec<Finding>,
-    drafts: &[(Body, StepDraft)],
+    drafts: &[(BodyKind, StepDraft)],
     id: &StepId,
     known: KnownNames<'_>,
-) -> BTreeMap<Body, Step> {
-    let body = |(body, draft): &(Body, StepDraft)| {
-        let kind = whole(found, draft, Form::Manifest, known, None)?;
+) -> BTreeMap<BodyKind, Step> {
+    let body = |(body, draft): &(BodyKind, StepDraft)| {
+        let kind = whole(found, draft, WorkflowFormat::Manifest, known, None)?;
         let step = kind::fields(Step::new(id.clone(), kind), draft);
         Some((*body, hook(step, *body, draft)))
     };
     drafts.iter().filter_map(body).collect()
 }
 
-fn hook(step: Step, body: Body, draft: &StepDraft) -> Step {
-    if body == Body::Compensation {
+fn hook(step: Step, body: BodyKind, draft: &StepDraft) -> Step {
+    if body == BodyKind::Compensation {
         return step;
     }
     Step {
         required: draft.read("required").unwrap_or_default(),
-        timeout: step.timeout.or(Some(Span::of(limits::HOOK_TIMEOUT))),
+        timeout: step
+            .timeout
+            .or(Some(HumanDuration::from_duration(limits::HOOK_TIMEOUT))),
         ..step
     }
 }
 
 /// Checks the body of a `foreach`.
-fn each_step(
+fn check_foreach_body(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
     id: StepId,
     known: KnownNames<'_>,
 ) -> Option<Step> {
-    let kind = whole(found, draft, Form::Manifest, known, None);
+    let kind = whole(found, draft, WorkflowFormat::Manifest, known, None);
     let bodies = bodies(found, &draft.beside, &id, known);
-    not_in_each(found, draft);
+    check_foreach_body_fields(found, draft);
     Some(Step {
         bodies,
         ..kind::fields(Step::new(id, kind?), draft)
@@ -109,7 +111,7 @@ fn each_step(
 }
 
 /// Adds a finding for each field that has no effect in the body of a `foreach`.
-fn not_in_each(found: &mut Vec<Finding>, draft: &StepDraft) {
+fn check_foreach_body_fields(found: &mut Vec<Finding>, draft: &StepDraft) {
     for field in &draft.fields {
         if let Some(instead) = field.key.not_each {
             let message = format!(
@@ -135,17 +137,17 @@ fn not_in_each(found: &mut Vec<Finding>, draft: &StepDraft) {
 fn whole(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
-    form: Form,
+    form: WorkflowFormat,
     known: KnownNames<'_>,
     each: Option<Step>,
 ) -> Option<StepKind> {
-    let acting = acting(found, draft, form);
-    let idle = |field| idle(field, acting?);
+    let acting = find_kind_field(found, draft, form);
+    let idle = |field| idle_field_finding(field, acting?);
     found.extend(draft.fields.iter().filter_map(idle));
     if let Some(field) = draft.field("activity") {
         found.extend(unknown_activity(field, known.abilities));
     }
-    between(found, draft);
+    check_field_pairs(found, draft);
     if let Some(kind) = acting {
         found.extend(unknown_failures(draft, kind.key.name));
     }
@@ -156,12 +158,12 @@ fn whole(
 }
 
 /// The finding for a field that has no effect in a step of this kind.
-fn idle(field: &RawField, kind: &RawField) -> Option<Finding> {
+fn idle_field_finding(field: &RawField, kind: &RawField) -> Option<Finding> {
     let Role::Field { kinds, instead, .. } = field.key.role else {
         return None;
     };
     // A kind that is not implemented yet has its own finding.
-    if field.key.concerns(kind.key.name) || kind.key.is_planned() {
+    if field.key.applies_to_kind(kind.key.name) || kind.key.is_planned() {
         return None;
     }
     let (key, kind) = (field.key.name, kind.key.name);
@@ -174,8 +176,8 @@ fn idle(field: &RawField, kind: &RawField) -> Option<Finding> {
 }
 
 /// Checks the rules between pairs of fields.
-fn between(found: &mut Vec<Finding>, draft: &StepDraft) {
-    for (one, other) in grammar::EXCLUSIVE {
+fn check_field_pairs(found: &mut Vec<Finding>, draft: &StepDraft) {
+    for (one, other) in grammar::EXCLUSIVE_FIELD_PAIRS {
         if draft.field(one).is_some()
             && let Some(other) = draft.field(other)
         {
@@ -190,14 +192,14 @@ fn between(found: &mut Vec<Finding>, draft: &StepDraft) {
         let message = "`dependsOn` says again what another key says";
         found.push(other.finding(Rule::DuplicateKey, message));
     }
-    pauses(found, draft);
+    check_backoff_bounds(found, draft);
 }
 
-fn pauses(found: &mut Vec<Finding>, draft: &StepDraft) {
+fn check_backoff_bounds(found: &mut Vec<Finding>, draft: &StepDraft) {
     let Some(retry) = draft.field("retry") else {
         return;
     };
-    let span = |key: &str| retry.value.read::<Span>(key);
+    let span = |key: &str| retry.value.read::<HumanDuration>(key);
     let most = retry.value.get("max_backoff").zip(span("max_backoff"));
     if let (Some(first), Some((node, most))) = (span("backoff"), most)
         && most < first
@@ -225,7 +227,7 @@ fn unknown_failures(draft: &StepDraft, kind: &str) -> Vec<Finding> {
         let word = node.text().filter(|word| failure_named(word).is_none())?;
         let is_slip = ANY_FAILURE.contains(&&*word.to_lowercase())
             || nearest(word, failure_words()).is_some();
-        if !conforms(node, &Shape::Failure) || kind != "run" && !is_slip {
+        if !has_shape(node, &Shape::Failure) || kind != "run" && !is_slip {
             return None;
         }
         let message = format!("no failure has the code or the class `{word}`");
@@ -242,11 +244,15 @@ fn unknown_failures(draft: &StepDraft, kind: &str) -> Vec<Finding> {
 }
 
 /// The field that determines the kind of the step. A second one, or none, is a finding.
-fn acting<'a>(found: &mut Vec<Finding>, draft: &'a StepDraft, form: Form) -> Option<&'a RawField> {
-    let mut kinds = draft.kinds();
+fn find_kind_field<'a>(
+    found: &mut Vec<Finding>,
+    draft: &'a StepDraft,
+    form: WorkflowFormat,
+) -> Option<&'a RawField> {
+    let mut kinds = draft.kind_fields();
     let first = kinds.next();
     // A phase must have an `agent`; the grammar checks that.
-    if first.is_none() && form == Form::Manifest {
+    if first.is_none() && form == WorkflowFormat::Manifest {
         let (message, hint) = if draft.is_beside {
             (
                 "nothing says what the server does",
@@ -273,12 +279,12 @@ fn acting<'a>(found: &mut Vec<Finding>, draft: &'a StepDraft, form: Form) -> Opt
     Some(first)
 }
 
-fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &Agents) -> Option<AgentName> {
+fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &KnownAgents) -> Option<AgentName> {
     let text = field.value.text()?;
     let name = AgentName::parse(text).ok()?;
     match agents.get(name.as_str()) {
-        Some(Agent::Usable) => Some(name),
-        Some(Agent::Broken) => {
+        Some(AgentFileState::Usable) => Some(name),
+        Some(AgentFileState::Broken) => {
             let message = format!("the file of agent `{name}` has findings of its own");
             found.push(field.value_finding(Rule::InvalidPersona, message));
             None
@@ -297,11 +303,11 @@ fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &Agents) -> Option<
 }
 
 /// The finding for an activity that the server does not provide.
-fn unknown_activity(field: &RawField, abilities: &Abilities) -> Option<Finding> {
+fn unknown_activity(field: &RawField, abilities: &ServerCapabilities) -> Option<Finding> {
     let name = field.value.text()?;
     let known = &abilities.activities;
     // A value that is no valid name has a finding already.
-    if known.contains(name) || !conforms(&field.value, &field.key.shape) {
+    if known.contains(name) || !has_shape(&field.value, &field.key.shape) {
         return None;
     }
     let finding = |message: String| field.value_finding(Rule::UnknownActivity, message);

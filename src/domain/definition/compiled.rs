@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Branch, Pattern, Step, StepKind, Wait, Workflow};
 use crate::{
-    body::Body,
+    body::BodyKind,
     expression::{Expression, Template},
 };
 
@@ -29,7 +29,7 @@ pub struct CompiledStep {
     /// The body of a `foreach`.
     pub body: Option<Box<CompiledStep>>,
     /// The hooks and the compensation.
-    pub bodies: BTreeMap<Body, CompiledStep>,
+    pub bodies: BTreeMap<BodyKind, CompiledStep>,
     /// The last text that did not compile; always `None` in a checked definition.
     pub(crate) broken: Option<String>,
 }
@@ -47,15 +47,15 @@ pub struct CompiledWorkflow {
     /// The template of the initial memory.
     pub(crate) memory: Template,
     /// The final output.
-    pub final_output: Option<Parts>,
+    pub final_output: Option<CompiledOutput>,
     /// Its hooks.
-    pub bodies: BTreeMap<Body, CompiledStep>,
+    pub bodies: BTreeMap<BodyKind, CompiledStep>,
 }
 
 /// The compiled final output. Each key of a mapping is a separate template, so that a fault in one key leaves the
 /// others intact.
 #[derive(Debug)]
-pub enum Parts {
+pub enum CompiledOutput {
     /// One template for all of it.
     Whole(Template),
     /// Each key with its template.
@@ -63,42 +63,46 @@ pub enum Parts {
 }
 
 impl CompiledWorkflow {
-    pub(crate) fn of(workflow: &Workflow) -> Self {
-        let template = |value: &Value| Template::parse(value).unwrap_or_else(|_| nothing());
+    pub(crate) fn compile(workflow: &Workflow) -> Self {
+        let template =
+            |value: &Value| Template::parse(value).unwrap_or_else(|_| empty_object_template());
         Self {
             memory: template(&Value::Object(workflow.memory.clone())),
             final_output: workflow.final_output.as_ref().map(|value| match value {
                 Value::Object(map) if !map.is_empty() => {
                     let parts = map.iter();
-                    Parts::Keys(
+                    CompiledOutput::Keys(
                         parts
                             .map(|(key, value)| (key.clone(), template(value)))
                             .collect(),
                     )
                 }
-                value => Parts::Whole(template(value)),
+                value => CompiledOutput::Whole(template(value)),
             }),
-            bodies: compiled(&workflow.bodies, &[]),
+            bodies: compile_bodies(&workflow.bodies, &[]),
         }
     }
 }
 
-fn compiled(bodies: &BTreeMap<Body, Step>, names: &[&str]) -> BTreeMap<Body, CompiledStep> {
+fn compile_bodies(
+    bodies: &BTreeMap<BodyKind, Step>,
+    names: &[&str],
+) -> BTreeMap<BodyKind, CompiledStep> {
     let compiled = bodies.iter();
     compiled
-        .map(|(body, step)| (*body, CompiledStep::of(step, names)))
+        .map(|(body, step)| (*body, CompiledStep::compile(step, names)))
         .collect()
 }
 
 /// The template of an empty object.
-fn nothing() -> Template {
+fn empty_object_template() -> Template {
     Template::parse(&json!({})).expect("an empty object holds no expressions")
 }
 
 impl CompiledStep {
     /// Compiles a step, or the body of a `foreach`. `names` are the additional variables in scope, such as the alias of
     /// the item.
-    pub(crate) fn of(step: &Step, names: &[&str]) -> Self {
+    pub(crate) fn compile(step: &Step, names: &[&str]) -> Self {
         let mut broken = None;
         let mut expression = |text: &String| {
             if let Ok(expression) = Expression::parse_condition(text, names) {
@@ -123,10 +127,10 @@ impl CompiledStep {
         let mut template = |value: &Value| {
             Template::parse_with(value, names).unwrap_or_else(|_| {
                 broken = Some(value.to_string());
-                nothing()
+                empty_object_template()
             })
         };
-        let input = template(&input_texts(step)).with_words(WORDS);
+        let input = template(&input_texts(step)).mark_instruction_keys(PROSE_KEYS);
         let mut branch = |branch: &Branch| {
             let parameters = template(&Value::Object(branch.parameters.clone()));
             let pattern = Pattern::parse(&branch.pattern).ok()?;
@@ -141,7 +145,7 @@ impl CompiledStep {
                 items, alias, body, ..
             } => (
                 Some(template(items)),
-                Some(Box::new(Self::of(body, &[alias]))),
+                Some(Box::new(Self::compile(body, &[alias]))),
             ),
             _ => (None, None),
         };
@@ -153,7 +157,7 @@ impl CompiledStep {
             input,
             items,
             body,
-            bodies: compiled(&step.bodies, names),
+            bodies: compile_bodies(&step.bodies, names),
             broken,
         }
     }
@@ -161,7 +165,7 @@ impl CompiledStep {
 
 /// The input keys that hold prose for a model or a person. Values that are rendered into them are marked as quoted
 /// data, so that text from others cannot pass for instructions.
-const WORDS: &[&str] = &["instructions", "guidance", "ask"];
+const PROSE_KEYS: &[&str] = &["instructions", "guidance", "ask"];
 
 /// Collects all texts and values of a step that may hold expressions, keyed by their role (`instructions`, `with`,
 /// `guidance`…).

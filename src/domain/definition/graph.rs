@@ -20,7 +20,7 @@ pub struct Graph {
 
 impl Graph {
     /// Builds the graph of `steps`. Dependencies that name no step are ignored; a checked workflow has none.
-    pub fn of(steps: &[Step]) -> Self {
+    pub fn from_steps(steps: &[Step]) -> Self {
         let position: HashMap<_, _> = steps
             .iter()
             .enumerate()
@@ -57,22 +57,22 @@ impl Graph {
     }
 
     /// Whether any step has a `run_when` other than `succeeded`, and so may run after a failure.
-    pub const fn has_aftermath(&self) -> bool {
+    pub const fn has_steps_after_failure(&self) -> bool {
         self.has_aftermath
     }
 
     /// The step at `position` and its transitive dependents.
     pub fn downstream(&self, position: usize) -> BTreeSet<usize> {
-        reach(&self.dependents, position)
+        reachable_from(&self.dependents, position)
     }
 
     /// The step at `position` and its transitive dependencies.
     pub fn ancestors(&self, position: usize) -> BTreeSet<usize> {
-        reach(&self.dependencies, position)
+        reachable_from(&self.dependencies, position)
     }
 
     /// The transitive dependents of the step at `position` in topological order, without the step itself.
-    pub fn in_order_after(&self, position: usize) -> Vec<usize> {
+    pub fn ordered_dependents(&self, position: usize) -> Vec<usize> {
         let among = self.downstream(position);
         let waits = |at: &usize| {
             self.dependencies(*at)
@@ -175,7 +175,7 @@ impl Graph {
 }
 
 /// All nodes that are reachable from `start`, including `start`.
-pub(crate) fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
+pub(crate) fn reachable_from(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([start]);
     let mut open = vec![start];
     while let Some(at) = open.pop() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{error::Violation, schema::same};
+use crate::{error::Violation, schema::is_equal};
 
 /// A path into an output, and the value that the output must have there.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ impl Pattern {
     pub fn parse(text: &str) -> Result<Self, Box<Violation>> {
         let fault = |message: String, hint: String| {
             let violation = Violation::new("", "pattern", message);
-            Err(Box::new(violation.expecting(hint)))
+            Err(Box::new(violation.with_expected(hint)))
         };
         let Some((key, value)) = text.split_once(':') else {
             let message = format!("`{text}` does not say which value it is compared with");
@@ -58,6 +58,6 @@ impl Pattern {
             let Some(below) = below else { return false };
             at = below;
         }
-        same(at, &self.value)
+        is_equal(at, &self.value)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::nearest::fold;
+use crate::nearest::normalize_name;
 
 /// A catalog that a workflow requires (`requires.catalogs`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +28,8 @@ pub struct Requirement {
 impl Requirement {
     /// Whether a step that names `catalog` may mean this requirement: the name equals the vendor or the title, after
     /// folding.
-    pub(crate) fn is_called(&self, catalog: &str) -> bool {
-        let is = |name: &str| fold(name) == fold(catalog);
+    pub(crate) fn matches_catalog(&self, catalog: &str) -> bool {
+        let is = |name: &str| normalize_name(name) == normalize_name(catalog);
         is(&self.vendor) || self.title.as_deref().is_some_and(is)
     }
 

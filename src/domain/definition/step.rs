@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::super::{
-    body::Body,
+    body::BodyKind,
     id::{AgentName, StepId},
-    span::Span,
+    span::HumanDuration,
 };
 
 /// One step of a workflow.
@@ -50,10 +50,10 @@ pub struct Step {
     pub retry: Option<Retry>,
     /// Time limit: of each attempt if the server does the step, else of the whole visit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Span>,
+    pub timeout: Option<HumanDuration>,
     /// Loop policy (`repeat`): run the step again until a condition holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repeat: Option<Repeat>,
+    pub repeat: Option<RepeatPolicy>,
     /// Whether the workflow continues after a failure of the step. The failure is recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
@@ -65,7 +65,7 @@ pub struct Step {
     pub run_when: RunWhen,
     /// Jump target after success, instead of the steps that depend on this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<Next>,
+    pub next: Option<JumpTarget>,
     /// The most visits of the step in one execution; `None` means the limit of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_visits: Option<u32>,
@@ -74,10 +74,10 @@ pub struct Step {
     pub join: Join,
     /// Handling of the predecessors that are still open once the join is satisfied.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub losers: Losers,
+    pub losers: LoserPolicy,
     /// Hooks and the compensation of the step. Each is a step of a kind that the server does without a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub bodies: BTreeMap<Body, Self>,
+    pub bodies: BTreeMap<BodyKind, Self>,
     /// For a hook: if true, its failure fails the step or the workflow that it belongs to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
@@ -125,7 +125,7 @@ pub enum StepKind {
         properties: Vec<String>,
         /// The channel through which the user is asked.
         #[serde(default)]
-        via: Via,
+        via: InputChannel,
         /// Whether the user may answer in free text, from which a model then extracts the values.
         #[serde(default)]
         reextract: bool,
@@ -172,7 +172,7 @@ pub enum StepKind {
     /// Control goes to the target of the first arm whose condition is true.
     Branch {
         /// The arms, in order; the last one may have no condition.
-        arms: Vec<Arm>,
+        arms: Vec<BranchArm>,
     },
     /// The body runs once for each item of a list; the output is the list of the outputs, in the order of the items.
     Foreach {
@@ -194,7 +194,7 @@ pub enum StepKind {
         approvers: Vec<String>,
         /// Time limit for the answer; `None` means that the gate never expires.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        expires: Option<Span>,
+        expires: Option<HumanDuration>,
     },
     /// The step waits for a duration, an instant or a signal.
     Wait(Wait),
@@ -227,7 +227,7 @@ pub enum Wait {
 /// The channel through which a user is asked for inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Via {
+pub enum InputChannel {
     /// The client asks its user if it can (elicitation), else the model asks.
     #[default]
     Auto,
@@ -239,18 +239,18 @@ pub enum Via {
 
 /// One arm of a `branch`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arm {
+pub struct BranchArm {
     /// The condition of the arm; an arm without one is always taken.
     #[serde(default, rename = "if", skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
     /// The target of the arm.
-    pub next: Next,
+    pub next: JumpTarget,
 }
 
 /// The target of a jump.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Next {
+pub enum JumpTarget {
     /// A step, which may be an earlier one.
     Step(StepId),
     /// The end of this path: no step follows.
@@ -284,7 +284,7 @@ pub enum Join {
 /// Handling of the predecessors that a join did not wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Losers {
+pub enum LoserPolicy {
     /// They run to their end, which has no effect on control flow.
     #[default]
     Finish,
@@ -313,9 +313,9 @@ pub struct Retry {
     /// The most attempts, the first one included.
     pub max_attempts: u32,
     /// The pause before the second attempt; it doubles with each further attempt.
-    pub backoff: Span,
+    pub backoff: HumanDuration,
     /// Upper limit of the pause.
-    pub max_backoff: Span,
+    pub max_backoff: HumanDuration,
     /// Whether each pause is randomised to between half of its length and its full length.
     pub jitter: bool,
     /// The classes or codes of failures that are retried. If it is empty, every failure of a model is retried, and of
@@ -326,14 +326,14 @@ pub struct Retry {
 
 /// Loop policy: the step runs again until a condition holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repeat {
+pub struct RepeatPolicy {
     /// The exit condition. It sees the output of the latest attempt as the output of the step.
     pub until: String,
     /// The pause between two attempts.
-    pub every: Span,
+    pub every: HumanDuration,
     /// Time limit for all attempts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Span>,
+    pub timeout: Option<HumanDuration>,
     /// The most attempts.
     pub max_attempts: u32,
 }
@@ -381,7 +381,7 @@ impl Step {
             next: None,
             max_visits: None,
             join: Join::All,
-            losers: Losers::Finish,
+            losers: LoserPolicy::Finish,
             bodies: BTreeMap::new(),
             required: false,
             branches: Vec::new(),
@@ -397,7 +397,7 @@ impl Step {
     }
 
     /// The body of a `foreach`; `None` for other kinds.
-    pub fn each(&self) -> Option<&Self> {
+    pub fn foreach_body(&self) -> Option<&Self> {
         match &self.kind {
             StepKind::Foreach { body, .. } => Some(body),
             _ => None,
@@ -417,8 +417,8 @@ impl Step {
         };
         let nexts = arms.iter().map(|arm| &arm.next).chain(self.next.as_ref());
         nexts.filter_map(|next| match next {
-            Next::Step(id) => Some(id),
-            Next::End => None,
+            JumpTarget::Step(id) => Some(id),
+            JumpTarget::End => None,
         })
     }
 
@@ -459,7 +459,7 @@ impl StepKind {
     }
 
     /// The names of the inputs that the step asks for; `None` for kinds that ask for none.
-    pub fn asks_for(&self) -> Option<&[String]> {
+    pub fn requested_inputs(&self) -> Option<&[String]> {
         match self {
             Self::Input { properties, .. } | Self::Extract { properties, .. } => Some(properties),
             _ => None,
@@ -467,7 +467,7 @@ impl StepKind {
     }
 
     /// Whether a model hands in the output of a step of this kind.
-    pub const fn is_of_model(&self) -> bool {
+    pub const fn is_answered_by_model(&self) -> bool {
         matches!(
             self,
             Self::Agent { .. }

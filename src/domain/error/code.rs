@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::next::{Next, NextCall, address, again, call, corrected, read};
+use super::next::{
+    Next, NextCall, address, call_tool, read_resource, repeat_call, repeat_corrected_call,
+};
 
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -101,135 +103,135 @@ fn renamed(text: &str) -> &str {
 }
 
 /// The argument that passes the execution id in a next call.
-pub(super) const BY_ID: &[(&str, &str)] = &[("execution_id", "{execution_id}")];
+pub(super) const EXECUTION_ID_ARGUMENT: &[(&str, &str)] = &[("execution_id", "{execution_id}")];
 /// The instruction of a next call whose reply contains a live token.
-const PASS: &str = "pass its continuation_token unchanged to workflow.next_step";
+const PASS_TOKEN_INSTRUCTION: &str = "pass its continuation_token unchanged to workflow.next_step";
 /// The next call for an execution that has ended.
-pub(super) const ENDED: NextCall = read(
+pub(super) const EXECUTION_ENDED_NEXT_CALL: NextCall = read_resource(
     address!("step_history/{execution_id}"),
     "it shows the result of every step; workflow.start starts a new execution",
 );
 codes! {
     /// The token does not have the form of a midex token.
     TokenMalformed = "TOKEN_MALFORMED", Validation, Parse, false,
-        Next::Call(call("execution.resume", &[], "it lists the open steps, each with a valid token to pass unchanged"));
+        Next::Call(call_tool("execution.resume", &[], "it lists the open steps, each with a valid token to pass unchanged"));
     /// The token has an issue time in the future.
     TokenFromFuture = "TOKEN_FROM_FUTURE", Validation, Validation, false,
-        Next::WhileOpen(read(address!("current_step/{execution_id}"), PASS));
+        Next::WhileOpen(read_resource(address!("current_step/{execution_id}"), PASS_TOKEN_INSTRUCTION));
     /// The token is well-formed but was never issued by this execution.
     TokenMismatch = "TOKEN_MISMATCH", Conflict, Engine, false,
-        Next::WhileOpen(read(address!("current_step/{execution_id}"), PASS));
+        Next::WhileOpen(read_resource(address!("current_step/{execution_id}"), PASS_TOKEN_INSTRUCTION));
     /// The token was replaced by a newer one, or its step was closed without it.
     TokenSuperseded = "TOKEN_SUPERSEDED", Conflict, Engine, false,
-        Next::WhileOpen(read(address!("current_step/{execution_id}"), PASS));
+        Next::WhileOpen(read_resource(address!("current_step/{execution_id}"), PASS_TOKEN_INSTRUCTION));
     /// The token has expired.
     TokenExpired = "TOKEN_EXPIRED", Conflict, Engine, false,
-        Next::WhileOpen(read(address!("current_step/{execution_id}"), "it renews the token; pass its continuation_token unchanged to workflow.next_step"));
+        Next::WhileOpen(read_resource(address!("current_step/{execution_id}"), "it renews the token; pass its continuation_token unchanged to workflow.next_step"));
     /// The token was already used with another output.
     TokenAlreadyUsed = "TOKEN_ALREADY_USED", Conflict, Engine, false,
-        Next::WhileOpen(read(address!("current_step/{execution_id}"), "continue with the step that it shows"));
+        Next::WhileOpen(read_resource(address!("current_step/{execution_id}"), "continue with the step that it shows"));
     /// No execution has this id.
     ExecutionNotFound = "EXECUTION_NOT_FOUND", NotFound, Engine, false,
-        Next::Call(call("execution.list", &[("project", "*")], "use an id that it shows"));
+        Next::Call(call_tool("execution.list", &[("project", "*")], "use an id that it shows"));
     /// Another execution has this id already.
     ExecutionIdTaken = "EXECUTION_ID_TAKEN", Conflict, Engine, false,
         Next::ByState(
-            read(address!("current_step/{execution_id}"), "it continues that execution; workflow.start without execution_id starts a new one"),
-            again("the execution with that id has ended").of("workflow.start").with(&[("execution_id", "{execution_id}-2")]));
+            read_resource(address!("current_step/{execution_id}"), "it continues that execution; workflow.start without execution_id starts a new one"),
+            repeat_call("the execution with that id has ended").with_tool("workflow.start").with_arguments(&[("execution_id", "{execution_id}-2")]));
     /// The execution is paused.
     ExecutionPaused = "EXECUTION_PAUSED", Conflict, Engine, false,
         Next::ByPause;
     /// The execution has ended.
     ExecutionFinished = "EXECUTION_FINISHED", Conflict, Engine, false,
-        Next::Call(ENDED);
+        Next::Call(EXECUTION_ENDED_NEXT_CALL);
     /// The state of the execution does not allow this change.
     StateTransitionRefused = "STATE_TRANSITION_REFUSED", Conflict, Engine, false,
         Next::ByPause;
     /// Only the user may answer, and the client has not asked the user.
     UserAlone = "USER_ALONE", Conflict, Engine, false,
-        Next::Call(call("execution.wait", BY_ID, "it returns when that is done; if this client can show forms, an empty output asks the user here")
-            .after("run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal"));
+        Next::Call(call_tool("execution.wait", EXECUTION_ID_ARGUMENT, "it returns when that is done; if this client can show forms, an empty output asks the user here")
+            .after_person_does("run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal"));
     /// A call has inputResponses without the requestState that identifies the original call.
     RequestStateMissing = "REQUEST_STATE_MISSING", Validation, Validation, false,
-        Next::Call(again("send inputResponses with the requestState of the answer that asked for them, or neither to start over"));
+        Next::Call(repeat_call("send inputResponses with the requestState of the answer that asked for them, or neither to start over"));
     /// No gate with this name is waiting for an answer.
     GateNotOpen = "GATE_NOT_OPEN", Conflict, Engine, false,
-        Next::Call(read(address!("workflow_status/{execution_id}"), "`waits` lists what waits for a person"));
+        Next::Call(read_resource(address!("workflow_status/{execution_id}"), "`waits` lists what waits for a person"));
     /// The gate has changed since its question was shown to the person.
     GateChanged = "GATE_CHANGED", Conflict, Engine, false,
-        Next::Call(read(address!("workflow_status/{execution_id}"), "show the person what the gate asks now, and send their answer to that"));
+        Next::Call(read_resource(address!("workflow_status/{execution_id}"), "show the person what the gate asks now, and send their answer to that"));
     /// The outcome of the step is known, or the call does not say which item it means.
     OutcomeKnown = "OUTCOME_KNOWN", Conflict, Engine, false,
-        Next::WhileOpen(read(address!("workflow_status/{execution_id}"), "`waits` lists the steps whose outcome is unknown"));
+        Next::WhileOpen(read_resource(address!("workflow_status/{execution_id}"), "`waits` lists the steps whose outcome is unknown"));
     /// The step's output does not match the step's schema.
     StepOutputInvalid = "STEP_OUTPUT_INVALID", Validation, Validation, false,
-        Next::Call(again("correct every violation of the output; the token stays valid"));
+        Next::Call(repeat_call("correct every violation of the output; the token stays valid"));
     /// The choice is not one of the options that the step offered.
     ChoiceUnknown = "CHOICE_UNKNOWN", Validation, Validation, false,
-        Next::Call(again("choose an id from `choices`, or omit `choice`; the token stays valid"));
+        Next::Call(repeat_call("choose an id from `choices`, or omit `choice`; the token stays valid"));
     /// The arguments do not match the tool's schema.
     ArgumentsInvalid = "ARGUMENTS_INVALID", Validation, Parse, false,
-        Next::Call(corrected("correct every violation"));
+        Next::Call(repeat_corrected_call("correct every violation"));
     /// The inputs do not match what the workflow declares.
     InputsInvalid = "INPUTS_INVALID", Validation, Validation, false,
-        Next::Call(again("correct every violation; midex://workflow/workflow_details/{workflow} lists its inputs"));
+        Next::Call(repeat_call("correct every violation; midex://workflow/workflow_details/{workflow} lists its inputs"));
     /// No workflow has this name.
     WorkflowNotFound = "WORKFLOW_NOT_FOUND", NotFound, Validation, false,
-        Next::Call(call("workflow.list", &[("brief", "true")], "use one of its names"));
+        Next::Call(call_tool("workflow.list", &[("brief", "true")], "use one of its names"));
     /// The workflow's definition has errors.
     WorkflowValidationFailed = "WORKFLOW_VALIDATION_FAILED", Validation, Validation, false,
-        Next::Call(again("correct every violation of the manifest; workflow.validate lists them all"));
+        Next::Call(repeat_call("correct every violation of the manifest; workflow.validate lists them all"));
     /// A workflow with this name exists already.
     WorkflowAlreadyExists = "WORKFLOW_ALREADY_EXISTS", Conflict, Storage, false,
-        Next::Call(call("workflow.get", &[("workflow_id", "{workflow_id}")], "change the text that it returns, and save it with its version as expected_version; or choose another id"));
+        Next::Call(call_tool("workflow.get", &[("workflow_id", "{workflow_id}")], "change the text that it returns, and save it with its version as expected_version; or choose another id"));
     /// The file has changed since the caller read it.
     VersionConflict = "VERSION_CONFLICT", Conflict, Storage, false,
-        Next::Call(call("workflow.get", &[("workflow_id", "{workflow_id}")], "change the text that it returns, and send its version as expected_version"));
+        Next::Call(call_tool("workflow.get", &[("workflow_id", "{workflow_id}")], "change the text that it returns, and send its version as expected_version"));
     /// The name is not valid for a workflow file.
     IdentifierInvalid = "IDENTIFIER_INVALID", Validation, Validation, false,
-        Next::Call(again("choose a name of letters, digits, `_`, `.` and `-` that begins with a letter or a digit"));
+        Next::Call(repeat_call("choose a name of letters, digits, `_`, `.` and `-` that begins with a letter or a digit"));
     /// The workflow is in a directory that the authoring tools do not write to.
     WorkflowNotWritable = "WORKFLOW_NOT_WRITABLE", Conflict, Storage, false,
-        Next::Call(call("workflow.get", &[("workflow_id", "{workflow_id}")], "save a copy of it under another name, or edit the file itself"));
+        Next::Call(call_tool("workflow.get", &[("workflow_id", "{workflow_id}")], "save a copy of it under another name, or edit the file itself"));
     /// The change cannot be undone, and nobody has confirmed it.
     ConfirmationRequired = "CONFIRMATION_REQUIRED", Conflict, Validation, false,
-        Next::Call(again("after they have agreed; a client that can show forms asks them itself").after("decide whether to do this"));
+        Next::Call(repeat_call("after they have agreed; a client that can show forms asks them itself").after_person_does("decide whether to do this"));
     /// The workflow belongs to a project that the user has not trusted, and does more than instruct a model and read.
     ProjectNotTrusted = "PROJECT_NOT_TRUSTED", Conflict, Engine, false,
-        Next::Call(again("it can start then").after("read what the workflow does, and run `midex trust {project_word}` in a terminal if they trust the project"));
+        Next::Call(repeat_call("it can start then").after_person_does("read what the workflow does, and run `midex trust {project_word}` in a terminal if they trust the project"));
     /// No catalog has this id or title.
     CatalogNotFound = "CATALOG_NOT_FOUND", NotFound, Validation, false,
-        Next::Call(call("catalog.list", &[], "use a catalog_id that it shows"));
+        Next::Call(call_tool("catalog.list", &[], "use a catalog_id that it shows"));
     /// A catalog with this title exists already.
     CatalogConflict = "CATALOG_CONFLICT", Conflict, Storage, false,
-        Next::Call(again("it replaces the document and keeps the settings; or choose another catalog_title").of("catalog.import_openapi").with(&[("overwrite", "true")]));
+        Next::Call(repeat_call("it replaces the document and keeps the settings; or choose another catalog_title").with_tool("catalog.import_openapi").with_arguments(&[("overwrite", "true")]));
     /// The workflow requires a catalog that is missing or disabled.
     CatalogMissing = "CATALOG_MISSING", Conflict, Engine, false,
-        Next::Call(again("it can start then").after("import the catalog with {import}"));
+        Next::Call(repeat_call("it can start then").after_person_does("import the catalog with {import}"));
     /// The document is in a place that tools may not read.
     SourceRefused = "SOURCE_REFUSED", Validation, Validation, false,
-        Next::Call(again("name a document in the project; or have the user start midex with `--import-from` and its directory, or run `midex catalog add {path}`"));
+        Next::Call(repeat_call("name a document in the project; or have the user start midex with `--import-from` and its directory, or run `midex catalog add {path}`"));
     /// The OpenAPI document cannot be imported.
     OpenapiInvalid = "OPENAPI_INVALID", Validation, Validation, false,
-        Next::Call(again("choose another document, or correct this one: every violation has its place"));
+        Next::Call(repeat_call("choose another document, or correct this one: every violation has its place"));
     /// No operation or workflow has this name.
     CommandNotFound = "COMMAND_NOT_FOUND", NotFound, Validation, false,
-        Next::Call(call("command.list", &[("query", "{words}")], "use an id that it shows"));
+        Next::Call(call_tool("command.list", &[("query", "{words}")], "use an id that it shows"));
     /// The command belongs to a class that another tool calls, or only the user may change its class.
     CommandClassRefused = "COMMAND_CLASS_REFUSED", Conflict, Validation, false,
-        Next::Call(call("{tool}", &[("id", "{id}")], "if your user wants its effect; leave the other arguments as they were"));
+        Next::Call(call_tool("{tool}", &[("id", "{id}")], "if your user wants its effect; leave the other arguments as they were"));
     /// The command was called and failed.
     CommandFailed = "COMMAND_FAILED", Execution, Engine, false,
-        Next::Call(again("correct what the service reports"));
+        Next::Call(repeat_call("correct what the service reports"));
     /// The call would send a secret to an address that only the user may allow.
     SecretNotAllowed = "SECRET_NOT_ALLOWED", Validation, Validation, false,
-        Next::Call(again("without the secret, if your user declines").after("run `midex catalog headers` in a terminal: it adds a secret to the headers of a catalog, for the catalog's own address"));
+        Next::Call(repeat_call("without the secret, if your user declines").after_person_does("run `midex catalog headers` in a terminal: it adds a secret to the headers of a catalog, for the catalog's own address"));
     /// No tool has this name.
     ToolNotFound = "TOOL_NOT_FOUND", NotFound, Validation, false,
-        Next::Call(call("execution.resume", &[], "it lists what is open; the tools are {tools}"));
+        Next::Call(call_tool("execution.resume", &[], "it lists what is open; the tools are {tools}"));
     /// No resource has this address.
     ResourceNotFound = "RESOURCE_NOT_FOUND", NotFound, Validation, false,
-        Next::Call(read(address!("{address}"), "if that is the one meant"));
+        Next::Call(read_resource(address!("{address}"), "if that is the one meant"));
     /// No prompt has this name.
     PromptNotFound = "PROMPT_NOT_FOUND", NotFound, Validation, false,
         Next::Words("Use one of the prompts that prompts/list shows");
@@ -253,53 +255,53 @@ codes! {
         Next::Words("Send initialize without a session id and continue in the new session: executions do not depend on sessions");
     /// The caller has cancelled the call, or has disconnected.
     Cancelled = "CANCELLED", Execution, Engine, true,
-        Next::Call(again("if its answer is still needed"));
+        Next::Call(repeat_call("if its answer is still needed"));
     /// The server has reached its limit of concurrent calls.
     ServerBusy = "SERVER_BUSY", Execution, Engine, true,
-        Next::Call(again("in a second"));
+        Next::Call(repeat_call("in a second"));
     /// A value exceeds its limit.
     LimitExceeded = "LIMIT_EXCEEDED", Validation, Validation, false,
-        Next::Call(again("send less; {limit}"));
+        Next::Call(repeat_call("send less; {limit}"));
     /// Another process owns the data directory.
     StoreBusy = "STORE_BUSY", Conflict, Storage, true,
-        Next::Call(again("in a second; if this persists, the process that uses {data_dir} does not respond, and the user must end it: `midex doctor` names it"));
+        Next::Call(repeat_call("in a second; if this persists, the process that uses {data_dir} does not respond, and the user must end it: `midex doctor` names it"));
     /// The database could not be read or written at the moment.
     StoreUnavailable = "STORE_UNAVAILABLE", Execution, Storage, true,
-        Next::Call(again("in a second; nothing that was acknowledged is lost"));
+        Next::Call(repeat_call("in a second; nothing that was acknowledged is lost"));
     /// The file system of the database is full.
     StoreFull = "STORE_FULL", Execution, Storage, true,
-        Next::Call(again("nothing that was acknowledged is lost").after("free at least {needed_mib} MiB on the file system of {path}"));
+        Next::Call(repeat_call("nothing that was acknowledged is lost").after_person_does("free at least {needed_mib} MiB on the file system of {path}"));
     /// Another writer changed the execution at the same time.
     RevisionConflict = "REVISION_CONFLICT", Conflict, Storage, true,
-        Next::Call(again(""));
+        Next::Call(repeat_call(""));
     /// The database is damaged.
     StoreCorrupt = "STORE_CORRUPT", Internal, Storage, false,
-        Next::Call(again("")
-            .after("restore {path} from a backup, or start midex with another --data-dir; midex does not replace a damaged database"));
+        Next::Call(repeat_call("")
+            .after_person_does("restore {path} from a backup, or start midex with another --data-dir; midex does not replace a damaged database"));
     /// The database was written by a later version.
     StoreTooNew = "STORE_TOO_NEW", Internal, Storage, false,
-        Next::Call(again("").after("use the version of midex that wrote {path}, or another --data-dir"));
+        Next::Call(repeat_call("").after_person_does("use the version of midex that wrote {path}, or another --data-dir"));
     /// The database was written by a build before the first release.
     StoreFormat = "STORE_FORMAT", Internal, Storage, false,
-        Next::Call(again("").after("choose another --data-dir, or move {path} away: midex then creates a new database in its place"));
+        Next::Call(repeat_call("").after_person_does("choose another --data-dir, or move {path} away: midex then creates a new database in its place"));
     /// The database was removed, replaced or cut while it was open.
     StoreLost = "STORE_LOST", Internal, Storage, false,
-        Next::Call(again("").after("stop that midex, put {path} back from where it was moved or from a backup, and start midex again: it continues with the file that it finds there, or creates an empty one"));
+        Next::Call(repeat_call("").after_person_does("stop that midex, put {path} back from where it was moved or from a backup, and start midex again: it continues with the file that it finds there, or creates an empty one"));
     /// The server is shutting down.
     ServerStopping = "SERVER_STOPPING", Execution, Engine, true,
-        Next::Call(again("the next server on this data directory will answer"));
+        Next::Call(repeat_call("the next server on this data directory will answer"));
     /// The state of the execution cannot be loaded, or its actor failed repeatedly.
     EngineFault = "ENGINE_FAULT", Internal, Engine, false,
-        Next::Call(call("execution.resume", BY_ID, "it tries again; midex://workflow/step_history/{execution_id} shows what is known"));
+        Next::Call(call_tool("execution.resume", EXECUTION_ID_ARGUMENT, "it tries again; midex://workflow/step_history/{execution_id} shows what is known"));
     /// The URL is invalid, or leads to an address that midex is not allowed to call.
     AddressRefused = "ADDRESS_REFUSED", Validation, Parse, false,
-        Next::Call(again("use another URL, or wait until the address is allowed").after("start midex with `--import-from {host}` if that address is right, or save the document into a file of the project"));
+        Next::Call(repeat_call("use another URL, or wait until the address is allowed").after_person_does("start midex with `--import-from {host}` if that address is right, or save the document into a file of the project"));
     /// A document could not be fetched.
     FetchFailed = "FETCH_FAILED", Execution, Storage, true,
-        Next::Call(again("later; or save the document into a file of the project and name that"));
+        Next::Call(repeat_call("later; or save the document into a file of the project and name that"));
     /// A file could not be read or written.
     FileUnusable = "FILE_UNUSABLE", Internal, Storage, false,
-        Next::Call(again("").after("make {path} readable and writable for this user, or choose another directory"));
+        Next::Call(repeat_call("").after_person_does("make {path} readable and writable for this user, or choose another directory"));
     /// The server cannot listen on the address.
     AddressUnusable = "ADDRESS_UNUSABLE", Internal, Engine, false,
         Next::Words("End the process that listens on {address}, or choose another address with --http");
@@ -314,5 +316,5 @@ codes! {
         Next::Words("Run `midex --help`");
     /// An error in midex itself.
     Internal = "INTERNAL", Internal, Engine, true,
-        Next::Call(again("if it fails again, report the correlation_id and the log"));
+        Next::Call(repeat_call("if it fails again, report the correlation_id and the log"));
 }

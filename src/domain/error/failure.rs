@@ -99,7 +99,7 @@ impl FailureCode {
 
 /// Failure classes. Each covers several codes, or failures whose code has another name. The classes of HTTP statuses,
 /// such as `http_4xx`, are not listed.
-const CLASSES: [&str; 6] = [
+const FAILURE_CLASSES: [&str; 6] = [
     "timeout",
     "network",
     "too_large",
@@ -109,14 +109,16 @@ const CLASSES: [&str; 6] = [
 ];
 
 /// The HTTP statuses that count as a failure of a call.
-pub const FAILED_STATUSES: std::ops::RangeInclusive<u16> = 300..=599;
+pub const FAILED_HTTP_STATUSES: std::ops::RangeInclusive<u16> = 300..=599;
 
 /// All classes and codes, without those of HTTP statuses.
 pub fn failure_words() -> impl Iterator<Item = &'static str> {
     let codes = FailureCode::ALL
         .iter()
         .filter(|code| **code != FailureCode::Http);
-    CLASSES.into_iter().chain(codes.map(|code| code.as_str()))
+    FAILURE_CLASSES
+        .into_iter()
+        .chain(codes.map(|code| code.as_str()))
 }
 
 /// Normalises a word of `retry.on` to a code or class, ignoring case: `503` and `http_503` become `HTTP_503`, `5xx`
@@ -125,7 +127,7 @@ pub fn failure_named(word: &str) -> Option<String> {
     let word = word.trim().to_ascii_lowercase();
     let status = word.strip_prefix("http_").unwrap_or(&word);
     match (status, status.parse::<u16>()) {
-        (_, Ok(number)) if FAILED_STATUSES.contains(&number) => Some(format!("HTTP_{number}")),
+        (_, Ok(number)) if FAILED_HTTP_STATUSES.contains(&number) => Some(format!("HTTP_{number}")),
         ("3xx" | "4xx" | "5xx", _) => Some(format!("http_{status}")),
         ("connection", _) => Some("network".to_owned()),
         _ => failure_words()

@@ -43,7 +43,7 @@ pub enum Next {
 }
 
 /// A call of `tool`.
-pub const fn call(
+pub const fn call_tool(
     tool: &'static str,
     arguments: &'static [(&'static str, &'static str)],
     words: &'static str,
@@ -59,26 +59,26 @@ pub const fn call(
 }
 
 /// A read of a resource. `uri` is the whole address; its variables are encoded when they are filled in.
-pub const fn read(
+pub const fn read_resource(
     uri: &'static [(&'static str, &'static str); 1],
     words: &'static str,
 ) -> NextCall {
-    call("workflow.read", uri, words)
+    call_tool("workflow.read", uri, words)
 }
 
 /// The refused call again.
-pub const fn again(words: &'static str) -> NextCall {
+pub const fn repeat_call(words: &'static str) -> NextCall {
     NextCall {
         is_again: true,
-        ..call("{tool}", &[], words)
+        ..call_tool("{tool}", &[], words)
     }
 }
 
 /// The refused call with the corrected `arguments` of the context; again as it was if there are none, or not all are texts.
-pub(crate) const fn corrected(words: &'static str) -> NextCall {
+pub(crate) const fn repeat_corrected_call(words: &'static str) -> NextCall {
     NextCall {
         is_corrected: true,
-        ..again(words)
+        ..repeat_call(words)
     }
 }
 
@@ -95,26 +95,27 @@ pub use crate::address;
 impl NextCall {
     /// The call after a person has done this.
     #[must_use]
-    pub const fn after(self, person: &'static str) -> Self {
+    pub const fn after_person_does(self, person: &'static str) -> Self {
         Self { person, ..self }
     }
 
     /// The call of another tool.
     #[must_use]
-    pub const fn of(self, tool: &'static str) -> Self {
+    pub const fn with_tool(self, tool: &'static str) -> Self {
         Self { tool, ..self }
     }
 
     /// The call with these arguments, which replace or extend those of the refused call.
     #[must_use]
-    pub const fn with(self, arguments: &'static [(&'static str, &'static str)]) -> Self {
+    pub const fn with_arguments(self, arguments: &'static [(&'static str, &'static str)]) -> Self {
         Self { arguments, ..self }
     }
 
     /// Prints the call in the grammar of this module. `None` if the context lacks a value that the call itself needs.
     pub(super) fn print(&self, context: &Map<String, Value>) -> Option<String> {
         let mut text = String::new();
-        if let Some(person) = fill(self.person, context).filter(|words| !words.is_empty()) {
+        if let Some(person) = fill_template(self.person, context).filter(|words| !words.is_empty())
+        {
             text.extend(["Ask your user to ", &person, ". "]);
         }
         let corrected = self
@@ -122,7 +123,7 @@ impl NextCall {
             .then(|| corrected_arguments(context))
             .flatten();
         let is_again = self.is_again && corrected.is_none();
-        let tool = match fill(self.tool, context) {
+        let tool = match fill_template(self.tool, context) {
             Some(tool) => format!("Call {tool}"),
             // The context does not name the call, but its sender knows it.
             None if is_again => "Send the same call".to_owned(),
@@ -134,23 +135,26 @@ impl NextCall {
         }
         let arguments = match &corrected {
             Some(arguments) => arguments,
-            None => &self.filled(context)?,
+            None => &self.fill_arguments(context)?,
         };
         for (at, (name, value)) in arguments.iter().enumerate() {
             let joint = if at == 0 { " with " } else { " and " };
             text.extend([joint, name, " '", &in_quotes(value), "'"]);
         }
-        let words = corrected.map_or(self.words, |_| IF_MEANT);
-        if let Some(words) = fill(words, context).filter(|words| !words.is_empty()) {
+        let words = corrected.map_or(self.words, |_| CORRECTED_CALL_REASON);
+        if let Some(words) = fill_template(words, context).filter(|words| !words.is_empty()) {
             text.extend([": ", &words]);
         }
         Some(text)
     }
 
-    fn filled<'a>(&'a self, context: &Map<String, Value>) -> Option<Vec<(&'a str, String)>> {
+    fn fill_arguments<'a>(
+        &'a self,
+        context: &Map<String, Value>,
+    ) -> Option<Vec<(&'a str, String)>> {
         let arguments = self.arguments.iter();
         arguments
-            .map(|(name, value)| Some((*name, fill(value, context)?)))
+            .map(|(name, value)| Some((*name, fill_template(value, context)?)))
             .collect()
     }
 }
@@ -163,7 +167,7 @@ fn corrected_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String
         .collect()
 }
 
-const IF_MEANT: &str = "if that is the one meant";
+const CORRECTED_CALL_REASON: &str = "if that is the one meant";
 
 /// Fills the context into a template; a name that the context lacks is printed as a word.
 pub(super) fn fill_words(template: &str, context: &Map<String, Value>) -> String {
@@ -171,7 +175,7 @@ pub(super) fn fill_words(template: &str, context: &Map<String, Value>) -> String
     fill_with(template, context, fallback).unwrap_or_default()
 }
 
-fn fill(template: &str, context: &Map<String, Value>) -> Option<String> {
+fn fill_template(template: &str, context: &Map<String, Value>) -> Option<String> {
     fill_with(template, context, |_| None)
 }
 
@@ -211,7 +215,7 @@ fn fill_whole(
         // In a URI an id or a name must be one path segment; `{address}` is several.
         let is_segment = name != "address" && ends_in_address(&filled);
         filled.push_str(&if is_segment {
-            uri::encode(&value)
+            uri::encode_segment(&value)
         } else {
             value
         });
@@ -255,7 +259,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn printed(call: NextCall, context: &Value) -> Option<String> {
+    fn print_with_context(call: NextCall, context: &Value) -> Option<String> {
         call.print(context.as_object().expect("an object"))
     }
 
@@ -265,30 +269,31 @@ mod tests {
             json!({ "execution_id": "it's a/b", "tool": "workflow.start", "limit": "9 bytes" });
         let by_id: &[(&str, &str)] = &[("execution_id", "{execution_id}"), ("project", "*")];
         for (call, expected) in [
-            (call("execution.list", &[], ""), "Call execution.list"),
+            (call_tool("execution.list", &[], ""), "Call execution.list"),
             (
-                call("execution.list", by_id, "so {}"),
+                call_tool("execution.list", by_id, "so {}"),
                 "Call execution.list with execution_id 'it''s a/b' and project '*': so {}",
             ),
             (
-                read(address!("current_step/{execution_id}"), "x"),
+                read_resource(address!("current_step/{execution_id}"), "x"),
                 "Call workflow.read with uri 'midex://workflow/current_step/it%27s%20a%2Fb': x",
             ),
             (
-                again("send less, {limit}"),
+                repeat_call("send less, {limit}"),
                 "Call workflow.start again: send less, 9 bytes",
             ),
             (
-                again("").with(by_id),
+                repeat_call("").with_arguments(by_id),
                 "Call workflow.start again with execution_id 'it''s a/b' and project '*'",
             ),
-            (corrected("x"), "Call workflow.start again: x"),
+            (repeat_corrected_call("x"), "Call workflow.start again: x"),
             (
-                call("execution.wait", &[], "").after("run `midex approve {execution_id}`"),
+                call_tool("execution.wait", &[], "")
+                    .after_person_does("run `midex approve {execution_id}`"),
                 "Ask your user to run `midex approve it's a/b`. Call execution.wait",
             ),
         ] {
-            assert_eq!(printed(call, &id).as_deref(), Some(expected));
+            assert_eq!(print_with_context(call, &id).as_deref(), Some(expected));
         }
     }
 
@@ -303,25 +308,31 @@ mod tests {
             (json!({ "c": "d", "limit": 3 }), "Call a.b again: x"),
         ] {
             let context = json!({ "tool": "a.b", "arguments": arguments });
-            assert_eq!(printed(corrected("x"), &context).as_deref(), Some(expected));
+            assert_eq!(
+                print_with_context(repeat_corrected_call("x"), &context).as_deref(),
+                Some(expected)
+            );
         }
     }
 
     #[test]
     fn what_is_not_known_is_never_printed() {
-        assert_eq!(printed(call("a.b", &[("x", "{x}")], ""), &json!({})), None);
-        let lacking = again("see {limit}").after("free {path}");
         assert_eq!(
-            printed(lacking, &json!({})).as_deref(),
+            print_with_context(call_tool("a.b", &[("x", "{x}")], ""), &json!({})),
+            None
+        );
+        let lacking = repeat_call("see {limit}").after_person_does("free {path}");
+        assert_eq!(
+            print_with_context(lacking, &json!({})).as_deref(),
             Some("Send the same call again")
         );
-        let optional = call("a.b", &[], "x[ --at '{path}'] y");
+        let optional = call_tool("a.b", &[], "x[ --at '{path}'] y");
         assert_eq!(
-            printed(optional, &json!({})).as_deref(),
+            print_with_context(optional, &json!({})).as_deref(),
             Some("Call a.b: x y")
         );
         assert_eq!(
-            printed(optional, &json!({ "path": "/p" })).as_deref(),
+            print_with_context(optional, &json!({ "path": "/p" })).as_deref(),
             Some("Call a.b: x --at '/p' y")
         );
         let context = json!({ "path": 1 });

@@ -6,7 +6,7 @@ use std::io;
 use rustix::io::Errno;
 
 /// Words for errors that have no [`io::ErrorKind`] of their own.
-const BY_NUMBER: &[(Errno, &str)] = &[
+const MESSAGES_BY_ERRNO: &[(Errno, &str)] = &[
     (Errno::IO, "the disk reports a fault"),
     (Errno::NFILE, "this machine has too many files open"),
     (Errno::MFILE, "this process has too many files open"),
@@ -14,7 +14,7 @@ const BY_NUMBER: &[(Errno, &str)] = &[
 ];
 
 /// Words for the error kinds that users encounter.
-const BY_KIND: &[(io::ErrorKind, &str)] = &[
+const MESSAGES_BY_ERROR_KIND: &[(io::ErrorKind, &str)] = &[
     (io::ErrorKind::NotFound, "it is not there"),
     (
         io::ErrorKind::PermissionDenied,
@@ -71,15 +71,19 @@ const BY_KIND: &[(io::ErrorKind, &str)] = &[
 ];
 
 /// The reason of the error as a clause that follows a colon. An error with a custom message keeps that message.
-pub fn plain(error: &io::Error) -> String {
+pub fn describe_io_error(error: &io::Error) -> String {
     if error.get_ref().is_some() {
         return error.to_string();
     }
     let number = error.raw_os_error();
-    let by_number = BY_NUMBER
+    let by_number = MESSAGES_BY_ERRNO
         .iter()
         .find(|(known, _)| Some(known.raw_os_error()) == number);
-    let by_kind = || BY_KIND.iter().find(|(kind, _)| *kind == error.kind());
+    let by_kind = || {
+        MESSAGES_BY_ERROR_KIND
+            .iter()
+            .find(|(kind, _)| *kind == error.kind())
+    };
     let words = by_number
         .map(|(_, words)| *words)
         .or_else(|| by_kind().map(|(_, words)| *words));
@@ -101,7 +105,7 @@ mod tests {
     #[test]
     fn no_error_of_the_system_is_told_in_its_own_terms() {
         for number in 1..=133 {
-            let words = plain(&io::Error::from_raw_os_error(number));
+            let words = describe_io_error(&io::Error::from_raw_os_error(number));
             assert!(
                 !words.is_empty() && !words.contains("os error") && !words.contains("entity"),
                 "{number}: {words}"
@@ -113,8 +117,14 @@ mod tests {
             (40, "its links lead in a circle"),
             (71, "protocol error"),
         ] {
-            assert_eq!(plain(&io::Error::from_raw_os_error(number)), words);
+            assert_eq!(
+                describe_io_error(&io::Error::from_raw_os_error(number)),
+                words
+            );
         }
-        assert_eq!(plain(&io::Error::other("our own words")), "our own words");
+        assert_eq!(
+            describe_io_error(&io::Error::other("our own words")),
+            "our own words"
+        );
     }
 }

@@ -50,7 +50,7 @@ impl Violation {
 
     /// Adds the value that the rule asks for.
     #[must_use]
-    pub fn expecting(self, expected: impl Into<String>) -> Self {
+    pub fn with_expected(self, expected: impl Into<String>) -> Self {
         Self {
             expected: Some(expected.into()),
             ..self
@@ -88,7 +88,7 @@ pub struct Edit {
 }
 
 /// A number of things, in words.
-pub fn counted(count: usize, noun: &str) -> String {
+pub fn format_count(count: usize, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),

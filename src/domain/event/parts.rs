@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Awaiting, ConsumedCall, Failure, Outcome, Payload, VisitId};
+use super::{ConsumedCall, Failure, Outcome, Payload, VisitId, WaitCondition};
 use crate::{
     document::Digest,
     id::{AgentName, ExecutionId},
@@ -70,7 +70,7 @@ pub struct VisitOpened {
     /// The agent that works in it, if the step has one.
     pub agent: Option<AgentName>,
     /// What it waits for.
-    pub awaiting: Awaiting,
+    pub awaiting: WaitCondition,
     /// Its rendered input; stored by digest, whatever its size.
     pub input: Option<Payload>,
 }
@@ -103,7 +103,7 @@ pub struct AttemptEnded {
     /// The call that ended it, if a call did.
     pub consumed: Option<ConsumedCall>,
     /// What the visit waits for until the next attempt.
-    pub awaiting: Awaiting,
+    pub awaiting: WaitCondition,
 }
 
 /// The execution that a child belongs to.
@@ -123,16 +123,16 @@ pub struct Parent {
 
 /// An order of a parent to a child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct ChildOrder {
     /// The child.
     pub child: ExecutionId,
     /// The content of the order.
-    pub what: Ordered,
+    pub what: OrderKind,
 }
 
 /// What a parent orders a child to do because the parent did the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ordered {
+pub enum OrderKind {
     /// Pause, as if a person had asked for it.
     Pause,
     /// Resume.

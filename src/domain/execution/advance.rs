@@ -7,19 +7,19 @@ use super::{
     StepState, Submission, Visit, VisitEnd,
     choice::TakenOption,
     decision::DecideResult,
-    judged::{AtLast, HELD, Judged, OpenTurn},
+    judged::{AttemptsExhausted, HELD_STEP_NEXT_CALL, OpenTurn, ReportJudgement},
     transition::TransitionBuilder,
 };
 use crate::{
     clock::Timestamp,
     document::Digest,
-    error::{Code, Error, NextCall, Result, address, read},
+    error::{Code, Error, NextCall, Result, address, read_resource},
     limits,
     token::Token,
 };
 
 /// The next call to suggest after a step failed for good and the execution continues without it.
-const FAILED_AND_PASSED: NextCall = read(
+const STEP_PASSED_NEXT_CALL: NextCall = read_resource(
     address!("current_step/{execution_id}"),
     "the execution goes on without this step's output",
 );
@@ -31,18 +31,18 @@ impl Execution {
         token: &Token,
         submission: &Submission,
     ) -> DecideResult<Decision> {
-        match self.recognise(token) {
-            Recognised::Open(position, step, visit) => {
+        match self.match_token(token) {
+            TokenMatch::Open(position, step, visit) => {
                 self.check_life(builder.facts, token, builder.row.at)?;
                 self.check_running()?;
                 if visit.is_held() {
-                    return Err(self.held(step).into());
+                    return Err(self.held_step_error(step).into());
                 }
                 let report = builder.meant_by(position, submission);
                 let report = report.as_deref();
                 let consumed = ConsumedCall {
                     grant: token.grant(),
-                    call: submission.call(report),
+                    call: submission.call_digest(report),
                 };
                 let turn = OpenTurn {
                     position,
@@ -51,65 +51,69 @@ impl Execution {
                     consumed,
                     is_of_user: matches!(report, Some(Report::Answer(_))),
                 };
-                let chosen = self.chosen(&builder, &turn, submission.choice.as_deref())?;
+                let chosen =
+                    self.find_chosen_option(&builder, &turn, submission.choice.as_deref())?;
                 match report {
-                    Some(report) => self.close(builder, &turn, report, chosen.as_ref()),
-                    None => self.leave(builder, &turn, chosen.as_ref()),
+                    Some(report) => self.close_turn(builder, &turn, report, chosen.as_ref()),
+                    None => self.leave_workflow(builder, &turn, chosen.as_ref()),
                 }
             }
-            Recognised::Consumed(position, step, visit, used) => {
+            TokenMatch::Consumed(position, step, visit, used) => {
                 let report = builder.meant_by(position, submission);
-                let call = submission.call(report.as_deref());
+                let call = submission.call_digest(report.as_deref());
                 let report = report.as_deref();
-                self.repeat(&builder, (position, step, visit), &used, (call, report))
+                self.replay_consumed_call(&builder, (position, step, visit), &used, (call, report))
             }
-            Recognised::Superseded => {
+            TokenMatch::Superseded => {
                 let message =
                     "Token superseded: a newer one was issued, or its step was closed without it";
                 Err(self
-                    .refused(Code::TokenSuperseded, &token.step_name, message)
+                    .step_error(Code::TokenSuperseded, &token.step_name, message)
                     .into())
             }
-            Recognised::Foreign => {
+            TokenMatch::Foreign => {
                 token
                     .check_not_from_future(builder.row.at)
-                    .map_err(|error| self.placed(error))?;
+                    .map_err(|error| self.with_execution_context(error))?;
                 let message = "Token mismatch: this execution never issued it";
                 Err(self
-                    .refused(Code::TokenMismatch, &token.step_name, message)
+                    .step_error(Code::TokenMismatch, &token.step_name, message)
                     .into())
             }
         }
     }
 
-    fn recognise(&self, token: &Token) -> Recognised<'_> {
+    fn match_token(&self, token: &Token) -> TokenMatch<'_> {
         let Some((position, step)) = self
             .step(&token.step_name)
             .filter(|_| token.execution_id == self.id)
         else {
-            return Recognised::Foreign;
+            return TokenMatch::Foreign;
         };
         let is_meant = |call: &&RecordedCall| call.consumed.grant.matches(token);
         if let Some(call) = step.past.iter().find(is_meant) {
-            return Recognised::Consumed(position, step, None, *call);
+            return TokenMatch::Consumed(position, step, None, *call);
         }
         // Open visits are searched first, because a `foreach` may have thousands of closed items.
-        let mut open = step.visit().into_iter().chain(step.items.open());
-        let is_live = |visit: &&Visit| visit.token().is_some_and(|grant| grant.matches(token));
+        let mut open = step
+            .latest_visit()
+            .into_iter()
+            .chain(step.items.open_items());
+        let is_live = |visit: &&Visit| visit.last_token().is_some_and(|grant| grant.matches(token));
         if let Some(visit) = open.find(is_live) {
-            return Recognised::Open(position, step, visit);
+            return TokenMatch::Open(position, step, visit);
         }
         let newest_first = step.visits.iter().rev().map(|visit| &**visit);
         for visit in newest_first.chain(step.items.iter()) {
-            if let Some(call) = visit.calls().find(|call| is_meant(&call)) {
-                return Recognised::Consumed(position, step, Some(visit), call);
+            if let Some(call) = visit.recorded_calls().find(|call| is_meant(&call)) {
+                return TokenMatch::Consumed(position, step, Some(visit), call);
             }
             let mut retired = visit.superseded.iter();
             if retired.any(|retired| retired.grant.matches(token)) {
-                return Recognised::Superseded;
+                return TokenMatch::Superseded;
             }
         }
-        Recognised::Foreign
+        TokenMatch::Foreign
     }
 
     fn check_life(&self, facts: Facts<'_>, token: &Token, now: Timestamp) -> Result<()> {
@@ -117,22 +121,22 @@ impl Execution {
         if age < facts.token_ttl {
             return Ok(());
         }
-        let message = format!("Token expired (issued {} ago)", spell(age));
-        Err(self.refused(Code::TokenExpired, &token.step_name, message))
+        let message = format!("Token expired (issued {} ago)", format_duration(age));
+        Err(self.step_error(Code::TokenExpired, &token.step_name, message))
     }
 
     fn check_running(&self) -> Result<()> {
         match self.state {
             State::Running => Ok(()),
-            State::Paused => Err(self.paused()),
+            State::Paused => Err(self.execution_paused_error()),
             state => {
                 let message = format!("the execution is {state}");
-                Err(self.placed(Error::new(Code::ExecutionFinished, message)))
+                Err(self.with_execution_context(Error::new(Code::ExecutionFinished, message)))
             }
         }
     }
 
-    fn repeat(
+    fn replay_consumed_call(
         &self,
         builder: &TransitionBuilder<'_>,
         (position, step, visit): (usize, &StepState, Option<&Visit>),
@@ -140,12 +144,12 @@ impl Execution {
         (call, report): (Digest, Option<&Report>),
     ) -> DecideResult<Decision> {
         if used.consumed.call != call {
-            let stands = self.stands();
+            let stands = self.describe_open_steps();
             let message = format!(
                 "Token already used: step '{}' was closed with another output; {stands}",
                 step.id
             );
-            let error = self.refused(Code::TokenAlreadyUsed, &step.id, message);
+            let error = self.step_error(Code::TokenAlreadyUsed, &step.id, message);
             return Err(error.into());
         }
         if let Some(Report::Output(value) | Report::Answer(value)) = report
@@ -155,13 +159,14 @@ impl Execution {
         {
             // This repeats the call whose refusal ended the visit, so it gets the same refusal.
             let most = limits::OUTPUT_ATTEMPTS_MAX;
-            let refusal = self.invalid(step, most, AtLast::Fails, violations);
-            return Err(self.passed(refusal).into());
+            let refusal =
+                self.invalid_output_error(step, most, AttemptsExhausted::Fails, violations);
+            return Err(self.with_next_call_after_failure(refusal).into());
         }
         Ok(Decision::Replay(used.revision))
     }
 
-    fn close(
+    fn close_turn(
         &self,
         mut builder: TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
@@ -170,71 +175,71 @@ impl Execution {
     ) -> DecideResult<Decision> {
         let visit_id = turn.visit_id();
         let (mut artifacts, mut references) = (Vec::new(), Vec::new());
-        let (outcome, refusal) = match self.judge(&mut builder, turn, report)? {
-            Judged::Accepted(accepted) => {
+        let (outcome, refusal) = match self.judge_report(&mut builder, turn, report)? {
+            ReportJudgement::Accepted(accepted) => {
                 builder.contents.extend(accepted.contents);
                 let suggested = accepted.suggestions;
                 builder.offer_options(turn.position, &visit_id, &accepted.output, suggested)?;
-                builder.note(&accepted.payload, accepted.output);
+                builder.remember_value(&accepted.payload, accepted.output);
                 (artifacts, references) = (accepted.artifacts, accepted.references);
                 (Outcome::Completed(accepted.payload), None)
             }
-            Judged::Refused(refusal, output) => {
-                builder.push(Event::OutputRefused { visit_id, output });
-                return Ok(builder.decision(Some(refusal)));
+            ReportJudgement::Refused(refusal, output) => {
+                builder.push_event(Event::OutputRefused { visit_id, output });
+                return Ok(builder.into_decision(Some(refusal)));
             }
-            Judged::Held(refusal, output) => {
-                builder.hold(turn, output)?;
-                return Ok(builder.decision(Some(refusal)));
+            ReportJudgement::Held(refusal, output) => {
+                builder.hold_visit(turn, output)?;
+                return Ok(builder.into_decision(Some(refusal)));
             }
-            Judged::Reoffered => {
-                builder.record(turn, chosen);
-                return builder.left(chosen);
+            ReportJudgement::Reoffered => {
+                builder.record_chosen_option(turn, chosen);
+                return builder.finish_after_choice(chosen);
             }
-            Judged::Failed(failure) => (Outcome::Failed(failure), None),
-            Judged::RefusedForGood(refusal) => {
-                let failure = Failure::of(&refusal, &turn.step.id);
+            ReportJudgement::Failed(failure) => (Outcome::Failed(failure), None),
+            ReportJudgement::RefusedForGood(refusal) => {
+                let failure = Failure::from_error(&refusal, &turn.step.id);
                 (Outcome::Failed(failure), Some(refusal))
             }
         };
         // The choice of a refused call does not count.
         let chosen = chosen.filter(|_| refusal.is_none());
-        builder.record(turn, chosen);
+        builder.record_chosen_option(turn, chosen);
         builder.withdraw_past(turn);
-        builder.close(&visit_id, turn.visit, outcome.clone(), Some(turn.consumed));
-        builder.store(&visit_id, artifacts, references);
-        if chosen.is_some_and(TakenOption::leaves) {
-            return builder.left(chosen);
+        builder.close_visit(&visit_id, turn.visit, outcome.clone(), Some(turn.consumed));
+        builder.store_artifacts(&visit_id, artifacts, references);
+        if chosen.is_some_and(TakenOption::leaves_workflow) {
+            return builder.finish_after_choice(chosen);
         }
         builder.after_close(turn.position, &visit_id, &outcome)?;
         builder.run_to_quiescence()?;
-        let refusal = refusal.map(|refusal| builder.next.passed(refusal));
-        Ok(builder.decision(refusal))
+        let refusal = refusal.map(|refusal| builder.next.with_next_call_after_failure(refusal));
+        Ok(builder.into_decision(refusal))
     }
 
     /// Adds the next call to the refusal of a step's last allowed output, if the execution continues without the step.
-    fn passed(&self, refusal: Error) -> Error {
+    fn with_next_call_after_failure(&self, refusal: Error) -> Error {
         if self.state.is_final() {
             refusal
         } else {
-            refusal.with_next(FAILED_AND_PASSED)
+            refusal.with_next(STEP_PASSED_NEXT_CALL)
         }
     }
 
     /// The refusal of a call for a held step.
-    fn held(&self, step: &StepState) -> Error {
+    fn held_step_error(&self, step: &StepState) -> Error {
         let message = format!(
             "step '{}' is held (output_invalid): {} outputs in a row broke its schema",
             step.id,
             limits::OUTPUT_ATTEMPTS_MAX
         );
-        let error = self.refused(Code::ExecutionPaused, &step.id, message);
-        error.with_next(HELD)
+        let error = self.step_error(Code::ExecutionPaused, &step.id, message);
+        error.with_next(HELD_STEP_NEXT_CALL)
     }
 
-    fn stands(&self) -> String {
+    fn describe_open_steps(&self) -> String {
         let open: Vec<_> = self
-            .open()
+            .open_visits()
             .map(|(_, step, _)| format!("'{}'", step.id))
             .collect();
         if open.is_empty() {
@@ -245,7 +250,7 @@ impl Execution {
     }
 }
 
-enum Recognised<'a> {
+enum TokenMatch<'a> {
     Open(usize, &'a StepState, &'a Visit),
     /// The token was used by this call. The visit is `None` if only the call is remembered.
     Consumed(usize, &'a StepState, Option<&'a Visit>, RecordedCall),
@@ -255,14 +260,14 @@ enum Recognised<'a> {
 
 impl Visit {
     /// The calls that ended this visit or one of its attempts.
-    fn calls(&self) -> impl Iterator<Item = RecordedCall> {
-        let closed = self.closed.as_ref().and_then(VisitEnd::call);
+    fn recorded_calls(&self) -> impl Iterator<Item = RecordedCall> {
+        let closed = self.closed.as_ref().and_then(VisitEnd::recorded_call);
         self.ended.iter().copied().chain(closed)
     }
 }
 
 /// A duration in words: `25 hours`, `10 minutes`.
-fn spell(duration: Duration) -> String {
+fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (count, unit) = match seconds {
         0..60 => (seconds, "second"),

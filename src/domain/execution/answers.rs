@@ -11,26 +11,26 @@ use super::{
     Event, Execution, Failure, Need, Visit, VisitId,
     decide::no_object,
     decision::DecideResult,
-    judged::{Accepted, Judged, OpenTurn},
-    transition::{TransitionBuilder, payload},
+    judged::{AcceptedOutput, OpenTurn, ReportJudgement},
+    transition::{TransitionBuilder, make_payload},
 };
 use crate::{
     FailureCode,
-    definition::{Step, StepKind, Via},
-    error::{Code, Error, NextCall, Violation, again},
+    definition::{InputChannel, Step, StepKind},
+    error::{Code, Error, NextCall, Violation, repeat_call},
     id::StepId,
     input::{AnswerViolation, Inputs, ResolvedAnswers},
     limits,
 };
 
 /// The next call to suggest after a refused answer.
-const ASK_AGAIN: NextCall = again(
+const ASK_AGAIN_NEXT_CALL: NextCall = repeat_call(
     "bring what your user answers; nothing is answered in the user's place. The token stays valid",
 )
-.after("say again what is wrong or missing");
+.after_person_does("say again what is wrong or missing");
 
 /// The field of an answer that holds the user's own words.
-pub const UTTERANCE: &str = "userUtterance";
+pub const UTTERANCE_FIELD: &str = "userUtterance";
 
 /// What an `input` or `extract` step asks a model for: stored in the input of the visit, under `question`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,13 +50,13 @@ pub struct Question {
 
 impl Question {
     /// Reads the question from the input of a visit; the default if there is none.
-    pub(crate) fn of(input: &Value) -> Self {
+    pub(crate) fn from_visit_input(input: &Value) -> Self {
         let question = input.get("question").cloned().unwrap_or_default();
         serde_json::from_value(question).unwrap_or_default()
     }
 
     /// The question for the next attempt: the missing inputs, and the values that were refused.
-    fn left(asked: Vec<String>, missing: Vec<String>, taken: &ResolvedAnswers) -> Self {
+    fn for_next_attempt(asked: Vec<String>, missing: Vec<String>, taken: &ResolvedAnswers) -> Self {
         Self {
             asked,
             missing,
@@ -74,14 +74,18 @@ impl Question {
         let open = self.missing.iter().filter(|name| !is_refused(name));
         let open = open.filter_map(|name| {
             let path = format!("/{name}");
-            let open = declared?.unanswered(name);
+            let open = declared?.unanswered_violation(name);
             open.map(|open| Violation { path, ..open })
         });
-        self.refused.iter().map(violation).chain(open).collect()
+        self.refused
+            .iter()
+            .map(violation_from_refused_answer)
+            .chain(open)
+            .collect()
     }
 
     /// Adds this question to the input of a visit.
-    fn within(&self, mut input: Value) -> Value {
+    fn add_to_input(&self, mut input: Value) -> Value {
         input["question"] = json!(self);
         input
     }
@@ -102,7 +106,7 @@ struct AnswerCheck {
 impl TransitionBuilder<'_> {
     /// Opens a turn that asks for the missing inputs. Completes the step at once if an `input` step misses none, or if
     /// the text of an `extract` step is blank.
-    pub(super) fn ask(
+    pub(super) fn open_question(
         &mut self,
         position: usize,
         step: &Step,
@@ -110,13 +114,13 @@ impl TransitionBuilder<'_> {
         input: Value,
     ) -> DecideResult<()> {
         let inputs = self.inputs_now()?;
-        let missing = missing(step, &inputs);
+        let missing = list_missing_inputs(step, &inputs);
         let nothing_to_ask = match &step.kind {
             StepKind::Extract { .. } => is_blank(&input["from"]),
             _ => missing.is_empty(),
         };
         if nothing_to_ask {
-            let output = output(step, &inputs, ResolvedAnswers::default(), &missing);
+            let output = build_answer_output(step, &inputs, ResolvedAnswers::default(), &missing);
             self.offer_options(position, visit_id, &output, None)?;
             return self.done_with(position, visit_id, output);
         }
@@ -129,8 +133,8 @@ impl TransitionBuilder<'_> {
             missing,
             ..Question::default()
         };
-        let input = self.keep_input(question.within(input))?;
-        self.open(visit_id.clone(), self.new_token(), Some(input));
+        let input = self.keep_input(question.add_to_input(input))?;
+        self.open_visit(visit_id.clone(), self.new_token(), Some(input));
         Ok(())
     }
 
@@ -141,7 +145,7 @@ impl TransitionBuilder<'_> {
         question: &Question,
         value: &Value,
     ) -> DecideResult<AnswerCheck> {
-        let properties = step.kind.asks_for().unwrap_or_default();
+        let properties = step.kind.requested_inputs().unwrap_or_default();
         let declared = self.facts.definition.workflow.inputs.as_ref();
         let before = self.inputs_now()?;
         let asked = &question.asked;
@@ -153,12 +157,13 @@ impl TransitionBuilder<'_> {
         let mut answers = value.as_object().cloned().unwrap_or_default();
         answers.retain(|name, value| !is_known(name, value));
         let taken = match declared {
-            Some(declared) => declared.take(names, &answers),
-            None => Inputs::default().take(names, &answers),
+            Some(declared) => declared.validate_answers(names, &answers),
+            None => Inputs::default().validate_answers(names, &answers),
         };
         let mut after = before.clone();
         after.extend(taken.accepted.clone());
-        let left = Question::left(asked.clone(), missing(step, &after), &taken);
+        let left =
+            Question::for_next_attempt(asked.clone(), list_missing_inputs(step, &after), &taken);
         let from_text =
             matches!(step.kind, StepKind::Extract { .. }) || question.utterance.is_some();
         let violations = match value {
@@ -185,9 +190,9 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<Vec<Violation>> {
         let step = self.step(position).acting();
         match visit {
-            _ if step.kind.asks_for().is_none() => {
-                let taken = self.suggested(position, value);
-                Ok(self.violations(position, value, taken.as_ref()))
+            _ if step.kind.requested_inputs().is_none() => {
+                let taken = self.split_suggestions(position, value);
+                Ok(self.model_output_violations(position, value, taken.as_ref()))
             }
             Some(visit) => self.violations_for_good(visit, value),
             None => {
@@ -199,7 +204,7 @@ impl TransitionBuilder<'_> {
 
     /// The question of a visit.
     fn question(&self, visit: &Visit) -> DecideResult<Question> {
-        Ok(Question::of(&*self.input_of(visit)?))
+        Ok(Question::from_visit_input(&*self.input_of(visit)?))
     }
 
     /// The violations of answers whose refusal ended the visit. The inputs may have changed since, so they are computed
@@ -223,7 +228,7 @@ impl TransitionBuilder<'_> {
         if check.has_changed {
             let inputs = Value::Object(check.after.clone());
             let inputs = self.keep_apart(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
-            self.push(Event::InputsChanged { inputs });
+            self.push_event(Event::InputsChanged { inputs });
         }
         Ok(())
     }
@@ -231,10 +236,10 @@ impl TransitionBuilder<'_> {
     /// Replaces the question of the visit, if it changed.
     fn update_question(&mut self, turn: &OpenTurn<'_>, question: &Question) -> DecideResult<()> {
         let input = Value::clone(&*self.input_of(turn.visit)?);
-        let input = self.keep_input(question.within(input))?;
+        let input = self.keep_input(question.add_to_input(input))?;
         if turn.visit.input != Some(input.digest) {
             let visit_id = turn.visit_id();
-            self.push(Event::TaskChanged { visit_id, input });
+            self.push_event(Event::TaskChanged { visit_id, input });
         }
         Ok(())
     }
@@ -247,29 +252,30 @@ impl Execution {
         builder: &mut TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
         value: &Value,
-    ) -> DecideResult<Judged> {
+    ) -> DecideResult<ReportJudgement> {
         let step = builder.step(turn.position).acting();
         let via_client =
-            matches!(&step.kind, StepKind::Input { via, .. } if *via == Via::Elicitation);
+            matches!(&step.kind, StepKind::Input { via, .. } if *via == InputChannel::Elicitation);
         if via_client && !turn.is_of_user {
             return Err(self.of_user_alone(&turn.step.id).into());
         }
         let mut question = builder.question(turn.visit)?;
-        if let Some(words) = utterance(step, &question, value) {
+        if let Some(words) = parse_utterance(step, &question, value) {
             question.refused.clear();
             question.utterance = Some(words);
             builder.update_question(turn, &question)?;
             builder.reoffer(turn, None);
-            return Ok(Judged::Reoffered);
+            return Ok(ReportJudgement::Reoffered);
         }
         let check = builder.check_answers(step, &question, value)?;
         if !check.violations.is_empty() {
-            let refusal = self.refusal(builder, turn, value, check.violations.clone())?;
+            let refusal =
+                self.judge_malformed_output(builder, turn, value, check.violations.clone())?;
             builder.take_in(&check)?;
             builder.update_question(turn, &check.question)?;
             return Ok(match refusal {
-                Judged::Refused(error, output) => {
-                    Judged::Refused(error.with_next(ASK_AGAIN), output)
+                ReportJudgement::Refused(error, output) => {
+                    ReportJudgement::Refused(error.with_next(ASK_AGAIN_NEXT_CALL), output)
                 }
                 refusal => refusal,
             });
@@ -279,21 +285,23 @@ impl Execution {
         if question.utterance.is_some() && !missing.is_empty() {
             return builder.still_missing(turn, &check.question);
         }
-        let output = output(step, &check.after, check.taken, missing);
-        let whole = payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
-        Ok(Judged::Accepted(Box::new(Accepted::whole(output, whole))))
+        let output = build_answer_output(step, &check.after, check.taken, missing);
+        let whole = make_payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
+        Ok(ReportJudgement::Accepted(Box::new(
+            AcceptedOutput::without_artifacts(output, whole),
+        )))
     }
 
     fn of_user_alone(&self, step: &StepId) -> Error {
         let message = format!("step '{step}' is answered by the user alone, whom the client asks");
-        let error = self.refused(Code::UserAlone, step, message);
-        error.with("workflow", self.workflow.as_str())
+        let error = self.step_error(Code::UserAlone, step, message);
+        error.with_context("workflow", self.workflow.as_str())
     }
 }
 
 /// The user's own words, if the answer consists of nothing else and the step has `reextract`. Not accepted while the
 /// question already holds words to extract from.
-fn utterance(step: &Step, question: &Question, value: &Value) -> Option<String> {
+fn parse_utterance(step: &Step, question: &Question, value: &Value) -> Option<String> {
     let StepKind::Input {
         reextract: true,
         properties,
@@ -302,11 +310,11 @@ fn utterance(step: &Step, question: &Question, value: &Value) -> Option<String> 
     else {
         return None;
     };
-    if question.utterance.is_some() || properties.iter().any(|name| name == UTTERANCE) {
+    if question.utterance.is_some() || properties.iter().any(|name| name == UTTERANCE_FIELD) {
         return None;
     }
     let said = value.as_object().filter(|said| said.len() == 1);
-    let words = said.and_then(|said| said.get(UTTERANCE)?.as_str());
+    let words = said.and_then(|said| said.get(UTTERANCE_FIELD)?.as_str());
     // Some clients send the words as a plain string.
     let words = words.or(value.as_str())?;
     (!words.trim().is_empty()).then(|| words.to_owned())
@@ -315,39 +323,43 @@ fn utterance(step: &Step, question: &Question, value: &Value) -> Option<String> 
 impl TransitionBuilder<'_> {
     /// The user's words did not contain every value: asks again with a new token, up to `retry.max_attempts` or else
     /// [`limits::OUTPUT_ATTEMPTS_MAX`] attempts.
-    fn still_missing(&mut self, turn: &OpenTurn<'_>, question: &Question) -> DecideResult<Judged> {
+    fn still_missing(
+        &mut self,
+        turn: &OpenTurn<'_>,
+        question: &Question,
+    ) -> DecideResult<ReportJudgement> {
         let left_open = question.missing.join(", ");
         let message = format!("what the user said left open: {left_open}");
         let failure = Failure::new(FailureCode::InputsMissing, message, Some(&turn.step.id));
         let retry = self.step(turn.position).acting().retry.as_ref();
         let most = retry.map_or(limits::OUTPUT_ATTEMPTS_MAX, |retry| retry.max_attempts);
         if turn.visit.failures + 1 >= most {
-            return Ok(Judged::Failed(failure));
+            return Ok(ReportJudgement::Failed(failure));
         }
         self.update_question(turn, question)?;
         self.reoffer(turn, Some(failure));
-        Ok(Judged::Reoffered)
+        Ok(ReportJudgement::Reoffered)
     }
 
     /// The input of a visit.
     fn input_of(&self, visit: &Visit) -> DecideResult<Arc<Value>> {
         match visit.input {
-            Some(digest) => self.wanted(Need::stored(digest)),
+            Some(digest) => self.require_value(Need::by_digest(digest)),
             None => Ok(Arc::default()),
         }
     }
 }
 
 /// The inputs that a step asks for and that have no value.
-fn missing(step: &Step, inputs: &Map<String, Value>) -> Vec<String> {
+fn list_missing_inputs(step: &Step, inputs: &Map<String, Value>) -> Vec<String> {
     let has_none = |name: &&String| inputs.get(*name).is_none_or(Value::is_null);
-    let names = step.kind.asks_for().unwrap_or_default().iter();
+    let names = step.kind.requested_inputs().unwrap_or_default().iter();
     names.filter(has_none).cloned().collect()
 }
 
 /// The output of the step: for `input` the values of all its properties, for `extract` the accepted, missing and
 /// rejected values.
-fn output(
+fn build_answer_output(
     step: &Step,
     inputs: &Map<String, Value>,
     taken: ResolvedAnswers,
@@ -363,12 +375,12 @@ fn output(
         let rejected: Vec<_> = rejected.collect();
         return json!({ "extracted": taken.accepted, "missing": missing, "rejected": rejected });
     }
-    let names = step.kind.asks_for().unwrap_or_default().iter();
+    let names = step.kind.requested_inputs().unwrap_or_default().iter();
     let value = |name: &String| (name.clone(), inputs.get(name).cloned().unwrap_or_default());
     Value::Object(names.map(value).collect())
 }
 
-fn violation(refused: &AnswerViolation) -> Violation {
+fn violation_from_refused_answer(refused: &AnswerViolation) -> Violation {
     let path = format!("/{}", refused.property);
     Violation {
         expected: refused.expected.clone(),

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Body, Compensation, Event, Execution, Failure, NotCompensated, Offer, Outcome,
-    PauseReason, Row, SearchHint, Signal, State, StepState, StepStatus, VisitEnd, visit::Visit,
+    BodyKind, Compensation, Event, Execution, Failure, Offer, Outcome, PauseReason, Row,
+    SearchHint, Signal, State, StepState, StepStatus, UncompensatedVisit, VisitEnd, WaitCondition,
+    visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -19,13 +20,13 @@ impl Execution {
     pub fn replay<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Self> {
         let mut execution = None;
         for row in rows {
-            execution = Some(Self::advance(execution, row)?);
+            execution = Some(Self::apply_row(execution, row)?);
         }
         execution
     }
 
     /// The state after `row`.
-    pub fn advance(before: Option<Self>, row: &Row) -> Option<Self> {
+    pub fn apply_row(before: Option<Self>, row: &Row) -> Option<Self> {
         let mut execution = before.or_else(|| Self::create(row))?;
         execution.revision = row.revision;
         execution.updated_at = row.at;
@@ -96,7 +97,7 @@ impl Execution {
             Event::InputsChanged { inputs } => self.inputs = Some(inputs.digest),
             Event::TaskChanged { visit_id, input } => {
                 self.pages.remove(visit_id);
-                self.revisit(visit_id, |visit| visit.input = Some(input.digest));
+                self.update_visit(visit_id, |visit| visit.input = Some(input.digest));
             }
             Event::PageKept {
                 visit_id,
@@ -114,11 +115,11 @@ impl Execution {
                 self.final_output_faults.clone_from(faults);
             }
             Event::StepSkipped { step, .. } => {
-                self.change(step, |state| state.status = StepStatus::Skipped);
+                self.update_step(step, |state| state.status = StepStatus::Skipped);
             }
             Event::StepsReset { steps } => {
                 for step in steps {
-                    self.change(step, StepState::reset);
+                    self.update_step(step, StepState::reset);
                 }
             }
             Event::VisitOpened(opened) => self.open_visit(row, opened),
@@ -135,10 +136,11 @@ impl Execution {
             Event::EndingBegan { to } => self.ending = Some(*to),
             Event::CompensationsGivenUp { why } => {
                 let left = std::mem::take(&mut self.compensations).into_iter().rev();
-                self.not_compensated.extend(left.map(|left| NotCompensated {
-                    visit_id: left.visit_id,
-                    why: why.clone(),
-                }));
+                self.not_compensated
+                    .extend(left.map(|left| UncompensatedVisit {
+                        visit_id: left.visit_id,
+                        why: why.clone(),
+                    }));
             }
             Event::VisitClosed(closed) => {
                 if closed.outcome == Outcome::Voided {
@@ -146,16 +148,16 @@ impl Execution {
                 }
                 self.pages.remove(&closed.visit_id);
                 self.end_step(&closed.visit_id, &closed.outcome);
-                self.revisit(&closed.visit_id, |visit| {
+                self.update_visit(&closed.visit_id, |visit| {
                     visit.close(row, &closed.outcome, closed.consumed);
                 });
             }
             Event::OutputRefused { visit_id, output } => {
-                self.revisit(visit_id, |visit| visit.refused.push(*output));
+                self.update_visit(visit_id, |visit| visit.refused.push(*output));
             }
-            Event::TokenRenewed { visit_id, grant } => self.revisit(visit_id, |visit| {
+            Event::TokenRenewed { visit_id, grant } => self.update_visit(visit_id, |visit| {
                 visit.retire_token(row.revision);
-                visit.awaiting = Some(Awaiting::Model(*grant));
+                visit.awaiting = Some(WaitCondition::Model(*grant));
             }),
             Event::OptionsOffered { visit_id, options } => {
                 self.take_offer(row.revision, visit_id, options.digest);
@@ -168,14 +170,14 @@ impl Execution {
                 let is_other = |offer: &Offer| Some(&offer.visit_id) != chosen.offered_by.as_ref();
                 self.offers.retain(is_other);
             }
-            Event::AttemptEnded(ended) => self.revisit(&ended.visit_id, |visit| {
+            Event::AttemptEnded(ended) => self.update_visit(&ended.visit_id, |visit| {
                 visit.end_attempt(row.revision, ended);
             }),
             Event::WaitingChanged {
                 visit_id,
                 attempt,
                 awaiting,
-            } => self.revisit(visit_id, |visit| {
+            } => self.update_visit(visit_id, |visit| {
                 visit.wait_for(*attempt, awaiting);
             }),
         }
@@ -196,14 +198,14 @@ impl Execution {
     fn open_visit(&mut self, row: &Row, opened: &VisitOpened) {
         let visit = Visit::open(row, &opened.visit_id, Some(opened.awaiting.clone()));
         let input = opened.input.as_ref().map(|input| input.digest);
-        self.enter(&opened.visit_id, Visit { input, ..visit });
+        self.push_visit(&opened.visit_id, Visit { input, ..visit });
     }
 
     /// Enters a step that ends at once.
     fn pass_through(&mut self, row: &Row, visit_id: &VisitId, outcome: &Outcome) {
         let mut visit = Visit::open(row, visit_id, None);
         visit.close(row, outcome, None);
-        self.enter(visit_id, visit);
+        self.push_visit(visit_id, visit);
         self.end_step(visit_id, outcome);
     }
 
@@ -211,18 +213,18 @@ impl Execution {
     /// an item or a hook does not change the status.
     fn end_step(&mut self, visit_id: &VisitId, outcome: &Outcome) {
         match visit_id.body {
-            Body::Work if visit_id.item.is_none() => {
-                self.change(visit_id.step(), |state| state.status = outcome.status());
+            BodyKind::Work if visit_id.item.is_none() => {
+                self.update_step(visit_id.step(), |state| state.status = outcome.status());
             }
-            Body::Compensation => self.end_compensation(visit_id, outcome),
+            BodyKind::Compensation => self.end_compensation(visit_id, outcome),
             _ => {}
         }
     }
 
     /// Marks a completed step as failed, because a required hook failed.
     fn fail_step(&mut self, visit_id: &VisitId, failure: &Failure) {
-        self.change(visit_id.step(), |state| state.status = StepStatus::Failed);
-        self.revisit(visit_id, |visit| {
+        self.update_step(visit_id.step(), |state| state.status = StepStatus::Failed);
+        self.update_visit(visit_id, |visit| {
             if let Some(closed) = &mut visit.closed {
                 closed.failure = Some(failure.clone());
             }
@@ -234,7 +236,7 @@ impl Execution {
             .visit(visit_id)
             .and_then(|(_, _, visit)| visit.closed.as_ref());
         self.compensations.push(Compensation {
-            output: closed.and_then(VisitEnd::need),
+            output: closed.and_then(VisitEnd::output_reference),
             visit_id: visit_id.clone(),
             list,
         });
@@ -247,10 +249,10 @@ impl Execution {
         let awaiting = visit.and_then(|visit| visit.awaiting.as_ref());
         let is_in_work = matches!(
             awaiting,
-            Some(Awaiting::Operation { .. } | Awaiting::Unknown)
+            Some(WaitCondition::Operation { .. } | WaitCondition::Unknown)
         );
-        if is_in_work && visit_id.body == Body::Work {
-            self.not_compensated.push(NotCompensated {
+        if is_in_work && visit_id.body == BodyKind::Work {
+            self.not_compensated.push(UncompensatedVisit {
                 visit_id: visit_id.clone(),
                 why: "it was cut off, and nobody knows what came of it".to_owned(),
             });
@@ -262,13 +264,13 @@ impl Execution {
         if *outcome == Outcome::Voided {
             return;
         }
-        let work = visit_id.work();
+        let work = visit_id.work_visit();
         let mut left = self.compensations.iter();
         if let Some(at) = left.rposition(|left| left.visit_id == work) {
             self.compensations.remove(at);
         }
         if let Outcome::Failed(failure) = outcome {
-            self.not_compensated.push(NotCompensated {
+            self.not_compensated.push(UncompensatedVisit {
                 visit_id: work,
                 why: failure.message.clone(),
             });
@@ -287,7 +289,7 @@ impl Execution {
         self.failure = failure.cloned();
         self.completed_at = to.is_final().then_some(at);
         // The reason that was given when the end began is also the reason for the final state.
-        if !(to.is_final() && self.ending().is_some()) {
+        if !(to.is_final() && self.ending_state().is_some()) {
             self.reason = None;
         }
         if to.is_final() && to != State::Completed {
@@ -301,15 +303,15 @@ impl Execution {
         }
     }
 
-    fn enter(&mut self, visit_id: &VisitId, mut visit: Visit) {
+    fn push_visit(&mut self, visit_id: &VisitId, mut visit: Visit) {
         visit.paused_ms = self.paused_ms;
-        if visit_id.body != Body::Work {
+        if visit_id.body != BodyKind::Work {
             return self.change_of(visit_id, |state| state.beside.push(Arc::new(visit)));
         }
         if visit_id.item.is_none() {
             self.visits += 1;
         }
-        self.change(visit_id.step(), |state| {
+        self.update_step(visit_id.step(), |state| {
             if visit_id.item.is_some() {
                 state.items.push(visit);
             } else {
@@ -320,21 +322,21 @@ impl Execution {
         });
     }
 
-    fn revisit(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
+    fn update_visit(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
         self.change_of(visit_id, |state| state.visit_mut(visit_id, change));
     }
 
     /// Changes the step of a visit, or the pseudo-step `$workflow` for a hook of the workflow.
     fn change_of(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut StepState)) {
         if let Some(id) = &visit_id.step {
-            return self.change(id, change);
+            return self.update_step(id, change);
         }
-        let pending = || Arc::new(StepState::pending(StepId::of_workflow().clone()));
+        let pending = || Arc::new(StepState::pending(StepId::workflow_pseudo_step().clone()));
         change(Arc::make_mut(self.whole.get_or_insert_with(pending)));
     }
 
-    fn change(&mut self, id: &StepId, change: impl FnOnce(&mut StepState)) {
-        if let Some(at) = self.position(id) {
+    fn update_step(&mut self, id: &StepId, change: impl FnOnce(&mut StepState)) {
+        if let Some(at) = self.step_position(id) {
             self.hint = SearchHint(at);
             change(Arc::make_mut(&mut self.steps[at]));
         }

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    AttemptId, Awaiting, Begin, Change, Decision, Effect, Event, Execution, Failure, Lifecycle,
-    Order, Ordered, Parent, PauseReason, State, VisitId, decision::DecideResult,
-    effect::attempt_id, time::acting_on, transition::TransitionBuilder,
+    AttemptId, BeginAttempt, ChildOrder, Decision, Effect, Event, Execution, Failure, Lifecycle,
+    LifecycleChange, OrderKind, Parent, PauseReason, State, VisitId, WaitCondition,
+    decision::DecideResult, effect::attempt_id, time::acting_on, transition::TransitionBuilder,
 };
 use crate::{
     FailureCode,
@@ -19,9 +19,9 @@ use crate::{
 impl AttemptId {
     /// The id of the child that this attempt begins. It is derived from the attempt, so that beginning the child twice
     /// begins it once.
-    pub fn child(&self, parent: &ExecutionId) -> ExecutionId {
+    pub fn child_execution_id(&self, parent: &ExecutionId) -> ExecutionId {
         let text = format!("{}\n{}", self.visit_id.text_in(parent), self.attempt);
-        let digest = Digest::of(text.as_bytes()).to_string();
+        let digest = Digest::compute(text.as_bytes()).to_string();
         let short: String = digest.chars().take(ID_CHARS).collect();
         ExecutionId::parse(&format!("child_{short}")).expect("letters and digits")
     }
@@ -38,13 +38,13 @@ impl Execution {
 
     /// The attempts that wait for a child and have no task in this process, which has those in `alive`. Each comes with
     /// its step kind and the digest of its input. After a restart or a resume the engine attaches to these children.
-    pub fn unattended(
+    pub fn child_attempts_without_task(
         &self,
         definition: &Definition,
         alive: &BTreeSet<AttemptId>,
     ) -> Vec<(AttemptId, StepKind, Option<Digest>)> {
-        let waiting = self.open().filter_map(|(at, step, visit)| {
-            let is_child = matches!(visit.awaiting, Some(Awaiting::Child { .. }));
+        let waiting = self.open_visits().filter_map(|(at, step, visit)| {
+            let is_child = matches!(visit.awaiting, Some(WaitCondition::Child { .. }));
             let attempt_id = is_child.then(|| attempt_id(step, visit))?;
             let acting = acting_on(definition, at, step, visit)?;
             Some((attempt_id, acting.kind.clone(), visit.input))
@@ -58,12 +58,12 @@ impl Execution {
     /// instead.
     pub fn waits_for_children(&self) -> bool {
         let waits = self
-            .open()
+            .open_visits()
             .filter_map(|(.., visit)| visit.awaiting.as_ref());
         let mut waits = waits
-            .filter(|awaiting| !matches!(awaiting, Awaiting::Items { .. }))
+            .filter(|awaiting| !matches!(awaiting, WaitCondition::Items { .. }))
             .peekable();
-        waits.peek().is_some() && waits.all(|one| matches!(one, Awaiting::Child { .. }))
+        waits.peek().is_some() && waits.all(|one| matches!(one, WaitCondition::Child { .. }))
     }
 
     /// Its failure, if it has failed.
@@ -96,13 +96,13 @@ impl Execution {
             (1..=visit.attempt).map(move |attempt| {
                 let visit_id = visit_id.clone();
                 let attempt_id = AttemptId { visit_id, attempt };
-                (attempt_id.child(&self.id), attempt_id.visit_id)
+                (attempt_id.child_execution_id(&self.id), attempt_id.visit_id)
             })
         })
     }
 
     /// The orders that its children have not received yet.
-    pub fn orders(&self) -> &[Order] {
+    pub fn orders(&self) -> &[ChildOrder] {
         &self.orders
     }
 
@@ -115,7 +115,7 @@ impl Execution {
     /// The oldest order of each child that can be delivered now: at most [`limits::ORDERS_AT_ONCE_MAX`]. `missing` are
     /// the children that were not found. If a visit waits for such a child, it is about to begin, and its orders wait.
     /// Orders to any other missing child stay due: that child never begins.
-    pub fn orders_due(&self, missing: &BTreeSet<ExecutionId>) -> Vec<Order> {
+    pub fn orders_due(&self, missing: &BTreeSet<ExecutionId>) -> Vec<ChildOrder> {
         let awaited: BTreeSet<_> = self.awaited_children().collect();
         let is_to_come = |child: &ExecutionId| missing.contains(child) && awaited.contains(child);
         let mut children = BTreeSet::new();
@@ -141,19 +141,19 @@ impl Execution {
     pub(super) fn decide_told(
         &self,
         mut builder: TransitionBuilder<'_>,
-        orders: &[Order],
+        orders: &[ChildOrder],
     ) -> DecideResult<Decision> {
         let known = orders.iter().filter(|order| self.orders.contains(order));
         let known: Vec<_> = known.cloned().collect();
         if !known.is_empty() {
             for order in known {
-                builder.push(Event::ChildTold(order));
+                builder.push_event(Event::ChildTold(order));
             }
             if self.state == State::Running {
                 builder.run_to_quiescence()?;
             }
         }
-        Ok(builder.decision(None))
+        Ok(builder.into_decision(None))
     }
 
     /// Pauses a root below which no further execution may be opened. The children that could not begin do so after the
@@ -170,22 +170,22 @@ impl Execution {
         }
         builder.pause(PauseReason::Budget)?;
         let text = format!("{open_max} executions below it are open, and it began one more");
-        builder.push(Event::ReasonGiven { text });
-        Ok(builder.decision(None))
+        builder.push_event(Event::ReasonGiven { text });
+        Ok(builder.into_decision(None))
     }
 
     /// Whether the visit waits for this child. False once the visit is closed.
     pub fn waits_for_child(&self, visit_id: &VisitId, child: &ExecutionId) -> bool {
         let visit = self.visit(visit_id);
         let awaiting = visit.and_then(|(.., visit)| visit.awaiting.as_ref());
-        matches!(awaiting, Some(Awaiting::Child { execution_id }) if execution_id == child)
+        matches!(awaiting, Some(WaitCondition::Child { execution_id }) if execution_id == child)
     }
 
     /// The children that its open visits wait for.
     pub fn awaited_children(&self) -> impl Iterator<Item = ExecutionId> + '_ {
-        self.open()
+        self.open_visits()
             .filter_map(|(.., visit)| match visit.awaiting.as_ref()? {
-                Awaiting::Child { execution_id } => Some(execution_id.clone()),
+                WaitCondition::Child { execution_id } => Some(execution_id.clone()),
                 _ => None,
             })
     }
@@ -194,25 +194,25 @@ impl Execution {
     pub(super) fn decide_from_parent(
         &self,
         mut builder: TransitionBuilder<'_>,
-        what: Ordered,
+        what: OrderKind,
     ) -> DecideResult<Decision> {
         let is_paused = self.pauses.contains(&PauseReason::Person);
         let is_so = match what {
-            Ordered::Pause => is_paused,
-            Ordered::Resume => !is_paused,
-            Ordered::Abandon | Ordered::Fail => self.is_ending_badly(),
+            OrderKind::Pause => is_paused,
+            OrderKind::Resume => !is_paused,
+            OrderKind::Abandon | OrderKind::Fail => self.is_ending_badly(),
         };
         if is_so || self.state.is_final() {
             return Ok(Decision::Stay);
         }
-        if what == Ordered::Fail {
+        if what == OrderKind::Fail {
             builder.lift_all()?;
             let message = "the execution that it is a child of failed";
-            builder.fail(Failure::new(FailureCode::ParentFailed, message, None))?;
+            builder.fail_execution(Failure::new(FailureCode::ParentFailed, message, None))?;
             builder.run_to_quiescence()?;
-            return Ok(builder.decision(None));
+            return Ok(builder.into_decision(None));
         }
-        let change = Change {
+        let change = LifecycleChange {
             lifecycle: what.lifecycle(),
             reason: Some("its parent did".to_owned()),
         };
@@ -220,7 +220,7 @@ impl Execution {
     }
 }
 
-impl Ordered {
+impl OrderKind {
     const fn lifecycle(self) -> Lifecycle {
         match self {
             Self::Pause => Lifecycle::Pause,
@@ -233,34 +233,38 @@ impl Ordered {
 
 impl TransitionBuilder<'_> {
     /// What a visit waits for while this attempt runs: the end of its child, or the server's work.
-    pub(super) fn working(&self, step: &Step, attempt_id: &AttemptId) -> Awaiting {
+    pub(super) fn awaiting_for_attempt(
+        &self,
+        step: &Step,
+        attempt_id: &AttemptId,
+    ) -> WaitCondition {
         match step.kind {
-            StepKind::Workflow { .. } => Awaiting::Child {
-                execution_id: attempt_id.child(&self.next.id),
+            StepKind::Workflow { .. } => WaitCondition::Child {
+                execution_id: attempt_id.child_execution_id(&self.next.id),
             },
-            _ => Awaiting::Operation {
+            _ => WaitCondition::Operation {
                 owner: self.facts.owner,
             },
         }
     }
 
     /// Adds an order to a child, which is sent once the transition is durable.
-    pub(super) fn order(&mut self, child: ExecutionId, what: Ordered) {
-        let order = Order { child, what };
+    pub(super) fn push_child_order(&mut self, child: ExecutionId, what: OrderKind) {
+        let order = ChildOrder { child, what };
         self.effects.push(Effect::Order(order.clone()));
-        self.push(Event::ChildOrdered(order));
+        self.push_event(Event::ChildOrdered(order));
     }
 
     /// Adds the same order for every child that an open visit waits for.
-    pub(super) fn order_all(&mut self, what: Ordered) {
+    pub(super) fn order_all(&mut self, what: OrderKind) {
         let children: Vec<_> = self.next.awaited_children().collect();
         for child in children {
-            self.order(child, what);
+            self.push_child_order(child, what);
         }
     }
 }
 
-impl Begin {
+impl BeginAttempt {
     /// The name of the workflow that the child runs, if the attempt begins a child.
     pub fn workflow(&self) -> Option<&str> {
         match &self.kind {

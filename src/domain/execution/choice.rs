@@ -12,9 +12,9 @@ use super::{
 use crate::{
     error::{Code, Error, Violation},
     event::OptionChosen,
-    failure::cut,
+    failure::truncate_to_bytes,
     limits,
-    offer::{CONTINUE_TOOL, Offered, StepOption},
+    offer::{CONTINUE_TOOL, OfferedOptions, StepOption},
 };
 
 /// An offered option that a client chose.
@@ -25,14 +25,14 @@ pub(super) struct TakenOption {
 
 impl TakenOption {
     /// Whether choosing it ends the execution as diverged.
-    pub(super) const fn leaves(&self) -> bool {
+    pub(super) const fn leaves_workflow(&self) -> bool {
         !self.option.continue_workflow
     }
 }
 
 impl Execution {
     /// Finds the offered option that a client names, by its id or by a tool name that no other option has.
-    pub(super) fn chosen(
+    pub(super) fn find_chosen_option(
         &self,
         builder: &TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
@@ -48,7 +48,7 @@ impl Execution {
             .rfind(|offer| builder.is_past(offer, turn));
         all.push(TakenOption {
             offered_by: last.map(|offer| offer.visit_id.clone()),
-            option: StepOption::going_on(""),
+            option: StepOption::new_continue_option(""),
         });
         if let Some(at) = all.iter().position(|known| known.option.id == choice) {
             return Ok(Some(all.swap_remove(at)));
@@ -70,7 +70,7 @@ impl Execution {
         all: &[TakenOption],
         is_ambiguous: bool,
     ) -> Error {
-        let choice = cut(choice, limits::WORD_BYTES_MAX);
+        let choice = truncate_to_bytes(choice, limits::WORD_BYTES_MAX);
         let shown = all.iter().take(limits::CHOICES_LISTED_MAX);
         let listed: Vec<_> = shown
             .clone()
@@ -87,29 +87,29 @@ impl Execution {
         let choices =
             shown.map(|known| json!({ "id": known.option.id, "toolName": known.option.tool_name }));
         let choices: Vec<_> = choices.collect();
-        self.refused(Code::ChoiceUnknown, &turn.step.id, message)
-            .with("choices", choices)
+        self.step_error(Code::ChoiceUnknown, &turn.step.id, message)
+            .with_context("choices", choices)
     }
 
     /// Handles a choice without a report, which is allowed only if it leaves the workflow.
-    pub(super) fn leave(
+    pub(super) fn leave_workflow(
         &self,
         mut builder: TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
         chosen: Option<&TakenOption>,
     ) -> DecideResult<Decision> {
-        if !chosen.is_some_and(TakenOption::leaves) {
+        if !chosen.is_some_and(TakenOption::leaves_workflow) {
             let message = "either `output` or `error` is required: only a choice that leaves the workflow \
                            (continueWorkflow false) stands alone";
-            let error = self.refused(Code::ArgumentsInvalid, &turn.step.id, message);
-            let error = error.with("tool", CONTINUE_TOOL);
+            let error = self.step_error(Code::ArgumentsInvalid, &turn.step.id, message);
+            let error = error.with_context("tool", CONTINUE_TOOL);
             let violation = Violation::new("/output", "required", message);
             return Err(error.with_violations(vec![violation]).into());
         }
-        builder.record(turn, chosen);
+        builder.record_chosen_option(turn, chosen);
         let consumed = Some(turn.consumed);
-        builder.close(&turn.visit_id(), turn.visit, Outcome::Voided, consumed);
-        builder.left(chosen)
+        builder.close_visit(&turn.visit_id(), turn.visit, Outcome::Voided, consumed);
+        builder.finish_after_choice(chosen)
     }
 }
 
@@ -123,24 +123,29 @@ fn is_called(option: &StepOption, choice: &str) -> bool {
 impl TransitionBuilder<'_> {
     /// Completes the transition. If the choice leaves the workflow, the execution ends as diverged, with the name of
     /// the tool as the reason.
-    pub(super) fn left(mut self, chosen: Option<&TakenOption>) -> DecideResult<Decision> {
-        if let Some(chosen) = chosen.filter(|chosen| chosen.leaves()) {
+    pub(super) fn finish_after_choice(
+        mut self,
+        chosen: Option<&TakenOption>,
+    ) -> DecideResult<Decision> {
+        if let Some(chosen) = chosen.filter(|chosen| chosen.leaves_workflow()) {
             self.give_up(State::Diverged)?;
             let text = chosen.option.tool_name.clone();
-            self.push(Event::ReasonGiven { text });
+            self.push_event(Event::ReasonGiven { text });
         }
-        Ok(self.decision(None))
+        Ok(self.into_decision(None))
     }
 
     /// All options that are offered now.
     fn all_offered(&self) -> DecideResult<Vec<TakenOption>> {
         let (mut all, mut missing) = (Vec::new(), Vec::new());
         for offer in &self.next.offers {
-            match self.value(Need::stored(offer.options)) {
-                Ok(value) => all.extend(Offered::read(&value).options.into_iter().map(|option| {
-                    let offered_by = Some(offer.visit_id.clone());
-                    TakenOption { offered_by, option }
-                })),
+            match self.find_value(Need::by_digest(offer.options)) {
+                Ok(value) => all.extend(OfferedOptions::read(&value).options.into_iter().map(
+                    |option| {
+                        let offered_by = Some(offer.visit_id.clone());
+                        TakenOption { offered_by, option }
+                    },
+                )),
                 Err(need) => missing.push(need),
             }
         }
@@ -152,7 +157,11 @@ impl TransitionBuilder<'_> {
     }
 
     /// Records the chosen option, together with everything that was offered.
-    pub(super) fn record(&mut self, turn: &OpenTurn<'_>, chosen: Option<&TakenOption>) {
+    pub(super) fn record_chosen_option(
+        &mut self,
+        turn: &OpenTurn<'_>,
+        chosen: Option<&TakenOption>,
+    ) {
         let Some(TakenOption { offered_by, option }) = chosen else {
             return;
         };
@@ -160,7 +169,7 @@ impl TransitionBuilder<'_> {
         // Offers of this transition did not exist when the client chose.
         let before = before.filter(|offer| offer.revision < self.row.revision);
         let offered = before.map(|offer| offer.options).collect();
-        self.push(Event::OptionChosen(Box::new(OptionChosen {
+        self.push_event(Event::OptionChosen(Box::new(OptionChosen {
             visit_id: turn.visit_id(),
             offered_by: offered_by.clone(),
             option: option.id.clone(),

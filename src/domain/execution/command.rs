@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::{AttemptId, EffectOutput, OperationFailure, State};
 use crate::{
-    document::{Digest, meaning, meaning_of_list},
-    event::{Channel, Order, Ordered, Parent},
+    document::{Digest, canonical_digest, canonical_list_digest},
+    event::{Channel, ChildOrder, OrderKind, Parent},
     id::{ExecutionId, StepId},
     input::DefaultSources,
-    lookup::Lookup,
+    lookup::WorkflowLookup,
     token::Token,
 };
 
@@ -28,7 +28,7 @@ pub struct Start {
     /// Its parent, if it is a child.
     pub parent: Option<Box<Parent>>,
     /// The directories in which it finds other workflows, if its definition names any.
-    pub lookup: Option<Box<Lookup>>,
+    pub lookup: Option<Box<WorkflowLookup>>,
 }
 
 /// A request to change an execution.
@@ -44,7 +44,7 @@ pub enum Command {
     /// Replace the tokens that have expired.
     RenewTokens,
     /// Change the state.
-    Change(Change),
+    Change(LifecycleChange),
     /// Process timers, retries, expiries and time limits that are due.
     Tick,
     /// Record the outcome of an attempt that the server or a child made.
@@ -73,9 +73,9 @@ pub enum Command {
     /// Record the decision of a caller (a person or a model) about an attempt whose outcome is unknown.
     Resolve(Arc<Resolution>),
     /// Carry out an order of the parent. Ignored if the execution has ended or already is as ordered.
-    FromParent(Ordered),
+    FromParent(OrderKind),
     /// Record that children received these orders.
-    Told(Vec<Order>),
+    Told(Vec<ChildOrder>),
     /// Pause a root execution because too many executions are open below it to begin another one.
     PauseForBudget {
         /// The limit on open executions.
@@ -83,8 +83,8 @@ pub enum Command {
     },
 }
 
-impl From<Change> for Command {
-    fn from(change: Change) -> Self {
+impl From<LifecycleChange> for Command {
+    fn from(change: LifecycleChange) -> Self {
         Self::Change(change)
     }
 }
@@ -127,7 +127,7 @@ pub enum Report {
 
 impl Command {
     /// The value in the command that is checked against a schema, if it has one.
-    pub fn brings(&self) -> Option<&Value> {
+    pub fn schema_checked_value(&self) -> Option<&Value> {
         match self {
             Self::Advance { submission, .. } => match submission.report.as_ref()? {
                 Report::Output(value) | Report::Answer(value) => Some(value),
@@ -167,25 +167,27 @@ impl From<Report> for Submission {
 impl Submission {
     /// The digest by which a repeat of this call is recognised. `report` is the report after texts that hold JSON were
     /// parsed.
-    pub(super) fn call(&self, report: Option<&Report>) -> Digest {
-        let report = report.map(Report::call);
+    pub(super) fn call_digest(&self, report: Option<&Report>) -> Digest {
+        let report = report.map(Report::report_digest);
         match (&self.choice, report) {
             (None, Some(report)) => report,
-            (choice, report) => meaning(&json!(["choice", choice, report])),
+            (choice, report) => canonical_digest(&json!(["choice", choice, report])),
         }
     }
 }
 
 impl Report {
     /// The digest by which a repeat of this report is recognised.
-    fn call(&self) -> Digest {
+    fn report_digest(&self) -> Digest {
         match self {
-            Self::Output(value) | Self::Answer(value) => meaning_of_list([&json!("output"), value]),
+            Self::Output(value) | Self::Answer(value) => {
+                canonical_list_digest([&json!("output"), value])
+            }
             Self::Error {
                 message,
                 code,
                 retryable,
-            } => meaning(&json!(["error", message, code, retryable])),
+            } => canonical_digest(&json!(["error", message, code, retryable])),
         }
     }
 }
@@ -217,7 +219,7 @@ impl Lifecycle {
     ];
 
     /// The state it leads to.
-    pub const fn state(self) -> State {
+    pub const fn target_state(self) -> State {
         match self {
             Self::Pause => State::Paused,
             Self::Resume => State::Running,
@@ -230,7 +232,7 @@ impl Lifecycle {
 
 /// A requested change of state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct LifecycleChange {
     /// The kind of change.
     pub lifecycle: Lifecycle,
     /// The reason, in the caller's words.

@@ -8,25 +8,25 @@ use serde_json::{Map, Value, json};
 use super::{
     Command, Decision, Event, Execution, Facts, Failure, Row, Start, Transition, VisitId,
     decision::Interrupt,
-    transition::{TransitionBuilder, payload, stored},
+    transition::{TransitionBuilder, make_payload, move_to_contents},
 };
 use crate::{
     clock::{IdSource, Timestamp},
     definition::Definition,
-    document::{Digest, meaning},
-    error::{Code, Error, Result, Violation, counted},
+    document::{Digest, canonical_digest},
+    error::{Code, Error, Result, Violation, format_count},
     event::Created,
     id::StepId,
     limits,
-    schema::over_budget,
+    schema::budget_exceeded_error,
     token::Grant,
 };
 
 impl Start {
     /// The digest by which a repeated start is recognised: of the arguments as they were given, without the id.
     /// Defaults are left out, because they may differ when the start is repeated.
-    fn call(&self, definition: &Definition) -> Digest {
-        meaning(&json!([definition.workflow.name, self.inputs]))
+    fn start_call_digest(&self, definition: &Definition) -> Digest {
+        canonical_digest(&json!([definition.workflow.name, self.inputs]))
     }
 
     /// The inputs of the execution: those that the workflow declares, with their defaults; if it declares none, the
@@ -34,7 +34,7 @@ impl Start {
     ///
     /// # Errors
     /// `INPUTS_INVALID` with every violation.
-    fn resolved(&self, definition: &Definition) -> Result<Option<Value>> {
+    fn resolve_start_inputs(&self, definition: &Definition) -> Result<Option<Value>> {
         let Some(declared) = &definition.workflow.inputs else {
             return Ok(self.inputs.clone());
         };
@@ -43,65 +43,65 @@ impl Start {
             None | Some(Value::Null) => declared.resolve(&none, &self.defaults),
             Some(given @ Value::Object(map)) => {
                 // The size is checked before the rules are evaluated.
-                payload(given, limits::INPUTS_BYTES_MAX, "inputs")?;
+                make_payload(given, limits::INPUTS_BYTES_MAX, "inputs")?;
                 declared.resolve(map, &self.defaults)
             }
             Some(_) => Err(vec![no_object("inputs", "the inputs")]),
         };
         resolved
             .map(|inputs| Some(Value::Object(inputs)))
-            .map_err(|violations| refused(definition, violations))
+            .map_err(|violations| invalid_inputs_error(definition, violations))
     }
 }
 
 /// The violation that the value at `path` is not an object.
 pub(super) fn no_object(path: &str, what: &str) -> Violation {
-    Violation::new(path, "type", format!("{what} must be an object")).expecting("an object")
+    Violation::new(path, "type", format!("{what} must be an object")).with_expected("an object")
 }
 
-fn refused(definition: &Definition, violations: Vec<Violation>) -> Error {
+fn invalid_inputs_error(definition: &Definition, violations: Vec<Violation>) -> Error {
     let name = &definition.workflow.name;
     let what = format!("the inputs of workflow '{name}'");
     let message = format!(
         "the inputs of workflow '{name}' break its rules in {}; nothing was started",
-        counted(violations.len(), "place")
+        format_count(violations.len(), "place")
     );
-    over_budget(&what, &violations)
+    budget_exceeded_error(&what, &violations)
         .unwrap_or_else(|| Error::new(Code::InputsInvalid, message))
-        .with("workflow", name.as_str())
+        .with_context("workflow", name.as_str())
         .with_violations(violations)
 }
 
 /// Checks the number of events in a row. Loops over items and steps stop at a part of the limit, so this is a safety
 /// net.
-fn within(transition: &Transition) -> Result<()> {
+fn check_event_count(transition: &Transition) -> Result<()> {
     let (events, most) = (transition.row.events.len(), limits::EVENTS_PER_ROW_MAX);
     if events <= most {
         return Ok(());
     }
     let limit = format!("a transition may have {most} events");
     let message = format!("{limit}, this one has {events}");
-    Err(Error::limit(limit).with_message(message))
+    Err(Error::limit_exceeded(limit).with_message(message))
 }
 
 /// A failure outside of any step fails the call as an internal error.
-fn unexpected(failure: &Failure) -> Error {
+fn failure_to_internal_error(failure: &Failure) -> Error {
     Error::internal(format!("{}: {}", failure.code, failure.message))
 }
 
 impl<'a> TransitionBuilder<'a> {
     /// The builder of the first transition, with a new execution to which nothing but its creation has happened.
-    pub(super) fn created(
+    pub(super) fn for_new_execution(
         facts: Facts<'a>,
         start: Start,
         inputs: Option<Value>,
         (now, ids): (Timestamp, &'a dyn IdSource),
     ) -> Result<Self> {
-        let call = start.call(facts.definition);
+        let call = start.start_call_digest(facts.definition);
         let mut contents = Vec::new();
         let kept = inputs.as_ref().map(|inputs| {
-            let payload = payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
-            Ok::<_, Error>(stored(payload, &mut contents))
+            let payload = make_payload(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
+            Ok::<_, Error>(move_to_contents(payload, &mut contents))
         });
         let kept = kept.transpose()?;
         // A path that is not Unicode cannot be serialised: the execution then uses the server's definitions.
@@ -109,7 +109,7 @@ impl<'a> TransitionBuilder<'a> {
             .lookup
             .and_then(|lookup| serde_json::to_vec(&lookup).ok());
         let lookup = lookup.map(|bytes| {
-            let digest = Digest::of(&bytes);
+            let digest = Digest::compute(&bytes);
             contents.push((digest, bytes.into()));
             digest
         });
@@ -131,7 +131,7 @@ impl<'a> TransitionBuilder<'a> {
             at: now,
             events: vec![created],
         };
-        let Some(next) = Execution::advance(None, &row) else {
+        let Some(next) = Execution::apply_row(None, &row) else {
             return Err(Error::internal(
                 "an execution cannot be made of its first event",
             ));
@@ -139,7 +139,7 @@ impl<'a> TransitionBuilder<'a> {
         let mut builder = Self::new(next, row, facts, ids);
         builder.contents = contents;
         if let Some((kept, inputs)) = kept.zip(inputs) {
-            builder.note(&kept, inputs);
+            builder.remember_value(&kept, inputs);
         }
         Ok(builder)
     }
@@ -156,16 +156,16 @@ impl Execution {
         now: Timestamp,
         ids: &dyn IdSource,
     ) -> Result<Transition> {
-        let inputs = start.resolved(facts.definition)?;
-        let mut builder = TransitionBuilder::created(facts, start, inputs, (now, ids))?;
-        match builder.begin() {
+        let inputs = start.resolve_start_inputs(facts.definition)?;
+        let mut builder = TransitionBuilder::for_new_execution(facts, start, inputs, (now, ids))?;
+        match builder.begin_execution() {
             Ok(()) => {
-                let transition = builder.transition(None);
-                within(&transition)?;
+                let transition = builder.into_transition(None);
+                check_event_count(&transition)?;
                 Ok(transition)
             }
             Err(Interrupt::Refused(error)) => Err(error),
-            Err(Interrupt::Fails(failure)) => Err(unexpected(&failure)),
+            Err(Interrupt::Fails(failure)) => Err(failure_to_internal_error(&failure)),
             // All values that a start may need are created in its own transition.
             Err(Interrupt::Needs(_)) => {
                 Err(Error::internal("a start asks for what there is not yet"))
@@ -177,8 +177,12 @@ impl Execution {
     ///
     /// # Errors
     /// `EXECUTION_ID_TAKEN` where the arguments differ or something has happened since.
-    pub fn restart(&self, definition: &Definition, start: &Start) -> Result<u64> {
-        let same = self.call == start.call(definition);
+    pub fn revision_of_repeated_start(
+        &self,
+        definition: &Definition,
+        start: &Start,
+    ) -> Result<u64> {
+        let same = self.call == start.start_call_digest(definition);
         if same && self.revision == 1 {
             return Ok(1);
         }
@@ -188,7 +192,7 @@ impl Execution {
             "with other arguments"
         };
         let message = format!("Execution ID '{}' already exists {why}", self.id);
-        Err(self.placed(Error::new(Code::ExecutionIdTaken, message)))
+        Err(self.with_execution_context(Error::new(Code::ExecutionIdTaken, message)))
     }
 
     /// Decides `command` at `now`, without changing anything.
@@ -204,7 +208,7 @@ impl Execution {
         ids: &dyn IdSource,
     ) -> Result<Decision> {
         let now = self.time_at(now);
-        let builder = TransitionBuilder::after(self, now, facts, ids);
+        let builder = TransitionBuilder::from_execution(self, now, facts, ids);
         let decided = match command {
             Command::Advance { token, submission } => {
                 self.decide_advance(builder, token, submission)
@@ -227,12 +231,15 @@ impl Execution {
         };
         match decided {
             Ok(Decision::Move(transition)) => {
-                within(&transition).map_err(|error| self.placed(error))?;
+                check_event_count(&transition)
+                    .map_err(|error| self.with_execution_context(error))?;
                 Ok(Decision::Move(transition))
             }
             Ok(decision) => Ok(decision),
             Err(Interrupt::Refused(error)) => Err(error),
-            Err(Interrupt::Fails(failure)) => Err(self.placed(unexpected(&failure))),
+            Err(Interrupt::Fails(failure)) => {
+                Err(self.with_execution_context(failure_to_internal_error(&failure)))
+            }
             Err(Interrupt::Needs(needs)) => Ok(Decision::Need(needs)),
         }
     }
@@ -250,9 +257,9 @@ impl Execution {
         let (now, ttl) = (builder.row.at, builder.facts.token_ttl);
         for visit_id in self.with_expired_token(ttl, now) {
             let grant = Grant::issue(now, builder.ids);
-            builder.push(Event::TokenRenewed { visit_id, grant });
+            builder.push_event(Event::TokenRenewed { visit_id, grant });
         }
-        builder.decision(None)
+        builder.into_decision(None)
     }
 
     /// The open visits whose token has outlived `token_ttl` at `now`.
@@ -261,8 +268,8 @@ impl Execution {
         token_ttl: Duration,
         now: Timestamp,
     ) -> impl Iterator<Item = VisitId> {
-        self.open().filter_map(move |(_, step, visit)| {
-            let age = now.since(visit.grant()?.issued_at);
+        self.open_visits().filter_map(move |(_, step, visit)| {
+            let age = now.since(visit.live_token()?.issued_at);
             (age >= token_ttl).then(|| visit.visit_id(&step.id))
         })
     }
@@ -274,19 +281,26 @@ impl Execution {
     }
 
     /// A refusal with the context of this execution and of `step`.
-    pub(super) fn refused(&self, code: Code, step: &StepId, message: impl Into<String>) -> Error {
-        self.placed(Error::new(code, message).with("step_id", step.as_str()))
+    pub(super) fn step_error(
+        &self,
+        code: Code,
+        step: &StepId,
+        message: impl Into<String>,
+    ) -> Error {
+        self.with_execution_context(
+            Error::new(code, message).with_context("step_id", step.as_str()),
+        )
     }
 
     /// Adds the id, the state and the pause reasons of this execution to an error.
-    pub fn placed(&self, error: Error) -> Error {
+    pub fn with_execution_context(&self, error: Error) -> Error {
         let error = error
-            .with("execution_id", self.id.as_str())
-            .with("workflow_state", self.state.as_str());
+            .with_context("execution_id", self.id.as_str())
+            .with_context("workflow_state", self.state.as_str());
         if self.pauses.is_empty() {
             return error;
         }
         let reasons: Vec<_> = self.pauses.iter().map(|reason| reason.as_str()).collect();
-        error.with("pause_reasons", reasons)
+        error.with_context("pause_reasons", reasons)
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     Execution, Failure, Row, VisitId,
-    work::{Effect, Safety, Unsafe},
+    work::{Effect, NothingSafe, Safety},
 };
 use crate::{
     FailureCode,
@@ -41,15 +41,16 @@ pub struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Facts without looked-up values, environment variables and secrets, under which no work is safe to repeat.
     pub fn new(definition: &'a Definition, token_ttl: Duration) -> Self {
-        static NOTHING: (Values, BTreeMap<String, String>) = (Values::new(), BTreeMap::new());
+        static NO_VALUES_OR_ENV: (Values, BTreeMap<String, String>) =
+            (Values::new(), BTreeMap::new());
         Self {
             definition,
             owner: Owner::default(),
             token_ttl,
-            values: &NOTHING.0,
-            env: &NOTHING.1,
+            values: &NO_VALUES_OR_ENV.0,
+            env: &NO_VALUES_OR_ENV.1,
             secrets: &[],
-            safety: &Unsafe,
+            safety: &NothingSafe,
         }
     }
 }
@@ -69,7 +70,7 @@ pub struct Need {
 
 impl Need {
     /// A value that is stored by digest, whatever its size.
-    pub const fn stored(digest: Digest) -> Self {
+    pub const fn by_digest(digest: Digest) -> Self {
         Self {
             digest,
             revision: None,
@@ -97,17 +98,17 @@ impl From<Error> for Interrupt {
 impl Interrupt {
     /// Turns a `LIMIT_EXCEEDED` that arose in a step into a failure of that step, so that the call or timer that
     /// entered the step still succeeds.
-    pub(super) fn within(self, visit_id: &VisitId) -> Self {
+    pub(super) fn into_step_failure(self, visit_id: &VisitId) -> Self {
         match self {
             Self::Refused(error) if error.code() == Code::LimitExceeded => {
-                Self::Fails(Failure::of(&error, visit_id.step()))
+                Self::Fails(Failure::from_error(&error, visit_id.step()))
             }
             interrupt => interrupt,
         }
     }
 
     /// Adds the context of `place` to a refusal that has none yet.
-    pub(super) fn placed(self, place: impl FnOnce(Error) -> Error) -> Self {
+    pub(super) fn with_error_context(self, place: impl FnOnce(Error) -> Error) -> Self {
         match self {
             Self::Refused(error) if error.context("execution_id").is_none() => {
                 Self::Refused(place(error))
@@ -117,7 +118,7 @@ impl Interrupt {
     }
 
     /// An interrupt that fails `step` with `code`.
-    pub(super) fn fails(step: &Step, code: FailureCode, message: impl AsRef<str>) -> Self {
+    pub(super) fn step_failure(step: &Step, code: FailureCode, message: impl AsRef<str>) -> Self {
         Self::Fails(Failure::new(code, message, Some(&step.id)))
     }
 }
@@ -140,7 +141,7 @@ impl Failure {
     }
 
     /// Turns a refusal into a failure of `step`.
-    pub(super) fn of(error: &Error, step: &StepId) -> Self {
+    pub(super) fn from_error(error: &Error, step: &StepId) -> Self {
         Self::new(error.code().as_str(), error.message(), Some(step))
     }
 }

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    Attachment, AttemptId, Awaiting, Decision, EffectOutput, Execution, Failure, Need,
-    OperationFailure, Outcome, Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
+    Attachment, AttemptId, Decision, EffectOutput, Execution, Failure, Need, OperationFailure,
+    Outcome, Owner, PauseReason, ReportedOutcome, State, StepState, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     time::acting_on,
@@ -18,11 +18,11 @@ use crate::{
     artifact::{self, Artifact},
     clock::Timestamp,
     definition::{Retry, Step, StepKind},
-    error::{Result, Violation, class_of_failure, counted},
-    expression::Rendered,
+    error::{Result, Violation, class_of_failure, format_count},
+    expression::RenderedValue,
     id::ExecutionId,
     limits,
-    schema::over_budget,
+    schema::budget_exceeded_error,
     span::backoff,
 };
 
@@ -38,9 +38,12 @@ impl StepKind {
 
 impl Execution {
     /// The open attempts of the server and of children.
-    pub fn operations(&self) -> impl Iterator<Item = AttemptId> {
-        self.open().filter_map(|(_, step, visit)| {
-            let is_operation = visit.awaiting.as_ref().is_some_and(Awaiting::is_attempt);
+    pub fn open_attempts(&self) -> impl Iterator<Item = AttemptId> {
+        self.open_visits().filter_map(|(_, step, visit)| {
+            let is_operation = visit
+                .awaiting
+                .as_ref()
+                .is_some_and(WaitCondition::is_attempt);
             is_operation.then(|| attempt_id(step, visit))
         })
     }
@@ -53,8 +56,8 @@ impl Execution {
         owner: Owner,
         alive: &BTreeSet<AttemptId>,
     ) -> impl Iterator<Item = AttemptId> {
-        self.open().filter_map(move |(_, step, visit)| {
-            let Some(Awaiting::Operation { owner: of }) = visit.awaiting else {
+        self.open_visits().filter_map(move |(_, step, visit)| {
+            let Some(WaitCondition::Operation { owner: of }) = visit.awaiting else {
                 return None;
             };
             let id = attempt_id(step, visit);
@@ -71,7 +74,10 @@ impl Execution {
         let Some((position, state, visit)) = self.visit(&attempt_id.visit_id) else {
             return Ok(Decision::Stay);
         };
-        let is_awaited = visit.awaiting.as_ref().is_some_and(Awaiting::is_attempt);
+        let is_awaited = visit
+            .awaiting
+            .as_ref()
+            .is_some_and(WaitCondition::is_attempt);
         if visit.attempt != attempt_id.attempt || !is_awaited {
             return Ok(Decision::Stay);
         }
@@ -92,7 +98,7 @@ impl Execution {
             }
         }
         builder.run_to_quiescence()?;
-        Ok(builder.decision(None))
+        Ok(builder.into_decision(None))
     }
 
     /// Postpones an attempt that never began until the next tick, which begins it under the same number.
@@ -101,10 +107,10 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         attempt_id: &AttemptId,
     ) -> Decision {
-        if self.operations().any(|waits| waits == *attempt_id) {
+        if self.open_attempts().any(|waits| waits == *attempt_id) {
             builder.put_off(&attempt_id.visit_id, attempt_id.attempt - 1);
         }
-        builder.decision(None)
+        builder.into_decision(None)
     }
 
     /// Recovers attempts whose process ended: those that are safe to repeat are begun again. For the others the
@@ -133,13 +139,13 @@ impl Execution {
                 }
             } else {
                 let AttemptId { visit_id, attempt } = attempt_id;
-                builder.wait_for(&visit_id, attempt, Awaiting::Unknown);
+                builder.wait_for(&visit_id, attempt, WaitCondition::Unknown);
                 if !builder.next.pauses.contains(&PauseReason::OutcomeUnknown) {
                     builder.pause(PauseReason::OutcomeUnknown)?;
                 }
             }
         }
-        Ok(builder.decision(None))
+        Ok(builder.into_decision(None))
     }
 }
 
@@ -167,27 +173,27 @@ impl TransitionBuilder<'_> {
         let attempt = visit.attempt + 1;
         let visit_id = visit_id.clone();
         let attempt_id = AttemptId { visit_id, attempt };
-        let awaiting = self.working(step, &attempt_id);
+        let awaiting = self.awaiting_for_attempt(step, &attempt_id);
         self.wait_for(&attempt_id.visit_id, attempt, awaiting);
         self.begin_work(step, attempt_id, input);
         Ok(())
     }
 
     /// The input of a visit of the server.
-    pub(super) fn work_of(&self, visit: &Visit) -> DecideResult<Rendered> {
+    pub(super) fn work_of(&self, visit: &Visit) -> DecideResult<RenderedValue> {
         let input = match visit.input {
-            Some(digest) => self.wanted(Need::stored(digest))?,
+            Some(digest) => self.require_value(Need::by_digest(digest))?,
             None => Arc::default(),
         };
-        Ok(Rendered::stored(&input)?)
+        Ok(RenderedValue::from_stored_json(&input)?)
     }
 
     /// The catalog that the step has to wait for, if it is missing or disabled.
-    pub(super) fn catalog_awaited(&self, step: &Step) -> Option<Awaiting> {
+    pub(super) fn catalog_awaited(&self, step: &Step) -> Option<WaitCondition> {
         match &step.kind {
             StepKind::Run { catalog, .. } if self.facts.safety.lacks_catalog(&step.kind) => {
                 let catalog = catalog.clone();
-                Some(Awaiting::Catalog { catalog })
+                Some(WaitCondition::Catalog { catalog })
             }
             _ => None,
         }
@@ -214,22 +220,28 @@ impl TransitionBuilder<'_> {
         };
         if let Some(retry) = &step.retry
             && visit.failures + 1 < retry.max_attempts
-            && retry.covers(failure)
+            && retry.is_retryable_failure(failure)
         {
             let pause = retry
-                .pause(visit.failures + 1, self.ids.random())
+                .retry_pause(visit.failures + 1, self.ids.random())
                 .max(failure.retry_after.unwrap_or_default());
             let due = self.row.at.after(pause.min(limits::SPAN_MAX));
             self.repeat_at(attempt_id, Some(told), due);
             return Ok(());
         }
-        self.conclude_visit(&attempt_id.visit_id, Reported::Failure(told))
+        self.conclude_visit(&attempt_id.visit_id, ReportedOutcome::Failure(told))
     }
 
     /// Ends an attempt and schedules the next one for `due`.
     fn repeat_at(&mut self, attempt_id: &AttemptId, failure: Option<Failure>, due: Timestamp) {
         let AttemptId { visit_id, attempt } = attempt_id;
-        self.end_attempt(visit_id, *attempt, failure, None, Awaiting::Retry { due });
+        self.end_attempt(
+            visit_id,
+            *attempt,
+            failure,
+            None,
+            WaitCondition::Retry { due },
+        );
     }
 
     /// Stores a response body as an artifact, in the same transition as the output that refers to it.
@@ -241,14 +253,14 @@ impl TransitionBuilder<'_> {
         visit: &Visit,
         attachment: &Attachment,
     ) -> DecideResult<()> {
-        match attachment.artifact(self.next.artifacts) {
+        match attachment.build_artifact(self.next.artifacts) {
             Ok(stored) => {
-                let output = attachment.output(&stored.0, &self.next.id);
+                let output = attachment.output_with_artifact(&stored.0, &self.next.id);
                 self.attempt_succeeded(position, step, attempt_id, visit, &output, Some(stored))
             }
             Err(error) => {
                 let failure = OperationFailure::new("too_large", error.message())
-                    .coded(FailureCode::LimitExceeded);
+                    .with_code(FailureCode::LimitExceeded);
                 self.attempt_failed(step, attempt_id, visit, &failure)
             }
         }
@@ -286,18 +298,22 @@ impl TransitionBuilder<'_> {
                 self.repeat_at(attempt_id, None, due);
                 return Ok(());
             }
-            Ok(None) => match self.keep(output.clone(), limits::OUTPUT_BYTES_MAX, "output") {
-                Ok(payload) => {
-                    if let Some((artifact, content)) = stored {
-                        self.contents.push((artifact.digest, content));
-                        self.store(visit_id, vec![artifact], Vec::new());
+            Ok(None) => {
+                match self.store_value(output.clone(), limits::OUTPUT_BYTES_MAX, "output") {
+                    Ok(payload) => {
+                        if let Some((artifact, content)) = stored {
+                            self.contents.push((artifact.digest, content));
+                            self.store_artifacts(visit_id, vec![artifact], Vec::new());
+                        }
+                        self.offer_of_server(position, visit_id, output, taken.as_ref())?;
+                        ReportedOutcome::Output(payload)
                     }
-                    self.offer_of_server(position, visit_id, output, taken.as_ref())?;
-                    Reported::Output(payload)
+                    Err(error) => {
+                        ReportedOutcome::Failure(Failure::from_error(&error, visit_id.step()))
+                    }
                 }
-                Err(error) => Reported::Failure(Failure::of(&error, visit_id.step())),
-            },
-            Err(Interrupt::Fails(failure)) => Reported::Failure(failure),
+            }
+            Err(Interrupt::Fails(failure)) => ReportedOutcome::Failure(failure),
             Err(interrupt) => return Err(interrupt),
         };
         self.conclude_visit(visit_id, reported)
@@ -313,7 +329,12 @@ impl TransitionBuilder<'_> {
     }
 
     /// The violations of an output of the server. A step without a schema accepts anything.
-    pub(super) fn breaks(&self, position: usize, step: &Step, output: &Value) -> Vec<Violation> {
+    pub(super) fn output_violations(
+        &self,
+        position: usize,
+        step: &Step,
+        output: &Value,
+    ) -> Vec<Violation> {
         let schema = self.facts.definition.output_schema(position);
         match step.result {
             Some(_) => schema.violations(output),
@@ -330,22 +351,30 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         output: &Value,
     ) -> DecideResult<()> {
-        let violations = self.breaks(position, step, output);
+        let violations = self.output_violations(position, step, output);
         let Some(first) = violations.first() else {
             return Ok(());
         };
         let what = format!("what step '{}' brought", visit_id.step());
-        if let Some(error) = over_budget(&what, &violations) {
+        if let Some(error) = budget_exceeded_error(&what, &violations) {
             let message = error.message();
-            return Err(Interrupt::fails(step, FailureCode::LimitExceeded, message));
+            return Err(Interrupt::step_failure(
+                step,
+                FailureCode::LimitExceeded,
+                message,
+            ));
         }
         let message = format!(
             "{what} breaks its schema in {}: {}: {}",
-            counted(violations.len(), "place"),
+            format_count(violations.len(), "place"),
             first.path,
             first.message
         );
-        Err(Interrupt::fails(step, FailureCode::OutputInvalid, message))
+        Err(Interrupt::step_failure(
+            step,
+            FailureCode::OutputInvalid,
+            message,
+        ))
     }
 
     /// When a step with `repeat` is to be executed again; `None` once its `until` holds.
@@ -364,10 +393,10 @@ impl TransitionBuilder<'_> {
         let compiled = compiled.body.as_deref().unwrap_or(compiled);
         let here = EvalContext {
             own: Some(output),
-            ..EvalContext::of(visit_id)
+            ..EvalContext::for_visit(visit_id)
         };
         if let Some(until) = &compiled.until
-            && self.holds(until, &here)?
+            && self.evaluate_condition(until, &here)?
         {
             return Ok(None);
         }
@@ -377,13 +406,17 @@ impl TransitionBuilder<'_> {
                 repeat.until, repeat.max_attempts
             );
             let code = FailureCode::RepeatExhausted;
-            return Err(Interrupt::fails(step, code, message));
+            return Err(Interrupt::step_failure(step, code, message));
         }
         let due = self.row.at.after(repeat.every.duration());
         match repeat.timeout {
             Some(most) if due > visit.opened_at.after(most.duration()) => {
                 let message = format!("`{}` did not hold within {most}", repeat.until);
-                Err(Interrupt::fails(step, FailureCode::RepeatTimedOut, message))
+                Err(Interrupt::step_failure(
+                    step,
+                    FailureCode::RepeatTimedOut,
+                    message,
+                ))
             }
             _ => Ok(Some(due)),
         }
@@ -394,32 +427,36 @@ impl TransitionBuilder<'_> {
     pub(super) fn conclude_visit(
         &mut self,
         visit_id: &VisitId,
-        reported: Reported,
+        reported: ReportedOutcome,
     ) -> DecideResult<()> {
         if self.next.state == State::Paused {
             let attempt = self.attempt_of(visit_id);
-            self.wait_for(visit_id, attempt, Awaiting::Deferred(Box::new(reported)));
+            self.wait_for(
+                visit_id,
+                attempt,
+                WaitCondition::Deferred(Box::new(reported)),
+            );
             return Ok(());
         }
         let outcome = match reported {
-            Reported::Output(payload) => Outcome::Completed(payload),
-            Reported::Failure(failure) => Outcome::Failed(failure),
+            ReportedOutcome::Output(payload) => Outcome::Completed(payload),
+            ReportedOutcome::Failure(failure) => Outcome::Failed(failure),
         };
-        self.finish(visit_id, &outcome, None)
+        self.finish_visit(visit_id, &outcome, None)
     }
 }
 
 impl Attachment {
-    fn artifact(&self, taken: u32) -> Result<(Artifact, Arc<[u8]>)> {
-        artifact::of_answer((&self.name, &self.content_type), &self.content, taken)
+    fn build_artifact(&self, taken: u32) -> Result<(Artifact, Arc<[u8]>)> {
+        artifact::artifact_from_response((&self.name, &self.content_type), &self.content, taken)
     }
 
     /// The output: the artifact alone, or together with the rest of the response.
-    fn output(&self, artifact: &Artifact, execution: &ExecutionId) -> Value {
+    fn output_with_artifact(&self, artifact: &Artifact, execution: &ExecutionId) -> Value {
         let mut output = self.around.clone().unwrap_or_else(|| json!({}));
         if let Some(output) = output.as_object_mut() {
             output.remove("payload");
-            let located = artifact::located(artifact, execution);
+            let located = artifact::reference_with_uri(artifact, execution);
             output.insert("artifact".to_owned(), located);
         }
         output
@@ -428,16 +465,16 @@ impl Attachment {
 
 impl Retry {
     /// Whether this failure of the server's work is retried.
-    fn covers(&self, failure: &OperationFailure) -> bool {
+    fn is_retryable_failure(&self, failure: &OperationFailure) -> bool {
         if self.on.is_empty() {
             return failure.retryable;
         }
         let code = failure.code.as_deref().unwrap_or(&failure.class);
-        self.on.contains(&failure.class) || self.names(code)
+        self.on.contains(&failure.class) || self.has_failure_code(code)
     }
 
     /// Whether `on` lists this failure code or its class.
-    pub(super) fn names(&self, code: &str) -> bool {
+    pub(super) fn has_failure_code(&self, code: &str) -> bool {
         let class = class_of_failure(code);
         let is_meant =
             |name: &String| name.eq_ignore_ascii_case(code) || Some(name) == class.as_ref();
@@ -446,7 +483,7 @@ impl Retry {
 
     /// The pause after this number of failures in a row. It doubles each time, up to `max_backoff`. With jitter it is
     /// spread by `random` between half of its length and the whole.
-    pub fn pause(&self, failures: u32, random: u128) -> Duration {
+    pub fn retry_pause(&self, failures: u32, random: u128) -> Duration {
         let whole = backoff(
             failures,
             self.backoff.duration(),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    Awaiting, Body, Compensation, Event, Failure, Need, Skipped, State, StepStatus, VisitId,
+    BodyKind, Compensation, Event, Failure, Need, SkipReason, State, StepStatus, VisitId,
+    WaitCondition,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -24,7 +25,7 @@ impl TransitionBuilder<'_> {
     /// open.
     pub(super) fn check_compensations(&self, step: &Step, count: usize) -> DecideResult<()> {
         let most = limits::COMPENSATIONS_MAX;
-        let is_kept = step.bodies.contains_key(&Body::Compensation);
+        let is_kept = step.bodies.contains_key(&BodyKind::Compensation);
         if !is_kept || self.next.compensations.len() + self.compensations_to_come() + count <= most
         {
             return Ok(());
@@ -34,18 +35,18 @@ impl TransitionBuilder<'_> {
             step.id
         );
         let code = FailureCode::LimitExceeded;
-        Err(Interrupt::fails(step, code, message))
+        Err(Interrupt::step_failure(step, code, message))
     }
 
     /// How many more compensations will be kept if all open visits complete.
     fn compensations_to_come(&self) -> usize {
-        let is_kept = |step: &Step| step.bodies.contains_key(&Body::Compensation);
-        let open = self.next.open();
-        let works = open.filter(|(.., visit)| visit.body == Body::Work && visit.item.is_none());
+        let is_kept = |step: &Step| step.bodies.contains_key(&BodyKind::Compensation);
+        let open = self.next.open_visits();
+        let works = open.filter(|(.., visit)| visit.body == BodyKind::Work && visit.item.is_none());
         let counts = works.map(|(position, state, visit)| {
             let step = self.step(position);
             let items = match visit.awaiting {
-                Some(Awaiting::Items { total, .. }) if is_kept(step.acting()) => {
+                Some(WaitCondition::Items { total, .. }) if is_kept(step.acting()) => {
                     let ended = state.items.len() - state.items.open_count();
                     total as usize - ended
                 }
@@ -58,7 +59,7 @@ impl TransitionBuilder<'_> {
 
     /// Keeps the compensation of a step that completed, whatever happens to its hooks later.
     pub(super) fn keep_done(&mut self, visit_id: &VisitId) {
-        let is_step = visit_id.body == Body::Work && visit_id.item.is_none();
+        let is_step = visit_id.body == BodyKind::Work && visit_id.item.is_none();
         let position = is_step.then(|| self.facts.definition.graph().position(visit_id.step()));
         let Some(position) = position.flatten().filter(|_| !self.rehearses) else {
             return;
@@ -75,9 +76,9 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         list: Option<Digest>,
     ) {
-        if step.bodies.contains_key(&Body::Compensation) {
+        if step.bodies.contains_key(&BodyKind::Compensation) {
             let visit_id = visit_id.clone();
-            self.push(Event::CompensationKept { visit_id, list });
+            self.push_event(Event::CompensationKept { visit_id, list });
         }
     }
 
@@ -90,9 +91,9 @@ impl TransitionBuilder<'_> {
 
     /// Called when nothing is open. Starts the next compensation or hook of the workflow, or else enters the final
     /// state. Returns true if more may follow in this transition.
-    pub(super) fn end(&mut self) -> DecideResult<bool> {
-        let to = self.next.ending().unwrap_or(State::Completed);
-        if self.next.ending().is_none() {
+    pub(super) fn run_end_phase(&mut self) -> DecideResult<bool> {
+        let to = self.next.ending_state().unwrap_or(State::Completed);
+        if self.next.ending_state().is_none() {
             self.come_to_output()?;
         }
         // The transition is full: the deadline of the execution is now, so the next tick continues.
@@ -120,11 +121,11 @@ impl TransitionBuilder<'_> {
     /// Every step is done: computes the final output, which the hooks of the workflow can read.
     fn come_to_output(&mut self) -> DecideResult<()> {
         if let Some((value, faults)) = self.final_output()? {
-            self.push(Event::FinalOutput { value, faults });
+            self.push_event(Event::FinalOutput { value, faults });
         }
         let to = State::Completed;
         if self.has_at_end(to) {
-            self.push(Event::EndingBegan { to });
+            self.push_event(Event::EndingBegan { to });
         }
         Ok(())
     }
@@ -146,8 +147,8 @@ impl TransitionBuilder<'_> {
         for (position, step) in steps.enumerate() {
             let is_pending = self.next.steps[position].status == StepStatus::Pending;
             if step.run_when == RunWhen::Failing && is_pending {
-                let (step, why) = (step.id.clone(), Skipped::RunWhen);
-                self.push(Event::StepSkipped { step, why });
+                let (step, why) = (step.id.clone(), SkipReason::RunWhen);
+                self.push_event(Event::StepSkipped { step, why });
             }
         }
     }
@@ -168,7 +169,7 @@ impl TransitionBuilder<'_> {
             ..EvalContext::default()
         };
         let position = self.facts.definition.graph().position(left.visit_id.step());
-        let visit_id = left.visit_id.beside(Body::Compensation);
+        let visit_id = left.visit_id.with_body(BodyKind::Compensation);
         self.enter_beside(position.unwrap_or_default(), &visit_id, here)
     }
 
@@ -178,12 +179,16 @@ impl TransitionBuilder<'_> {
         let Some(need) = left.output else {
             return Ok(None);
         };
-        self.value(need).map(Some).map_err(|_| {
+        self.find_value(need).map(Some).map_err(|_| {
             let next = self.next.compensations.iter().rev();
             let needs = next
                 .take(self.done_at_once + 1)
                 .filter_map(|left| left.output);
-            Interrupt::Needs(needs.filter(|need| self.value(*need).is_err()).collect())
+            Interrupt::Needs(
+                needs
+                    .filter(|need| self.find_value(*need).is_err())
+                    .collect(),
+            )
         })
     }
 
@@ -191,7 +196,7 @@ impl TransitionBuilder<'_> {
         let Some((list, item)) = left.list.zip(left.visit_id.item) else {
             return Ok(None);
         };
-        let list = self.wanted(Need::stored(list))?;
+        let list = self.require_value(Need::by_digest(list))?;
         let index = item as usize;
         let value = list.get(index).cloned().unwrap_or_default();
         Ok(Some(Item { value, index }))
@@ -203,18 +208,18 @@ impl TransitionBuilder<'_> {
         self.next
             .state
             .check(to)
-            .map_err(|error| self.next.placed(error))?;
+            .map_err(|error| self.next.with_execution_context(error))?;
         if self.next.is_ending_badly() {
             return self.end_now(to, None);
         }
-        self.void();
+        self.void_all_visits();
         if !self.has_at_end(to) {
             return Ok(self.become_state(to, None)?);
         }
         self.lift_all()?;
         self.queue.clear();
         self.targets.clear();
-        self.push(Event::EndingBegan { to });
+        self.push_event(Event::EndingBegan { to });
         self.run_to_quiescence()
     }
 
@@ -222,15 +227,18 @@ impl TransitionBuilder<'_> {
     /// begun, the execution keeps that state.
     pub(super) fn end_now(&mut self, to: State, failure: Option<Failure>) -> DecideResult<()> {
         self.fails = to == State::Failed;
-        self.void();
-        let had_begun = self.next.ending().filter(|to| *to != State::Completed);
+        self.void_all_visits();
+        let had_begun = self
+            .next
+            .ending_state()
+            .filter(|to| *to != State::Completed);
         if had_begun.is_some() {
             self.lift_all()?;
         }
         let to = had_begun.unwrap_or(to);
         if self.compensation_due(to).is_some() {
             let why = "the end of the execution was not waited for".to_owned();
-            self.push(Event::CompensationsGivenUp { why });
+            self.push_event(Event::CompensationsGivenUp { why });
         }
         let failing = self.next.failing.clone();
         let failure = failing.or(failure).filter(|_| to == State::Failed);
@@ -239,7 +247,7 @@ impl TransitionBuilder<'_> {
 
     pub(super) fn lift_all(&mut self) -> DecideResult<()> {
         for reason in self.next.pauses.clone() {
-            self.lift(reason)?;
+            self.lift_pause_reason(reason)?;
         }
         Ok(())
     }

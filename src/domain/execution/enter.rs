@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    AttemptId, Awaiting, Begin, Effect, Event, Failure, Outcome, Payload, Skipped, VisitId,
+    AttemptId, BeginAttempt, Effect, Event, Failure, Outcome, Payload, SkipReason, VisitId,
+    WaitCondition,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -11,32 +12,32 @@ use super::{
 use crate::{
     FailureCode,
     clock::Timestamp,
-    definition::{Arm, CompiledStep, Next, Step, StepKind, Wait},
+    definition::{BranchArm, CompiledStep, JumpTarget, Step, StepKind, Wait},
     document::plain,
     error::Error,
-    expression::Rendered,
+    expression::RenderedValue,
     limits,
-    span::Span,
+    span::HumanDuration,
 };
 
 impl TransitionBuilder<'_> {
     /// Enters a step. An error in entering it is a failure of the step itself.
-    pub(super) fn enter(&mut self, position: usize) -> DecideResult<()> {
+    pub(super) fn enter_step(&mut self, position: usize) -> DecideResult<()> {
         let visit_id = self.next.steps[position].next_visit();
         let entered = self.try_enter(position, &visit_id);
-        self.entered(position, &visit_id, entered)
+        self.fail_if_entry_failed(position, &visit_id, entered)
     }
 
     /// Turns an error in entering a step or an item into its own failure.
-    pub(super) fn entered(
+    pub(super) fn fail_if_entry_failed(
         &mut self,
         position: usize,
         visit_id: &VisitId,
         entered: DecideResult<()>,
     ) -> DecideResult<()> {
-        match entered.map_err(|interrupt| interrupt.within(visit_id)) {
+        match entered.map_err(|interrupt| interrupt.into_step_failure(visit_id)) {
             Err(Interrupt::Fails(failure)) => {
-                self.done(position, visit_id, &Outcome::Failed(failure))
+                self.record_instant_end(position, visit_id, &Outcome::Failed(failure))
             }
             entered => entered,
         }
@@ -58,17 +59,17 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<bool> {
         let step = self.step(position);
         let compiled = self.facts.definition.compiled_step(position);
-        let applies = self.applies(step, compiled, &EvalContext::of(visit_id))?;
+        let applies = self.is_condition_met(step, compiled, &EvalContext::for_visit(visit_id))?;
         if applies {
             self.check_visits(step, visit_id)?;
         } else {
-            self.skip(position, Skipped::Condition);
+            self.skip(position, SkipReason::Condition);
         }
         Ok(applies)
     }
 
     /// Whether the condition of a step or an item holds. Fails the step if one of its expressions does not compile.
-    pub(super) fn applies(
+    pub(super) fn is_condition_met(
         &self,
         step: &Step,
         compiled: &CompiledStep,
@@ -77,10 +78,10 @@ impl TransitionBuilder<'_> {
         if let Some(text) = &compiled.broken {
             let message = format!("`{text}` is not an expression");
             let code = FailureCode::ExpressionFailed;
-            return Err(Interrupt::fails(step, code, message));
+            return Err(Interrupt::step_failure(step, code, message));
         }
         match &compiled.condition {
-            Some(condition) => self.holds(condition, here),
+            Some(condition) => self.evaluate_condition(condition, here),
             None => Ok(true),
         }
     }
@@ -89,12 +90,12 @@ impl TransitionBuilder<'_> {
     pub(super) fn act_as_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let step = self.step(position);
         let compiled = self.facts.definition.compiled_step(position);
-        let here = EvalContext::of(visit_id);
-        self.act(position, step, compiled, visit_id, &here)
+        let here = EvalContext::for_visit(visit_id);
+        self.execute_kind(position, step, compiled, visit_id, &here)
     }
 
     /// Executes a step, or the body of a `foreach` for an item.
-    pub(super) fn act(
+    pub(super) fn execute_kind(
         &mut self,
         position: usize,
         step: &Step,
@@ -104,19 +105,21 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         let input = self.render_marked(&compiled.input, here)?;
         match &step.kind {
-            StepKind::Set { .. } => self.set(position, visit_id, input.value),
-            StepKind::Branch { arms } => self.branch(position, visit_id, arms, compiled, here),
+            StepKind::Set { .. } => self.execute_set(position, visit_id, input.value),
+            StepKind::Branch { arms } => {
+                self.execute_branch(position, visit_id, arms, compiled, here)
+            }
             StepKind::Fail { code, .. } => {
                 self.fail_as_told(position, visit_id, code, &input.value)
             }
-            StepKind::Wait(wait) => self.wait(position, visit_id, wait, &input.value),
-            StepKind::Gate { expires, .. } => self.gate(visit_id, *expires, input.value),
+            StepKind::Wait(wait) => self.execute_wait(position, visit_id, wait, &input.value),
+            StepKind::Gate { expires, .. } => self.open_gate(visit_id, *expires, input.value),
             StepKind::Foreach { .. } => self.fan_out(position, visit_id, compiled, here),
             StepKind::Input { .. } | StepKind::Extract { .. } => {
-                self.ask(position, step, visit_id, input.value)
+                self.open_question(position, step, visit_id, input.value)
             }
             StepKind::Agent { .. } | StepKind::Guidance { .. } | StepKind::Tool { .. } => {
-                self.offer(compiled, visit_id, input.value)
+                self.offer_to_model(compiled, visit_id, input.value)
             }
             StepKind::Run { .. } | StepKind::Activity { .. } | StepKind::Workflow { .. } => {
                 self.open_work(step, visit_id, input)
@@ -136,14 +139,22 @@ impl TransitionBuilder<'_> {
                 "step '{}' may be entered {most} times and was to be entered once more",
                 step.id
             );
-            return Err(Interrupt::fails(step, FailureCode::MaxVisits, message));
+            return Err(Interrupt::step_failure(
+                step,
+                FailureCode::MaxVisits,
+                message,
+            ));
         }
         let most = workflow
             .max_steps
             .unwrap_or(limits::EXECUTION_VISITS_DEFAULT);
         if self.next.visits >= most {
             let message = format!("the steps of an execution may be entered {most} times together");
-            return Err(Interrupt::fails(step, FailureCode::MaxSteps, message));
+            return Err(Interrupt::step_failure(
+                step,
+                FailureCode::MaxSteps,
+                message,
+            ));
         }
         Ok(())
     }
@@ -154,24 +165,29 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         output: Value,
     ) -> DecideResult<()> {
-        let payload = self.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
-        self.done(position, visit_id, &Outcome::Completed(payload))
+        let payload = self.store_value(output, limits::OUTPUT_BYTES_MAX, "output")?;
+        self.record_instant_end(position, visit_id, &Outcome::Completed(payload))
     }
 
-    fn set(&mut self, position: usize, visit_id: &VisitId, mut input: Value) -> DecideResult<()> {
+    fn execute_set(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+        mut input: Value,
+    ) -> DecideResult<()> {
         let entries = input["set"].take();
         for (name, value) in entries.as_object().into_iter().flatten() {
-            self.remember(name, value.clone())?;
+            self.write_memory(name, value.clone())?;
         }
         self.done_with(position, visit_id, entries)
     }
 
     /// Writes a value to memory. Adds no event if memory holds the same value already.
-    pub(super) fn remember(&mut self, name: &str, value: Value) -> DecideResult<()> {
+    pub(super) fn write_memory(&mut self, name: &str, value: Value) -> DecideResult<()> {
         let value = self.keep_apart(value, limits::MEMORY_VALUE_BYTES_MAX, "value for memory")?;
         if self.next.memory.get(name) != Some(&value.digest) {
             let name = name.to_owned();
-            self.push(Event::MemoryWritten { name, value });
+            self.push_event(Event::MemoryWritten { name, value });
         }
         Ok(())
     }
@@ -179,29 +195,29 @@ impl TransitionBuilder<'_> {
     /// Fills memory with the initial values of the workflow.
     pub(super) fn fill_memory(&mut self) -> DecideResult<()> {
         let here = EvalContext::default();
-        let memory = self.render(&self.facts.definition.compiled_workflow().memory, &here);
+        let memory = self.render_template(&self.facts.definition.compiled_workflow().memory, &here);
         let memory = match memory {
-            Err(Interrupt::Fails(failure)) => return self.fail(failure),
+            Err(Interrupt::Fails(failure)) => return self.fail_execution(failure),
             memory => memory?,
         };
         for (name, value) in memory.as_object().into_iter().flatten() {
-            self.remember(name, value.clone())?;
+            self.write_memory(name, value.clone())?;
         }
         Ok(())
     }
 
-    fn branch(
+    fn execute_branch(
         &mut self,
         position: usize,
         visit_id: &VisitId,
-        arms: &[Arm],
+        arms: &[BranchArm],
         compiled: &CompiledStep,
         here: &EvalContext<'_>,
     ) -> DecideResult<()> {
         let mut taken = None;
         for (at, (arm, condition)) in arms.iter().zip(&compiled.arms).enumerate() {
             let holds = match condition {
-                Some(condition) => self.holds(condition, here)?,
+                Some(condition) => self.evaluate_condition(condition, here)?,
                 None => true,
             };
             if holds {
@@ -212,14 +228,14 @@ impl TransitionBuilder<'_> {
         let next = taken
             .map(|(_, next)| next)
             .or(self.step(position).next.as_ref());
-        let output = chosen(taken.map(|(at, _)| at), next);
-        let output = self.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
-        self.push(Event::StepDone {
+        let output = branch_output(taken.map(|(at, _)| at), next);
+        let output = self.store_value(output, limits::OUTPUT_BYTES_MAX, "output")?;
+        self.push_event(Event::StepDone {
             visit_id: visit_id.clone(),
             outcome: Outcome::Completed(output),
         });
         if self.counts_at_once(visit_id)? {
-            self.go(position, next);
+            self.pass_control(position, next);
         }
         Ok(())
     }
@@ -235,19 +251,19 @@ impl TransitionBuilder<'_> {
         let failure = Failure::new(code, message, visit_id.step.as_ref());
         let outcome = Outcome::Failed(failure.clone());
         if visit_id.item.is_some() {
-            return self.done(position, visit_id, &outcome);
+            return self.record_instant_end(position, visit_id, &outcome);
         }
         let visit_id = visit_id.clone();
-        self.push(Event::StepDone { visit_id, outcome });
+        self.push_event(Event::StepDone { visit_id, outcome });
         if self.is_late(position) {
-            self.go(position, None);
+            self.pass_control(position, None);
             return Ok(());
         }
         self.queue_dependents(position);
-        self.fail(failure)
+        self.fail_execution(failure)
     }
 
-    fn wait(
+    fn execute_wait(
         &mut self,
         position: usize,
         visit_id: &VisitId,
@@ -260,26 +276,27 @@ impl TransitionBuilder<'_> {
             Wait::Signal(_) => return self.wait_for_signal(position, visit_id, said),
             Wait::For(_) => said
                 .parse()
-                .map(|span: Span| self.row.at.after(span.duration())),
+                .map(|span: HumanDuration| self.row.at.after(span.duration())),
             Wait::Until(_) => said.parse::<Timestamp>().map_err(|_| {
                 format!(
                     "`{}` is not an instant: write one like 2030-01-31T09:00:00Z",
-                    shown(&said)
+                    shorten_span_text(&said)
                 )
             }),
         };
-        let due = due.map_err(|fault| Interrupt::fails(step, FailureCode::WaitInvalid, fault))?;
+        let due =
+            due.map_err(|fault| Interrupt::step_failure(step, FailureCode::WaitInvalid, fault))?;
         if due <= self.row.at {
-            return self.done_with(position, visit_id, waited(due));
+            return self.done_with(position, visit_id, timer_output(due));
         }
-        self.open(visit_id.clone(), Awaiting::Timer { due }, None);
+        self.open_visit(visit_id.clone(), WaitCondition::Timer { due }, None);
         Ok(())
     }
 
-    fn gate(
+    fn open_gate(
         &mut self,
         visit_id: &VisitId,
-        expires: Option<Span>,
+        expires: Option<HumanDuration>,
         mut input: Value,
     ) -> DecideResult<()> {
         // Two items may ask the same question. The item's number makes their digests differ, so that an answer belongs
@@ -290,12 +307,16 @@ impl TransitionBuilder<'_> {
         let input = self.keep_apart(input, limits::INPUTS_BYTES_MAX, "question")?;
         let due = expires.map(|span| self.row.at.after(span.duration()));
         let shown = input.digest;
-        self.open(visit_id.clone(), Awaiting::Gate { shown, due }, Some(input));
+        self.open_visit(
+            visit_id.clone(),
+            WaitCondition::Gate { shown, due },
+            Some(input),
+        );
         Ok(())
     }
 
     /// Opens a step or an item for a model.
-    fn offer(
+    fn offer_to_model(
         &mut self,
         compiled: &CompiledStep,
         visit_id: &VisitId,
@@ -304,7 +325,7 @@ impl TransitionBuilder<'_> {
         // A constant input is not stored; views read it from the definition.
         let is_constant = compiled.input.is_constant();
         let input = (!is_constant).then(|| self.keep_input(input)).transpose()?;
-        self.open(visit_id.clone(), self.new_token(), input);
+        self.open_visit(visit_id.clone(), self.new_token(), input);
         Ok(())
     }
 
@@ -313,14 +334,14 @@ impl TransitionBuilder<'_> {
         &mut self,
         step: &Step,
         visit_id: &VisitId,
-        mut input: Rendered,
+        mut input: RenderedValue,
     ) -> DecideResult<()> {
         if matches!(step.kind, StepKind::Activity { .. }) && input.value.get("with").is_none() {
             input.value["with"] = self.data_before(visit_id)?;
         }
         let kept = self.keep_work(&input)?;
         if let Some(awaiting) = self.catalog_awaited(step) {
-            self.open(visit_id.clone(), awaiting.clone(), Some(kept));
+            self.open_visit(visit_id.clone(), awaiting.clone(), Some(kept));
             self.wait_for(visit_id, 0, awaiting);
             return Ok(());
         }
@@ -328,16 +349,16 @@ impl TransitionBuilder<'_> {
             visit_id: visit_id.clone(),
             attempt: 1,
         };
-        let awaiting = self.working(step, &attempt_id);
-        self.open(visit_id.clone(), awaiting, Some(kept));
+        let awaiting = self.awaiting_for_attempt(step, &attempt_id);
+        self.open_visit(visit_id.clone(), awaiting, Some(kept));
         self.begin_work(step, attempt_id, input);
         Ok(())
     }
 
     /// Stores the input of a visit of the server.
-    pub(super) fn keep_work(&mut self, input: &Rendered) -> DecideResult<Payload> {
+    pub(super) fn keep_work(&mut self, input: &RenderedValue) -> DecideResult<Payload> {
         let input = serde_json::to_value(input)
-            .map_err(|error| Error::internal("an input cannot be written").because(error))?;
+            .map_err(|error| Error::internal("an input cannot be written").with_source(error))?;
         self.keep_input(input)
     }
 
@@ -345,32 +366,32 @@ impl TransitionBuilder<'_> {
         Ok(self.keep_apart(input, limits::INPUTS_BYTES_MAX, "input of a step")?)
     }
 
-    pub(super) fn begin_work(&mut self, step: &Step, attempt_id: AttemptId, input: Rendered) {
+    pub(super) fn begin_work(&mut self, step: &Step, attempt_id: AttemptId, input: RenderedValue) {
         let pages = self.next.pages.get(&attempt_id.visit_id);
-        self.effects.push(Effect::Begin(Box::new(Begin {
+        self.effects.push(Effect::Begin(Box::new(BeginAttempt {
             cursor: pages.map(|pages| pages.cursor.clone()),
             attempt_id,
             kind: step.kind.clone(),
             input,
-            timeout: step.timeout.map(Span::duration),
+            timeout: step.timeout.map(HumanDuration::duration),
         })));
     }
 }
 
 /// The output of a branch that took `arm` (`None` for the default) and jumped to `next`.
-pub(super) fn chosen(arm: Option<usize>, next: Option<&Next>) -> Value {
+pub(super) fn branch_output(arm: Option<usize>, next: Option<&JumpTarget>) -> Value {
     let next = next.map(|next| match next {
-        Next::Step(step) => step.as_str(),
-        Next::End => "$end",
+        JumpTarget::Step(step) => step.as_str(),
+        JumpTarget::End => "$end",
     });
     json!({ "arm": arm, "next": next })
 }
 
 /// The output of a timer.
-pub(super) fn waited(due: Timestamp) -> Value {
+pub(super) fn timer_output(due: Timestamp) -> Value {
     json!({ "due": due.to_string() })
 }
 
-fn shown(text: &str) -> String {
+fn shorten_span_text(text: &str) -> String {
     text.chars().take(limits::SPAN_SHOWN_CHARS).collect()
 }

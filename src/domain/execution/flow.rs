@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Awaiting, Body, ConsumedCall, Event, Failure, Outcome, PauseReason, Skipped, State, StepState,
-    StepStatus, Visit, VisitId, decision::DecideResult, enter::chosen,
+    BodyKind, ConsumedCall, Event, Failure, Outcome, PauseReason, SkipReason, State, StepState,
+    StepStatus, Visit, VisitId, WaitCondition, decision::DecideResult, enter::branch_output,
     transition::TransitionBuilder,
 };
 use crate::{
     FailureCode,
-    definition::{Join, Next, OnError, RunWhen, Step, StepKind},
-    document::Document,
+    definition::{Join, JumpTarget, OnError, RunWhen, Step, StepKind},
+    document::JsonText,
     limits,
 };
 
@@ -19,14 +19,14 @@ pub(super) enum Readiness {
     /// A dependency has not ended yet.
     Waits,
     Ready,
-    Skips(Skipped),
+    Skips(SkipReason),
     /// All dependencies ended, but fewer of them than its join requires ended in the required way: the step fails.
     Misses,
 }
 
 impl<'a> TransitionBuilder<'a> {
     /// Starts the execution: fills memory and enters the steps without dependencies.
-    pub(super) fn begin(&mut self) -> DecideResult<()> {
+    pub(super) fn begin_execution(&mut self) -> DecideResult<()> {
         self.become_state(State::Running, None)?;
         self.fill_memory()?;
         self.queue.extend(self.facts.definition.graph().roots());
@@ -38,21 +38,21 @@ impl<'a> TransitionBuilder<'a> {
         while !self.next.state.is_final() {
             if let Some(target) = self.targets.pop_front() {
                 if self.next.steps[target].status == StepStatus::Pending {
-                    self.enter(target)?;
+                    self.enter_step(target)?;
                 }
             } else if let Some(position) = self.queue.pop_first() {
-                self.consider(position)?;
-            } else if !self.conclude()? {
+                self.consider_step(position)?;
+            } else if !self.conclude_transition()? {
                 break;
             }
         }
         Ok(())
     }
 
-    fn consider(&mut self, position: usize) -> DecideResult<()> {
+    fn consider_step(&mut self, position: usize) -> DecideResult<()> {
         if self.is_ready(position)? {
             self.cancel_losers(position);
-            self.enter(position)?;
+            self.enter_step(position)?;
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl<'a> TransitionBuilder<'a> {
         match self.readiness(position) {
             Readiness::Waits => {}
             Readiness::Ready => return Ok(true),
-            Readiness::Misses => self.miss(position)?,
+            Readiness::Misses => self.fail_missed_join(position)?,
             Readiness::Skips(why) => self.skip(position, why),
         }
         Ok(false)
@@ -75,7 +75,7 @@ impl<'a> TransitionBuilder<'a> {
     pub(super) fn is_open(&self, position: usize) -> bool {
         let step = &self.next.steps[position];
         let is_open = matches!(step.status, StepStatus::Pending | StepStatus::Running);
-        is_open || step.beside().is_some()
+        is_open || step.open_hook_visit().is_some()
     }
 
     fn readiness(&self, position: usize) -> Readiness {
@@ -83,7 +83,7 @@ impl<'a> TransitionBuilder<'a> {
         let graph = self.facts.definition.graph();
         let status = |at: &usize| self.next.steps[*at].status;
         if let Join::Quorum(wanted) = step.join {
-            return self.quorum(position, wanted);
+            return self.join_readiness(position, wanted);
         }
         let before = graph.dependencies(position);
         if before.iter().any(|at| self.is_open(*at)) {
@@ -92,11 +92,11 @@ impl<'a> TransitionBuilder<'a> {
         let failed = |at: &usize| status(at) == StepStatus::Failed;
         let is_failing = self.next.failing.is_some();
         match step.run_when {
-            RunWhen::Succeeded if is_failing => Readiness::Skips(Skipped::Failing),
+            RunWhen::Succeeded if is_failing => Readiness::Skips(SkipReason::Failing),
             RunWhen::Succeeded | RunWhen::Finished => Readiness::Ready,
             RunWhen::Failed | RunWhen::Failing if is_failing => Readiness::Ready,
             RunWhen::Failed if graph.ancestors(position).iter().any(failed) => Readiness::Ready,
-            RunWhen::Failed => Readiness::Skips(Skipped::RunWhen),
+            RunWhen::Failed => Readiness::Skips(SkipReason::RunWhen),
             RunWhen::Failing => Readiness::Waits,
         }
     }
@@ -105,9 +105,9 @@ impl<'a> TransitionBuilder<'a> {
         &self.facts.definition.workflow.steps[position]
     }
 
-    pub(super) fn skip(&mut self, position: usize, why: Skipped) {
+    pub(super) fn skip(&mut self, position: usize, why: SkipReason) {
         let step = self.step(position).id.clone();
-        self.push(Event::StepSkipped { step, why });
+        self.push_event(Event::StepSkipped { step, why });
         self.queue_dependents(position);
     }
 
@@ -117,7 +117,7 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// Closes an open visit with `outcome` and schedules what follows. Does nothing if the visit is closed already.
-    pub(super) fn finish(
+    pub(super) fn finish_visit(
         &mut self,
         visit_id: &VisitId,
         outcome: &Outcome,
@@ -130,7 +130,7 @@ impl<'a> TransitionBuilder<'a> {
             return Ok(());
         };
         let visit = visit.clone();
-        self.close(visit_id, &visit, outcome.clone(), consumed);
+        self.close_visit(visit_id, &visit, outcome.clone(), consumed);
         // A `foreach` whose items all ended when they were entered has ended in the transition that opened it.
         let is_at_once = visit_id.item.is_none() && visit.is_of(self.row.revision);
         if is_at_once && !self.counts_at_once(visit_id)? {
@@ -147,26 +147,26 @@ impl<'a> TransitionBuilder<'a> {
         outcome: &Outcome,
     ) -> DecideResult<()> {
         match (visit_id.body, visit_id.item) {
-            (Body::Work, None) => self.step_ended(position, visit_id, outcome),
-            (Body::Work, Some(_)) => self.item_ended(position, visit_id, outcome),
-            (Body::Compensation, _) => Ok(()),
+            (BodyKind::Work, None) => self.step_ended(position, visit_id, outcome),
+            (BodyKind::Work, Some(_)) => self.item_ended(position, visit_id, outcome),
+            (BodyKind::Compensation, _) => Ok(()),
             _ => self.hook_ended(position, visit_id, outcome),
         }
     }
 
     /// Records a step or an item that ended when it was entered, and schedules what follows.
-    pub(super) fn done(
+    pub(super) fn record_instant_end(
         &mut self,
         position: usize,
         visit_id: &VisitId,
         outcome: &Outcome,
     ) -> DecideResult<()> {
-        self.push(Event::StepDone {
+        self.push_event(Event::StepDone {
             visit_id: visit_id.clone(),
             outcome: outcome.clone(),
         });
         self.keep_done(visit_id);
-        if visit_id.body == Body::Work && visit_id.item.is_some() {
+        if visit_id.body == BodyKind::Work && visit_id.item.is_some() {
             return self.item_done(position, visit_id, outcome);
         }
         if self.counts_at_once(visit_id)? {
@@ -187,36 +187,38 @@ impl<'a> TransitionBuilder<'a> {
         let message =
             format!("more than {most} steps of the server followed each other without a pause");
         let step = visit_id.step.as_ref();
-        self.fail(Failure::new(FailureCode::StepsAtOnce, message, step))?;
+        self.fail_execution(Failure::new(FailureCode::StepsAtOnce, message, step))?;
         // Steps that run after the failure get a count of their own.
         self.done_at_once = 0;
         Ok(false)
     }
 
     /// Schedules what follows the end of a step; `failure` is set if the step failed.
-    pub(super) fn follow(
+    pub(super) fn schedule_after_step(
         &mut self,
         position: usize,
         failure: Option<&Failure>,
     ) -> DecideResult<()> {
         let step = self.step(position);
         let Some(failure) = failure else {
-            self.go(position, step.next.as_ref());
+            self.pass_control(position, step.next.as_ref());
             return Ok(());
         };
         match &step.on_error {
-            OnError::Step(target) => self.go(position, Some(&Next::Step(target.clone()))),
+            OnError::Step(target) => {
+                self.pass_control(position, Some(&JumpTarget::Step(target.clone())));
+            }
             OnError::Fail if !step.optional && !self.is_late(position) => {
                 self.queue_dependents(position);
-                self.fail(failure.clone())?;
+                self.fail_execution(failure.clone())?;
             }
-            OnError::Fail | OnError::Continue => self.go(position, None),
+            OnError::Fail | OnError::Continue => self.pass_control(position, None),
         }
         Ok(())
     }
 
     /// Passes control from an ended step to `next`, or to its dependents if there is no jump.
-    pub(super) fn go(&mut self, from: usize, next: Option<&Next>) {
+    pub(super) fn pass_control(&mut self, from: usize, next: Option<&JumpTarget>) {
         // While the execution is failing only the steps of `on_failure` may jump.
         let is_provision = self.step(from).run_when == RunWhen::Failing;
         let next = next.filter(|_| is_provision || self.next.failing.is_none());
@@ -229,38 +231,38 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Fails the execution because a required step failed. Open visits are voided; steps that run after a failure,
     /// compensations and hooks come before the final state.
-    pub(super) fn fail(&mut self, failure: Failure) -> DecideResult<()> {
+    pub(super) fn fail_execution(&mut self, failure: Failure) -> DecideResult<()> {
         if self.next.is_ending_badly() || self.next.state.is_final() {
             return Ok(());
         }
         // Children of the visits voided here are ordered to fail; children of visits voided later in this transition
         // are abandoned.
         self.fails = true;
-        self.void();
+        self.void_all_visits();
         self.fails = false;
         self.targets.clear();
-        let has_more =
-            self.facts.definition.graph().has_aftermath() || self.has_at_end(State::Failed);
+        let has_more = self.facts.definition.graph().has_steps_after_failure()
+            || self.has_at_end(State::Failed);
         if !has_more {
             self.queue.clear();
             return Ok(self.become_state(State::Failed, Some(failure))?);
         }
-        self.push(Event::FailureBegan { failure });
+        self.push_event(Event::FailureBegan { failure });
         self.queue.extend(0..self.next.steps.len());
         Ok(())
     }
 
     /// The position of the step that `next` names; `None` for the end.
-    pub(super) fn target(&self, next: &Next) -> Option<usize> {
+    pub(super) fn jump_target(&self, next: &JumpTarget) -> Option<usize> {
         match next {
-            Next::End => None,
-            Next::Step(id) => self.facts.definition.graph().position(id),
+            JumpTarget::End => None,
+            JumpTarget::Step(id) => self.facts.definition.graph().position(id),
         }
     }
 
     /// Jumps from an ended step to another step, forward or back, or to the end.
-    fn jump(&mut self, from: usize, next: &Next) {
-        let target = self.target(next);
+    fn jump(&mut self, from: usize, next: &JumpTarget) {
+        let target = self.jump_target(next);
         if let Some(target) =
             target.filter(|target| self.next.steps[*target].status != StepStatus::Pending)
         {
@@ -276,13 +278,13 @@ impl<'a> TransitionBuilder<'a> {
         // A dependent that is still reachable may have been waiting for this step alone.
         self.queue_dependents(from);
         let is_failing = self.next.failing.is_some();
-        let reached = self.reached(from, target);
-        for position in graph.in_order_after(from) {
+        let reached = self.reachable_steps(from, target);
+        for position in graph.ordered_dependents(from) {
             let goes_past = !reached.contains(&position)
                 && self.next.steps[position].status == StepStatus::Pending
                 && (self.step(position).run_when != RunWhen::Failing || is_failing);
             if goes_past {
-                self.skip(position, Skipped::Bypassed);
+                self.skip(position, SkipReason::Bypassed);
             }
         }
     }
@@ -290,7 +292,7 @@ impl<'a> TransitionBuilder<'a> {
     /// The positions that were entered or can still be entered after the step at `from` jumped to `target`. Jumps of
     /// earlier steps count too, so steps that can be reached only through paths that such jumps skipped are not
     /// included.
-    fn reached(&self, from: usize, target: Option<usize>) -> BTreeSet<usize> {
+    fn reachable_steps(&self, from: usize, target: Option<usize>) -> BTreeSet<usize> {
         let graph = self.facts.definition.graph();
         let entered = |at: &usize| {
             let status = self.next.steps[*at].status;
@@ -304,7 +306,7 @@ impl<'a> TransitionBuilder<'a> {
                 continue;
             }
             match self.left_for(at) {
-                Some(next) => open.extend(self.target(&next)),
+                Some(next) => open.extend(self.jump_target(&next)),
                 None => open.extend(graph.dependents(at)),
             }
         }
@@ -312,19 +314,21 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// The jump that a closed step made; `None` if its dependents follow it.
-    fn left_for(&self, at: usize) -> Option<Next> {
+    fn left_for(&self, at: usize) -> Option<JumpTarget> {
         let (step, state) = (self.step(at), &self.next.steps[at]);
         if self.next.failing.is_some() && step.run_when != RunWhen::Failing {
             return None;
         }
-        let closed = state.visit().and_then(|visit| visit.closed.as_ref());
+        let closed = state.latest_visit().and_then(|visit| visit.closed.as_ref());
         let closed = closed.filter(|_| !self.is_open(at))?;
         match (state.status, &step.on_error, &step.kind) {
-            (StepStatus::Failed, OnError::Step(handler), _) => Some(Next::Step(handler.clone())),
+            (StepStatus::Failed, OnError::Step(handler), _) => {
+                Some(JumpTarget::Step(handler.clone()))
+            }
             (StepStatus::Completed, _, StepKind::Branch { arms }) => {
                 let mut arms = arms.iter().map(|arm| &arm.next).enumerate();
-                let is_taken = |(at, next): &(usize, &Next)| {
-                    let chosen = Document::of(&chosen(Some(*at), Some(next)));
+                let is_taken = |(at, next): &(usize, &JumpTarget)| {
+                    let chosen = JsonText::from_value(&branch_output(Some(*at), Some(next)));
                     Some(chosen.digest()) == closed.output
                 };
                 let taken = arms.find(is_taken).map(|(_, next)| next);
@@ -345,7 +349,7 @@ impl<'a> TransitionBuilder<'a> {
             .filter(entered)
             .map(|at| self.step(*at).id.clone());
         let steps = steps.collect();
-        self.push(Event::StepsReset { steps });
+        self.push_event(Event::StepsReset { steps });
         self.queue.retain(|position| !again.contains(position));
         self.targets.retain(|position| !again.contains(position));
         // A join among them may be satisfied already by dependencies that were not reset.
@@ -364,16 +368,16 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Ends the execution if nothing is open, or updates the pauses that depend on which steps are open. Returns true
     /// if there may be more to schedule.
-    fn conclude(&mut self) -> DecideResult<bool> {
-        if self.next.open().next().is_none() {
+    fn conclude_transition(&mut self) -> DecideResult<bool> {
+        if self.next.open_visits().next().is_none() {
             // Safety net: nothing is open, so enter any step that is still eligible. Scheduling should never have
             // missed one.
-            let left: Vec<_> = self.forgotten().collect();
+            let left: Vec<_> = self.settleable_pending_steps().collect();
             if !left.is_empty() && self.next.ending.is_none() {
                 self.queue.extend(left);
                 return Ok(true);
             }
-            return self.end();
+            return self.run_end_phase();
         }
         let wanted = self.waits_for_people();
         let had = self.next.pauses.clone();
@@ -384,7 +388,7 @@ impl<'a> TransitionBuilder<'a> {
         // between.
         for reason in had {
             if reason.is_set_by_scheduler() && !wanted.contains(&reason) {
-                self.lift(reason)?;
+                self.lift_pause_reason(reason)?;
             }
         }
         Ok(false)
@@ -394,16 +398,16 @@ impl<'a> TransitionBuilder<'a> {
     fn waits_for_people(&self) -> BTreeSet<PauseReason> {
         // A `foreach` visit waits for the same as its items, unless it can open another item now.
         let is_of_items = |(position, step, visit): &(usize, &StepState, &Visit)| {
-            matches!(visit.awaiting, Some(Awaiting::Items { .. }))
+            matches!(visit.awaiting, Some(WaitCondition::Items { .. }))
                 && !step.has_room(self.step(*position))
         };
-        let open = self.next.open().filter(|open| !is_of_items(open));
+        let open = self.next.open_visits().filter(|open| !is_of_items(open));
         let reasons: Option<_> = open.map(|(_, _, visit)| visit.pauses_for()).collect();
         reasons.unwrap_or_default()
     }
 
     /// The pending steps that need not wait: those that can be entered or skipped now.
-    fn forgotten(&self) -> impl Iterator<Item = usize> {
+    fn settleable_pending_steps(&self) -> impl Iterator<Item = usize> {
         let steps = self.next.steps.iter().enumerate();
         let pending = steps.filter(|(_, step)| step.status == StepStatus::Pending);
         pending

@@ -4,12 +4,12 @@
 use serde_json::Value;
 
 use super::{
-    Body, Event, Outcome, StepStatus, VisitId, decision::DecideResult, scope::EvalContext,
+    BodyKind, Event, Outcome, StepStatus, VisitId, decision::DecideResult, scope::EvalContext,
     transition::TransitionBuilder,
 };
 use crate::{event::Failure, state::State};
 
-impl Body {
+impl BodyKind {
     /// The hooks for an end, in order. Only the workflow can end as abandoned or diverged, which runs `on_complete`
     /// alone.
     pub(super) const fn hooks(end: State) -> &'static [Self] {
@@ -35,7 +35,7 @@ impl TransitionBuilder<'_> {
             Outcome::Voided => return Ok(()),
         };
         if self.step(position).bodies.is_empty() || self.rehearses {
-            return self.follow(position, failure);
+            return self.schedule_after_step(position, failure);
         }
         self.next_hook(position, visit_id, None)
     }
@@ -54,23 +54,23 @@ impl TransitionBuilder<'_> {
             Outcome::Failed(failure) => self.is_required(visit_id).then_some(failure),
         };
         let Some(step) = &visit_id.step else {
-            return failure.map_or(Ok(()), |failure| self.fail(failure.clone()));
+            return failure.map_or(Ok(()), |failure| self.fail_execution(failure.clone()));
         };
         let is_done = self
             .next
             .step(step)
             .is_some_and(|(_, step)| step.status == StepStatus::Completed);
         if let Some(failure) = failure.filter(|_| is_done) {
-            self.push(Event::StepFailed {
-                visit_id: visit_id.work(),
+            self.push_event(Event::StepFailed {
+                visit_id: visit_id.work_visit(),
                 failure: failure.clone(),
             });
         }
-        self.next_hook(position, &visit_id.work(), Some(visit_id.body))
+        self.next_hook(position, &visit_id.work_visit(), Some(visit_id.body))
     }
 
     fn is_required(&self, visit_id: &VisitId) -> bool {
-        let body = self.body(visit_id);
+        let body = self.step_and_expressions_of_visit(visit_id);
         body.is_some_and(|(hook, _)| hook.required)
     }
 
@@ -79,7 +79,7 @@ impl TransitionBuilder<'_> {
         &mut self,
         position: usize,
         work: &VisitId,
-        after: Option<Body>,
+        after: Option<BodyKind>,
     ) -> DecideResult<()> {
         let bodies = &self.step(position).bodies;
         let end = match self.next.steps[position].status {
@@ -87,17 +87,17 @@ impl TransitionBuilder<'_> {
             _ => State::Completed,
         };
         let left = match after {
-            None => Body::hooks(end),
-            Some(Body::OnComplete) => &[],
+            None => BodyKind::hooks(end),
+            Some(BodyKind::OnComplete) => &[],
             // After `on_success` or `on_failure` only `on_complete` is left, even if the hook changed the status of the
             // step.
-            Some(_) => &[Body::OnComplete],
+            Some(_) => &[BodyKind::OnComplete],
         };
         if let Some(hook) = left.iter().find(|hook| bodies.contains_key(hook)) {
-            return self.enter_beside(position, &work.beside(*hook), EvalContext::default());
+            return self.enter_beside(position, &work.with_body(*hook), EvalContext::default());
         }
         let failure = self.failure_of(work);
-        self.follow(position, failure.as_ref())
+        self.schedule_after_step(position, failure.as_ref())
     }
 
     /// The failure of a visit, if it failed.
@@ -118,7 +118,7 @@ impl TransitionBuilder<'_> {
             ..here
         };
         let entered = self.try_enter_beside(position, visit_id, &here);
-        self.entered(position, visit_id, entered)
+        self.fail_if_entry_failed(position, visit_id, entered)
     }
 
     fn try_enter_beside(
@@ -127,9 +127,9 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         here: &EvalContext<'_>,
     ) -> DecideResult<()> {
-        match self.body(visit_id) {
-            Some((step, compiled)) if self.applies(step, compiled, here)? => {
-                self.act(position, step, compiled, visit_id, here)
+        match self.step_and_expressions_of_visit(visit_id) {
+            Some((step, compiled)) if self.is_condition_met(step, compiled, here)? => {
+                self.execute_kind(position, step, compiled, visit_id, here)
             }
             _ => self.done_with(position, visit_id, Value::Null),
         }
@@ -139,8 +139,8 @@ impl TransitionBuilder<'_> {
     pub(super) fn workflow_hook_due(&self, to: State) -> Option<VisitId> {
         let bodies = &self.facts.definition.workflow.bodies;
         let visits = self.next.whole.iter().flat_map(|whole| &whole.beside);
-        let had = |hook: &Body| visits.clone().any(|visit| visit.body == *hook);
-        let mut left = Body::hooks(to).iter().filter(|hook| !had(hook));
+        let had = |hook: &BodyKind| visits.clone().any(|visit| visit.body == *hook);
+        let mut left = BodyKind::hooks(to).iter().filter(|hook| !had(hook));
         let body = *left.find(|hook| bodies.contains_key(hook))?;
         Some(VisitId {
             step: None,

@@ -2,7 +2,7 @@
 
 use crate::limits;
 
-use super::{Awaiting, Execution, PauseReason, State, StepState, StepStatus, Visit};
+use super::{Execution, PauseReason, State, StepState, StepStatus, Visit, WaitCondition};
 
 impl Execution {
     pub(super) fn assert_invariants(&self) {
@@ -19,15 +19,17 @@ impl Execution {
         for step in &self.steps {
             step.assert_visits();
         }
-        let is_unknown = |visit: &Visit| visit.awaiting == Some(Awaiting::Unknown);
+        let is_unknown = |visit: &Visit| visit.awaiting == Some(WaitCondition::Unknown);
         assert_eq!(
-            self.open().any(|(_, _, visit)| is_unknown(visit)),
+            self.open_visits().any(|(_, _, visit)| is_unknown(visit)),
             self.pauses.contains(&PauseReason::OutcomeUnknown),
             "a person is asked for an outcome exactly where one is unknown"
         );
-        let is_deferred = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Deferred(_)));
+        let is_deferred =
+            |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Deferred(_)));
         assert!(
-            self.state == State::Paused || !self.open().any(|(_, _, visit)| is_deferred(visit)),
+            self.state == State::Paused
+                || !self.open_visits().any(|(_, _, visit)| is_deferred(visit)),
             "what came during a pause takes effect at its end"
         );
     }
@@ -47,7 +49,7 @@ impl Execution {
     fn assert_state(&self) {
         let is_final = self.state.is_final();
         assert!(
-            !is_final || self.open().next().is_none(),
+            !is_final || self.open_visits().next().is_none(),
             "nothing is open in an execution that has ended"
         );
         assert_eq!(is_final, self.completed_at.is_some());
@@ -80,7 +82,7 @@ impl StepState {
         for visit in last
             .into_iter()
             .map(|visit| &**visit)
-            .chain(self.items.open())
+            .chain(self.items.open_items())
         {
             assert_eq!(
                 is_open(visit),
@@ -89,7 +91,7 @@ impl StepState {
             );
         }
         let total = match last.and_then(|visit| visit.awaiting.as_ref()) {
-            Some(Awaiting::Items { total, .. }) => *total as usize,
+            Some(WaitCondition::Items { total, .. }) => *total as usize,
             _ => 0,
         };
         assert!(

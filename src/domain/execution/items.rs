@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{
-    Awaiting, Body, Event, Failure, Need, Outcome, StepState, StepStatus, VisitId,
+    BodyKind, Event, Failure, Need, Outcome, StepState, StepStatus, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -23,8 +23,10 @@ impl StepState {
         let StepKind::Foreach { parallel, .. } = &step.kind else {
             return false;
         };
-        let awaiting = self.visit().and_then(|visit| visit.awaiting.as_ref());
-        let Some(Awaiting::Items { total, .. }) = awaiting else {
+        let awaiting = self
+            .latest_visit()
+            .and_then(|visit| visit.awaiting.as_ref());
+        let Some(WaitCondition::Items { total, .. }) = awaiting else {
             return false;
         };
         self.status == StepStatus::Running
@@ -43,12 +45,16 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         let step = self.step(position);
         let list = match &compiled.items {
-            Some(items) => self.render(items, here)?,
+            Some(items) => self.render_template(items, here)?,
             None => Value::Null,
         };
         let Value::Array(items) = &list else {
             let message = format!("`in` of step '{}' is no list", step.id);
-            return Err(Interrupt::fails(step, FailureCode::NotAList, message));
+            return Err(Interrupt::step_failure(
+                step,
+                FailureCode::NotAList,
+                message,
+            ));
         };
         if items.is_empty() {
             return self.done_with(position, visit_id, list);
@@ -60,22 +66,26 @@ impl TransitionBuilder<'_> {
                 items.len(),
                 limits::FOREACH_ITEMS_MAX
             );
-            return Err(Interrupt::fails(step, FailureCode::LimitExceeded, message));
+            return Err(Interrupt::step_failure(
+                step,
+                FailureCode::LimitExceeded,
+                message,
+            ));
         }
         self.check_compensations(step.acting(), items.len())?;
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
         let list = self
             .keep_apart(list, limits::OUTPUT_BYTES_MAX, "list")?
             .digest;
-        self.open(visit_id.clone(), Awaiting::Items { list, total }, None);
+        self.open_visit(visit_id.clone(), WaitCondition::Items { list, total }, None);
         self.open_items(position, visit_id)
     }
 
     /// Opens the items that did not fit into an earlier transition.
     pub(super) fn go_on_with_items(&mut self) -> DecideResult<()> {
-        let open = self.next.open();
+        let open = self.next.open_visits();
         let with_room = open.filter(|(position, step, visit)| {
-            let is_whole = visit.item.is_none() && visit.body == Body::Work;
+            let is_whole = visit.item.is_none() && visit.body == BodyKind::Work;
             is_whole && step.has_room(self.step(*position))
         });
         let visit_ids: Vec<_> = with_room
@@ -100,7 +110,7 @@ impl TransitionBuilder<'_> {
         for _ in 0..limits::ITEMS_AT_ONCE_MAX {
             let state = &self.next.steps[position];
             let is_current = state
-                .visit()
+                .latest_visit()
                 .is_some_and(|visit| visit.number == visit_id.visit);
             let is_full = self.row.events.len() >= limits::EVENTS_PER_ROW_MAX / 4;
             if !is_current || is_full || !state.has_room(step) {
@@ -111,7 +121,7 @@ impl TransitionBuilder<'_> {
                 ..visit_id.clone()
             };
             let entered = self.enter_item(position, body, compiled, &item);
-            self.entered(position, &item, entered)?;
+            self.fail_if_entry_failed(position, &item, entered)?;
         }
         Ok(())
     }
@@ -129,30 +139,30 @@ impl TransitionBuilder<'_> {
                 value: self.item_of(visit_id)?,
                 index,
             }),
-            ..EvalContext::of(visit_id)
+            ..EvalContext::for_visit(visit_id)
         };
-        if !self.applies(body, compiled, &here)? {
+        if !self.is_condition_met(body, compiled, &here)? {
             return self.pass_item(visit_id);
         }
-        self.act(position, body, compiled, visit_id, &here)
+        self.execute_kind(position, body, compiled, visit_id, &here)
     }
 
     /// An item whose condition does not hold completes with null. No compensation is kept for it, because nothing was
     /// done.
     fn pass_item(&mut self, visit_id: &VisitId) -> DecideResult<()> {
-        let null = self.keep(Value::Null, limits::OUTPUT_BYTES_MAX, "output")?;
-        self.push(Event::StepDone {
+        let null = self.store_value(Value::Null, limits::OUTPUT_BYTES_MAX, "output")?;
+        self.push_event(Event::StepDone {
             visit_id: visit_id.clone(),
             outcome: Outcome::Completed(null),
         });
-        self.gather(visit_id)
+        self.complete_foreach(visit_id)
     }
 
     /// The list of the `foreach` that an item belongs to, and the number of its items.
     fn list_of(&self, visit_id: &VisitId) -> Option<(Digest, u32)> {
-        let (_, _, visit) = self.next.visit(&visit_id.whole())?;
+        let (_, _, visit) = self.next.visit(&visit_id.foreach_visit())?;
         match visit.awaiting {
-            Some(Awaiting::Items { list, total }) => Some((list, total)),
+            Some(WaitCondition::Items { list, total }) => Some((list, total)),
             _ => None,
         }
     }
@@ -162,7 +172,7 @@ impl TransitionBuilder<'_> {
         let Some((list, _)) = self.list_of(visit_id) else {
             return Ok(Value::Null);
         };
-        let list = self.wanted(Need::stored(list))?;
+        let list = self.require_value(Need::by_digest(list))?;
         let index = visit_id.item.unwrap_or_default() as usize;
         Ok(list.get(index).cloned().unwrap_or_default())
     }
@@ -175,7 +185,7 @@ impl TransitionBuilder<'_> {
         outcome: &Outcome,
     ) -> DecideResult<()> {
         self.item_done(position, visit_id, outcome)?;
-        self.open_items(position, &visit_id.whole())
+        self.open_items(position, &visit_id.foreach_visit())
     }
 
     /// Applies the end of an item to its `foreach`: a required item that failed fails it, and the last item completes
@@ -195,9 +205,9 @@ impl TransitionBuilder<'_> {
             Outcome::Failed(failure) if !body.optional && body.on_error != OnError::Continue => {
                 let failure = self.of_item(visit_id, failure)?;
                 self.void_items(position);
-                self.finish(&visit_id.whole(), &Outcome::Failed(failure), None)
+                self.finish_visit(&visit_id.foreach_visit(), &Outcome::Failed(failure), None)
             }
-            _ => self.gather(visit_id),
+            _ => self.complete_foreach(visit_id),
         }
     }
 
@@ -205,7 +215,7 @@ impl TransitionBuilder<'_> {
     fn of_item(&self, visit_id: &VisitId, failure: &Failure) -> DecideResult<Failure> {
         let total = self.list_of(visit_id).map_or(0, |(_, total)| total);
         let number = visit_id.item.unwrap_or_default() + 1;
-        let which = shown(&self.item_of(visit_id)?);
+        let which = item_label(&self.item_of(visit_id)?);
         let message = format!("item {number} of {total} (`{which}`): {}", failure.message);
         Ok(Failure {
             item: visit_id.item,
@@ -217,18 +227,18 @@ impl TransitionBuilder<'_> {
 
     pub(super) fn void_items(&mut self, position: usize) {
         let step = self.next.steps[position].clone();
-        for item in step.items.open() {
-            self.close(&item.visit_id(&step.id), item, Outcome::Voided, None);
+        for item in step.items.open_items() {
+            self.close_visit(&item.visit_id(&step.id), item, Outcome::Voided, None);
         }
     }
 
     /// Completes a `foreach` once all its items have ended.
-    fn gather(&mut self, visit_id: &VisitId) -> DecideResult<()> {
-        let parent = visit_id.whole();
+    fn complete_foreach(&mut self, visit_id: &VisitId) -> DecideResult<()> {
+        let parent = visit_id.foreach_visit();
         let Some((_, step, visit)) = self.next.visit(&parent) else {
             return Ok(());
         };
-        let Some(Awaiting::Items { total, .. }) = visit.awaiting else {
+        let Some(WaitCondition::Items { total, .. }) = visit.awaiting else {
             return Ok(());
         };
         if step.items.len() < total as usize || step.items.open_count() > 0 {
@@ -236,7 +246,7 @@ impl TransitionBuilder<'_> {
         }
         let (mut outputs, mut missing) = (Vec::with_capacity(step.items.len()), Vec::new());
         for closed in step.items.iter().filter_map(|item| item.closed.as_ref()) {
-            match closed.need().map(|need| self.value(need)) {
+            match closed.output_reference().map(|need| self.find_value(need)) {
                 Some(Ok(output)) => outputs.push(Value::clone(&output)),
                 Some(Err(need)) => missing.push(need),
                 None => outputs.push(Value::Null),
@@ -245,24 +255,24 @@ impl TransitionBuilder<'_> {
         if !missing.is_empty() {
             return Err(Interrupt::Needs(missing));
         }
-        let output = self.keep(
+        let output = self.store_value(
             Value::Array(outputs),
             limits::OUTPUT_BYTES_MAX,
             "list of outputs",
         );
         let outcome = match output {
             Ok(output) => Outcome::Completed(output),
-            Err(error) => Outcome::Failed(Failure::of(&error, parent.step())),
+            Err(error) => Outcome::Failed(Failure::from_error(&error, parent.step())),
         };
-        self.finish(&parent, &outcome, None)
+        self.finish_visit(&parent, &outcome, None)
     }
 }
 
 /// A short name of an item for messages: its `id`, `key`, `name`, `title` or `path`, or else the item as text,
 /// shortened.
-fn shown(item: &Value) -> String {
-    const NAMES: [&str; 5] = ["id", "key", "name", "title", "path"];
-    let mut names = NAMES.iter().filter_map(|name| item.get(name));
+fn item_label(item: &Value) -> String {
+    const ITEM_LABEL_FIELDS: [&str; 5] = ["id", "key", "name", "title", "path"];
+    let mut names = ITEM_LABEL_FIELDS.iter().filter_map(|name| item.get(name));
     let name = names.find(|name| name.is_string() || name.is_number());
     plain(name.unwrap_or(item))
         .chars()

@@ -4,18 +4,18 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Event, Outcome, Skipped, StepStatus, decision::DecideResult, flow::Readiness,
+    Event, Outcome, SkipReason, StepStatus, decision::DecideResult, flow::Readiness,
     transition::TransitionBuilder,
 };
 use crate::{
     FailureCode,
-    definition::{Join, Losers, Next, RunWhen},
+    definition::{Join, JumpTarget, LoserPolicy, RunWhen},
     event::Failure,
 };
 
 impl TransitionBuilder<'_> {
     /// Whether a step that waits for `wanted` of its dependencies may be entered.
-    pub(super) fn quorum(&self, position: usize, wanted: u32) -> Readiness {
+    pub(super) fn join_readiness(&self, position: usize, wanted: u32) -> Readiness {
         let run_when = self.step(position).run_when;
         let graph = self.facts.definition.graph();
         let status = |at: usize| self.next.steps[at].status;
@@ -37,15 +37,15 @@ impl TransitionBuilder<'_> {
             return Readiness::Waits;
         }
         match run_when {
-            RunWhen::Succeeded if is_failing => Readiness::Skips(Skipped::Failing),
-            RunWhen::Failed if counted < wanted => Readiness::Skips(Skipped::RunWhen),
+            RunWhen::Succeeded if is_failing => Readiness::Skips(SkipReason::Failing),
+            RunWhen::Failed if counted < wanted => Readiness::Skips(SkipReason::RunWhen),
             _ if counted < wanted => Readiness::Misses,
             _ => Readiness::Ready,
         }
     }
 
     /// Fails a step whose join cannot be satisfied any more.
-    pub(super) fn miss(&mut self, position: usize) -> DecideResult<()> {
+    pub(super) fn fail_missed_join(&mut self, position: usize) -> DecideResult<()> {
         let step = self.step(position);
         let visit_id = self.next.steps[position].next_visit();
         let wanted = match step.join {
@@ -58,13 +58,13 @@ impl TransitionBuilder<'_> {
             step.depends_on.len()
         );
         let failure = Failure::new(FailureCode::JoinMissed, message, Some(&step.id));
-        self.done(position, &visit_id, &Outcome::Failed(failure))
+        self.record_instant_end(position, &visit_id, &Outcome::Failed(failure))
     }
 
     /// Voids the open losers of a join and skips the pending ones, if the join cancels its losers.
     pub(super) fn cancel_losers(&mut self, position: usize) {
         let step = self.step(position);
-        if step.losers == Losers::Finish || step.join == Join::All {
+        if step.losers == LoserPolicy::Finish || step.join == Join::All {
             return;
         }
         let mut losers = self.losers(position);
@@ -72,7 +72,7 @@ impl TransitionBuilder<'_> {
         self.void_where(|at| losers.contains(&at));
         for at in losers {
             if self.next.steps[at].status == StepStatus::Pending {
-                self.skip(at, Skipped::Bypassed);
+                self.skip(at, SkipReason::Bypassed);
             }
         }
     }
@@ -116,17 +116,17 @@ impl TransitionBuilder<'_> {
     /// Handles the end of a loser whose join was entered already. It is recorded, and the steps between the loser and
     /// the join still run. A jump is followed only to a pending step that is late too; the steps that it bypasses are
     /// skipped.
-    pub(super) fn come_late(&mut self, position: usize, next: Option<&Next>) {
+    pub(super) fn come_late(&mut self, position: usize, next: Option<&JumpTarget>) {
         let state = &self.next.steps[position];
-        if let Some(visit_id) = state.visit().map(|visit| visit.visit_id(&state.id)) {
-            self.push(Event::CameLate { visit_id });
+        if let Some(visit_id) = state.latest_visit().map(|visit| visit.visit_id(&state.id)) {
+            self.push_event(Event::CameLate { visit_id });
         }
         let Some(next) = next else {
             return self.queue_dependents(position);
         };
         // A jump back would make the join run again.
         let is_ahead = |at: &usize| self.next.steps[*at].status == StepStatus::Pending;
-        let target = self.target(next);
+        let target = self.jump_target(next);
         let target = target.filter(|at| is_ahead(at) && self.is_late(*at));
         self.bypass(position, target);
         self.queue.extend(target);

@@ -5,31 +5,33 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use serde_json::Value;
 
 use super::{
-    Awaiting, ConsumedCall, Event, Execution, Failure, Payload, Report, StepState, Submission,
-    Visit, VisitId,
+    ConsumedCall, Event, Execution, Failure, Payload, Report, StepState, Submission, Visit,
+    VisitId, WaitCondition,
     decision::DecideResult,
-    transition::{Content, TransitionBuilder, payload},
+    transition::{Content, TransitionBuilder, make_payload},
 };
 use crate::{
     FailureCode,
-    artifact::{Artifact, ArtifactReference, extract},
+    artifact::{Artifact, ArtifactReference, extract_artifacts},
     definition::{OnError, Step, StepKind},
-    document::{Digest, meaning},
-    error::{Code, Error, NextCall, Result, Violation, address, call, counted, read},
-    failure::cut,
+    document::{Digest, canonical_digest},
+    error::{
+        Code, Error, NextCall, Result, Violation, address, call_tool, format_count, read_resource,
+    },
+    failure::truncate_to_bytes,
     limits,
     offer::Suggestion,
-    schema::over_budget,
+    schema::budget_exceeded_error,
 };
 
 /// The next call to suggest after a step failed for good.
-const FAILED_FOR_GOOD: NextCall = read(
+const STEP_FAILED_NEXT_CALL: NextCall = read_resource(
     address!("workflow_status/{execution_id}"),
     "it says what came of the execution; workflow.start begins anew",
 );
 
 /// The next call to suggest for a held step.
-pub(super) const HELD: NextCall = call(
+pub(super) const HELD_STEP_NEXT_CALL: NextCall = call_tool(
     "execution.resume",
     &[("execution_id", "{execution_id}")],
     "the step goes on with the token that it has, and may bring as many malformed outputs again; correct every violation before",
@@ -37,7 +39,7 @@ pub(super) const HELD: NextCall = call(
 
 /// What happens to a visit after [`limits::OUTPUT_ATTEMPTS_MAX`] malformed outputs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum AtLast {
+pub(super) enum AttemptsExhausted {
     /// It is held until a resume.
     Holds,
     /// It fails, because the workflow handles the failure or is failing already.
@@ -46,12 +48,12 @@ pub(super) enum AtLast {
 
 impl Execution {
     /// Judges a report by the kind of its step.
-    pub(super) fn judge(
+    pub(super) fn judge_report(
         &self,
         builder: &mut TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
         report: &Report,
-    ) -> DecideResult<Judged> {
+    ) -> DecideResult<ReportJudgement> {
         let value = match report {
             Report::Output(value) | Report::Answer(value) => value,
             Report::Error {
@@ -60,85 +62,90 @@ impl Execution {
                 retryable,
             } => {
                 let code = code.as_deref().unwrap_or(FailureCode::StepFailed.as_str());
-                let code = cut(code, limits::FAILURE_CODE_BYTES_MAX);
+                let code = truncate_to_bytes(code, limits::FAILURE_CODE_BYTES_MAX);
                 let failure = Failure::new(code, message, Some(&turn.step.id));
                 return builder.judge_failure(turn, failure, *retryable);
             }
         };
-        let placed = |error: Error| self.placed(error.with("step_id", turn.step.id.as_str()));
-        let whole = payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
+        let placed = |error: Error| {
+            self.with_execution_context(error.with_context("step_id", turn.step.id.as_str()))
+        };
+        let whole = make_payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
         if builder
             .step(turn.position)
             .acting()
             .kind
-            .asks_for()
+            .requested_inputs()
             .is_some()
         {
             let judged = self.judge_answers(builder, turn, value);
-            return judged.map_err(|interrupt| interrupt.placed(placed));
+            return judged.map_err(|interrupt| interrupt.with_error_context(placed));
         }
-        let taken = builder.suggested(turn.position, value);
-        let violations = builder.violations(turn.position, value, taken.as_ref());
+        let taken = builder.split_suggestions(turn.position, value);
+        let violations = builder.model_output_violations(turn.position, value, taken.as_ref());
         if !violations.is_empty() {
-            return Ok(self.refusal(builder, turn, value, violations)?);
+            return Ok(self.judge_malformed_output(builder, turn, value, violations)?);
         }
         let Some(taken) = taken else {
-            let accepted = Accepted::of(value, whole, self.artifacts).map_err(placed)?;
-            return Ok(Judged::Accepted(Box::new(accepted)));
+            let accepted =
+                AcceptedOutput::from_output(value, whole, self.artifacts).map_err(placed)?;
+            return Ok(ReportJudgement::Accepted(Box::new(accepted)));
         };
-        let whole = payload(&taken.output, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
-        let mut accepted = Accepted::of(&taken.output, whole, self.artifacts).map_err(placed)?;
+        let whole =
+            make_payload(&taken.output, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
+        let mut accepted =
+            AcceptedOutput::from_output(&taken.output, whole, self.artifacts).map_err(placed)?;
         accepted.suggestions = taken.suggestions.ok();
-        Ok(Judged::Accepted(Box::new(accepted)))
+        Ok(ReportJudgement::Accepted(Box::new(accepted)))
     }
 
     /// Judges a malformed output. An output that was refused before in this visit is refused again without being
     /// counted.
-    pub(super) fn refusal(
+    pub(super) fn judge_malformed_output(
         &self,
         builder: &TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
         value: &Value,
         violations: Vec<Violation>,
-    ) -> Result<Judged> {
+    ) -> Result<ReportJudgement> {
         let (step, refused) = (turn.step, &turn.visit.refused);
-        let output = meaning(value);
+        let output = canonical_digest(value);
         let seen = u32::try_from(refused.len()).unwrap_or(u32::MAX);
         let at_last = builder.at_last(turn.position);
         if refused.contains(&output) {
-            return Err(self.invalid(step, seen, at_last, violations));
+            return Err(self.invalid_output_error(step, seen, at_last, violations));
         }
-        let refusal = self.invalid(step, seen + 1, at_last, violations);
+        let refusal = self.invalid_output_error(step, seen + 1, at_last, violations);
         Ok(if seen + 1 < limits::OUTPUT_ATTEMPTS_MAX {
-            Judged::Refused(refusal, output)
-        } else if at_last == AtLast::Holds {
-            Judged::Held(refusal, output)
+            ReportJudgement::Refused(refusal, output)
+        } else if at_last == AttemptsExhausted::Holds {
+            ReportJudgement::Held(refusal, output)
         } else {
-            Judged::RefusedForGood(refusal)
+            ReportJudgement::RefusedForGood(refusal)
         })
     }
 
     /// The refusal of the malformed output number `seen` of a visit.
-    pub(super) fn invalid(
+    pub(super) fn invalid_output_error(
         &self,
         step: &StepState,
         seen: u32,
-        at_last: AtLast,
+        at_last: AttemptsExhausted,
         violations: Vec<Violation>,
     ) -> Error {
         let most = limits::OUTPUT_ATTEMPTS_MAX;
         let (what, action) = match at_last {
             _ if seen < most => ("the token stays valid", None),
-            AtLast::Holds => (
+            AttemptsExhausted::Holds => (
                 "that was the last one: the step is held until execution.resume",
-                Some(HELD),
+                Some(HELD_STEP_NEXT_CALL),
             ),
-            AtLast::Fails => (
+            AttemptsExhausted::Fails => (
                 "that was the last one: the step failed",
-                Some(FAILED_FOR_GOOD),
+                Some(STEP_FAILED_NEXT_CALL),
             ),
         };
-        let count = counted(violations.len(), "place");
+        let count = format_count(violations.len(), "place");
         let message = format!(
             "the output of step '{}' breaks its schema in {count} (malformed output {seen} of {most}; {what})",
             step.id
@@ -147,32 +154,36 @@ impl Execution {
             "the output of step '{}' (malformed output {seen} of {most}; {what})",
             step.id
         );
-        let error = over_budget(&whose, &violations)
+        let error = budget_exceeded_error(&whose, &violations)
             .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
-            .with("step_id", step.id.as_str());
+            .with_context("step_id", step.id.as_str());
         let error = match action {
             Some(action) => error.with_next(action),
             None => error,
         };
-        self.placed(error.with_violations(violations))
+        self.with_execution_context(error.with_violations(violations))
     }
 }
 
 impl TransitionBuilder<'_> {
     /// A step with a failure branch, and an optional one, fails. Without one, its failure would end the execution, so
     /// it is held for a person, unless the execution is failing already.
-    pub(super) fn at_last(&self, position: usize) -> AtLast {
+    pub(super) fn at_last(&self, position: usize) -> AttemptsExhausted {
         let step = self.step(position);
         let leads_on = |step: &Step| step.optional || step.on_error != OnError::Fail;
         let fails = leads_on(step) || leads_on(step.acting()) || self.next.failing.is_some();
-        if fails { AtLast::Fails } else { AtLast::Holds }
+        if fails {
+            AttemptsExhausted::Fails
+        } else {
+            AttemptsExhausted::Holds
+        }
     }
 
     /// Holds the visit until a resume. Other open visits are not affected.
-    pub(super) fn hold(&mut self, turn: &OpenTurn<'_>, output: Digest) -> DecideResult<()> {
+    pub(super) fn hold_visit(&mut self, turn: &OpenTurn<'_>, output: Digest) -> DecideResult<()> {
         let visit_id = turn.visit_id();
-        let awaiting = Awaiting::OutputInvalid(turn.consumed.grant);
-        self.push(Event::OutputRefused {
+        let awaiting = WaitCondition::OutputInvalid(turn.consumed.grant);
+        self.push_event(Event::OutputRefused {
             visit_id: visit_id.clone(),
             output,
         });
@@ -187,12 +198,12 @@ impl TransitionBuilder<'_> {
         submission: &'a Submission,
     ) -> Option<Cow<'a, Report>> {
         let report = submission.report.as_ref();
-        report.map(|report| self.meant(position, report))
+        report.map(|report| self.parse_text_report(position, report))
     }
 
     /// Replaces a text by the JSON value that it holds, if the step does not accept the text itself. So the text and
     /// the value are the same call.
-    fn meant<'a>(&self, position: usize, report: &'a Report) -> Cow<'a, Report> {
+    fn parse_text_report<'a>(&self, position: usize, report: &'a Report) -> Cow<'a, Report> {
         let Report::Output(Value::String(text)) = report else {
             return Cow::Borrowed(report);
         };
@@ -223,18 +234,18 @@ impl TransitionBuilder<'_> {
         turn: &OpenTurn<'_>,
         failure: Failure,
         retryable: Option<bool>,
-    ) -> DecideResult<Judged> {
+    ) -> DecideResult<ReportJudgement> {
         let step = self.step(turn.position).acting();
         let pause = self.pause_before_retry(step, turn.visit, &failure);
         let Some(pause) = pause.filter(|_| retryable != Some(false)) else {
-            return Ok(Judged::Failed(failure));
+            return Ok(ReportJudgement::Failed(failure));
         };
         let ended = (Some(failure), Some(turn.consumed));
         self.ask_again(&turn.visit_id(), turn.visit.attempt, ended, pause);
         if !pause.is_zero() {
             self.run_to_quiescence()?;
         }
-        Ok(Judged::Reoffered)
+        Ok(ReportJudgement::Reoffered)
     }
 
     /// The pause before the next attempt of a model's step; `None` if `retry` does not cover the failure or has no
@@ -246,9 +257,9 @@ impl TransitionBuilder<'_> {
         failure: &Failure,
     ) -> Option<Duration> {
         let retry = step.retry.as_ref()?;
-        let covers = retry.on.is_empty() || retry.names(&failure.code);
+        let covers = retry.on.is_empty() || retry.has_failure_code(&failure.code);
         let has_more = covers && visit.failures + 1 < retry.max_attempts;
-        has_more.then(|| retry.pause(visit.failures + 1, self.ids.random()))
+        has_more.then(|| retry.retry_pause(visit.failures + 1, self.ids.random()))
     }
 
     /// Ends the attempt and begins the next one at once, with a new token.
@@ -269,7 +280,7 @@ impl TransitionBuilder<'_> {
         let awaiting = if pause.is_zero() {
             self.new_token()
         } else {
-            Awaiting::Retry { due }
+            WaitCondition::Retry { due }
         };
         self.end_attempt(visit_id, attempt, failure, consumed, awaiting.clone());
         if pause.is_zero() {
@@ -295,7 +306,7 @@ impl OpenTurn<'_> {
 }
 
 /// An accepted output in the form in which it is stored.
-pub(super) struct Accepted {
+pub(super) struct AcceptedOutput {
     pub(super) output: Value,
     pub(super) payload: Payload,
     pub(super) contents: Vec<(Digest, Arc<[u8]>)>,
@@ -305,9 +316,9 @@ pub(super) struct Accepted {
     pub(super) suggestions: Option<Vec<Suggestion>>,
 }
 
-impl Accepted {
+impl AcceptedOutput {
     /// An output without artifacts.
-    pub(super) fn whole(output: Value, (payload, content): (Payload, Content)) -> Self {
+    pub(super) fn without_artifacts(output: Value, (payload, content): (Payload, Content)) -> Self {
         Self {
             output,
             payload,
@@ -318,12 +329,12 @@ impl Accepted {
         }
     }
 
-    fn of(value: &Value, whole: (Payload, Content), taken: u32) -> Result<Self> {
-        let Some(extracted) = extract(value, taken)? else {
-            return Ok(Self::whole(value.clone(), whole));
+    fn from_output(value: &Value, whole: (Payload, Content), taken: u32) -> Result<Self> {
+        let Some(extracted) = extract_artifacts(value, taken)? else {
+            return Ok(Self::without_artifacts(value.clone(), whole));
         };
-        let kept = payload(&extracted.output, limits::OUTPUT_BYTES_MAX, "output")?;
-        let mut accepted = Self::whole(extracted.output, kept);
+        let kept = make_payload(&extracted.output, limits::OUTPUT_BYTES_MAX, "output")?;
+        let mut accepted = Self::without_artifacts(extracted.output, kept);
         accepted.references = extracted.references;
         for (artifact, content) in extracted.artifacts {
             accepted.contents.push((artifact.digest, content));
@@ -334,8 +345,8 @@ impl Accepted {
 }
 
 /// The result of judging a report.
-pub(super) enum Judged {
-    Accepted(Box<Accepted>),
+pub(super) enum ReportJudgement {
+    Accepted(Box<AcceptedOutput>),
     /// Malformed; the token stays valid.
     Refused(Error, Digest),
     RefusedForGood(Error),

@@ -1,8 +1,8 @@
 //! Requested changes of state: pause, resume, abandon, diverge, fail (see [`State`](super::State)).
 
 use super::{
-    Awaiting, Change, Decision, Event, Execution, Failure, Lifecycle, Ordered, State,
-    decision::DecideResult, transition::TransitionBuilder,
+    Decision, Event, Execution, Failure, Lifecycle, LifecycleChange, OrderKind, State,
+    WaitCondition, decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{
     FailureCode,
@@ -15,7 +15,7 @@ impl Execution {
     pub(super) fn decide_change(
         &self,
         mut builder: TransitionBuilder<'_>,
-        change: &Change,
+        change: &LifecycleChange,
     ) -> DecideResult<Decision> {
         check_reason(change)?;
         match change.lifecycle {
@@ -23,20 +23,24 @@ impl Execution {
             Lifecycle::Resume => self.resume(&mut builder)?,
             Lifecycle::Fail => self.fail(&mut builder, change)?,
             Lifecycle::Abandon | Lifecycle::Diverge => {
-                builder.give_up(change.lifecycle.state())?;
+                builder.give_up(change.lifecycle.target_state())?;
             }
         }
         if let Some(text) = &change.reason {
-            builder.push(Event::ReasonGiven { text: text.clone() });
+            builder.push_event(Event::ReasonGiven { text: text.clone() });
         }
-        Ok(builder.decision(None))
+        Ok(builder.into_decision(None))
     }
 
-    fn fail(&self, builder: &mut TransitionBuilder<'_>, change: &Change) -> DecideResult<()> {
+    fn fail(
+        &self,
+        builder: &mut TransitionBuilder<'_>,
+        change: &LifecycleChange,
+    ) -> DecideResult<()> {
         if self.state != State::Running || self.is_ending_badly() {
-            return builder.end_now(State::Failed, Some(requested(change)));
+            return builder.end_now(State::Failed, Some(requested_failure(change)));
         }
-        builder.fail(requested(change))?;
+        builder.fail_execution(requested_failure(change))?;
         builder.run_to_quiescence()
     }
 
@@ -45,29 +49,29 @@ impl Execution {
         if self.pauses.contains(&PauseReason::Person) {
             builder.become_state(State::Paused, None)?;
         }
-        builder.order_all(Ordered::Pause);
+        builder.order_all(OrderKind::Pause);
         builder.pause(PauseReason::Person)
     }
 
     /// Lifts the pause reasons that a resume lifts, and releases held visits. Other reasons stay until they are
     /// resolved.
     fn resume(&self, builder: &mut TransitionBuilder<'_>) -> DecideResult<()> {
-        let has_held = self.open().any(|(_, _, visit)| visit.is_held());
+        let has_held = self.open_visits().any(|(_, _, visit)| visit.is_held());
         if !has_held {
             self.state
                 .check(State::Running)
-                .map_err(|error| self.placed(error))?;
+                .map_err(|error| self.with_execution_context(error))?;
         }
         let mut lifted = self.pauses.clone();
         lifted.retain(|reason| reason.is_lifted_by_resume());
         if lifted.is_empty() && !has_held {
-            return Err(self.paused().into());
+            return Err(self.execution_paused_error().into());
         }
         if lifted.contains(&PauseReason::Person) {
-            builder.order_all(Ordered::Resume);
+            builder.order_all(OrderKind::Resume);
         }
         for reason in lifted {
-            builder.lift(reason)?;
+            builder.lift_pause_reason(reason)?;
         }
         if has_held {
             builder.let_go_on();
@@ -80,18 +84,18 @@ impl Execution {
     }
 
     /// The refusal of a call that is not allowed while the execution is paused.
-    pub(super) fn paused(&self) -> Error {
-        let why = self.why();
+    pub(super) fn execution_paused_error(&self) -> Error {
+        let why = self.reason_suffix();
         let message = format!("the execution is paused ({}{why})", self.pause_names());
-        self.placed(Error::new(Code::ExecutionPaused, message))
+        self.with_execution_context(Error::new(Code::ExecutionPaused, message))
     }
 }
 
 impl TransitionBuilder<'_> {
     /// Releases the held visits: their tokens are accepted again, and their malformed outputs are counted anew.
     fn let_go_on(&mut self) {
-        let held = self.next.awaiting(|awaiting| match awaiting {
-            Awaiting::OutputInvalid(grant) => Some(Awaiting::Model(*grant)),
+        let held = self.next.visits_awaiting(|awaiting| match awaiting {
+            WaitCondition::OutputInvalid(grant) => Some(WaitCondition::Model(*grant)),
             _ => None,
         });
         for (visit_id, awaiting) in held {
@@ -101,7 +105,7 @@ impl TransitionBuilder<'_> {
     }
 }
 
-fn check_reason(change: &Change) -> Result<()> {
+fn check_reason(change: &LifecycleChange) -> Result<()> {
     let length = change
         .reason
         .as_ref()
@@ -111,10 +115,10 @@ fn check_reason(change: &Change) -> Result<()> {
     }
     let limit = format!("a reason may have {} characters", limits::REASON_CHARS_MAX);
     let message = format!("{limit}, this one has {length}");
-    Err(Error::limit(limit).with_message(message))
+    Err(Error::limit_exceeded(limit).with_message(message))
 }
 
-fn requested(change: &Change) -> Failure {
+fn requested_failure(change: &LifecycleChange) -> Failure {
     let reason = change.reason.as_deref();
     let message = reason.unwrap_or("somebody asked for it to fail");
     Failure::new(FailureCode::FailedOnRequest, message, None)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Visit;
 
 /// The number of items in a block. A change copies the pointers of one block and one pointer per block.
-const BLOCK: usize = 128;
+const ITEMS_PER_BLOCK: usize = 128;
 
 /// The items of a step's latest visit that were opened so far, in the order of the list.
 ///
@@ -23,7 +23,7 @@ impl Items {
     /// The number of items.
     pub fn len(&self) -> usize {
         let last = self.blocks.last().map_or(0, |block| block.len());
-        self.blocks.len().saturating_sub(1) * BLOCK + last
+        self.blocks.len().saturating_sub(1) * ITEMS_PER_BLOCK + last
     }
 
     /// Whether there are no items.
@@ -34,8 +34,8 @@ impl Items {
     /// The item with this number, from 0.
     pub fn get(&self, item: u32) -> Option<&Visit> {
         let item = item as usize;
-        let block = self.blocks.get(item / BLOCK)?;
-        block.get(item % BLOCK).map(|visit| &**visit)
+        let block = self.blocks.get(item / ITEMS_PER_BLOCK)?;
+        block.get(item % ITEMS_PER_BLOCK).map(|visit| &**visit)
     }
 
     /// All of them, in order.
@@ -45,7 +45,7 @@ impl Items {
     }
 
     /// The open items, in order.
-    pub fn open(&self) -> impl Iterator<Item = &Visit> {
+    pub fn open_items(&self) -> impl Iterator<Item = &Visit> {
         self.open.iter().filter_map(|item| self.get(*item))
     }
 
@@ -56,26 +56,28 @@ impl Items {
 
     pub(super) fn push(&mut self, visit: Visit) {
         let item = u32::try_from(self.len()).unwrap_or(u32::MAX);
-        self.mark(item, visit.awaiting.is_some());
+        self.mark_item_open(item, visit.awaiting.is_some());
         match self.blocks.last_mut() {
-            Some(block) if block.len() < BLOCK => Arc::make_mut(block).push(Arc::new(visit)),
+            Some(block) if block.len() < ITEMS_PER_BLOCK => {
+                Arc::make_mut(block).push(Arc::new(visit));
+            }
             _ => self.blocks.push(Arc::new(vec![Arc::new(visit)])),
         }
     }
 
-    pub(super) fn change(&mut self, item: u32, change: impl FnOnce(&mut Visit)) {
+    pub(super) fn update_item(&mut self, item: u32, change: impl FnOnce(&mut Visit)) {
         let at = item as usize;
-        let block = self.blocks.get_mut(at / BLOCK).map(Arc::make_mut);
-        let Some(visit) = block.and_then(|block| block.get_mut(at % BLOCK)) else {
+        let block = self.blocks.get_mut(at / ITEMS_PER_BLOCK).map(Arc::make_mut);
+        let Some(visit) = block.and_then(|block| block.get_mut(at % ITEMS_PER_BLOCK)) else {
             return;
         };
         let visit = Arc::make_mut(visit);
         change(visit);
         let is_open = visit.awaiting.is_some();
-        self.mark(item, is_open);
+        self.mark_item_open(item, is_open);
     }
 
-    fn mark(&mut self, item: u32, is_open: bool) {
+    fn mark_item_open(&mut self, item: u32, is_open: bool) {
         if is_open {
             self.open.insert(item);
         } else {
@@ -89,12 +91,12 @@ mod tests {
     use super::*;
     use crate::{
         clock::Timestamp,
-        event::{Awaiting, Row, VisitId},
+        event::{Row, VisitId, WaitCondition},
         id::{ExecutionId, StepId},
         limits,
     };
 
-    fn opened(item: u32) -> Visit {
+    fn open_item_visit(item: u32) -> Visit {
         let row = Row {
             execution_id: ExecutionId::parse("e").unwrap(),
             revision: 1,
@@ -102,11 +104,11 @@ mod tests {
             events: Vec::new(),
         };
         let visit_id = VisitId::of_work(StepId::parse("each").unwrap(), 1, Some(item));
-        Visit::open(&row, &visit_id, Some(Awaiting::Unknown))
+        Visit::open(&row, &visit_id, Some(WaitCondition::Unknown))
     }
 
     /// The number of blocks that the two lists do not share.
-    fn apart(one: &Items, other: &Items) -> usize {
+    fn count_unshared_blocks(one: &Items, other: &Items) -> usize {
         let blocks = one.blocks.iter().zip(&other.blocks);
         blocks
             .filter(|(one, other)| !Arc::ptr_eq(one, other))
@@ -118,19 +120,22 @@ mod tests {
         let most = u32::try_from(limits::FOREACH_ITEMS_MAX).unwrap();
         let mut items = Items::default();
         for item in 0..most {
-            items.push(opened(item));
-            items.change(item, |visit| visit.awaiting = None);
+            items.push(open_item_visit(item));
+            items.update_item(item, |visit| visit.awaiting = None);
         }
         assert_eq!((items.len(), items.open_count()), (most as usize, 0));
         let before = items.clone();
-        items.change(most / 2, |visit| visit.attempt += 1);
-        assert_eq!(apart(&before, &items), 1);
+        items.update_item(most / 2, |visit| visit.attempt += 1);
+        assert_eq!(count_unshared_blocks(&before, &items), 1);
         assert_eq!(items.get(most / 2).unwrap().attempt, 2);
         assert_eq!(before.get(most / 2).unwrap().attempt, 1);
-        items.push(opened(most));
-        assert_eq!(apart(&before, &items), 2);
+        items.push(open_item_visit(most));
+        assert_eq!(count_unshared_blocks(&before, &items), 2);
         assert_eq!(
-            items.open().map(|visit| visit.item).collect::<Vec<_>>(),
+            items
+                .open_items()
+                .map(|visit| visit.item)
+                .collect::<Vec<_>>(),
             [Some(most)]
         );
         assert_eq!(items.iter().count(), most as usize + 1);

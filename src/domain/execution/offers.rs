@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Body, Event, Execution, VisitId,
+    BodyKind, Event, Execution, VisitId,
     decision::{DecideResult, Interrupt},
     judged::OpenTurn,
     scope::EvalContext,
@@ -18,8 +18,8 @@ use crate::{
     id::StepId,
     limits,
     offer::{
-        Offered, OptionSource, STEP_PRIORITY, SUGGESTIONS, SplitOutput, StepOption, Suggestion,
-        take,
+        OfferedOptions, OptionSource, STEP_PRIORITY, SUGGESTIONS, SplitOutput, StepOption,
+        Suggestion, split_suggestions,
     },
 };
 
@@ -62,13 +62,13 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         output: &Value,
     ) -> Option<SplitOutput> {
-        let is_work = visit_id.body == Body::Work;
-        is_work.then(|| self.suggested(position, output))?
+        let is_work = visit_id.body == BodyKind::Work;
+        is_work.then(|| self.split_suggestions(position, output))?
     }
 
     /// Separates an output from the calls that it suggests; `None` if it suggests none or the step may not. The items
     /// of a `foreach` may not, because no step follows an item.
-    pub(super) fn suggested(&self, position: usize, output: &Value) -> Option<SplitOutput> {
+    pub(super) fn split_suggestions(&self, position: usize, output: &Value) -> Option<SplitOutput> {
         let may = matches!(
             self.step(position).kind,
             StepKind::Agent { .. }
@@ -76,12 +76,12 @@ impl TransitionBuilder<'_> {
                 | StepKind::Tool { .. }
                 | StepKind::Activity { .. }
         );
-        may.then(|| take(output))?
+        may.then(|| split_suggestions(output))?
     }
 
     /// The violations of a model's output, including malformed suggestions. If the schema itself declares
     /// `toolCallSuggestions`, it is applied to the output with them, else to the output without them.
-    pub(super) fn violations(
+    pub(super) fn model_output_violations(
         &self,
         position: usize,
         value: &Value,
@@ -107,10 +107,10 @@ impl TransitionBuilder<'_> {
         output: &Value,
         taken: Option<&SplitOutput>,
     ) -> DecideResult<()> {
-        if visit_id.body != Body::Work {
+        if visit_id.body != BodyKind::Work {
             return Ok(());
         }
-        let mut offered = Offered::default();
+        let mut offered = OfferedOptions::default();
         let suggestions = match taken.map(|taken| &taken.suggestions) {
             None => None,
             Some(Ok(suggestions)) => Some(suggestions.clone()),
@@ -119,7 +119,7 @@ impl TransitionBuilder<'_> {
                 let why =
                     first.map(|violation| format!("{}: {}", violation.path, violation.message));
                 let why = why.unwrap_or_default();
-                offered.leave_out(&format!("what '{}' suggests: {why}", visit_id.step()));
+                offered.add_omission_note(&format!("what '{}' suggests: {why}", visit_id.step()));
                 None
             }
         };
@@ -134,13 +134,13 @@ impl TransitionBuilder<'_> {
         output: &Value,
         suggestions: Option<Vec<Suggestion>>,
     ) -> DecideResult<()> {
-        let offered = Offered::default();
+        let offered = OfferedOptions::default();
         self.offer_with(offered, position, visit_id, output, suggestions)
     }
 
     fn offer_with(
         &mut self,
-        mut offered: Offered,
+        mut offered: OfferedOptions,
         position: usize,
         visit_id: &VisitId,
         output: &Value,
@@ -156,9 +156,9 @@ impl TransitionBuilder<'_> {
             if compiled.pattern.matches(output) {
                 let here = EvalContext {
                     own: Some(output),
-                    ..EvalContext::of(visit_id)
+                    ..EvalContext::for_visit(visit_id)
                 };
-                let parameters = self.render(&compiled.parameters, &here);
+                let parameters = self.render_template(&compiled.parameters, &here);
                 add_branch(&mut offered, &step.id, branch, parameters)?;
             }
         }
@@ -174,7 +174,7 @@ impl TransitionBuilder<'_> {
         let (most, what) = (limits::INPUTS_BYTES_MAX, "list of options");
         let options = self.keep_apart(json!(offered), most, what)?;
         let visit_id = visit_id.clone();
-        self.push(Event::OptionsOffered { visit_id, options });
+        self.push_event(Event::OptionsOffered { visit_id, options });
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl TransitionBuilder<'_> {
         let offers = &self.next.offers;
         steps.retain(|step| offers.iter().any(|offer| offer.visit_id.step() == step));
         if !steps.is_empty() {
-            self.push(Event::OptionsWithdrawn { steps });
+            self.push_event(Event::OptionsWithdrawn { steps });
         }
     }
 
@@ -208,7 +208,7 @@ impl TransitionBuilder<'_> {
     fn leads_to(&self, offer: &Offer, position: usize) -> bool {
         let definition = self.facts.definition;
         let from = definition.graph().position(offer.visit_id.step());
-        from.is_some_and(|from| definition.leads_to(from, position))
+        from.is_some_and(|from| definition.is_reachable(from, position))
     }
 }
 
@@ -220,7 +220,7 @@ fn option_id(step: &StepId, before: usize) -> String {
 /// Adds a matching branch as an option. A branch whose parameters cannot be evaluated is left out with a note, so that
 /// the output of the step is not lost.
 fn add_branch(
-    offered: &mut Offered,
+    offered: &mut OfferedOptions,
     step: &StepId,
     branch: &Branch,
     parameters: DecideResult<Value>,
@@ -230,7 +230,7 @@ fn add_branch(
         Ok(Value::Object(parameters)) => parameters,
         Ok(_) => serde_json::Map::new(),
         Err(Interrupt::Fails(failure)) => {
-            offered.leave_out(&format!("{what}: {}", failure.message));
+            offered.add_omission_note(&format!("{what}: {}", failure.message));
             return Ok(());
         }
         Err(interrupt) => return Err(interrupt),

@@ -7,18 +7,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Attachment, AttemptId, Awaiting, Event, Execution, Need, OutputPage, State, Visit, VisitId,
+    Attachment, AttemptId, Event, Execution, Need, OutputPage, State, Visit, VisitId,
+    WaitCondition,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
 use crate::{
     cursor::Cursor,
     definition::Step,
-    document::{Digest, Document},
+    document::{Digest, JsonText},
     error::Error,
-    expression::Rendered,
+    expression::RenderedValue,
     limits,
-    truncate::length,
+    truncate::json_length,
 };
 
 /// The pages of a list that a visit fetched so far.
@@ -31,7 +32,7 @@ pub struct FetchedPages {
 }
 
 /// The key in the input of a visit under which earlier versions kept its pages.
-const PAGES: &str = "pages";
+const INPUT_PAGES_KEY: &str = "pages";
 
 /// The pages of a list as earlier versions kept them. The cursor held its marks itself.
 #[derive(Deserialize)]
@@ -74,7 +75,7 @@ impl TransitionBuilder<'_> {
             self.change_work(&attempt_id.visit_id, &input)?;
         }
         let output = match page.around.clone() {
-            Some(around) if length(&items) > limits::CALL_REPLY_SHOWN_MAX => {
+            Some(around) if json_length(&items) > limits::CALL_REPLY_SHOWN_MAX => {
                 let list = file_of(&items, around);
                 return self.attachment_came(position, step, attempt_id, visit, &list);
             }
@@ -96,7 +97,7 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         let items = self.keep_apart(Value::from(items), limits::OUTPUT_BYTES_MAX, "page")?;
         let AttemptId { visit_id, attempt } = attempt_id;
-        self.push(Event::PageKept {
+        self.push_event(Event::PageKept {
             visit_id: visit_id.clone(),
             items: items.digest,
             cursor: next.clone(),
@@ -107,7 +108,7 @@ impl TransitionBuilder<'_> {
             *attempt,
             None,
             None,
-            Awaiting::Operation { owner },
+            WaitCondition::Operation { owner },
         );
         if self.next.state != State::Running {
             self.put_off(visit_id, *attempt);
@@ -121,23 +122,23 @@ impl TransitionBuilder<'_> {
     pub(super) fn take_pages_out(
         &mut self,
         visit_id: &VisitId,
-        input: &mut Rendered,
+        input: &mut RenderedValue,
     ) -> DecideResult<()> {
         let fields = input.value.as_object_mut();
-        let Some(pages) = fields.and_then(|fields| fields.remove(PAGES)) else {
+        let Some(pages) = fields.and_then(|fields| fields.remove(INPUT_PAGES_KEY)) else {
             return Ok(());
         };
         let PagesInInput { kept, next } = serde_json::from_value(pages)
-            .map_err(|error| Error::internal("pages cannot be read").because(error))?;
+            .map_err(|error| Error::internal("pages cannot be read").with_source(error))?;
         self.change_work(visit_id, input)?;
         for (at, items) in kept.iter().enumerate() {
             let is_last = at + 1 == kept.len();
             let next = if is_last { &next } else { &Value::Null };
             let cursor = Cursor {
-                next: Document::of(next),
+                next: JsonText::from_value(next),
                 seen: Vec::new(),
             };
-            self.push(Event::PageKept {
+            self.push_event(Event::PageKept {
                 visit_id: visit_id.clone(),
                 items: *items,
                 cursor,
@@ -146,10 +147,10 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    fn change_work(&mut self, visit_id: &VisitId, input: &Rendered) -> DecideResult<()> {
+    fn change_work(&mut self, visit_id: &VisitId, input: &RenderedValue) -> DecideResult<()> {
         let input = self.keep_work(input)?;
         let visit_id = visit_id.clone();
-        self.push(Event::TaskChanged { visit_id, input });
+        self.push_event(Event::TaskChanged { visit_id, input });
         Ok(())
     }
 
@@ -157,7 +158,7 @@ impl TransitionBuilder<'_> {
     fn whole_list(&self, before: Option<&FetchedPages>, last: &OutputPage) -> DecideResult<Value> {
         let kept = before.map_or(&[][..], |pages| &pages.kept).iter();
         let (found, needed): (Vec<_>, Vec<_>) = kept
-            .map(|digest| self.value(Need::stored(*digest)))
+            .map(|digest| self.find_value(Need::by_digest(*digest)))
             .partition(Result::is_ok);
         let needed: Vec<_> = needed.into_iter().filter_map(Result::err).collect();
         if !needed.is_empty() {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    Awaiting, Decision, Event, Execution, Failure, GateAnswer, PauseReason, Reported, Resolution,
-    State, StepState, Verdict, Visit, VisitId,
+    Decision, Event, Execution, Failure, GateAnswer, PauseReason, ReportedOutcome, Resolution,
+    State, StepState, Verdict, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
     time::acting_on,
     transition::TransitionBuilder,
@@ -13,10 +13,10 @@ use crate::{
     FailureCode,
     clock::Timestamp,
     definition::Step,
-    error::{Code, Error, Result, again, counted},
+    error::{Code, Error, Result, format_count, repeat_call},
     event::GateAnswered,
     limits,
-    schema::over_budget,
+    schema::budget_exceeded_error,
 };
 
 impl Execution {
@@ -29,10 +29,12 @@ impl Execution {
         let (by, comment) = (&answer.by, answer.comment.as_deref().unwrap_or_default());
         check_words("the name of who answers", by, limits::PERSON_BYTES_MAX)
             .and_then(|()| check_words("a comment", comment, limits::COMMENT_BYTES_MAX))
-            .map_err(|error| self.placed(error.with("step_id", answer.step.as_str())))?;
-        let (step, visit) = self.gate(answer, builder.row.at)?;
+            .map_err(|error| {
+                self.with_execution_context(error.with_context("step_id", answer.step.as_str()))
+            })?;
+        let (step, visit) = self.find_answered_gate(answer, builder.row.at)?;
         let visit_id = visit.visit_id(&step.id);
-        builder.push(Event::GateAnswered(Box::new(GateAnswered {
+        builder.push_event(Event::GateAnswered(Box::new(GateAnswered {
             visit_id: visit_id.clone(),
             shown: answer.shown,
             approved: answer.approved,
@@ -46,26 +48,38 @@ impl Execution {
             let output = json!({
                 "approved": true, "by": answer.by, "via": answer.via, "comment": answer.comment, "at": at
             });
-            Reported::Output(builder.keep(output, limits::OUTPUT_BYTES_MAX, "output")?)
+            ReportedOutcome::Output(builder.store_value(
+                output,
+                limits::OUTPUT_BYTES_MAX,
+                "output",
+            )?)
         } else {
             let why = answer.comment.as_deref().map(|why| format!(": {why}"));
             let why = why.unwrap_or_default();
             let message = format!("{} rejected '{}'{why}", answer.by, step.id);
             let code = FailureCode::GateRejected;
-            Reported::Failure(Failure::new(code, message, Some(&step.id)))
+            ReportedOutcome::Failure(Failure::new(code, message, Some(&step.id)))
         };
         builder.conclude_visit(&visit_id, reported)?;
         builder.run_to_quiescence()?;
-        Ok(builder.decision(None))
+        Ok(builder.into_decision(None))
     }
 
     /// Finds the gate that is answered, which must ask the question that the person was shown.
-    fn gate(&self, answer: &GateAnswer, now: Timestamp) -> DecideResult<(&StepState, &Visit)> {
-        let refuse =
-            |code, message: String| Interrupt::Refused(self.refused(code, &answer.step, message));
-        let of_step = || self.open().filter(|(_, step, _)| step.id == answer.step);
-        let is_gate = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Gate { .. }));
-        let asks = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Gate { shown, .. }) if shown == answer.shown);
+    fn find_answered_gate(
+        &self,
+        answer: &GateAnswer,
+        now: Timestamp,
+    ) -> DecideResult<(&StepState, &Visit)> {
+        let refuse = |code, message: String| {
+            Interrupt::Refused(self.step_error(code, &answer.step, message))
+        };
+        let of_step = || {
+            self.open_visits()
+                .filter(|(_, step, _)| step.id == answer.step)
+        };
+        let is_gate = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Gate { .. }));
+        let asks = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Gate { shown, .. }) if shown == answer.shown);
         // A `foreach` may have several open gates: the digest of the question tells them apart.
         let found = of_step()
             .find(|(_, _, visit)| asks(visit))
@@ -75,7 +89,7 @@ impl Execution {
             let message = format!("step '{}' is not open", answer.step);
             refuse(Code::GateNotOpen, message)
         })?;
-        let Some(Awaiting::Gate { shown, due }) = &visit.awaiting else {
+        let Some(WaitCondition::Gate { shown, due }) = &visit.awaiting else {
             let message = format!("step '{}' waits for nobody's approval", answer.step);
             return Err(refuse(Code::GateNotOpen, message));
         };
@@ -99,7 +113,7 @@ impl Execution {
         resolution: &Resolution,
     ) -> DecideResult<Decision> {
         self.check_open()?;
-        let (position, step, visit) = self.unknown(resolution)?;
+        let (position, step, visit) = self.find_unknown_outcome(resolution)?;
         let visit_id = visit.visit_id(&step.id);
         let acting = acting_on(builder.facts.definition, position, step, visit);
         let acting = acting.unwrap_or_else(|| builder.step(position));
@@ -108,7 +122,7 @@ impl Execution {
             Verdict::Failed(message) => {
                 let failure =
                     Failure::new(FailureCode::StepFailed, message, visit_id.step.as_ref());
-                Some(Reported::Failure(failure))
+                Some(ReportedOutcome::Failure(failure))
             }
             Verdict::Output(output) => {
                 let taken = builder.suggested_in(position, &visit_id, output);
@@ -116,13 +130,13 @@ impl Execution {
                 builder.check_output(position, acting, &visit_id, output)?;
                 builder.offer_of_server(position, &visit_id, output, taken.as_ref())?;
                 let output = output.clone();
-                let output = builder.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
-                Some(Reported::Output(output))
+                let output = builder.store_value(output, limits::OUTPUT_BYTES_MAX, "output")?;
+                Some(ReportedOutcome::Output(output))
             }
         };
-        let is_last = self.unknowns().count() == 1;
+        let is_last = self.visits_with_unknown_outcome().count() == 1;
         if is_last {
-            builder.lift(PauseReason::OutcomeUnknown)?;
+            builder.lift_pause_reason(PauseReason::OutcomeUnknown)?;
         }
         match reported {
             Some(reported) => builder.conclude_visit(&visit_id, reported)?,
@@ -135,16 +149,20 @@ impl Execution {
             builder.drain_deferred()?;
         }
         builder.run_to_quiescence()?;
-        Ok(builder.decision(None))
+        Ok(builder.into_decision(None))
     }
 
     /// The visits whose outcome is unknown.
-    fn unknowns(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
-        let is_unknown = |visit: &Visit| visit.awaiting == Some(Awaiting::Unknown);
-        self.open().filter(move |(_, _, visit)| is_unknown(visit))
+    fn visits_with_unknown_outcome(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
+        let is_unknown = |visit: &Visit| visit.awaiting == Some(WaitCondition::Unknown);
+        self.open_visits()
+            .filter(move |(_, _, visit)| is_unknown(visit))
     }
 
-    fn unknown(&self, resolution: &Resolution) -> DecideResult<(usize, &StepState, &Visit)> {
+    fn find_unknown_outcome(
+        &self,
+        resolution: &Resolution,
+    ) -> DecideResult<(usize, &StepState, &Visit)> {
         let meant = |step: &StepState, visit: &Visit| {
             let is_item = resolution.item.is_none() || visit.item == resolution.item;
             let attempt = (visit.number, visit.attempt);
@@ -152,11 +170,11 @@ impl Execution {
             step.id == resolution.step && is_item && is_attempt
         };
         let mut found = self
-            .unknowns()
+            .visits_with_unknown_outcome()
             .filter(|(_, step, visit)| meant(step, visit));
         let first = found.next();
         let refuse = |message: String| {
-            Interrupt::Refused(self.refused(Code::OutcomeKnown, &resolution.step, message))
+            Interrupt::Refused(self.step_error(Code::OutcomeKnown, &resolution.step, message))
         };
         let Some(first) = first else {
             return Err(refuse(format!(
@@ -180,7 +198,7 @@ impl Execution {
         }
         let message = format!("the execution is {}", self.state);
         let error = Error::new(Code::ExecutionFinished, message);
-        Err(self.placed(error).into())
+        Err(self.with_execution_context(error).into())
     }
 }
 
@@ -190,7 +208,7 @@ fn check_words(what: &str, words: &str, bytes_max: usize) -> Result<()> {
     }
     let limit = format!("{what} may have {bytes_max} bytes");
     let message = format!("{limit}, this one has {}", words.len());
-    Err(Error::limit(limit).with_message(message))
+    Err(Error::limit_exceeded(limit).with_message(message))
 }
 
 impl TransitionBuilder<'_> {
@@ -202,30 +220,30 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         output: &Value,
     ) -> DecideResult<()> {
-        let violations = self.breaks(position, step, output);
+        let violations = self.output_violations(position, step, output);
         if violations.is_empty() {
             return Ok(());
         }
         let message = format!(
             "the output breaks the schema of step '{}' in {}",
             visit_id.step(),
-            counted(violations.len(), "place")
+            format_count(violations.len(), "place")
         );
-        let error = over_budget(
+        let error = budget_exceeded_error(
             &format!("the output of step '{}'", visit_id.step()),
             &violations,
         )
         .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
-        .with("step_id", visit_id.step().as_str())
-        .with_next(again("correct every violation of the output"))
+        .with_context("step_id", visit_id.step().as_str())
+        .with_next(repeat_call("correct every violation of the output"))
         .with_violations(violations);
-        Err(self.next.placed(error).into())
+        Err(self.next.with_execution_context(error).into())
     }
 
     /// Postpones the next attempt until the execution runs and time is processed. `attempt` is the number of the
     /// attempt before it.
     pub(super) fn put_off(&mut self, visit_id: &VisitId, attempt: u32) {
         let due = self.row.at;
-        self.wait_for(visit_id, attempt, Awaiting::Retry { due });
+        self.wait_for(visit_id, attempt, WaitCondition::Retry { due });
     }
 }

@@ -11,17 +11,17 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Event, Failure, Outcome, Payload, Skipped, Start, State, StepStatus, VisitId,
+    Event, Failure, Outcome, Payload, SkipReason, Start, State, StepStatus, VisitId,
     decision::{DecideResult, Facts, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
 };
 use crate::{
     clock::{IdSource, Timestamp},
-    definition::{Definition, Parts, RunWhen, StepKind},
+    definition::{CompiledOutput, Definition, RunWhen, StepKind},
     document::Digest,
     error::Result,
-    expression::{Roots, Template, Unresolved},
+    expression::{EvaluationContext, Template, UnresolvedExpression},
     id::{ExecutionId, StepId},
     input::DefaultSources,
 };
@@ -30,16 +30,16 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Rehearsal {
     /// Each step, in authoring order.
-    pub steps: Vec<Rehearsed>,
+    pub steps: Vec<RehearsedStep>,
     /// The final output, as far as it is known; null if the workflow declares none.
     pub final_output: Value,
     /// The parts of the final output that are not known.
-    pub final_output_unresolved: Vec<Unresolved>,
+    pub final_output_unresolved: Vec<UnresolvedExpression>,
 }
 
 /// The part of a dry run that is about one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Rehearsed {
+pub struct RehearsedStep {
     /// Whether it is entered if the steps before it complete; `None` if that is not known.
     pub will_run: Option<bool>,
     /// Why.
@@ -47,18 +47,18 @@ pub struct Rehearsed {
     /// Its input when it is first entered.
     pub rendered: Value,
     /// The parts of its input that are not known.
-    pub unresolved: Vec<Unresolved>,
+    pub unresolved: Vec<UnresolvedExpression>,
 }
 
 /// The reason why a value is not known, by the name of the value.
-type Unknowns = BTreeMap<String, String>;
+type UnknownReasons = BTreeMap<String, String>;
 
 impl Rehearsal {
     /// Rehearses an execution with `inputs`. The inputs named in `open` have no known value.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` where the inputs are too large.
-    pub fn of(
+    pub fn rehearse(
         facts: Facts<'_>,
         inputs: Map<String, Value>,
         open: impl IntoIterator<Item = String>,
@@ -74,12 +74,12 @@ impl Rehearsal {
             lookup: None,
         };
         let inputs = Some(Value::Object(inputs));
-        let mut builder = TransitionBuilder::created(facts, start, inputs, (now, ids))?;
+        let mut builder = TransitionBuilder::for_new_execution(facts, start, inputs, (now, ids))?;
         builder.become_state(State::Running, None)?;
         builder.rehearses = true;
         let losers = builder.all_losers();
         let count = facts.definition.workflow.steps.len();
-        let rehearsing = Rehearsing {
+        let rehearsing = RehearsalRun {
             builder,
             steps: vec![None; count],
             blocked: BTreeSet::new(),
@@ -87,9 +87,9 @@ impl Rehearsal {
             open: BTreeMap::new(),
             inputs: open
                 .into_iter()
-                .map(|name| (name, NO_VALUE.to_owned()))
+                .map(|name| (name, NO_INPUT_VALUE_REASON.to_owned()))
                 .collect(),
-            memory: Unknowns::new(),
+            memory: UnknownReasons::new(),
             set_beside: names_set_beside(facts.definition),
             losers,
         };
@@ -97,19 +97,19 @@ impl Rehearsal {
     }
 }
 
-const NO_VALUE: &str = "the input has no value yet";
+const NO_INPUT_VALUE_REASON: &str = "the input has no value yet";
 
-struct Rehearsing<'a> {
+struct RehearsalRun<'a> {
     builder: TransitionBuilder<'a>,
-    steps: Vec<Option<Rehearsed>>,
+    steps: Vec<Option<RehearsedStep>>,
     /// Steps whose condition or branch arm is not known: the dry run does not continue past them.
     blocked: BTreeSet<usize>,
     /// Steps whose output is not known.
     opaque: BTreeSet<usize>,
     /// Opaque steps that are entered and not yet ended, with their visits.
     open: BTreeMap<usize, VisitId>,
-    inputs: Unknowns,
-    memory: Unknowns,
+    inputs: UnknownReasons,
+    memory: UnknownReasons,
     /// Names in memory that hooks write. Which hooks run is not known, so these values are not known either.
     set_beside: BTreeSet<&'a str>,
     /// Losers of joins, of which it is not known whether they are entered.
@@ -125,19 +125,19 @@ fn names_set_beside(definition: &Definition) -> BTreeSet<&str> {
     sets.flatten().map(String::as_str).collect()
 }
 
-impl Rehearsing<'_> {
+impl RehearsalRun<'_> {
     fn run(mut self) -> Rehearsal {
         self.fill_memory();
         let roots = self.builder.facts.definition.graph().roots();
         self.builder.queue.extend(roots);
         while !self.builder.next.state.is_final() && self.builder.next.failing.is_none() {
             let entered = if let Some(target) = self.builder.targets.pop_front() {
-                self.enter(target)
+                self.enter_step(target)
             } else if let Some(position) = self.builder.queue.pop_first() {
-                self.consider(position)
+                self.consider_step(position)
             } else if let Some((_, visit_id)) = self.open.pop_first() {
                 // Opaque steps end only after all steps that end when they are entered.
-                self.bring(&visit_id)
+                self.complete_with_unknown_output(&visit_id)
             } else {
                 break;
             };
@@ -147,17 +147,17 @@ impl Rehearsing<'_> {
             }
             self.note_skipped();
         }
-        self.end()
+        self.finish_rehearsal()
     }
 
-    fn consider(&mut self, position: usize) -> DecideResult<()> {
+    fn consider_step(&mut self, position: usize) -> DecideResult<()> {
         if !self.blocked.contains(&position) && self.builder.is_ready(position)? {
-            self.enter(position)?;
+            self.enter_step(position)?;
         }
         Ok(())
     }
 
-    fn enter(&mut self, position: usize) -> DecideResult<()> {
+    fn enter_step(&mut self, position: usize) -> DecideResult<()> {
         let state = &self.builder.next.steps[position];
         if state.status != StepStatus::Pending {
             return Ok(());
@@ -167,7 +167,8 @@ impl Rehearsing<'_> {
         if let Err(Interrupt::Fails(failure)) = &entered {
             self.note_failed(position, failure);
         }
-        self.builder.entered(position, &visit_id, entered)
+        self.builder
+            .fail_if_entry_failed(position, &visit_id, entered)
     }
 
     fn note_failed(&mut self, position: usize, failure: &Failure) {
@@ -185,65 +186,69 @@ impl Rehearsing<'_> {
         }
         if self.builder.is_admitted(position, visit_id)? {
             self.note_entered(position);
-            self.act(position, visit_id)?;
+            self.simulate_step(position, visit_id)?;
         }
         Ok(())
     }
 
     /// Executes `set`, `branch` and `fail` steps as far as their values are known. All other kinds wait, with an output
     /// that is not known.
-    fn act(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+    fn simulate_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let step = self.builder.step(position);
         let compiled = self.builder.facts.definition.compiled_step(position);
         match &step.kind {
-            StepKind::Set { entries } => self.set(position, entries, visit_id),
+            StepKind::Set { entries } => self.simulate_set(position, entries, visit_id),
             StepKind::Branch { .. } => {
                 for arm in compiled.arms.iter().flatten() {
                     if let Some(why) = self.why_unknown(Some(arm), position) {
                         let why = format!(
                             "{}; which arm is taken is not known: {why}",
-                            self.why(position)
+                            self.step_reason(position)
                         );
                         self.block(position, Some(true), why);
                         return Ok(());
                     }
-                    if self.builder.holds(arm, &EvalContext::of(visit_id))? {
+                    if self
+                        .builder
+                        .evaluate_condition(arm, &EvalContext::for_visit(visit_id))?
+                    {
                         break;
                     }
                 }
                 self.builder.act_as_step(position, visit_id)
             }
             StepKind::Fail { code, .. } => {
-                self.builder.fail(Failure::new(code, "", Some(&step.id)))
+                self.builder
+                    .fail_execution(Failure::new(code, "", Some(&step.id)))
             }
             kind => {
-                for name in kind.asks_for().into_iter().flatten() {
+                for name in kind.requested_inputs().into_iter().flatten() {
                     let why = format!("step `{}` asks for it", step.id);
                     self.inputs.entry(name.clone()).or_insert(why);
                 }
-                self.wait(position, visit_id);
+                self.open_with_unknown_output(position, visit_id);
                 Ok(())
             }
         }
     }
 
     /// Opens the step as one whose output is not known.
-    fn wait(&mut self, position: usize, visit_id: &VisitId) {
+    fn open_with_unknown_output(&mut self, position: usize, visit_id: &VisitId) {
         self.opaque.insert(position);
         let waiting = self.builder.new_token();
-        self.builder.open(visit_id.clone(), waiting, None);
+        self.builder.open_visit(visit_id.clone(), waiting, None);
         self.open.insert(position, visit_id.clone());
     }
 
     /// Completes the step with an unknown output.
-    fn bring(&mut self, visit_id: &VisitId) -> DecideResult<()> {
+    fn complete_with_unknown_output(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         // A real execution starts a new transition when such a step ends, so the count starts anew.
         self.builder.done_at_once = 0;
         let outcome = unknown_output(visit_id);
-        self.builder.finish(visit_id, &outcome, None)
+        self.builder.finish_visit(visit_id, &outcome, None)
     }
 
-    fn set(
+    fn simulate_set(
         &mut self,
         position: usize,
         entries: &Map<String, Value>,
@@ -263,7 +268,7 @@ impl Rehearsing<'_> {
             .extend(entries.keys().map(|name| (name.clone(), why.clone())));
         self.opaque.insert(position);
         self.builder
-            .done(position, visit_id, &unknown_output(visit_id))
+            .record_instant_end(position, visit_id, &unknown_output(visit_id))
     }
 
     /// Fills memory with its initial values, one name at a time, so that an unknown value affects no other.
@@ -276,7 +281,7 @@ impl Rehearsing<'_> {
             let (value, unresolved) = self.preview(&template, usize::MAX);
             match unresolved.into_iter().next() {
                 Some(unresolved) => drop(self.memory.insert(name.clone(), unresolved.why)),
-                None if self.builder.remember(name, value).is_ok() => {}
+                None if self.builder.write_memory(name, value).is_ok() => {}
                 None => drop(
                     self.memory
                         .insert(name.clone(), "it is too large".to_owned()),
@@ -305,8 +310,8 @@ impl Rehearsing<'_> {
             None if step.depends_on.is_empty() => "it waits for nothing",
             None => "it follows the steps that it depends on",
         };
-        let (rendered, unresolved) = self.rendered(position);
-        self.steps[position] = Some(Rehearsed {
+        let (rendered, unresolved) = self.preview_step_input(position);
+        self.steps[position] = Some(RehearsedStep {
             will_run: Some(true),
             why: why.to_owned(),
             rendered,
@@ -324,9 +329,9 @@ impl Rehearsing<'_> {
                 continue;
             };
             let (will_run, why) = match why {
-                Skipped::Condition => (Some(false), "its condition does not hold"),
-                Skipped::Bypassed => (Some(false), "control goes past it"),
-                Skipped::RunWhen | Skipped::Failing => {
+                SkipReason::Condition => (Some(false), "its condition does not hold"),
+                SkipReason::Bypassed => (Some(false), "control goes past it"),
+                SkipReason::RunWhen | SkipReason::Failing => {
                     (None, "it runs where a step before it fails")
                 }
             };
@@ -341,13 +346,13 @@ impl Rehearsing<'_> {
         }
     }
 
-    fn why(&self, position: usize) -> &str {
+    fn step_reason(&self, position: usize) -> &str {
         self.steps[position]
             .as_ref()
             .map_or("", |step| step.why.as_str())
     }
 
-    fn end(mut self) -> Rehearsal {
+    fn finish_rehearsal(mut self) -> Rehearsal {
         self.doubt_passed();
         self.doubt_crossing();
         self.doubt_beside();
@@ -357,20 +362,20 @@ impl Rehearsing<'_> {
         let mut steps = Vec::new();
         for position in 0..self.steps.len() {
             let known = self.steps[position].take();
-            let mut step = known.unwrap_or_else(|| Rehearsed {
+            let mut step = known.unwrap_or_else(|| RehearsedStep {
                 why: self.why_not_reached(position),
-                ..Rehearsed::default()
+                ..RehearsedStep::default()
             });
             if step.rendered.is_null() {
-                (step.rendered, step.unresolved) = self.rendered(position);
+                (step.rendered, step.unresolved) = self.preview_step_input(position);
             }
             steps.push(step);
         }
         let (final_output, final_output_unresolved) =
             match &definition.compiled_workflow().final_output {
                 None => (Value::Null, Vec::new()),
-                Some(Parts::Whole(template)) => self.preview(template, usize::MAX),
-                Some(Parts::Keys(parts)) => self.parts(parts),
+                Some(CompiledOutput::Whole(template)) => self.preview(template, usize::MAX),
+                Some(CompiledOutput::Keys(parts)) => self.preview_parts(parts),
             };
         Rehearsal {
             steps,
@@ -379,12 +384,16 @@ impl Rehearsing<'_> {
         }
     }
 
-    fn parts(&self, parts: &[(String, Template)]) -> (Value, Vec<Unresolved>) {
+    fn preview_parts(&self, parts: &[(String, Template)]) -> (Value, Vec<UnresolvedExpression>) {
         let (mut value, mut all) = (Map::new(), Vec::new());
         for (key, template) in parts {
             let (part, unresolved) = self.preview(template, usize::MAX);
             value.insert(key.clone(), part);
-            all.extend(unresolved.into_iter().map(|one| below(key, one)));
+            all.extend(
+                unresolved
+                    .into_iter()
+                    .map(|one| prefix_unresolved_path(key, one)),
+            );
         }
         (Value::Object(value), all)
     }
@@ -406,7 +415,7 @@ impl Rehearsing<'_> {
     }
 
     /// The rendered input of a step; for a `foreach` also its list and the input of its body.
-    fn rendered(&self, position: usize) -> (Value, Vec<Unresolved>) {
+    fn preview_step_input(&self, position: usize) -> (Value, Vec<UnresolvedExpression>) {
         let compiled = self.builder.facts.definition.compiled_step(position);
         let (mut rendered, mut unresolved) = self.preview(&compiled.input, position);
         let parts = [
@@ -417,19 +426,19 @@ impl Rehearsing<'_> {
             if let Some(template) = template {
                 let (value, more) = self.preview(template, position);
                 rendered[key] = value;
-                unresolved.extend(more.into_iter().map(|one| below(key, one)));
+                unresolved.extend(more.into_iter().map(|one| prefix_unresolved_path(key, one)));
             }
         }
         (rendered, unresolved)
     }
 
-    fn preview(&self, template: &Template, position: usize) -> (Value, Vec<Unresolved>) {
-        let mut roots = Roots::default();
+    fn preview(&self, template: &Template, position: usize) -> (Value, Vec<UnresolvedExpression>) {
+        let mut roots = EvaluationContext::default();
         for reference in template.references() {
             if self.why_reference(reference, position).is_none()
                 && let Ok(more) = self
                     .builder
-                    .roots(std::slice::from_ref(reference), &EvalContext::default())
+                    .gather_roots(std::slice::from_ref(reference), &EvalContext::default())
             {
                 roots.extend(more);
             }
@@ -449,13 +458,13 @@ impl Rehearsing<'_> {
 
 fn unknown_output(visit_id: &VisitId) -> Outcome {
     Outcome::Completed(Payload {
-        digest: Digest::of(format!("{visit_id:?}").as_bytes()),
+        digest: Digest::compute(format!("{visit_id:?}").as_bytes()),
         bytes: 0,
         inline: None,
     })
 }
 
-fn below(key: &str, mut unresolved: Unresolved) -> Unresolved {
+fn prefix_unresolved_path(key: &str, mut unresolved: UnresolvedExpression) -> UnresolvedExpression {
     let joint = if unresolved.path.is_empty() || unresolved.path.starts_with('[') {
         ""
     } else {

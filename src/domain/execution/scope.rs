@@ -5,22 +5,22 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Body, Failure, Need, Payload, StepState, StepStatus, VisitId,
+    BodyKind, Failure, Need, Payload, StepState, StepStatus, VisitId,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
 use crate::{
     FailureCode,
-    definition::Parts,
-    document::Document,
+    definition::CompiledOutput,
+    document::JsonText,
     event::OutputFailure,
     expression::{
-        BESIDE, ERROR, Expression, ExpressionFault, Item, RUN, Reference, Rendered, Root, Roots,
-        Segment, Template, dotted,
+        ERROR_KEY, EvaluationContext, Expression, ExpressionFault, HOOK_RUN_FIELDS, Item,
+        RUN_FIELDS, Reference, RenderedValue, Root, Segment, Template, dotted_path,
     },
     id::StepId,
     limits,
-    truncate::length,
+    truncate::json_length,
 };
 
 /// The context of an evaluation; the default is the workflow as a whole, outside of its steps.
@@ -35,7 +35,7 @@ pub(super) struct EvalContext<'a> {
 }
 
 impl<'a> EvalContext<'a> {
-    pub(super) fn of(visit_id: &'a VisitId) -> Self {
+    pub(super) fn for_visit(visit_id: &'a VisitId) -> Self {
         Self {
             visit_id: Some(visit_id),
             ..Self::default()
@@ -44,23 +44,23 @@ impl<'a> EvalContext<'a> {
 }
 
 /// The key under which memory holds all inputs.
-pub(super) const WORKFLOW_INPUT: &str = "__workflow_input__";
+pub(super) const ALL_INPUTS_MEMORY_KEY: &str = "__workflow_input__";
 
 impl TransitionBuilder<'_> {
     /// Whether a condition holds.
-    pub(super) fn holds(
+    pub(super) fn evaluate_condition(
         &self,
         condition: &Expression,
         here: &EvalContext<'_>,
     ) -> DecideResult<bool> {
-        let roots = self.roots(condition.references(), here)?;
+        let roots = self.gather_roots(condition.references(), here)?;
         condition
-            .holds(&roots)
-            .map_err(|fault| self.failed(&fault, condition.source(), here))
+            .evaluate_condition(&roots)
+            .map_err(|fault| self.fault_to_failure(&fault, condition.source(), here))
     }
 
     /// Evaluates a template.
-    pub(super) fn render(
+    pub(super) fn render_template(
         &self,
         template: &Template,
         here: &EvalContext<'_>,
@@ -74,10 +74,10 @@ impl TransitionBuilder<'_> {
         &self,
         template: &Template,
         here: &EvalContext<'_>,
-    ) -> DecideResult<Rendered> {
-        let roots = self.roots(template.references(), here)?;
-        let rendered = template.render_marked(&roots);
-        rendered.map_err(|fault| self.failed(&fault, "", here))
+    ) -> DecideResult<RenderedValue> {
+        let roots = self.gather_roots(template.references(), here)?;
+        let rendered = template.render_with_secret_places(&roots);
+        rendered.map_err(|fault| self.fault_to_failure(&fault, "", here))
     }
 
     /// Computes `final_output`. A part that cannot be computed becomes null and is listed as a fault; it does not fail
@@ -89,10 +89,12 @@ impl TransitionBuilder<'_> {
         let mut made = FinalOutput::default();
         let outside = EvalContext::default();
         match parts {
-            Parts::Whole(template) => made.take(None, self.render(template, &outside))?,
-            Parts::Keys(templates) => {
+            CompiledOutput::Whole(template) => {
+                made.add_part(None, self.render_template(template, &outside))?;
+            }
+            CompiledOutput::Keys(templates) => {
                 for (key, template) in templates {
-                    made.take(Some(key), self.render(template, &outside))?;
+                    made.add_part(Some(key), self.render_template(template, &outside))?;
                 }
             }
         }
@@ -123,7 +125,7 @@ impl TransitionBuilder<'_> {
         let mut missing = Vec::new();
         for &at in before {
             let id = &self.next.steps[at].id;
-            match self.output_of(id).map(|need| self.value(need)) {
+            match self.output_of(id).map(|need| self.find_value(need)) {
                 Some(Ok(value)) => drop(found.insert(id.to_string(), Value::clone(&value))),
                 Some(Err(need)) => missing.push(need),
                 None => {}
@@ -144,7 +146,7 @@ impl TransitionBuilder<'_> {
         let Some(digest) = self.next.inputs else {
             return Ok(Map::new());
         };
-        let inputs = self.wanted(Need::stored(digest))?;
+        let inputs = self.require_value(Need::by_digest(digest))?;
         Ok(inputs.as_object().cloned().unwrap_or_default())
     }
 
@@ -154,25 +156,25 @@ impl TransitionBuilder<'_> {
         if step.status != StepStatus::Completed {
             return None;
         }
-        step.visit()?.closed.as_ref()?.need()
+        step.latest_visit()?.closed.as_ref()?.output_reference()
     }
 
     /// The values that these references name.
-    pub(super) fn roots(
+    pub(super) fn gather_roots(
         &self,
         references: &[Reference],
         here: &EvalContext<'_>,
-    ) -> DecideResult<Roots> {
-        let mut gathered = Gathered {
+    ) -> DecideResult<EvaluationContext> {
+        let mut gathered = RootsBuilder {
             builder: self,
             here,
-            roots: Roots::default(),
+            roots: EvaluationContext::default(),
             missing: Vec::new(),
         };
         for reference in references {
-            gathered.take(reference);
+            gathered.add_reference(reference);
         }
-        let Gathered {
+        let RootsBuilder {
             mut roots, missing, ..
         } = gathered;
         if !missing.is_empty() {
@@ -195,7 +197,11 @@ struct FinalOutput {
 }
 
 impl FinalOutput {
-    fn take(&mut self, key: Option<&String>, rendered: DecideResult<Value>) -> DecideResult<()> {
+    fn add_part(
+        &mut self,
+        key: Option<&String>,
+        rendered: DecideResult<Value>,
+    ) -> DecideResult<()> {
         let value = match rendered {
             Ok(value) => value,
             Err(Interrupt::Needs(needs)) => {
@@ -212,7 +218,7 @@ impl FinalOutput {
             self.value = value;
             return Ok(());
         };
-        self.bytes += length(&value);
+        self.bytes += json_length(&value);
         let has_room = self.bytes <= limits::OUTPUT_BYTES_MAX;
         if !has_room {
             let most = limits::OUTPUT_BYTES_MAX;
@@ -232,37 +238,37 @@ impl FinalOutput {
     }
 }
 
-struct Gathered<'a, 'b> {
+struct RootsBuilder<'a, 'b> {
     builder: &'a TransitionBuilder<'b>,
     here: &'a EvalContext<'a>,
-    roots: Roots,
+    roots: EvaluationContext,
     missing: Vec<Need>,
 }
 
-impl Gathered<'_, '_> {
-    fn take(&mut self, reference: &Reference) {
+impl RootsBuilder<'_, '_> {
+    fn add_reference(&mut self, reference: &Reference) {
         let first = reference
             .path
             .first()
             .map(|segment| segment.key().into_owned());
         let builder = self.builder;
         match (reference.root, first) {
-            (Root::Inputs, first) => self.input(first.as_deref()),
+            (Root::Inputs, first) => self.add_input(first.as_deref()),
             (Root::Steps, Some(id)) => {
-                self.step(&id);
+                self.add_step(&id);
                 if reference.is_error() {
-                    self.error(&id);
+                    self.add_step_error(&id);
                 }
             }
             (Root::Steps, None) => {
                 for step in &builder.next.steps {
-                    self.step(step.id.as_str());
+                    self.add_step(step.id.as_str());
                 }
             }
-            (Root::Memory, Some(name)) => self.memory(&name),
+            (Root::Memory, Some(name)) => self.add_memory(&name),
             (Root::Memory, None) => {
                 for name in builder.next.memory.keys() {
-                    self.memory(name);
+                    self.add_memory(name);
                 }
             }
             (Root::Env, _) => {
@@ -271,23 +277,23 @@ impl Gathered<'_, '_> {
                 self.roots.env = env.collect();
             }
             (Root::Secrets, _) => self.roots.secrets = builder.facts.secrets.to_vec(),
-            (Root::Run, _) => self.run(&reference.path),
+            (Root::Run, _) => self.add_run(&reference.path),
             (Root::Item | Root::Index, _) => {}
         }
     }
 
-    fn value(&mut self, need: Need) -> Option<Arc<Value>> {
-        let value = self.builder.value(need);
+    fn find_value(&mut self, need: Need) -> Option<Arc<Value>> {
+        let value = self.builder.find_value(need);
         value.map_err(|need| self.missing.push(need)).ok()
     }
 
     /// The input of this name. All inputs if no name is given, or if there is no such input: the error message then
     /// suggests names that exist.
-    fn input(&mut self, name: Option<&str>) {
+    fn add_input(&mut self, name: Option<&str>) {
         let Some(digest) = self.builder.next.inputs else {
             return;
         };
-        let inputs = self.value(Need::stored(digest));
+        let inputs = self.find_value(Need::by_digest(digest));
         let Some(Value::Object(inputs)) = inputs.as_deref() else {
             return;
         };
@@ -301,24 +307,24 @@ impl Gathered<'_, '_> {
         }
     }
 
-    fn step(&mut self, id: &str) {
-        if let Some(value) = self.output(id) {
+    fn add_step(&mut self, id: &str) {
+        if let Some(value) = self.find_step_output(id) {
             self.roots.steps.insert(id.to_owned(), value);
         }
     }
 
     /// The failure of the step, unless the step is pending again.
-    fn error(&mut self, id: &str) {
+    fn add_step_error(&mut self, id: &str) {
         let mut steps = self.builder.next.steps.iter();
         let state =
             steps.find(|state| state.id.as_str() == id && state.status != StepStatus::Pending);
         if let Some(failure) = state.and_then(|state| state.failure()) {
-            let error = json!({ ERROR: error_of(failure) });
+            let error = json!({ ERROR_KEY: error_of(failure) });
             self.roots.errors.insert(id.to_owned(), error);
         }
     }
 
-    fn output(&mut self, id: &str) -> Option<Value> {
+    fn find_step_output(&mut self, id: &str) -> Option<Value> {
         if let (Some(own), Some(visit_id)) = (self.here.own, self.here.visit_id)
             && visit_id.step().as_str() == id
         {
@@ -326,20 +332,20 @@ impl Gathered<'_, '_> {
         }
         let id = StepId::parse(id).ok()?;
         let need = self.builder.output_of(&id)?;
-        self.value(need).map(|value| Value::clone(&value))
+        self.find_value(need).map(|value| Value::clone(&value))
     }
 
     /// The value in memory, or else the output of the step of that name.
-    fn memory(&mut self, name: &str) {
+    fn add_memory(&mut self, name: &str) {
         let found = match self.builder.next.memory.get(name) {
             Some(&digest) => self
-                .value(Need::stored(digest))
+                .find_value(Need::by_digest(digest))
                 .map(|value| Value::clone(&value)),
-            None if name == WORKFLOW_INPUT => {
-                self.input(None);
+            None if name == ALL_INPUTS_MEMORY_KEY => {
+                self.add_input(None);
                 Some(Value::Object(self.roots.inputs.clone()))
             }
-            None => self.output(name),
+            None => self.find_step_output(name),
         };
         if let Some(value) = found {
             self.roots.memory.insert(name.to_owned(), value);
@@ -348,11 +354,15 @@ impl Gathered<'_, '_> {
 
     /// The part of `run` that a path names. All parts if none is named, or if there is no such part: the error message
     /// then suggests names that exist.
-    fn run(&mut self, path: &[Segment]) {
+    fn add_run(&mut self, path: &[Segment]) {
         let mut keys = path.iter().map(Segment::key);
         let (part, step) = (keys.next(), keys.next());
-        let beside = if self.beside().is_some() { BESIDE } else { &[] };
-        let parts = RUN.iter().chain(beside).map(|(part, _)| *part);
+        let beside = if self.hook_visit().is_some() {
+            HOOK_RUN_FIELDS
+        } else {
+            &[]
+        };
+        let parts = RUN_FIELDS.iter().chain(beside).map(|(part, _)| *part);
         let named = parts.clone().find(|known| part.as_deref() == Some(known));
         if let Some(part) = named {
             self.part_of_run(part, step.as_deref());
@@ -376,8 +386,11 @@ impl Gathered<'_, '_> {
             "step" => json!(here.map(|visit_id| &visit_id.step)),
             "visits" => self.each_step("visits", step, visits_of),
             "steps" => self.each_step("steps", step, end_of),
-            "failure" => json!(self.failure()),
-            "outcome" => json!(self.beside().map(|visit_id| self.outcome(visit_id))),
+            "failure" => json!(self.handled_failure()),
+            "outcome" => json!(
+                self.hook_visit()
+                    .map(|visit_id| self.hook_outcome(visit_id))
+            ),
             _ => self.output_told().unwrap_or_default(),
         };
     }
@@ -400,26 +413,35 @@ impl Gathered<'_, '_> {
 
     /// The failure of the visit that a hook or compensation belongs to, or else the failure that the execution will end
     /// with.
-    fn failure(&self) -> Option<Value> {
-        let of_work = self.beside().map(VisitId::work);
+    fn handled_failure(&self) -> Option<Value> {
+        let of_work = self.hook_visit().map(VisitId::work_visit);
         let of_work = of_work.and_then(|visit_id| self.builder.failure_of(&visit_id));
-        let failing = || self.builder.next.failing.as_ref().map(told);
-        of_work.as_ref().map(told).or_else(failing)
+        let failing = || {
+            self.builder
+                .next
+                .failing
+                .as_ref()
+                .map(failure_value_with_step)
+        };
+        of_work
+            .as_ref()
+            .map(failure_value_with_step)
+            .or_else(failing)
     }
 
     /// The visit that is evaluated for, if it is that of a hook or a compensation.
-    fn beside(&self) -> Option<&VisitId> {
+    fn hook_visit(&self) -> Option<&VisitId> {
         let visit_id = self.here.visit_id?;
-        (visit_id.body != Body::Work).then_some(visit_id)
+        (visit_id.body != BodyKind::Work).then_some(visit_id)
     }
 
     /// The status of the step that a hook belongs to; for compensations and hooks of the workflow the state that the
     /// execution will end in.
-    fn outcome(&self, visit_id: &VisitId) -> &'static str {
+    fn hook_outcome(&self, visit_id: &VisitId) -> &'static str {
         let execution = &self.builder.next;
-        let of_all = execution.ending().unwrap_or(execution.state).as_str();
+        let of_all = execution.ending_state().unwrap_or(execution.state).as_str();
         match (&visit_id.step, visit_id.body) {
-            (None, _) | (_, Body::Compensation) => of_all,
+            (None, _) | (_, BodyKind::Compensation) => of_all,
             (Some(id), _) => execution
                 .step(id)
                 .map_or(of_all, |(_, step)| step.status.as_str()),
@@ -428,27 +450,27 @@ impl Gathered<'_, '_> {
 
     /// The output of the visit that a hook or a compensation belongs to; for a hook of the workflow the final output.
     fn output_told(&mut self) -> Option<Value> {
-        let visit_id = self.beside()?;
+        let visit_id = self.hook_visit()?;
         if let Some(own) = self.here.own {
             return Some(own.clone());
         }
         let execution = &self.builder.next;
         let need = match &visit_id.step {
-            None => Need::stored(execution.final_output?),
+            None => Need::by_digest(execution.final_output?),
             Some(id) => self.builder.output_of(id)?,
         };
-        self.value(need).map(|value| Value::clone(&value))
+        self.find_value(need).map(|value| Value::clone(&value))
     }
 }
 
 /// How often a step was entered.
 fn visits_of(step: &StepState) -> Value {
-    json!(step.visit().map_or(0, |visit| visit.number))
+    json!(step.latest_visit().map_or(0, |visit| visit.number))
 }
 
 /// The status of a step, and its failure.
 fn end_of(step: &StepState) -> Value {
-    json!({ "status": step.status, ERROR: step.failure().map(error_of) })
+    json!({ "status": step.status, ERROR_KEY: step.failure().map(error_of) })
 }
 
 /// A failure as expressions see it.
@@ -459,12 +481,12 @@ fn error_of(failure: &Failure) -> Value {
         "code": failure.code,
         "message": failure.message,
         "status": response.map(|response| response.status),
-        "response_payload": payload.map(Document::value),
+        "response_payload": payload.map(JsonText::value),
     })
 }
 
 /// A failure as expressions see it, with the step it began in.
-fn told(failure: &Failure) -> Value {
+fn failure_value_with_step(failure: &Failure) -> Value {
     let mut told = error_of(failure);
     told["step"] = json!(failure.step);
     told
@@ -472,11 +494,16 @@ fn told(failure: &Failure) -> Value {
 
 impl TransitionBuilder<'_> {
     /// Turns an evaluation fault into a failure of the step, or of the workflow as a whole.
-    fn failed(&self, fault: &ExpressionFault, source: &str, here: &EvalContext<'_>) -> Interrupt {
+    fn fault_to_failure(
+        &self,
+        fault: &ExpressionFault,
+        source: &str,
+        here: &EvalContext<'_>,
+    ) -> Interrupt {
         let wherein = match fault.place.as_slice() {
             _ if !source.is_empty() => format!(" in `{source}`"),
             [] => String::new(),
-            place => format!(" in `{}`", dotted(place)),
+            place => format!(" in `{}`", dotted_path(place)),
         };
         // The step's own output exists here, so a missing value below it is not explained by the status of the step.
         let own = here

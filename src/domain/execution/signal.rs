@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    Awaiting, Decision, Event, Execution, Need, Outcome, SignalRequest, State, VisitId,
+    Decision, Event, Execution, Need, Outcome, SignalRequest, State, VisitId, WaitCondition,
     decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{error::Error, limits};
@@ -20,26 +20,28 @@ impl Execution {
         let waits = waits.find(|(_, name)| *name == signal.name);
         let payload = Value::clone(&signal.payload);
         if let Some((visit_id, _)) = waits.filter(|_| self.state == State::Running) {
-            let payload = builder.keep(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
-            builder.finish(&visit_id, &Outcome::Completed(payload), None)?;
+            let payload = builder.store_value(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
+            builder.finish_visit(&visit_id, &Outcome::Completed(payload), None)?;
             builder.run_to_quiescence()?;
         } else {
             let most = limits::SIGNALS_KEPT_MAX;
             if self.signals.len() >= most {
                 let limit = format!("an execution keeps {most} signals that nothing waits for");
-                return Err(self.placed(Error::limit(limit)).into());
+                return Err(self
+                    .with_execution_context(Error::limit_exceeded(limit))
+                    .into());
             }
             let payload = builder.keep_apart(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
             let name = signal.name.clone();
-            builder.push(Event::SignalKept { name, payload });
+            builder.push_event(Event::SignalKept { name, payload });
         }
-        Ok(builder.decision(None))
+        Ok(builder.into_decision(None))
     }
 
     /// The open visits that wait for a signal, each with its name.
     fn waits_for_signals(&self) -> Vec<(VisitId, String)> {
-        self.awaiting(|awaiting| match awaiting {
-            Awaiting::Signal { name } => Some(name.clone()),
+        self.visits_awaiting(|awaiting| match awaiting {
+            WaitCondition::Signal { name } => Some(name.clone()),
             _ => None,
         })
     }
@@ -50,7 +52,7 @@ fn check_name(name: &str) -> DecideResult<()> {
     if (1..=most).contains(&name.len()) {
         return Ok(());
     }
-    Err(Error::limit(format!("the name of a signal has 1 to {most} bytes")).into())
+    Err(Error::limit_exceeded(format!("the name of a signal has 1 to {most} bytes")).into())
 }
 
 impl TransitionBuilder<'_> {
@@ -64,7 +66,7 @@ impl TransitionBuilder<'_> {
         if let Some(payload) = self.take_signal(&name)? {
             return self.done_with(position, visit_id, payload);
         }
-        self.open(visit_id.clone(), Awaiting::Signal { name }, None);
+        self.open_visit(visit_id.clone(), WaitCondition::Signal { name }, None);
         Ok(())
     }
 
@@ -77,8 +79,8 @@ impl TransitionBuilder<'_> {
                 continue;
             }
             if let Some(payload) = self.take_signal(&name)? {
-                let output = self.keep(payload, limits::OUTPUT_BYTES_MAX, "output")?;
-                self.finish(&visit_id, &Outcome::Completed(output), None)?;
+                let output = self.store_value(payload, limits::OUTPUT_BYTES_MAX, "output")?;
+                self.finish_visit(&visit_id, &Outcome::Completed(output), None)?;
             }
         }
         Ok(())
@@ -90,9 +92,9 @@ impl TransitionBuilder<'_> {
         let Some(digest) = kept.map(|signal| signal.payload) else {
             return Ok(None);
         };
-        let payload = self.wanted(Need::stored(digest))?;
+        let payload = self.require_value(Need::by_digest(digest))?;
         let name = name.to_owned();
-        self.push(Event::SignalTaken { name });
+        self.push_event(Event::SignalTaken { name });
         Ok(Some(Value::clone(&payload)))
     }
 }

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    Awaiting, Body, Decision, Execution, Failure, Outcome, Reported, State, StepState, Visit,
-    VisitId, decision::DecideResult, enter::waited, transition::TransitionBuilder,
+    BodyKind, Decision, Execution, Failure, Outcome, ReportedOutcome, State, StepState, Visit,
+    VisitId, WaitCondition, decision::DecideResult, enter::timer_output,
+    transition::TransitionBuilder,
 };
 use crate::{
-    Definition, FailureCode, StepId, clock::Timestamp, definition::Step, limits, span::Span,
+    Definition, FailureCode, StepId, clock::Timestamp, definition::Step, limits,
+    span::HumanDuration,
 };
 
 impl Execution {
@@ -17,26 +19,26 @@ impl Execution {
             return None;
         }
         // The end has more to do than fitted into the last transition.
-        let is_full = self.open().next().is_none() && self.ending().is_some();
+        let is_full = self.open_visits().next().is_none() && self.ending_state().is_some();
         if is_full && self.orders.is_empty() {
             return Some(self.updated_at);
         }
-        let dues = self.open().filter_map(|(position, state, visit)| {
+        let dues = self.open_visits().filter_map(|(position, state, visit)| {
             let step = acting_on(definition, position, state, visit)?;
             let whole = definition.workflow.steps.get(position);
             if whole.is_some_and(|whole| state.has_room(whole)) {
                 return Some(self.updated_at);
             }
-            self.due(definition, step, visit)
+            self.visit_deadline(definition, step, visit)
         });
-        dues.chain(self.expires(definition)).min()
+        dues.chain(self.workflow_deadline(definition)).min()
     }
 
     /// When an execution must be woken after it was loaded or after the catalogs changed. At once if the server was
     /// working on it, if children have orders to receive, or if a step waits for a catalog; else at its
     /// [`Self::deadline`].
     pub fn wake_at(&self, definition: &Definition) -> Option<Timestamp> {
-        let is_running = self.state == State::Running && self.operations().next().is_some();
+        let is_running = self.state == State::Running && self.open_attempts().next().is_some();
         if is_running || !self.orders.is_empty() || self.lacks_catalog() {
             return Some(self.updated_at);
         }
@@ -45,18 +47,19 @@ impl Execution {
 
     /// The name of the first catalog that one of its steps waits for.
     pub fn catalog_lacked(&self) -> Option<&str> {
-        self.open().find_map(|(_, _, visit)| match &visit.awaiting {
-            Some(Awaiting::Catalog { catalog }) => Some(catalog.as_str()),
-            _ => None,
-        })
+        self.open_visits()
+            .find_map(|(_, _, visit)| match &visit.awaiting {
+                Some(WaitCondition::Catalog { catalog }) => Some(catalog.as_str()),
+                _ => None,
+            })
     }
 
     /// Whether a step waits for a catalog, which may have been added since.
     fn lacks_catalog(&self) -> bool {
-        let lacks = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Catalog { .. }));
+        let lacks = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
         !self.state.is_final()
             && !self.stands_still()
-            && self.open().any(|(_, _, visit)| lacks(visit))
+            && self.open_visits().any(|(_, _, visit)| lacks(visit))
     }
 
     /// Whether it has a pause reason that stops its timers.
@@ -67,12 +70,12 @@ impl Execution {
     }
 
     /// The instant of the workflow's `timeout`.
-    fn expires(&self, definition: &Definition) -> Option<Timestamp> {
+    fn workflow_deadline(&self, definition: &Definition) -> Option<Timestamp> {
         let most = definition
             .workflow
             .timeout
             // An execution that is ending already cannot time out any more.
-            .filter(|_| self.state == State::Running && self.ending().is_none())?;
+            .filter(|_| self.state == State::Running && self.ending_state().is_none())?;
         Some(self.ends_at(most))
     }
 
@@ -80,18 +83,23 @@ impl Execution {
         if !self.state.is_final() && !self.stands_still() {
             builder.process_due()?;
         }
-        Ok(builder.decision(None))
+        Ok(builder.into_decision(None))
     }
 }
 
 impl Execution {
     /// The instant at which a timer or a time limit moves the visit.
-    fn due(&self, definition: &Definition, step: &Step, visit: &Visit) -> Option<Timestamp> {
+    fn visit_deadline(
+        &self,
+        definition: &Definition,
+        step: &Step,
+        visit: &Visit,
+    ) -> Option<Timestamp> {
         let paused = self.paused_ms.saturating_sub(visit.paused_ms);
         let opened_at = visit.opened_at.after(Duration::from_millis(paused));
         // The time limit of a model's step applies to each attempt. From the second attempt on it is counted from the
         // issue of the token, so a renewed token starts the limit anew.
-        let began_at = match visit.grant() {
+        let began_at = match visit.live_token() {
             Some(grant) if visit.attempt > 1 => opened_at.max(grant.issued_at),
             _ => opened_at,
         };
@@ -100,19 +108,19 @@ impl Execution {
             None => self.aftermath_until(definition, opened_at),
         };
         match visit.awaiting.as_ref()? {
-            Awaiting::Timer { due } | Awaiting::Retry { due } => Some(*due),
-            Awaiting::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
-            Awaiting::Model(_)
-            | Awaiting::Signal { .. }
-            | Awaiting::Items { .. }
-            | Awaiting::Catalog { .. }
-            | Awaiting::Child { .. } => limit,
+            WaitCondition::Timer { due } | WaitCondition::Retry { due } => Some(*due),
+            WaitCondition::Gate { due, .. } => [*due, limit].into_iter().flatten().min(),
+            WaitCondition::Model(_)
+            | WaitCondition::Signal { .. }
+            | WaitCondition::Items { .. }
+            | WaitCondition::Catalog { .. }
+            | WaitCondition::Child { .. } => limit,
             // The runner enforces the limit of an attempt of the server. A held visit has no limit, because nobody may
             // work on it.
-            Awaiting::Operation { .. }
-            | Awaiting::Unknown
-            | Awaiting::Deferred(_)
-            | Awaiting::OutputInvalid(_) => None,
+            WaitCondition::Operation { .. }
+            | WaitCondition::Unknown
+            | WaitCondition::Deferred(_)
+            | WaitCondition::OutputInvalid(_) => None,
         }
     }
 
@@ -128,7 +136,7 @@ impl Execution {
         Some(self.ends_at(most).max(least))
     }
 
-    fn ends_at(&self, timeout: Span) -> Timestamp {
+    fn ends_at(&self, timeout: HumanDuration) -> Timestamp {
         let paused = Duration::from_millis(self.paused_ms);
         self.started_at.after(timeout.duration()).after(paused)
     }
@@ -141,8 +149,8 @@ pub(super) fn acting_on<'a>(
     state: &StepState,
     visit: &Visit,
 ) -> Option<&'a Step> {
-    if visit.body != Body::Work {
-        let step = (state.id != *StepId::of_workflow()).then_some(&state.id);
+    if visit.body != BodyKind::Work {
+        let step = (state.id != *StepId::workflow_pseudo_step()).then_some(&state.id);
         let body = definition.body(step, visit.body, visit.item.is_some());
         return body.map(|(step, _)| step);
     }
@@ -158,16 +166,19 @@ impl TransitionBuilder<'_> {
     /// Processes everything that is due, in the order of the due times.
     pub(super) fn process_due(&mut self) -> DecideResult<()> {
         let now = self.row.at;
-        let expires = self.next.expires(self.facts.definition);
+        let expires = self.next.workflow_deadline(self.facts.definition);
         if expires.is_some_and(|expires| expires <= now) {
             self.expire()?;
         }
         let definition = self.facts.definition;
-        let due = self.next.open().filter_map(|(position, step, visit)| {
-            let acting = acting_on(definition, position, step, visit)?;
-            let due = self.next.due(definition, acting, visit)?;
-            (due <= now).then(|| (due, visit.visit_id(&step.id)))
-        });
+        let due = self
+            .next
+            .open_visits()
+            .filter_map(|(position, step, visit)| {
+                let acting = acting_on(definition, position, step, visit)?;
+                let due = self.next.visit_deadline(definition, acting, visit)?;
+                (due <= now).then(|| (due, visit.visit_id(&step.id)))
+            });
         let mut due: Vec<_> = due.collect();
         // The sort is stable: visits that are due at the same instant keep authoring order.
         due.sort_by_key(|(due, _)| *due);
@@ -188,9 +199,9 @@ impl TransitionBuilder<'_> {
             .definition
             .workflow
             .timeout
-            .unwrap_or(Span::of(limits::SPAN_MAX));
+            .unwrap_or(HumanDuration::from_duration(limits::SPAN_MAX));
         let message = format!("the execution did not end within {most}");
-        self.fail(Failure::new(FailureCode::WorkflowTimedOut, message, None))
+        self.fail_execution(Failure::new(FailureCode::WorkflowTimedOut, message, None))
     }
 
     fn on_timer(&mut self, visit_id: &VisitId) -> DecideResult<()> {
@@ -203,17 +214,18 @@ impl TransitionBuilder<'_> {
         };
         let visit = visit.clone();
         match visit.awaiting {
-            Some(Awaiting::Timer { due }) => {
-                let output = self.keep(waited(due), limits::OUTPUT_BYTES_MAX, "output")?;
-                self.finish(visit_id, &Outcome::Completed(output), None)
+            Some(WaitCondition::Timer { due }) => {
+                let output =
+                    self.store_value(timer_output(due), limits::OUTPUT_BYTES_MAX, "output")?;
+                self.finish_visit(visit_id, &Outcome::Completed(output), None)
             }
-            Some(Awaiting::Retry { .. }) if step.kind.is_of_model() => {
+            Some(WaitCondition::Retry { .. }) if step.kind.is_answered_by_model() => {
                 let awaiting = self.new_token();
                 self.wait_for(visit_id, visit.attempt + 1, awaiting);
                 Ok(())
             }
-            Some(Awaiting::Retry { .. }) => self.retry_work(step, visit_id, &visit),
-            Some(Awaiting::Gate { .. }) => {
+            Some(WaitCondition::Retry { .. }) => self.retry_work(step, visit_id, &visit),
+            Some(WaitCondition::Gate { .. }) => {
                 self.go_on()?;
                 let message = format!("nobody answered gate '{}' in time", visit_id.step());
                 self.time_out(visit_id, FailureCode::GateExpired, &message)
@@ -224,16 +236,16 @@ impl TransitionBuilder<'_> {
                     None => "in the time that an execution which fails leaves it".to_owned(),
                 };
                 match visit.awaiting {
-                    Some(Awaiting::Items { .. }) => self.void_items(position),
-                    Some(Awaiting::Catalog { .. }) => self.go_on()?,
-                    Some(Awaiting::Child { .. }) => self.break_off(visit_id, &visit),
+                    Some(WaitCondition::Items { .. }) => self.void_items(position),
+                    Some(WaitCondition::Catalog { .. }) => self.go_on()?,
+                    Some(WaitCondition::Child { .. }) => self.break_off(visit_id, &visit),
                     _ => {}
                 }
                 let message = format!("step '{}' did not end {within}", visit_id.step());
                 let code = FailureCode::StepTimedOut;
                 let failure = Failure::new(code, &message, visit_id.step.as_ref());
                 let again = visit
-                    .grant()
+                    .live_token()
                     .and_then(|_| self.pause_before_retry(step, &visit, &failure));
                 let Some(pause) = again else {
                     return self.time_out(visit_id, code, &message);
@@ -248,12 +260,15 @@ impl TransitionBuilder<'_> {
     /// Begins the visits that waited for a catalog which is available now.
     fn go_on_with_catalogs(&mut self) -> DecideResult<()> {
         let definition = self.facts.definition;
-        let waiting = self.next.open().filter_map(|(position, state, visit)| {
-            let waits = matches!(visit.awaiting, Some(Awaiting::Catalog { .. }));
-            let step = waits.then(|| acting_on(definition, position, state, visit))??;
-            let is_there = !self.facts.safety.lacks_catalog(&step.kind);
-            is_there.then(|| (step, visit.visit_id(&state.id), visit.clone()))
-        });
+        let waiting = self
+            .next
+            .open_visits()
+            .filter_map(|(position, state, visit)| {
+                let waits = matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
+                let step = waits.then(|| acting_on(definition, position, state, visit))??;
+                let is_there = !self.facts.safety.lacks_catalog(&step.kind);
+                is_there.then(|| (step, visit.visit_id(&state.id), visit.clone()))
+            });
         let waiting: Vec<_> = waiting.collect();
         for (step, visit_id, visit) in waiting {
             self.go_on()?;
@@ -269,22 +284,22 @@ impl TransitionBuilder<'_> {
         message: &str,
     ) -> DecideResult<()> {
         let failure = Failure::new(code, message, visit_id.step.as_ref());
-        self.finish(visit_id, &Outcome::Failed(failure), None)
+        self.finish_visit(visit_id, &Outcome::Failed(failure), None)
     }
 
     /// Applies the outcomes and signals that arrived while the execution was paused.
     pub(super) fn drain_deferred(&mut self) -> DecideResult<()> {
-        let deferred = self.next.awaiting(|awaiting| match awaiting {
-            Awaiting::Deferred(reported) => Some(Reported::clone(reported)),
+        let deferred = self.next.visits_awaiting(|awaiting| match awaiting {
+            WaitCondition::Deferred(reported) => Some(ReportedOutcome::clone(reported)),
             _ => None,
         });
         for (visit_id, reported) in deferred {
             if !self.next.state.is_final() {
                 // An inline output has no row yet that later parts of this transition could read it from.
-                if let Reported::Output(payload) = &reported
+                if let ReportedOutcome::Output(payload) = &reported
                     && let Some(document) = &payload.inline
                 {
-                    self.note(payload, document.value());
+                    self.remember_value(payload, document.value());
                 }
                 self.conclude_visit(&visit_id, reported)?;
             }

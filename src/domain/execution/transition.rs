@@ -8,17 +8,17 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    AttemptId, Awaiting, ConsumedCall, Decision, Effect, Event, Execution, Facts, Failure, Need,
-    Ordered, Outcome, PauseReason, Payload, Row, State, Transition, Values, Visit, VisitId,
+    AttemptId, ConsumedCall, Decision, Effect, Event, Execution, Facts, Failure, Need, OrderKind,
+    Outcome, PauseReason, Payload, Row, State, Transition, Values, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
 };
 use crate::{
     artifact::{Artifact, ArtifactReference},
     clock::{IdSource, Timestamp},
     definition::{CompiledStep, Step},
-    document::{Digest, Document, depth},
+    document::{Digest, JsonText, depth},
     error::{Error, Result},
-    event::{AttemptEnded, Body, VisitClosed, VisitOpened},
+    event::{AttemptEnded, BodyKind, VisitClosed, VisitOpened},
     id::AgentName,
     limits,
     token::Grant,
@@ -69,7 +69,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    pub(super) fn after(
+    pub(super) fn from_execution(
         execution: &Execution,
         now: Timestamp,
         facts: Facts<'a>,
@@ -87,12 +87,12 @@ impl<'a> TransitionBuilder<'a> {
         Self::new(next, row, facts, ids)
     }
 
-    pub(super) fn push(&mut self, event: Event) {
+    pub(super) fn push_event(&mut self, event: Event) {
         self.next.apply(&self.row, &event);
         self.row.events.push(event);
     }
 
-    pub(super) fn transition(mut self, refusal: Option<Error>) -> Transition {
+    pub(super) fn into_transition(mut self, refusal: Option<Error>) -> Transition {
         if cfg!(debug_assertions) {
             self.next.assert_invariants();
         }
@@ -108,19 +108,20 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// The transition, or [`Decision::Stay`] if no event was added.
-    pub(super) fn decision(self, refusal: Option<Error>) -> Decision {
+    pub(super) fn into_decision(self, refusal: Option<Error>) -> Decision {
         if self.row.events.is_empty() {
             Decision::Stay
         } else {
-            Decision::Move(Box::new(self.transition(refusal)))
+            Decision::Move(Box::new(self.into_transition(refusal)))
         }
     }
 
     pub(super) fn become_state(&mut self, to: State, failure: Option<Failure>) -> Result<()> {
         let from = self.next.state;
-        from.check(to).map_err(|error| self.next.placed(error))?;
+        from.check(to)
+            .map_err(|error| self.next.with_execution_context(error))?;
         let steps_total = u32::try_from(self.next.steps.len()).unwrap_or(u32::MAX);
-        self.push(Event::StateChanged {
+        self.push_event(Event::StateChanged {
             from,
             to,
             failure,
@@ -134,16 +135,16 @@ impl<'a> TransitionBuilder<'a> {
         if self.next.state != State::Paused {
             self.become_state(State::Paused, None)?;
         }
-        self.push(Event::PauseAdded { reason });
+        self.push_event(Event::PauseAdded { reason });
         Ok(())
     }
 
     /// Removes a pause reason. The execution runs again when the last one is removed.
-    pub(super) fn lift(&mut self, reason: PauseReason) -> Result<()> {
+    pub(super) fn lift_pause_reason(&mut self, reason: PauseReason) -> Result<()> {
         if !self.next.pauses.contains(&reason) {
             return Ok(());
         }
-        self.push(Event::PauseLifted { reason });
+        self.push_event(Event::PauseLifted { reason });
         if self.next.pauses.is_empty() {
             self.become_state(State::Running, None)?;
         }
@@ -155,15 +156,20 @@ impl<'a> TransitionBuilder<'a> {
     pub(super) fn go_on(&mut self) -> Result<()> {
         for reason in self.next.pauses.clone() {
             if reason.is_set_by_scheduler() {
-                self.lift(reason)?;
+                self.lift_pause_reason(reason)?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn open(&mut self, visit_id: VisitId, awaiting: Awaiting, input: Option<Payload>) {
+    pub(super) fn open_visit(
+        &mut self,
+        visit_id: VisitId,
+        awaiting: WaitCondition,
+        input: Option<Payload>,
+    ) {
         let agent = self.agent(&visit_id);
-        self.push(Event::VisitOpened(Box::new(VisitOpened {
+        self.push_event(Event::VisitOpened(Box::new(VisitOpened {
             visit_id,
             agent,
             awaiting,
@@ -171,7 +177,7 @@ impl<'a> TransitionBuilder<'a> {
         })));
     }
 
-    pub(super) fn close(
+    pub(super) fn close_visit(
         &mut self,
         visit_id: &VisitId,
         visit: &Visit,
@@ -182,7 +188,7 @@ impl<'a> TransitionBuilder<'a> {
         if outcome == Outcome::Voided {
             self.break_off(visit_id, visit);
         }
-        self.push(Event::VisitClosed(Box::new(VisitClosed {
+        self.push_event(Event::VisitClosed(Box::new(VisitClosed {
             visit_id: visit_id.clone(),
             agent: self.agent(visit_id),
             outcome,
@@ -202,18 +208,21 @@ impl<'a> TransitionBuilder<'a> {
         self.effects.push(cancel);
         // Only after the cancellation: the attempt may be about to begin the child, and is stopped before the order is
         // sent.
-        if let Awaiting::Child { execution_id } = awaiting {
+        if let WaitCondition::Child { execution_id } = awaiting {
             let what = if self.fails {
-                Ordered::Fail
+                OrderKind::Fail
             } else {
-                Ordered::Abandon
+                OrderKind::Abandon
             };
-            self.order(execution_id.clone(), what);
+            self.push_child_order(execution_id.clone(), what);
         }
     }
 
     /// The step that a visit executes, and its compiled expressions.
-    pub(super) fn body(&self, visit_id: &VisitId) -> Option<(&'a Step, &'a CompiledStep)> {
+    pub(super) fn step_and_expressions_of_visit(
+        &self,
+        visit_id: &VisitId,
+    ) -> Option<(&'a Step, &'a CompiledStep)> {
         let is_item = visit_id.item.is_some();
         let definition = self.facts.definition;
         definition.body(visit_id.step.as_ref(), visit_id.body, is_item)
@@ -221,14 +230,14 @@ impl<'a> TransitionBuilder<'a> {
 
     /// The agent that works in a visit, if the step has one.
     fn agent(&self, visit_id: &VisitId) -> Option<AgentName> {
-        let is_work = visit_id.body == Body::Work;
+        let is_work = visit_id.body == BodyKind::Work;
         let step = is_work.then(|| self.facts.definition.step(visit_id.step()))?;
         step?.agent().cloned()
     }
 
     /// Waiting for a model, with a new token.
-    pub(super) fn new_token(&self) -> Awaiting {
-        Awaiting::Model(Grant::issue(self.row.at, self.ids))
+    pub(super) fn new_token(&self) -> WaitCondition {
+        WaitCondition::Model(Grant::issue(self.row.at, self.ids))
     }
 
     /// The number of the visit's current attempt.
@@ -238,8 +247,8 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// Changes what an open visit waits for.
-    pub(super) fn wait_for(&mut self, visit_id: &VisitId, attempt: u32, awaiting: Awaiting) {
-        self.push(Event::WaitingChanged {
+    pub(super) fn wait_for(&mut self, visit_id: &VisitId, attempt: u32, awaiting: WaitCondition) {
+        self.push_event(Event::WaitingChanged {
             visit_id: visit_id.clone(),
             attempt,
             awaiting,
@@ -253,9 +262,9 @@ impl<'a> TransitionBuilder<'a> {
         attempt: u32,
         failure: Option<Failure>,
         consumed: Option<ConsumedCall>,
-        awaiting: Awaiting,
+        awaiting: WaitCondition,
     ) {
-        self.push(Event::AttemptEnded(Box::new(AttemptEnded {
+        self.push_event(Event::AttemptEnded(Box::new(AttemptEnded {
             visit_id: visit_id.clone(),
             attempt,
             failure,
@@ -265,21 +274,21 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// Records the artifacts in the output of a visit, and the texts that refer to artifacts.
-    pub(super) fn store(
+    pub(super) fn store_artifacts(
         &mut self,
         visit_id: &VisitId,
         artifacts: Vec<Artifact>,
         references: Vec<ArtifactReference>,
     ) {
         for artifact in artifacts {
-            self.push(Event::ArtifactStored {
+            self.push_event(Event::ArtifactStored {
                 visit_id: visit_id.clone(),
                 agent: self.agent(visit_id),
                 artifact: Box::new(artifact),
             });
         }
         for reference in references {
-            self.push(Event::ArtifactNamed {
+            self.push_event(Event::ArtifactNamed {
                 visit_id: visit_id.clone(),
                 agent: self.agent(visit_id),
                 reference,
@@ -288,26 +297,31 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// Voids all open visits.
-    pub(super) fn void(&mut self) {
+    pub(super) fn void_all_visits(&mut self) {
         self.void_where(|_| true);
     }
 
     /// Voids the open visits of the steps for whose position `is_meant` returns true.
     pub(super) fn void_where(&mut self, is_meant: impl Fn(usize) -> bool) {
-        let open = self.next.open().filter(|(at, ..)| is_meant(*at));
+        let open = self.next.open_visits().filter(|(at, ..)| is_meant(*at));
         let open: Vec<_> = open
             .map(|(_, step, visit)| (visit.visit_id(&step.id), visit.clone()))
             .collect();
         for (visit_id, visit) in open {
-            self.close(&visit_id, &visit, Outcome::Voided, None);
+            self.close_visit(&visit_id, &visit, Outcome::Voided, None);
         }
     }
 
     /// Stores a value of this transition: inline in the event up to [`limits::INLINE_BYTES_MAX`], else by digest.
-    pub(super) fn keep(&mut self, value: Value, bytes_max: usize, what: &str) -> Result<Payload> {
-        let (payload, content) = payload(&value, bytes_max, what)?;
+    pub(super) fn store_value(
+        &mut self,
+        value: Value,
+        bytes_max: usize,
+        what: &str,
+    ) -> Result<Payload> {
+        let (payload, content) = make_payload(&value, bytes_max, what)?;
         self.contents.extend(content);
-        self.note(&payload, value);
+        self.remember_value(&payload, value);
         Ok(payload)
     }
 
@@ -318,13 +332,13 @@ impl<'a> TransitionBuilder<'a> {
         bytes_max: usize,
         what: &str,
     ) -> Result<Payload> {
-        let kept = stored(payload(&value, bytes_max, what)?, &mut self.contents);
-        self.note(&kept, value);
+        let kept = move_to_contents(make_payload(&value, bytes_max, what)?, &mut self.contents);
+        self.remember_value(&kept, value);
         Ok(kept)
     }
 
     /// Remembers a value, so that later parts of this transition find it.
-    pub(super) fn note(&mut self, payload: &Payload, value: Value) {
+    pub(super) fn remember_value(&mut self, payload: &Payload, value: Value) {
         if payload.bytes <= limits::INLINE_BYTES_MAX as u64 {
             self.small.insert(payload.digest);
         }
@@ -332,7 +346,7 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// A value by reference: created in this transition, or looked up before. Else the missing reference.
-    pub(super) fn value(&self, need: Need) -> std::result::Result<Arc<Value>, Need> {
+    pub(super) fn find_value(&self, need: Need) -> std::result::Result<Arc<Value>, Need> {
         let known = self
             .made
             .get(&need.digest)
@@ -342,8 +356,8 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Like [`Self::value`], but interrupts the decision if the value is missing. For callers that need only one value
     /// at a time.
-    pub(super) fn wanted(&self, need: Need) -> DecideResult<Arc<Value>> {
-        self.value(need)
+    pub(super) fn require_value(&self, need: Need) -> DecideResult<Arc<Value>> {
+        self.find_value(need)
             .map_err(|need| Interrupt::Needs(vec![need]))
     }
 }
@@ -352,19 +366,23 @@ impl<'a> TransitionBuilder<'a> {
 pub(super) type Content = Option<(Digest, Arc<[u8]>)>;
 
 /// The payload of a value for an event, and its content if it is not inline.
-pub(super) fn payload(value: &Value, bytes_max: usize, what: &str) -> Result<(Payload, Content)> {
+pub(super) fn make_payload(
+    value: &Value,
+    bytes_max: usize,
+    what: &str,
+) -> Result<(Payload, Content)> {
     if depth(value) > limits::JSON_DEPTH_MAX {
         let most = limits::JSON_DEPTH_MAX;
-        return Err(Error::limit(format!(
+        return Err(Error::limit_exceeded(format!(
             "the {what} may be nested {most} levels deep"
         )));
     }
-    let document = Document::of(value);
+    let document = JsonText::from_value(value);
     let bytes = document.as_str().len();
     if bytes > bytes_max {
         let limit = format!("the {what} may have {bytes_max} bytes");
         let message = format!("the {what} has {bytes} bytes of JSON, the limit is {bytes_max}");
-        return Err(Error::limit(limit).with_message(message));
+        return Err(Error::limit_exceeded(limit).with_message(message));
     }
     let digest = document.digest();
     let inline = bytes <= limits::INLINE_BYTES_MAX;
@@ -380,7 +398,7 @@ pub(super) fn payload(value: &Value, bytes_max: usize, what: &str) -> Result<(Pa
 }
 
 /// Moves an inline value of a payload to `contents`, so that it is read by digest, without the journal.
-pub(super) fn stored(
+pub(super) fn move_to_contents(
     (payload, content): (Payload, Content),
     contents: &mut Vec<(Digest, Arc<[u8]>)>,
 ) -> Payload {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Awaiting, ConsumedCall, Failure, Items, Need, Outcome, PauseReason, Payload, Row, VisitId,
+    ConsumedCall, Failure, Items, Need, Outcome, PauseReason, Payload, Row, VisitId, WaitCondition,
 };
 use crate::{
     clock::Timestamp,
     document::Digest,
-    event::{AttemptEnded, Body},
+    event::{AttemptEnded, BodyKind},
     id::StepId,
     limits,
     state::StepStatus,
@@ -51,7 +51,7 @@ pub struct RecordedCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Visit {
     /// The body of the step that was entered: its work, a hook or its compensation.
-    pub body: Body,
+    pub body: BodyKind,
     /// The number of the visit among those of that body, from 1.
     pub number: u32,
     /// The number of the item, from 0, if it is the visit of an item.
@@ -63,7 +63,7 @@ pub struct Visit {
     /// The revision that opened it.
     pub opened_revision: u64,
     /// What it waits for; `None` once it is closed.
-    pub awaiting: Option<Awaiting>,
+    pub awaiting: Option<WaitCondition>,
     /// How it ended.
     pub closed: Option<VisitEnd>,
     /// The distinct outputs that broke its schema, over all its attempts, since the last resume that released it.
@@ -121,17 +121,17 @@ impl StepState {
     }
 
     /// The open visit of one of its hooks or of its compensation.
-    pub(super) fn beside(&self) -> Option<&Visit> {
+    pub(super) fn open_hook_visit(&self) -> Option<&Visit> {
         let latest = self.beside.last().map(|visit| &**visit);
         latest.filter(|visit| visit.awaiting.is_some())
     }
 
     /// The visit of this step with this id.
     pub(super) fn visit_of(&self, visit_id: &VisitId) -> Option<&Visit> {
-        let is_meant = |visit: &&Visit| visit.is(visit_id);
+        let is_meant = |visit: &&Visit| visit.has_id(visit_id);
         let visits = match (visit_id.body, visit_id.item) {
-            (Body::Work, None) => &self.visits,
-            (Body::Work, Some(item)) => return self.items.get(item).filter(is_meant),
+            (BodyKind::Work, None) => &self.visits,
+            (BodyKind::Work, Some(item)) => return self.items.get(item).filter(is_meant),
             _ => &self.beside,
         };
         let mut newest_first = visits.iter().rev().map(|visit| &**visit);
@@ -139,7 +139,7 @@ impl StepState {
     }
 
     /// Its visits since the last jump back that reset it.
-    pub fn round(&self) -> &[Arc<Visit>] {
+    pub fn visits_since_reset(&self) -> &[Arc<Visit>] {
         let past = self.past_visits as usize;
         self.visits.get(past..).unwrap_or_default()
     }
@@ -153,7 +153,9 @@ impl StepState {
     pub(super) fn clear_items(&mut self) {
         let items = std::mem::take(&mut self.items);
         self.keep_retired(&items);
-        let past = items.iter().filter_map(|item| item.closed.as_ref()?.call());
+        let past = items
+            .iter()
+            .filter_map(|item| item.closed.as_ref()?.recorded_call());
         self.past.extend(past);
         self.past.sort_by_key(|past| past.revision);
         let too_many = self.past.len().saturating_sub(limits::PAST_CALLS_MAX);
@@ -178,33 +180,37 @@ impl StepState {
 
     /// The id of the next visit of its work.
     pub(super) fn next_visit(&self) -> VisitId {
-        let number = self.visit().map_or(1, |visit| visit.number + 1);
+        let number = self.latest_visit().map_or(1, |visit| visit.number + 1);
         VisitId::of_work(self.id.clone(), number, None)
     }
 
     /// Its latest visit.
-    pub fn visit(&self) -> Option<&Visit> {
+    pub fn latest_visit(&self) -> Option<&Visit> {
         self.visits.last().map(|visit| &**visit)
     }
 
     /// The failure of its latest visit.
     pub(crate) fn failure(&self) -> Option<&Failure> {
-        self.visit()?.closed.as_ref()?.failure.as_ref()
+        self.latest_visit()?.closed.as_ref()?.failure.as_ref()
     }
 
     pub(super) fn visit_mut(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
         let visits = match (visit_id.body, visit_id.item) {
-            (Body::Work, None) => &mut self.visits,
-            (Body::Work, Some(item)) => {
-                if self.items.get(item).is_some_and(|visit| visit.is(visit_id)) {
-                    self.items.change(item, change);
+            (BodyKind::Work, None) => &mut self.visits,
+            (BodyKind::Work, Some(item)) => {
+                if self
+                    .items
+                    .get(item)
+                    .is_some_and(|visit| visit.has_id(visit_id))
+                {
+                    self.items.update_item(item, change);
                 }
                 return;
             }
             _ => &mut self.beside,
         };
         let mut newest_first = visits.iter_mut().rev();
-        if let Some(visit) = newest_first.find(|visit| visit.is(visit_id)) {
+        if let Some(visit) = newest_first.find(|visit| visit.has_id(visit_id)) {
             change(Arc::make_mut(visit));
         }
     }
@@ -212,7 +218,7 @@ impl StepState {
 
 impl VisitEnd {
     /// A reference to the output of the visit, if it has one.
-    pub(crate) fn need(&self) -> Option<Need> {
+    pub(crate) fn output_reference(&self) -> Option<Need> {
         Some(Need {
             digest: self.output?,
             revision: Some(self.revision),
@@ -220,7 +226,7 @@ impl VisitEnd {
     }
 
     /// The call that ended the visit, if a call did.
-    pub(super) fn call(&self) -> Option<RecordedCall> {
+    pub(super) fn recorded_call(&self) -> Option<RecordedCall> {
         Some(RecordedCall {
             consumed: self.consumed?,
             revision: self.revision,
@@ -240,7 +246,7 @@ impl Outcome {
 }
 
 impl Visit {
-    pub(super) fn open(row: &Row, visit_id: &VisitId, awaiting: Option<Awaiting>) -> Self {
+    pub(super) fn open(row: &Row, visit_id: &VisitId, awaiting: Option<WaitCondition>) -> Self {
         Self {
             body: visit_id.body,
             number: visit_id.visit,
@@ -263,7 +269,7 @@ impl Visit {
     /// How many items it has, if it is an open visit of a `foreach`.
     pub fn items_total(&self) -> Option<usize> {
         match self.awaiting {
-            Some(Awaiting::Items { total, .. }) => usize::try_from(total).ok(),
+            Some(WaitCondition::Items { total, .. }) => usize::try_from(total).ok(),
             _ => None,
         }
     }
@@ -271,7 +277,7 @@ impl Visit {
     /// The id of this visit, which belongs to `step`.
     pub fn visit_id(&self, step: &StepId) -> VisitId {
         VisitId {
-            step: (step != StepId::of_workflow()).then(|| step.clone()),
+            step: (step != StepId::workflow_pseudo_step()).then(|| step.clone()),
             body: self.body,
             visit: self.number,
             item: self.item,
@@ -279,7 +285,7 @@ impl Visit {
     }
 
     /// Whether `id` names this visit among those of its step.
-    pub(super) fn is(&self, id: &VisitId) -> bool {
+    pub(super) fn has_id(&self, id: &VisitId) -> bool {
         (self.body, self.number, self.item) == (id.body, id.visit, id.item)
     }
 
@@ -288,33 +294,33 @@ impl Visit {
     }
 
     /// The live token, if it waits for a model.
-    pub const fn grant(&self) -> Option<Grant> {
+    pub const fn live_token(&self) -> Option<Grant> {
         match self.awaiting {
-            Some(Awaiting::Model(grant)) => Some(grant),
+            Some(WaitCondition::Model(grant)) => Some(grant),
             _ => None,
         }
     }
 
     /// The token that was handed out last, even if the visit is held and does not accept it.
-    pub(super) const fn token(&self) -> Option<Grant> {
+    pub(super) const fn last_token(&self) -> Option<Grant> {
         match self.awaiting {
-            Some(Awaiting::Model(grant) | Awaiting::OutputInvalid(grant)) => Some(grant),
+            Some(WaitCondition::Model(grant) | WaitCondition::OutputInvalid(grant)) => Some(grant),
             _ => None,
         }
     }
 
     /// Whether it waits for a resume, because too many of its outputs broke its schema.
     pub const fn is_held(&self) -> bool {
-        matches!(self.awaiting, Some(Awaiting::OutputInvalid(_)))
+        matches!(self.awaiting, Some(WaitCondition::OutputInvalid(_)))
     }
 
     /// The pause reason if only a person or a resume can move this visit. The execution pauses when all open visits
     /// have one.
     pub(super) const fn pauses_for(&self) -> Option<PauseReason> {
         match self.awaiting {
-            Some(Awaiting::Gate { .. }) => Some(PauseReason::Gate),
-            Some(Awaiting::OutputInvalid(_)) => Some(PauseReason::OutputInvalid),
-            Some(Awaiting::Catalog { .. }) => Some(PauseReason::CatalogMissing),
+            Some(WaitCondition::Gate { .. }) => Some(PauseReason::Gate),
+            Some(WaitCondition::OutputInvalid(_)) => Some(PauseReason::OutputInvalid),
+            Some(WaitCondition::Catalog { .. }) => Some(PauseReason::CatalogMissing),
             _ => None,
         }
     }
@@ -354,14 +360,14 @@ impl Visit {
             self.failures += 1;
         } else if ended.consumed.is_none() {
             // An attempt that ended with a page of a list is followed by the next page and is not counted as a repeat.
-            let is_repeated = !matches!(ended.awaiting, Awaiting::Operation { .. });
+            let is_repeated = !matches!(ended.awaiting, WaitCondition::Operation { .. });
             (self.failures, self.repeats) = (0, self.repeats + u32::from(is_repeated));
         }
         self.awaiting = Some(ended.awaiting.clone());
     }
 
     /// Changes what it waits for. A visit that was held starts over with its count of malformed outputs.
-    pub(super) fn wait_for(&mut self, attempt: u32, awaiting: &Awaiting) {
+    pub(super) fn wait_for(&mut self, attempt: u32, awaiting: &WaitCondition) {
         if self.is_held() {
             self.refused.clear();
         }
@@ -370,7 +376,7 @@ impl Visit {
     }
 
     pub(super) fn retire_token(&mut self, revision: u64) {
-        if let Some(grant) = self.token() {
+        if let Some(grant) = self.last_token() {
             if self.superseded.len() == limits::SUPERSEDED_TOKENS_MAX {
                 self.superseded.remove(0);
             }

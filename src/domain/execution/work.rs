@@ -5,10 +5,10 @@ use std::{fmt, time::Duration};
 use serde_json::Value;
 
 use super::VisitId;
-use crate::event::Order;
+use crate::event::ChildOrder;
 use crate::{
-    FailureCode, cursor::Cursor, definition::StepKind, document::Document, event::Response,
-    expression::Rendered, mask::Mask,
+    FailureCode, cursor::Cursor, definition::StepKind, document::JsonText, event::Response,
+    expression::RenderedValue, mask::Mask,
 };
 
 /// One attempt of one visit. Its outcome is ignored unless the visit still waits for this attempt.
@@ -24,22 +24,22 @@ pub struct AttemptId {
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Begin an attempt.
-    Begin(Box<Begin>),
+    Begin(Box<BeginAttempt>),
     /// Cancel an attempt that no visit waits for any more.
     Cancel(AttemptId),
     /// Send an order to a child.
-    Order(Order),
+    Order(ChildOrder),
 }
 
 /// An attempt that the server begins.
 #[derive(Clone, Debug)]
-pub struct Begin {
+pub struct BeginAttempt {
     /// Its id.
     pub attempt_id: AttemptId,
     /// The kind of the step, with its parameters.
     pub kind: StepKind,
     /// Its input: an object with `with` and, for operations, `body`. Secrets are filled in by the runner.
-    pub input: Rendered,
+    pub input: RenderedValue,
     /// The next page, if part of a list was fetched already.
     pub cursor: Option<Cursor>,
     /// The time limit of the attempt.
@@ -98,7 +98,7 @@ impl From<Value> for EffectOutput {
 impl EffectOutput {
     /// Replaces secrets that the result repeats by their placeholders.
     #[must_use]
-    pub fn covered(mut self, mask: &Mask) -> Self {
+    pub fn with_secrets_masked(mut self, mask: &Mask) -> Self {
         match &mut self {
             Self::Output(output) => mask.value(output),
             Self::Page(page) => {
@@ -107,17 +107,17 @@ impl EffectOutput {
                 if let Some(cursor) = &mut page.next {
                     let mut next = cursor.next.value();
                     mask.value(&mut next);
-                    cursor.next = Document::of(&next);
+                    cursor.next = JsonText::from_value(&next);
                 }
             }
-            Self::Attachment(attachment) => attachment.cover(mask),
+            Self::Attachment(attachment) => attachment.mask_secrets(mask),
         }
         self
     }
 }
 
 impl Attachment {
-    fn cover(&mut self, mask: &Mask) {
+    fn mask_secrets(&mut self, mask: &Mask) {
         self.name = mask.text(&self.name).into_owned();
         self.content_type = mask.text(&self.content_type).into_owned();
         if let Some(covered) = mask.bytes(&self.content) {
@@ -161,7 +161,7 @@ impl OperationFailure {
 
     /// Sets the stable error code.
     #[must_use]
-    pub fn coded(self, code: FailureCode) -> Self {
+    pub fn with_code(self, code: FailureCode) -> Self {
         Self {
             code: Some(code.into()),
             ..self
@@ -170,7 +170,7 @@ impl OperationFailure {
 
     /// Marks the failure as retryable.
     #[must_use]
-    pub fn retryable(self) -> Self {
+    pub fn as_retryable(self) -> Self {
         Self {
             retryable: true,
             ..self
@@ -179,7 +179,7 @@ impl OperationFailure {
 
     /// Replaces secrets that the failure repeats by their placeholders.
     #[must_use]
-    pub fn covered(mut self, mask: &Mask) -> Self {
+    pub fn with_secrets_masked(mut self, mask: &Mask) -> Self {
         self.code = self.code.map(|code| mask.text(&code).into_owned());
         self.message = mask.text(&self.message).into_owned();
         if let Some(Response {
@@ -189,7 +189,7 @@ impl OperationFailure {
         {
             let mut value = payload.value();
             mask.value(&mut value);
-            *payload = Document::of(&value);
+            *payload = JsonText::from_value(&value);
         }
         self
     }
@@ -206,9 +206,9 @@ pub trait Safety: fmt::Debug + Sync {
 
 /// Treats no work as safe to repeat, and no catalog as missing.
 #[derive(Debug)]
-pub(super) struct Unsafe;
+pub(super) struct NothingSafe;
 
-impl Safety for Unsafe {
+impl Safety for NothingSafe {
     fn is_safe(&self, _: &StepKind) -> bool {
         false
     }

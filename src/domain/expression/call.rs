@@ -7,15 +7,15 @@ use super::{
     filters::{self, Argument},
     operand,
     parse::{Node, ParseResult, Parser},
-    token::{Kind, Token, cut},
+    token::{Token, TokenKind, shorten_for_message},
 };
 use crate::{grammar::foreign as words, nearest};
 
 impl Parser<'_> {
     /// Parses the filters and tests after a value.
-    pub(super) fn filtered(&mut self, mut node: Node) -> ParseResult {
+    pub(super) fn parse_filters_and_tests(&mut self, mut node: Node) -> ParseResult {
         loop {
-            if self.sign("|").is_some() {
+            if self.take_sign("|").is_some() {
                 node = self.filter(&node)?;
             } else if self.word("is").is_some() {
                 node = self.test(&node)?;
@@ -26,50 +26,65 @@ impl Parser<'_> {
     }
 
     fn filter(&mut self, node: &Node) -> ParseResult {
-        let token = self.word_expected("the name of a filter")?;
-        let written = self.written(&token);
+        let token = self.expect_word("the name of a filter")?;
+        let written = self.token_text(&token);
         let arguments = self.arguments()?;
-        let Some(filter) = filters::Filter::of(&written) else {
+        let Some(filter) = filters::Filter::find_by_name(&written) else {
             self.unknown_filter(&token, "filter", filters::names());
             return Ok(node.clone());
         };
         if let Err(message) = filter.check(&arguments) {
-            self.fault(FaultKind::Filter, (token.start, self.last_end()), message);
+            self.note_new_fault(
+                FaultKind::Filter,
+                (token.start, self.last_token_end()),
+                message,
+            );
         }
         self.check_attribute_test(filter, &arguments);
-        let subject = self.subject(node, filter.is_default());
-        let text = format!("({subject}|{}({}))", filter.name, listed(&arguments));
-        self.join(text, with(node, &arguments))
+        let subject = self.translate_subject(node, filter.is_default());
+        let text = format!(
+            "({subject}|{}({}))",
+            filter.name,
+            translate_arguments(&arguments)
+        );
+        self.join_nodes(text, subject_and_arguments(node, &arguments))
     }
 
     fn test(&mut self, node: &Node) -> ParseResult {
         let negated = self.word("not").map_or("", |_| "not ");
-        let token = self.word_expected("the name of a test")?;
-        let written = self.written(&token);
+        let token = self.expect_word("the name of a test")?;
+        let written = self.token_text(&token);
         let arguments = if self.is_sign("(") {
             self.arguments()?
         } else {
             self.bare_argument()?
         };
-        let Some(known) = filters::Test::of(&written) else {
+        let Some(known) = filters::Test::find_by_name(&written) else {
             self.unknown_filter(&token, "test", filters::tests());
             return Ok(node.clone());
         };
         if arguments.len() != known.arguments || arguments.iter().any(|a| a.name.is_some()) {
             let message = format!("the test `{written}` takes {} values", known.arguments);
-            self.fault(FaultKind::Filter, (token.start, self.last_end()), message);
+            self.note_new_fault(
+                FaultKind::Filter,
+                (token.start, self.last_token_end()),
+                message,
+            );
         }
-        let subject = self.subject(node, known.is_presence());
-        let text = format!("({subject} is {negated}{written}({}))", listed(&arguments));
-        self.join(text, with(node, &arguments))
+        let subject = self.translate_subject(node, known.is_presence());
+        let text = format!(
+            "({subject} is {negated}{written}({}))",
+            translate_arguments(&arguments)
+        );
+        self.join_nodes(text, subject_and_arguments(node, &arguments))
     }
 
     /// Parses the value of a test without parentheses: `is divisibleby 3`.
     fn bare_argument(&mut self) -> ParseResult<Vec<Argument>> {
         let follows = self.peek().is_some_and(|token| match token.kind {
-            Kind::Text(_) | Kind::Number(_) => true,
-            Kind::Word => !operand::WORDS.contains(&self.written(&token).as_str()),
-            Kind::Sign(_) => false,
+            TokenKind::Text(_) | TokenKind::Number(_) => true,
+            TokenKind::Word => !operand::KEYWORDS.contains(&self.token_text(&token).as_str()),
+            TokenKind::Sign(_) => false,
         });
         let mut arguments = Vec::new();
         if follows {
@@ -82,14 +97,14 @@ impl Parser<'_> {
     /// Parses arguments in parentheses, if there are any.
     pub(super) fn arguments(&mut self) -> ParseResult<Vec<Argument>> {
         let mut arguments = Vec::new();
-        if self.sign("(").is_none() {
+        if self.take_sign("(").is_none() {
             return Ok(arguments);
         }
-        while self.sign(")").is_none() {
+        while self.take_sign(")").is_none() {
             if !arguments.is_empty() {
                 self.expect(",")?;
             }
-            let (name, node) = (self.argument_name(), self.expression()?);
+            let (name, node) = (self.argument_name(), self.parse_conditional()?);
             arguments.push(Argument { name, node });
         }
         Ok(arguments)
@@ -97,17 +112,17 @@ impl Parser<'_> {
 
     /// Takes `name=` if it comes next.
     fn argument_name(&mut self) -> Option<String> {
-        let token = self.peek().filter(|token| token.kind == Kind::Word)?;
-        if self.peek_second()?.kind != Kind::Sign("=") {
+        let token = self.peek().filter(|token| token.kind == TokenKind::Word)?;
+        if self.peek_second()?.kind != TokenKind::Sign("=") {
             return None;
         }
         self.next();
         self.next();
-        Some(self.written(&token))
+        Some(self.token_text(&token))
     }
 
-    fn word_expected(&mut self, what: &str) -> ParseResult<Token> {
-        let Some(token) = self.peek().filter(|token| token.kind == Kind::Word) else {
+    fn expect_word(&mut self, what: &str) -> ParseResult<Token> {
+        let Some(token) = self.peek().filter(|token| token.kind == TokenKind::Word) else {
             return self.missing(what);
         };
         self.next();
@@ -115,7 +130,7 @@ impl Parser<'_> {
     }
 
     /// The translation of the subject. With `may_be_missing`, a path without a value is undefined instead of a fault.
-    fn subject(&mut self, node: &Node, may_be_missing: bool) -> String {
+    fn translate_subject(&mut self, node: &Node, may_be_missing: bool) -> String {
         let Some(number) = node.reference.filter(|_| may_be_missing) else {
             return node.text.clone();
         };
@@ -131,17 +146,25 @@ impl Parser<'_> {
             return;
         };
         let node = &argument.node;
-        let Some(Value::String(test)) = self.literal_of(node).cloned() else {
+        let Some(Value::String(test)) = self.literal_value(node).cloned() else {
             return;
         };
         if !tests.contains(&test.as_str()) {
             let inside = (node.start + 1, node.end.saturating_sub(1));
-            let message = format!("`{}` has no test `{}`", known.name, cut(&test));
+            let message = format!(
+                "`{}` has no test `{}`",
+                known.name,
+                shorten_for_message(&test)
+            );
             let fault = ExpressionFault::new(FaultKind::Filter, (node.start, node.end), message);
-            self.note_suggesting(fault, inside, &test, "test", tests);
+            self.note_with_suggestion(fault, inside, &test, "test", tests);
         } else if arguments.len() == 2 {
             let message = format!("the test `{test}` needs a value to compare with");
-            self.fault(FaultKind::Filter, (node.start, self.last_end()), message);
+            self.note_new_fault(
+                FaultKind::Filter,
+                (node.start, self.last_token_end()),
+                message,
+            );
         }
     }
 
@@ -151,15 +174,15 @@ impl Parser<'_> {
         what: &str,
         known: impl Iterator<Item = &'n str>,
     ) {
-        let written = self.written(token);
+        let written = self.token_text(token);
         let known: Vec<_> = known.collect();
-        let message = format!("there is no {what} `{}`", cut(&written));
+        let message = format!("there is no {what} `{}`", shorten_for_message(&written));
         let fault = ExpressionFault::new(FaultKind::Filter, token.span(), message);
-        self.note_suggesting(fault, token.span(), &written, what, &known);
+        self.note_with_suggestion(fault, token.span(), &written, what, &known);
     }
 
     /// Notes a fault about the word `written` at `span`; suggests the similar one of `known`, or else lists all of them.
-    fn note_suggesting(
+    fn note_with_suggestion(
         &mut self,
         fault: ExpressionFault,
         span: (usize, usize),
@@ -169,10 +192,10 @@ impl Parser<'_> {
     ) {
         let foreign = words::value(what, written).filter(|word| known.contains(word));
         if let Some(advice) = words::filter_advice(written).filter(|_| what == "filter") {
-            return self.note(fault.suggest(advice));
+            return self.note_fault(fault.suggest(advice));
         }
         let meant = foreign.or_else(|| nearest::nearest(written, known.iter().copied()));
-        self.note(match meant {
+        self.note_fault(match meant {
             Some(meant) => fault.did_you_mean(span, meant),
             None => fault.suggest(format!("the {what}s are {}", known.join(", "))),
         });
@@ -180,13 +203,16 @@ impl Parser<'_> {
 }
 
 /// The subject of a filter or test, followed by its arguments.
-fn with<'n>(subject: &'n Node, arguments: &'n [Argument]) -> impl Iterator<Item = &'n Node> {
+fn subject_and_arguments<'n>(
+    subject: &'n Node,
+    arguments: &'n [Argument],
+) -> impl Iterator<Item = &'n Node> {
     let arguments = arguments.iter().map(|argument| &argument.node);
     std::iter::once(subject).chain(arguments)
 }
 
 /// The translation of arguments.
-fn listed(arguments: &[Argument]) -> String {
+fn translate_arguments(arguments: &[Argument]) -> String {
     let texts: Vec<_> = arguments.iter().map(Argument::text).collect();
     texts.join(", ")
 }

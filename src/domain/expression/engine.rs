@@ -20,14 +20,14 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    parse::Parsed,
+    parse::ParsedExpression,
 };
 use crate::limits;
 
 /// The cost of a value besides its text: about the bytes that it takes in memory.
 const VALUE_COST: usize = 24;
 /// The name under which filters and functions look up the [`Scope`].
-const SCOPE: &str = "_scope";
+const SCOPE_VARIABLE: &str = "_scope";
 
 /// A compiled expression.
 pub(super) struct Program {
@@ -40,13 +40,13 @@ impl Program {
     /// through, except for its depth.
     pub(super) fn compile(
         environment: &'static Environment<'static>,
-        parsed: &Parsed,
+        parsed: &ParsedExpression,
     ) -> Result<Self, String> {
         let budget = Budget::default();
         let constants = parsed
             .constants
             .iter()
-            .map(|value| to_engine(value, &budget));
+            .map(|value| to_engine_value(value, &budget));
         let constants = constants.collect::<Result<_, _>>();
         let expression = environment.compile_expression_owned(parsed.text.clone());
         match (constants, expression) {
@@ -65,15 +65,15 @@ impl Program {
         source: &str,
     ) -> Result<Value, ExpressionFault> {
         let budget = Arc::new(Budget::default());
-        let references = found.map(|found| ResolvedReference::of(found, &budget));
+        let references = found.map(|found| ResolvedReference::from_lookup(found, &budget));
         let scope = Inner::from_object(Scope {
             budget: Arc::clone(&budget),
             references: references.collect(),
             constants: self.constants.clone(),
         });
         let value = self.expression.eval(scope);
-        let value = value.and_then(|value| from_engine(&value, &budget, 0));
-        value.map_err(|error| fault(&error, source))
+        let value = value.and_then(|value| from_engine_value(&value, &budget, 0));
+        value.map_err(|error| fault_from_error(&error, source))
     }
 }
 
@@ -88,7 +88,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    pub(super) fn left(&self) -> usize {
+    pub(super) fn remaining_cost(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -97,7 +97,7 @@ impl Budget {
         let cost = bytes.saturating_add(VALUE_COST);
         let left = self.0.load(Ordering::Relaxed).checked_sub(cost);
         self.0.store(left.unwrap_or(0), Ordering::Relaxed);
-        left.map(|_| ()).ok_or_else(too_much)
+        left.map(|_| ()).ok_or_else(budget_exceeded_error)
     }
 }
 
@@ -110,8 +110,11 @@ enum ResolvedReference {
 }
 
 impl ResolvedReference {
-    fn of(found: Result<std::borrow::Cow<'_, Value>, ExpressionFault>, budget: &Budget) -> Self {
-        match found.map(|value| to_engine(&value, budget)) {
+    fn from_lookup(
+        found: Result<std::borrow::Cow<'_, Value>, ExpressionFault>,
+        budget: &Budget,
+    ) -> Self {
+        match found.map(|value| to_engine_value(&value, budget)) {
             Ok(Ok(value)) => Self::Value(value),
             Ok(Err(_)) => Self::TooLarge,
             Err(fault) => Self::Missing(fault),
@@ -130,7 +133,7 @@ pub(super) struct Scope {
 impl Object for Scope {
     fn get_value(self: &Arc<Self>, key: &Inner) -> Option<Inner> {
         let name = key.as_str()?;
-        if name == SCOPE {
+        if name == SCOPE_VARIABLE {
             return Some(Inner::from_dyn_object(Arc::clone(self)));
         }
         let number: usize = name.get(2..)?.parse().ok()?;
@@ -152,38 +155,38 @@ impl Scope {
     fn reference(&self, number: usize, may_be_missing: bool) -> Inner {
         match self.references.get(number) {
             Some(ResolvedReference::Value(value)) => value.clone(),
-            Some(ResolvedReference::TooLarge) => too_much().into(),
+            Some(ResolvedReference::TooLarge) => budget_exceeded_error().into(),
             Some(ResolvedReference::Missing(fault)) if !may_be_missing => {
-                raised(fault.clone()).into()
+                error_from_fault(fault.clone()).into()
             }
             _ => Inner::UNDEFINED,
         }
     }
 
     /// The scope of the running evaluation.
-    pub(super) fn of(state: &State<'_, '_>) -> Result<Arc<Self>, Error> {
-        let scope = state.lookup(SCOPE);
+    pub(super) fn from_state(state: &State<'_, '_>) -> Result<Arc<Self>, Error> {
+        let scope = state.lookup(SCOPE_VARIABLE);
         let scope = scope.and_then(|scope| scope.downcast_object::<Self>());
-        scope.ok_or_else(|| unsuitable("the expression runs outside its evaluation"))
+        scope.ok_or_else(|| invalid_value_error("the expression runs outside its evaluation"))
     }
 }
 
 /// Charges for `value` and everything in it.
-pub(super) fn charge(value: &Inner, budget: &Budget) -> Result<(), Error> {
+pub(super) fn charge_value(value: &Inner, budget: &Budget) -> Result<(), Error> {
     budget.spend(value.as_str().map_or(0, str::len))?;
     match value.kind() {
-        ValueKind::Seq | ValueKind::Iterable => {
-            value.try_iter()?.try_for_each(|item| charge(&item, budget))
-        }
-        ValueKind::Map => pairs(value).try_for_each(|(key, item)| {
-            charge(&key, budget)?;
-            charge(&item, budget)
+        ValueKind::Seq | ValueKind::Iterable => value
+            .try_iter()?
+            .try_for_each(|item| charge_value(&item, budget)),
+        ValueKind::Map => map_pairs(value).try_for_each(|(key, item)| {
+            charge_value(&key, budget)?;
+            charge_value(&item, budget)
         }),
         _ => Ok(()),
     }
 }
 
-pub(super) fn pairs(map: &Inner) -> impl Iterator<Item = (Inner, Inner)> {
+pub(super) fn map_pairs(map: &Inner) -> impl Iterator<Item = (Inner, Inner)> {
     let pairs = map
         .as_object()
         .and_then(minijinja::value::DynObject::try_iter_pairs);
@@ -191,7 +194,7 @@ pub(super) fn pairs(map: &Inner) -> impl Iterator<Item = (Inner, Inner)> {
 }
 
 /// Converts a JSON value to minijinja's, and charges for it.
-pub(super) fn to_engine(value: &Value, budget: &Budget) -> Result<Inner, Error> {
+pub(super) fn to_engine_value(value: &Value, budget: &Budget) -> Result<Inner, Error> {
     budget.spend(value.as_str().map_or(0, str::len))?;
     Ok(match value {
         Value::Null => Inner::from(()),
@@ -199,13 +202,13 @@ pub(super) fn to_engine(value: &Value, budget: &Budget) -> Result<Inner, Error> 
         Value::Number(number) => number_to_engine(number),
         Value::String(text) => Inner::from(text.as_str()),
         Value::Array(items) => {
-            let items = items.iter().map(|item| to_engine(item, budget));
+            let items = items.iter().map(|item| to_engine_value(item, budget));
             Inner::from(items.collect::<Result<Vec<_>, _>>()?)
         }
         Value::Object(map) => {
             let entry = |(key, item): (&String, &Value)| {
                 budget.spend(key.len())?;
-                Ok((key.clone(), to_engine(item, budget)?))
+                Ok((key.clone(), to_engine_value(item, budget)?))
             };
             let entries = map.iter().map(entry).collect::<Result<Vec<_>, Error>>()?;
             Inner::from_iter(entries)
@@ -222,11 +225,15 @@ fn number_to_engine(number: &Number) -> Inner {
 }
 
 /// Converts minijinja's value to JSON, and charges for it.
-pub(super) fn from_engine(value: &Inner, budget: &Budget, depth: usize) -> Result<Value, Error> {
+pub(super) fn from_engine_value(
+    value: &Inner,
+    budget: &Budget,
+    depth: usize,
+) -> Result<Value, Error> {
     if depth > limits::JSON_DEPTH_MAX {
         let most = limits::JSON_DEPTH_MAX;
         let message = format!("the result is nested more than {most} levels deep");
-        return Err(limited(message));
+        return Err(limit_error(message));
     }
     budget.spend(value.as_str().map_or(0, str::len))?;
     Ok(match value.kind() {
@@ -237,12 +244,16 @@ pub(super) fn from_engine(value: &Inner, budget: &Budget, depth: usize) -> Resul
         ValueKind::Seq | ValueKind::Iterable => {
             let items = value
                 .try_iter()?
-                .map(|item| from_engine(&item, budget, depth + 1));
+                .map(|item| from_engine_value(&item, budget, depth + 1));
             Value::Array(items.collect::<Result<_, _>>()?)
         }
         ValueKind::Map => Value::Object(map_from_engine(value, budget, depth)?),
         ValueKind::Undefined => return Err(Error::from(ErrorKind::UndefinedError)),
-        _ => return Err(unsuitable("the result is nothing that JSON can hold")),
+        _ => {
+            return Err(invalid_value_error(
+                "the result is nothing that JSON can hold",
+            ));
+        }
     })
 }
 
@@ -252,10 +263,10 @@ fn map_from_engine(
     depth: usize,
 ) -> Result<Map<String, Value>, Error> {
     let mut map = Map::new();
-    for (key, item) in pairs(value) {
+    for (key, item) in map_pairs(value) {
         let key = key.as_str().unwrap_or_default().to_owned();
         budget.spend(key.len())?;
-        map.insert(key, from_engine(&item, budget, depth + 1)?);
+        map.insert(key, from_engine_value(&item, budget, depth + 1)?);
     }
     Ok(map)
 }
@@ -264,40 +275,42 @@ fn number_from_engine(value: &Inner) -> Result<Number, Error> {
     if value.is_integer() {
         let signed = i64::try_from(value.clone()).map(Number::from);
         let whole = signed.or_else(|_| u64::try_from(value.clone()).map(Number::from));
-        return whole.map_err(|_| unsuitable("the number is larger than an integer may be"));
+        return whole
+            .map_err(|_| invalid_value_error("the number is larger than an integer may be"));
     }
     let number = f64::try_from(value.clone()).ok().and_then(Number::from_f64);
-    number
-        .ok_or_else(|| unsuitable("the number is infinite or none at all: was it divided by zero?"))
+    number.ok_or_else(|| {
+        invalid_value_error("the number is infinite or none at all: was it divided by zero?")
+    })
 }
 
-pub(super) fn unsuitable(message: impl Into<String>) -> Error {
+pub(super) fn invalid_value_error(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
 /// An error with its own place in the source.
-pub(super) fn unsuitable_at(span: (usize, usize), message: String) -> Error {
+pub(super) fn invalid_value_error_at(span: (usize, usize), message: String) -> Error {
     let kind = FaultKind::Unsuitable;
-    raised(ExpressionFault::new(kind, span, message))
+    error_from_fault(ExpressionFault::new(kind, span, message))
 }
 
-fn raised(fault: ExpressionFault) -> Error {
+fn error_from_fault(fault: ExpressionFault) -> Error {
     Error::new(ErrorKind::InvalidOperation, fault.message.clone()).with_source(fault)
 }
 
-pub(super) fn limited(message: String) -> Error {
+pub(super) fn limit_error(message: String) -> Error {
     Error::new(ErrorKind::OutOfFuel, message)
 }
 
-fn too_much() -> Error {
+fn budget_exceeded_error() -> Error {
     let most = limits::EXPRESSION_WORK_BYTES_MAX >> 20;
-    limited(format!(
+    limit_error(format!(
         "the expression handles more than {most} MiB of values"
     ))
 }
 
 /// Converts an error of minijinja to a fault.
-fn fault(error: &Error, source: &str) -> ExpressionFault {
+fn fault_from_error(error: &Error, source: &str) -> ExpressionFault {
     if let Some(fault) = error.source().and_then(|source| source.downcast_ref()) {
         return ExpressionFault::clone(fault);
     }
@@ -305,7 +318,10 @@ fn fault(error: &Error, source: &str) -> ExpressionFault {
     match error.kind() {
         ErrorKind::OutOfFuel => new(FaultKind::Limit, words(error)),
         ErrorKind::UndefinedError => {
-            let message = format!("a part of `{}` leads to nothing", super::token::cut(source));
+            let message = format!(
+                "a part of `{}` leads to nothing",
+                super::token::shorten_for_message(source)
+            );
             new(FaultKind::Unresolved, message)
         }
         _ => new(FaultKind::Unsuitable, words(error)),
@@ -314,7 +330,7 @@ fn fault(error: &Error, source: &str) -> ExpressionFault {
 
 /// The message of minijinja's error, cut. Its messages about arithmetic quote the values, so they are replaced.
 fn words(error: &Error) -> String {
-    const SHOWN: usize = 200;
+    const MESSAGE_CHARS_MAX: usize = 200;
     let text = match error.detail() {
         Some(text) if text.starts_with("unable to calculate") => {
             "the result is too large, or a division by zero".to_owned()
@@ -322,5 +338,5 @@ fn words(error: &Error) -> String {
         Some(text) => text.to_owned(),
         None => error.kind().to_string(),
     };
-    text.chars().take(SHOWN).collect()
+    text.chars().take(MESSAGE_CHARS_MAX).collect()
 }

@@ -8,10 +8,10 @@ use minijinja::{
 };
 
 use super::{
-    functions::{Call, Run, text},
+    functions::{Call, FilterFunction, text},
     operators,
     parse::Node,
-    text_of,
+    value_to_text,
 };
 use crate::limits;
 
@@ -20,10 +20,10 @@ pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(||
     let mut environment = Environment::empty();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(limits::EXPRESSION_FUEL_MAX));
-    operators::add_to(&mut environment);
+    operators::register_operators(&mut environment);
     for filter in FILTERS {
         let run = |state: &State<'_, '_>, value: Inner, arguments: Rest<Inner>| {
-            (filter.run)(Call::of(state, filter.name, value, arguments.0)?)
+            (filter.run)(Call::new(state, filter.name, value, arguments.0)?)
         };
         environment.add_filter(filter.name, run);
     }
@@ -40,14 +40,14 @@ pub(super) struct Filter {
     pub(super) name: &'static str,
     pub(super) arguments: (usize, usize),
     named: &'static [&'static str],
-    run: Run,
+    run: FilterFunction,
 }
 
 const fn filter(
     name: &'static str,
     arguments: (usize, usize),
     named: &'static [&'static str],
-    run: Run,
+    run: FilterFunction,
 ) -> Filter {
     Filter {
         name,
@@ -58,7 +58,7 @@ const fn filter(
 }
 
 /// A filter without arguments.
-const fn plain(name: &'static str, run: Run) -> Filter {
+const fn plain(name: &'static str, run: FilterFunction) -> Filter {
     filter(name, (0, 0), &[], run)
 }
 
@@ -68,7 +68,7 @@ static FILTERS: &[Filter] = &[
     filter("default", (0, 2), &[], |call| Ok(call.default())),
     plain("first", |call| given::first(call.text_or_list()?)),
     plain("float", |call| call.number(given::float)),
-    plain("fromjson", |call| call.parsed()),
+    plain("fromjson", |call| call.parse_json()),
     plain("int", |call| call.number(given::int)),
     plain("items", |call| {
         call.entries(|key, item| vec![key, item].into())
@@ -77,18 +77,28 @@ static FILTERS: &[Filter] = &[
     plain("keys", |call| call.entries(|key, _| key)),
     plain("last", |call| given::last(call.text_or_list()?.clone())),
     plain("length", |call| call.length()),
-    plain("lower", |call| call.made(call.text()?.to_lowercase())),
+    plain("lower", |call| {
+        call.charge_text(call.text()?.to_lowercase())
+    }),
     filter("map", (0, 0), &["attribute", "default"], |call| call.map()),
-    plain("max", |call| given::max(call.state, call.ordered(None)?)),
-    plain("min", |call| given::min(call.state, call.ordered(None)?)),
-    filter("rejectattr", (1, 3), &[], |call| call.select(false)),
+    plain("max", |call| {
+        given::max(call.state, call.expect_sortable_list(None)?)
+    }),
+    plain("min", |call| {
+        given::min(call.state, call.expect_sortable_list(None)?)
+    }),
+    filter("rejectattr", (1, 3), &[], |call| {
+        call.select_by_attribute(false)
+    }),
     filter("replace", (2, 2), &[], |call| call.replace()),
     plain("reverse", |call| call.reverse()),
     filter("round", (0, 1), &[], |call| {
         let (precision,) = from_args(&call.arguments)?;
         given::round(call.value, precision)
     }),
-    filter("selectattr", (1, 3), &[], |call| call.select(true)),
+    filter("selectattr", (1, 3), &[], |call| {
+        call.select_by_attribute(true)
+    }),
     filter(
         "sort",
         (0, 0),
@@ -96,14 +106,20 @@ static FILTERS: &[Filter] = &[
         |call| call.sort(),
     ),
     filter("split", (0, 1), &[], |call| call.split()),
-    plain("string", |call| call.made(text_of(&call.json()?))),
+    plain("string", |call| {
+        call.charge_text(value_to_text(&call.json()?))
+    }),
     plain("sum", |call| call.sum()),
-    plain("tojson", |call| call.made(call.json()?.to_string())),
-    plain("trim", |call| call.made(call.text()?.trim().to_owned())),
+    plain("tojson", |call| call.charge_text(call.json()?.to_string())),
+    plain("trim", |call| {
+        call.charge_text(call.text()?.trim().to_owned())
+    }),
     filter("unique", (0, 0), &["attribute", "case_sensitive"], |call| {
         call.unique()
     }),
-    plain("upper", |call| call.made(call.text()?.to_uppercase())),
+    plain("upper", |call| {
+        call.charge_text(call.text()?.to_uppercase())
+    }),
     plain("values", |call| call.entries(|_, item| item)),
 ];
 
@@ -114,7 +130,7 @@ const ATTRIBUTE_TESTS: &[&str] = &["equalto", "eq", "==", "ne", "!=", "in"];
 const ALIASES: &[(&str, &str)] = &[("count", "length"), ("d", "default")];
 
 impl Filter {
-    pub(super) fn of(name: &str) -> Option<&'static Self> {
+    pub(super) fn find_by_name(name: &str) -> Option<&'static Self> {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
         let name = alias.map_or(name, |(_, name)| *name);
         FILTERS.iter().find(|filter| filter.name == name)
@@ -197,11 +213,15 @@ static TESTS: &[Test] = &[
     test("string", 0, |value, _| Ok(tests::is_string(value))),
     test("sequence", 0, |value, _| Ok(tests::is_sequence(value))),
     test("mapping", 0, |value, _| Ok(tests::is_mapping(value))),
-    test("odd", 0, |value, _| Ok(divides(value, 2) == Some(false))),
-    test("even", 0, |value, _| Ok(divides(value, 2) == Some(true))),
+    test("odd", 0, |value, _| {
+        Ok(is_divisible_by(value, 2) == Some(false))
+    }),
+    test("even", 0, |value, _| {
+        Ok(is_divisible_by(value, 2) == Some(true))
+    }),
     test("divisibleby", 1, |value, arguments| {
         let (by,) = from_args(arguments)?;
-        Ok(divides(value, by) == Some(true))
+        Ok(is_divisible_by(value, by) == Some(true))
     }),
     test("startingwith", 1, |value, arguments| {
         let (start,): (&str,) = from_args(arguments)?;
@@ -213,7 +233,7 @@ static TESTS: &[Test] = &[
     }),
 ];
 
-fn divides(value: &Inner, by: i128) -> Option<bool> {
+fn is_divisible_by(value: &Inner, by: i128) -> Option<bool> {
     let number = i128::try_from(value.clone())
         .ok()
         .filter(|_| value.is_integer())?;
@@ -221,7 +241,7 @@ fn divides(value: &Inner, by: i128) -> Option<bool> {
 }
 
 impl Test {
-    pub(super) fn of(name: &str) -> Option<&'static Self> {
+    pub(super) fn find_by_name(name: &str) -> Option<&'static Self> {
         TESTS.iter().find(|test| test.name == name)
     }
 

@@ -5,7 +5,7 @@ use super::{
     fault::{ExpressionFault, FaultKind},
     filters,
     parse::{Node, ParseResult, Parser},
-    token::{Token, cut},
+    token::{Token, shorten_for_message},
 };
 use crate::grammar::foreign as words;
 
@@ -13,12 +13,12 @@ impl Parser<'_> {
     /// Notes an operator of another language, for which `meant` is the one of ours.
     pub(super) fn foreign_operator(&mut self, token: &Token, written: &str, meant: &str) {
         let message = format!("`{written}` is not an operator here");
-        let fault = foreign(token, &message, &format!("write `{meant}`"));
-        self.note(fault.replace(token.span(), self.spaced(token, meant)));
+        let fault = foreign_token_fault(token, &message, &format!("write `{meant}`"));
+        self.note_fault(fault.replace(token.span(), self.pad_operator(token, meant)));
     }
 
     /// `meant` with a space where it would otherwise merge with its neighbours.
-    fn spaced(&self, token: &Token, meant: &str) -> String {
+    fn pad_operator(&self, token: &Token, meant: &str) -> String {
         let before = self.source.get(..token.start).unwrap_or_default();
         let after = self.source.get(token.end..).unwrap_or_default();
         let space = |wanted: bool| if wanted { " " } else { "" };
@@ -31,53 +31,53 @@ impl Parser<'_> {
 
     /// Parses `!x` after its sign.
     pub(super) fn foreign_not(&mut self, token: &Token) -> ParseResult {
-        let mut operand = self.deeper(Self::signed)?;
-        let written = self.between((operand.start, operand.end));
-        let fault = foreign(token, "`!` is not an operator here", "write `not`");
+        let mut operand = self.parse_nested(Self::signed)?;
+        let written = self.source_slice((operand.start, operand.end));
+        let fault = foreign_token_fault(token, "`!` is not an operator here", "write `not`");
         let instead = format!("(not {written})");
-        self.note(fault.replace((token.start, operand.end), instead));
+        self.note_fault(fault.replace((token.start, operand.end), instead));
         operand.start = token.start;
-        self.join(format!("(not {})", operand.text), [&operand])
+        self.join_nodes(format!("(not {})", operand.text), [&operand])
     }
 
     /// Notes `a ? b : c` and `a ?? b`, where an expression should have ended.
     pub(super) fn refuse_question_mark(&mut self, node: &Node) -> ParseResult<()> {
-        let before = self.between((node.start, node.end));
-        if let Some(token) = self.sign("??") {
-            let other = self.expression()?;
-            let value = self.between((other.start, other.end));
+        let before = self.source_slice((node.start, node.end));
+        if let Some(token) = self.take_sign("??") {
+            let other = self.parse_conditional()?;
+            let value = self.source_slice((other.start, other.end));
             let instead = format!("({before}) | default({value})");
-            let fault = foreign(
+            let fault = foreign_token_fault(
                 &token,
                 "`??` is not an operator here",
                 "write `| default(…)`",
             );
-            self.note(fault.replace((node.start, other.end), instead));
-        } else if let Some(token) = self.sign("?") {
-            let yes = self.expression()?;
+            self.note_fault(fault.replace((node.start, other.end), instead));
+        } else if let Some(token) = self.take_sign("?") {
+            let yes = self.parse_conditional()?;
             self.expect(":")?;
-            let no = self.expression()?;
-            let yes = self.between((yes.start, yes.end));
-            let no_text = self.between((no.start, no.end));
+            let no = self.parse_conditional()?;
+            let yes = self.source_slice((yes.start, yes.end));
+            let no_text = self.source_slice((no.start, no.end));
             let instead = format!("(({yes}) if {before} else {no_text})");
             let message = "`? :` is not an operator here";
-            let fault = foreign(&token, message, "write `… if … else …`");
-            self.note(fault.replace((node.start, no.end), instead));
+            let fault = foreign_token_fault(&token, message, "write `… if … else …`");
+            self.note_fault(fault.replace((node.start, no.end), instead));
         }
         Ok(())
     }
 
     /// Parses `name(…)` after its name, and notes that there are no functions.
     pub(super) fn foreign_function(&mut self, token: &Token, name: &str) -> ParseResult {
-        let start = self.literal(token, serde_json::Value::Null);
+        let start = self.literal_node(token, serde_json::Value::Null);
         let arguments = self.grouped_arguments()?;
         let instead = match arguments.as_slice() {
             [] => None,
-            [subject, rest @ ..] => instead(subject, name, rest),
+            [subject, rest @ ..] => equivalent_expression(subject, name, rest),
         };
-        let message = format!("there is no function `{}`", cut(name));
+        let message = format!("there is no function `{}`", shorten_for_message(name));
         self.call_fault(token.start, message, instead);
-        Ok(self.after_call(start))
+        Ok(self.placeholder_after_call(start))
     }
 
     /// Parses `value.name(…)`, and notes that there are no methods.
@@ -85,32 +85,35 @@ impl Parser<'_> {
         self.next();
         let name = self
             .next()
-            .map(|token| self.written(&token))
+            .map(|token| self.token_text(&token))
             .unwrap_or_default();
         let arguments = self.grouped_arguments()?;
-        let instead = instead(&self.grouped_text(node), &name, &arguments);
-        let message = format!("`.{}(…)`: there are no methods here", cut(&name));
+        let instead = equivalent_expression(&self.parenthesized_source(node), &name, &arguments);
+        let message = format!(
+            "`.{}(…)`: there are no methods here",
+            shorten_for_message(&name)
+        );
         self.call_fault(node.start, message, instead);
-        Ok(self.after_call(node.clone()))
+        Ok(self.placeholder_after_call(node.clone()))
     }
 
     fn call_fault(&mut self, start: usize, message: String, instead: Option<String>) {
-        let span = (start, self.last_end());
+        let span = (start, self.last_token_end());
         let fault = ExpressionFault::new(FaultKind::Foreign, span, message);
         let fault = if let Some(instead) = instead {
-            let suggestion = format!("write `{}`", cut(&instead));
+            let suggestion = format!("write `{}`", shorten_for_message(&instead));
             fault.suggest(suggestion).replace(span, instead)
         } else {
             let filters: Vec<_> = filters::names().collect();
             let filters = filters.join(", ");
             fault.suggest(format!("write `value | filter`; the filters are {filters}"))
         };
-        self.note(fault);
+        self.note_fault(fault);
     }
 
     /// A node in place of a call that cannot be made, so that parsing goes on.
-    fn after_call(&self, mut node: Node) -> Node {
-        node.end = self.last_end();
+    fn placeholder_after_call(&self, mut node: Node) -> Node {
+        node.end = self.last_token_end();
         node.reference = None;
         node.constant = false;
         node
@@ -121,13 +124,13 @@ impl Parser<'_> {
         let arguments = self.arguments()?;
         let texts = arguments.iter();
         Ok(texts
-            .map(|argument| self.grouped_text(&argument.node))
+            .map(|argument| self.parenthesized_source(&argument.node))
             .collect())
     }
 
     /// The source of a node, in parentheses unless it is a single value.
-    fn grouped_text(&self, node: &Node) -> String {
-        let text = self.between((node.start, node.end));
+    fn parenthesized_source(&self, node: &Node) -> String {
+        let text = self.source_slice((node.start, node.end));
         let single = node.reference.is_some() || node.constant;
         let enclosed = text.starts_with(['[', '{']) && node.depth > 0;
         if single || enclosed {
@@ -138,29 +141,29 @@ impl Parser<'_> {
     }
 
     /// Stops at a token that cannot follow an expression.
-    pub(super) fn stray<T>(&mut self, token: &Token) -> ParseResult<T> {
-        let written = self.written(token);
-        let message = format!("`{}` should not stand here", cut(&written));
+    pub(super) fn stop_at_stray_token<T>(&mut self, token: &Token) -> ParseResult<T> {
+        let written = self.token_text(token);
+        let message = format!("`{}` should not stand here", shorten_for_message(&written));
         let fault = ExpressionFault::new(FaultKind::Syntax, token.span(), message);
-        self.halt(fault.suggest("an operator is missing before it, or it is too much"))
+        self.halt_with_fault(fault.suggest("an operator is missing before it, or it is too much"))
     }
 
     /// Stops at a token where a value should begin.
-    pub(super) fn no_value<T>(&mut self, token: &Token) -> ParseResult<T> {
+    pub(super) fn stop_at_missing_value<T>(&mut self, token: &Token) -> ParseResult<T> {
         let message = format!(
             "a value should stand here, not `{}`",
-            cut(&self.written(token))
+            shorten_for_message(&self.token_text(token))
         );
-        self.stop(token.span(), &message)
+        self.halt_with_message(token.span(), &message)
     }
 }
 
-fn foreign(token: &Token, message: &str, suggestion: &str) -> ExpressionFault {
+fn foreign_token_fault(token: &Token, message: &str, suggestion: &str) -> ExpressionFault {
     ExpressionFault::new(FaultKind::Foreign, token.span(), message).suggest(suggestion)
 }
 
 /// The expression that does the same as a call of another language, if there is one.
-fn instead(subject: &str, name: &str, arguments: &[String]) -> Option<String> {
+fn equivalent_expression(subject: &str, name: &str, arguments: &[String]) -> Option<String> {
     match (name, arguments) {
         ("includes" | "contains" | "has", [item]) => return Some(format!("({item} in {subject})")),
         ("startsWith" | "startswith", [start]) => {
@@ -174,7 +177,7 @@ fn instead(subject: &str, name: &str, arguments: &[String]) -> Option<String> {
         _ => {}
     }
     let lower = name.to_lowercase();
-    let filter = filters::Filter::of(words::value("filter", name).unwrap_or(&lower))?;
+    let filter = filters::Filter::find_by_name(words::value("filter", name).unwrap_or(&lower))?;
     let (least, most) = filter.arguments;
     if arguments.len() < least || arguments.len() > most {
         return None;

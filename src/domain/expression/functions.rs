@@ -10,9 +10,12 @@ use minijinja::{
 use serde_json::Value;
 
 use super::{
-    engine::{Budget, Scope, charge, from_engine, pairs, to_engine, unsuitable},
-    operators::{added, described, have_order},
-    text_of,
+    engine::{
+        Budget, Scope, charge_value, from_engine_value, invalid_value_error, map_pairs,
+        to_engine_value,
+    },
+    operators::{add_values, are_orderable, type_description},
+    value_to_text,
 };
 use crate::document::oversized_integer;
 
@@ -26,10 +29,10 @@ pub(super) struct Call<'c, 't, 'e> {
 }
 
 /// The function of a filter.
-pub(super) type Run = fn(Call<'_, '_, '_>) -> Result<Inner, Error>;
+pub(super) type FilterFunction = fn(Call<'_, '_, '_>) -> Result<Inner, Error>;
 
 impl<'c, 't, 'e> Call<'c, 't, 'e> {
-    pub(super) fn of(
+    pub(super) fn new(
         state: &'c State<'t, 'e>,
         name: &'static str,
         value: Inner,
@@ -40,7 +43,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
             name,
             value,
             arguments,
-            budget: Arc::clone(&Scope::of(state)?.budget),
+            budget: Arc::clone(&Scope::from_state(state)?.budget),
         })
     }
 
@@ -55,21 +58,21 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     pub(super) fn text_or_list(&self) -> Result<&Inner, Error> {
         match self.value.kind() {
             ValueKind::String | ValueKind::Seq | ValueKind::Iterable => Ok(&self.value),
-            _ => Err(self.wants("text or a list")),
+            _ => Err(self.type_error("text or a list")),
         }
     }
 
-    fn wants(&self, what: &str) -> Error {
-        wants(self.name, what, &self.value)
+    fn type_error(&self, what: &str) -> Error {
+        wrong_type_error(self.name, what, &self.value)
     }
 
     /// The value as JSON.
     pub(super) fn json(&self) -> Result<Value, Error> {
-        from_engine(&self.value, &self.budget, 0)
+        from_engine_value(&self.value, &self.budget, 0)
     }
 
     /// Charges for a text that the filter made.
-    pub(super) fn made(&self, text: String) -> Result<Inner, Error> {
+    pub(super) fn charge_text(&self, text: String) -> Result<Inner, Error> {
         self.budget.spend(text.len())?;
         Ok(text.into())
     }
@@ -80,8 +83,10 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
             (ValueKind::Bool, _) => Ok(self.value.clone()),
             (_, Some("true")) => Ok(true.into()),
             (_, Some("false")) => Ok(false.into()),
-            (_, Some(_)) => Err(unsuitable("`bool`: the text is neither `true` nor `false`")),
-            _ => Err(self.wants("true, false, or one of them as text")),
+            (_, Some(_)) => Err(invalid_value_error(
+                "`bool`: the text is neither `true` nor `false`",
+            )),
+            _ => Err(self.type_error("true, false, or one of them as text")),
         }
     }
 
@@ -91,44 +96,54 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         of: fn(&State<'_, '_>, &Inner) -> Result<Inner, Error>,
     ) -> Result<Inner, Error> {
         of(self.state, &self.value).map_err(|_| match self.value.as_str() {
-            Some(_) => unsuitable(format!("`{}`: the text is not a number", self.name)),
-            None => self.wants("a number or text"),
+            Some(_) => invalid_value_error(format!("`{}`: the text is not a number", self.name)),
+            None => self.type_error("a number or text"),
         })
     }
 
     /// Returns the list after charging for sorting it, and refuses one whose items have no order; with `path` the values at
     /// that path of the items are compared.
-    pub(super) fn ordered(&self, path: Option<&str>) -> Result<Inner, Error> {
+    pub(super) fn expect_sortable_list(&self, path: Option<&str>) -> Result<Inner, Error> {
         self.charge_comparisons()?;
-        let found = |item: Inner| path.map_or_else(|| item.clone(), |path| attribute(&item, path));
+        let found = |item: Inner| {
+            path.map_or_else(|| item.clone(), |path| follow_attribute_path(&item, path))
+        };
         let mut items = self.value.try_iter()?.map(found).peekable();
         let first = items.peek().cloned().unwrap_or_default();
-        match items.find(|item| !have_order(&first, item)) {
+        match items.find(|item| !are_orderable(&first, item)) {
             None => Ok(self.value.clone()),
-            Some(other) => Err(unsuitable(format!(
+            Some(other) => Err(invalid_value_error(format!(
                 "`{}` orders numbers, or texts: here are {} and {}",
                 self.name,
-                described(&first),
-                described(&other)
+                type_description(&first),
+                type_description(&other)
             ))),
         }
     }
 
     pub(super) fn sort(&self) -> Result<Inner, Error> {
-        let named = self.by_letter()?;
+        let named = self.case_sensitive_arguments()?;
         let path = named.peek::<Option<String>>("attribute")?;
-        given::sort(self.state, self.ordered(path.as_deref())?, named)
+        given::sort(
+            self.state,
+            self.expect_sortable_list(path.as_deref())?,
+            named,
+        )
     }
 
     /// Returns the items of the list that differ from those before them.
     pub(super) fn unique(&self) -> Result<Inner, Error> {
         self.charge_comparisons()?;
-        given::unique(self.state, self.value.clone(), self.by_letter()?)
+        given::unique(
+            self.state,
+            self.value.clone(),
+            self.case_sensitive_arguments()?,
+        )
     }
 
     /// The named arguments. Strings are compared by code point, as `==`, `<`, `min` and `max` do, unless an argument
     /// says otherwise.
-    fn by_letter(&self) -> Result<Kwargs, Error> {
+    fn case_sensitive_arguments(&self) -> Result<Kwargs, Error> {
         let (named,): (Kwargs,) = from_args(&self.arguments)?;
         if named.peek::<Option<bool>>("case_sensitive")?.is_some() {
             return Ok(named);
@@ -141,10 +156,10 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     /// Charges for a list whose items are about to be compared with each other.
     pub(super) fn charge_comparisons(&self) -> Result<(), Error> {
         self.list()?;
-        let before = self.budget.left();
-        charge(&self.value, &self.budget)?;
+        let before = self.budget.remaining_cost();
+        charge_value(&self.value, &self.budget)?;
         let rounds = self.value.len().unwrap_or(0).max(1).ilog2() as usize;
-        let spent = before - self.budget.left();
+        let spent = before - self.budget.remaining_cost();
         self.budget.spend(spent.saturating_mul(rounds))
     }
 
@@ -163,7 +178,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         let length = self.value.len();
         length
             .map(Inner::from)
-            .ok_or_else(|| self.wants("text, a list or a map"))
+            .ok_or_else(|| self.type_error("text, a list or a map"))
     }
 
     pub(super) fn replace(&self) -> Result<Inner, Error> {
@@ -179,24 +194,25 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         let text = self.text()?;
         let part = |part: &str| self.budget.spend(part.len()).map(|()| Inner::from(part));
         let parts: Result<Vec<_>, _> = match by {
-            Some("") => return Err(unsuitable("`split` needs a text to split at")),
+            Some("") => return Err(invalid_value_error("`split` needs a text to split at")),
             Some(by) => text.split(by).map(part).collect(),
             None => text.split_whitespace().map(part).collect(),
         };
         parts.map(Inner::from)
     }
 
-    pub(super) fn parsed(&self) -> Result<Inner, Error> {
+    pub(super) fn parse_json(&self) -> Result<Inner, Error> {
         /// The bytes of memory that a byte of dense JSON may take once it is parsed.
-        const GROWTH: usize = 8;
+        const PARSED_BYTES_PER_BYTE: usize = 8;
         let text = self.text()?;
-        self.budget.spend(text.len().saturating_mul(GROWTH))?;
+        self.budget
+            .spend(text.len().saturating_mul(PARSED_BYTES_PER_BYTE))?;
         if let Some(fault) = oversized_integer(text.as_bytes()) {
-            return Err(unsuitable(format!("`fromjson`: {fault}")));
+            return Err(invalid_value_error(format!("`fromjson`: {fault}")));
         }
         let parsed = serde_json::from_str(text);
-        let parsed = parsed.map_err(|error| unsuitable(format!("`fromjson`: {error}")))?;
-        to_engine(&parsed, &self.budget)
+        let parsed = parsed.map_err(|error| invalid_value_error(format!("`fromjson`: {error}")))?;
+        to_engine_value(&parsed, &self.budget)
     }
 
     pub(super) fn join(&self) -> Result<Inner, Error> {
@@ -205,7 +221,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         let mut joined = String::new();
         for (at, item) in self.value.try_iter()?.enumerate() {
             let by = by.filter(|_| at > 0).unwrap_or_default();
-            let part = text_of(&from_engine(&item, &self.budget, 0)?);
+            let part = value_to_text(&from_engine_value(&item, &self.budget, 0)?);
             self.budget.spend(part.len() + by.len())?;
             joined.extend([by, &part]);
         }
@@ -214,16 +230,16 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
 
     pub(super) fn entries(&self, entry: fn(Inner, Inner) -> Inner) -> Result<Inner, Error> {
         if self.value.kind() != ValueKind::Map {
-            return Err(self.wants("a map"));
+            return Err(self.type_error("a map"));
         }
         let entry = |(key, item)| self.budget.spend(0).map(|()| entry(key, item));
-        let entries: Result<Vec<_>, _> = pairs(&self.value).map(entry).collect();
+        let entries: Result<Vec<_>, _> = map_pairs(&self.value).map(entry).collect();
         entries.map(Inner::from)
     }
 
     pub(super) fn reverse(&self) -> Result<Inner, Error> {
         if let Some(text) = self.value.as_str() {
-            return self.made(text.chars().rev().collect());
+            return self.charge_text(text.chars().rev().collect());
         }
         self.text_or_list()?;
         let mut items = self.items()?;
@@ -242,9 +258,13 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         self.list()?;
         self.items()?.iter().try_fold(Inner::from(0), |sum, item| {
             if !item.is_number() {
-                return Err(wants(self.name, "a list of numbers, and here is", item));
+                return Err(wrong_type_error(
+                    self.name,
+                    "a list of numbers, and here is",
+                    item,
+                ));
             }
-            added(&sum, item, true)
+            add_values(&sum, item, true)
         })
     }
 
@@ -256,9 +276,10 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         let path = named.get::<String>("attribute")?;
         let other = named.get::<Option<Inner>>("default")?;
         let found = |item: &Inner| {
-            let found = Some(attribute(item, &path)).filter(|found| !found.is_undefined());
+            let found =
+                Some(follow_attribute_path(item, &path)).filter(|found| !found.is_undefined());
             found.or_else(|| other.clone()).ok_or_else(|| {
-                unsuitable(format!(
+                invalid_value_error(format!(
                     "`map`: an item has no `{path}`; `default=` says what then"
                 ))
             })
@@ -271,14 +292,15 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
 
     /// `selectattr("name")`, `selectattr("name", "equalto", value)`: the items whose attribute passes the test, or with
     /// `wanted` false, fails it.
-    pub(super) fn select(&self, wanted: bool) -> Result<Inner, Error> {
+    pub(super) fn select_by_attribute(&self, wanted: bool) -> Result<Inner, Error> {
         self.list()?;
         let path = self.arguments.first().and_then(Inner::as_str);
-        let path =
-            path.ok_or_else(|| unsuitable(format!("`{}` needs the name of a field", self.name)))?;
+        let path = path.ok_or_else(|| {
+            invalid_value_error(format!("`{}` needs the name of a field", self.name))
+        })?;
         let mut selected = Vec::new();
         for item in self.items()? {
-            if self.holds(&attribute(&item, path))? == wanted {
+            if self.is_test_passed(&follow_attribute_path(&item, path))? == wanted {
                 selected.push(item);
             }
         }
@@ -286,23 +308,23 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     }
 
     /// Whether the attribute `found` of an item passes the test that the arguments name.
-    fn holds(&self, found: &Inner) -> Result<bool, Error> {
+    fn is_test_passed(&self, found: &Inner) -> Result<bool, Error> {
         let Some(test) = self.arguments.get(1) else {
             return Ok(found.is_true());
         };
         let Some((test, other)) = test.as_str().zip(self.arguments.get(2)) else {
             let takes = "takes a field, or a field, a test and a value";
-            return Err(unsuitable(format!("`{}` {takes}", self.name)));
+            return Err(invalid_value_error(format!("`{}` {takes}", self.name)));
         };
         match test {
-            "equalto" | "eq" | "==" => charge(found, &self.budget).map(|()| found == other),
-            "ne" | "!=" => charge(found, &self.budget).map(|()| found != other),
+            "equalto" | "eq" | "==" => charge_value(found, &self.budget).map(|()| found == other),
+            "ne" | "!=" => charge_value(found, &self.budget).map(|()| found != other),
             "in" => {
                 list(other, self.name)?;
-                charge(other, &self.budget)?;
+                charge_value(other, &self.budget)?;
                 Ok(other.try_iter()?.any(|item| item == *found))
             }
-            _ => Err(unsuitable(format!(
+            _ => Err(invalid_value_error(format!(
                 "`{}` knows the tests `equalto`, `ne` and `in`",
                 self.name
             ))),
@@ -311,22 +333,27 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
 }
 
 pub(super) fn text<'v>(value: &'v Inner, name: &str) -> Result<&'v str, Error> {
-    value.as_str().ok_or_else(|| wants(name, "text", value))
+    value
+        .as_str()
+        .ok_or_else(|| wrong_type_error(name, "text", value))
 }
 
 fn list(value: &Inner, name: &str) -> Result<(), Error> {
     let is_list = matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
     is_list
         .then_some(())
-        .ok_or_else(|| wants(name, "a list", value))
+        .ok_or_else(|| wrong_type_error(name, "a list", value))
 }
 
-fn wants(name: &str, what: &str, value: &Inner) -> Error {
-    unsuitable(format!("`{name}` takes {what}, not {}", described(value)))
+fn wrong_type_error(name: &str, what: &str, value: &Inner) -> Error {
+    invalid_value_error(format!(
+        "`{name}` takes {what}, not {}",
+        type_description(value)
+    ))
 }
 
 /// Follows the path `a.b.c` from `item`.
-fn attribute(item: &Inner, path: &str) -> Inner {
+fn follow_attribute_path(item: &Inner, path: &str) -> Inner {
     let step = |item: Inner, key: &str| {
         let index = key.parse().ok().filter(|_| item.kind() != ValueKind::Map);
         let key = index.map_or_else(|| Inner::from(key), |index: usize| Inner::from(index));

@@ -42,13 +42,13 @@ use self::{
 };
 pub use self::{
     fault::{Edit, ExpressionFault, FaultKind},
-    reference::{Item, Reference, Root, Roots},
+    reference::{EvaluationContext, Item, Reference, Root},
     segment::Segment,
-    template::{Rendered, SecretPlace, Template, Unknown, Unresolved},
+    template::{MissingReasonFn, RenderedValue, SecretPlace, Template, UnresolvedExpression},
 };
 pub(super) use self::{
-    run::{BESIDE, Below, ERROR, ERROR_FIELDS, RUN},
-    segment::dotted,
+    run::{ERROR_FIELDS, ERROR_KEY, HOOK_RUN_FIELDS, RUN_FIELDS, SubpathRule},
+    segment::dotted_path,
 };
 
 /// A parsed expression: a condition or a value. Clones share what was parsed.
@@ -79,7 +79,7 @@ impl Expression {
         let (open, start, braced) = opening(text);
         let tokens = tokens(text, start, braced).map_err(|fault| vec![fault])?;
         if braced && !tokens.closed {
-            return Err(vec![unclosed(text, open)]);
+            return Err(vec![unclosed_fault(text, open)]);
         }
         let last = tokens.list.last().map_or(open, |token| token.end);
         let end = if braced { tokens.end + 2 } else { last };
@@ -99,7 +99,7 @@ impl Expression {
         match expression.secret() {
             None => Ok(expression),
             Some(secret) => {
-                let message = secret_read(secret);
+                let message = secret_read_message(secret);
                 let fault = ExpressionFault::new(FaultKind::Secret, secret.span(), message);
                 Err(vec![fault])
             }
@@ -107,7 +107,10 @@ impl Expression {
     }
 
     /// All references of a condition, also of one that cannot be parsed to its end, and all its faults.
-    pub fn survey_condition(text: &str, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
+    pub fn collect_condition_references(
+        text: &str,
+        names: &[&str],
+    ) -> (Vec<Reference>, Vec<ExpressionFault>) {
         match Self::parse_condition(text, names) {
             Ok(expression) => (expression.references.to_vec(), Vec::new()),
             Err(faults) => {
@@ -157,7 +160,7 @@ impl Expression {
     }
 
     /// Evaluates the expression to its value.
-    pub fn evaluate(&self, roots: &Roots) -> Result<Value, ExpressionFault> {
+    pub fn evaluate(&self, roots: &EvaluationContext) -> Result<Value, ExpressionFault> {
         let mut found = self
             .references
             .iter()
@@ -168,12 +171,12 @@ impl Expression {
                 .map_or(Ok(Value::Null), |value| value.map(Cow::into_owned)),
             Form::Computed(program) => program
                 .run(found, &self.source)
-                .map_err(|fault| self.placed(fault)),
+                .map_err(|fault| self.shift_fault_offset(fault)),
         }
     }
 
     /// Adds the offset of the expression in its text to a fault that concerns the whole expression.
-    fn placed(&self, mut fault: ExpressionFault) -> ExpressionFault {
+    fn shift_fault_offset(&self, mut fault: ExpressionFault) -> ExpressionFault {
         if fault.offset == 0 && fault.length == self.source.len() {
             fault.offset = self.span.0;
         }
@@ -181,12 +184,12 @@ impl Expression {
     }
 
     /// Evaluates a condition: whether its value counts as true.
-    pub fn holds(&self, roots: &Roots) -> Result<bool, ExpressionFault> {
+    pub fn evaluate_condition(&self, roots: &EvaluationContext) -> Result<bool, ExpressionFault> {
         if let Some(secret) = self.secret() {
-            let (kind, message) = (FaultKind::Secret, secret_read(secret));
+            let (kind, message) = (FaultKind::Secret, secret_read_message(secret));
             return Err(ExpressionFault::new(kind, secret.span(), message));
         }
-        self.evaluate(roots).map(|value| is_true(&value))
+        self.evaluate(roots).map(|value| is_truthy(&value))
     }
 }
 
@@ -203,7 +206,7 @@ impl fmt::Debug for Expression {
 }
 
 /// Whether a value counts as true: false, 0, `""`, null, `[]` and `{}` do not.
-pub fn is_true(value: &Value) -> bool {
+pub fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(truth) => *truth,
@@ -220,7 +223,7 @@ pub fn placeholder(secret: &str) -> String {
 }
 
 /// A value as a part of a text: texts as they are, null as nothing, anything else as JSON.
-fn text_of(value: &Value) -> String {
+fn value_to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -228,7 +231,7 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn secret_read(secret: &Reference) -> String {
+fn secret_read_message(secret: &Reference) -> String {
     format!("`{secret}` cannot be asked for: its value is not known here")
 }
 
@@ -240,7 +243,7 @@ fn opening(text: &str) -> (usize, usize, bool) {
 }
 
 /// The fault of a `${{` at `open` that is never closed.
-fn unclosed(text: &str, open: usize) -> ExpressionFault {
+fn unclosed_fault(text: &str, open: usize) -> ExpressionFault {
     let message = "the `${{` that begins here has no `}}`";
     let fault = ExpressionFault::new(FaultKind::Syntax, (open, open + 3), message);
     // It may be closed by a single brace: `${{ inputs.x }`.

@@ -4,15 +4,15 @@ use serde_json::Value;
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    parse::{Node, ParseResult, Parser, joined},
+    parse::{Node, ParseResult, Parser, join_translations},
     reference::{Reference, Root},
     segment::Segment,
-    token::{Kind, Token, cut},
+    token::{Token, TokenKind, shorten_for_message},
 };
 use crate::{grammar::foreign as words, nearest};
 
 /// Keywords of the language.
-pub(super) const WORDS: &[&str] = &["and", "or", "not", "in", "is", "if", "else"];
+pub(super) const KEYWORDS: &[&str] = &["and", "or", "not", "in", "is", "if", "else"];
 
 impl Parser<'_> {
     pub(super) fn value(&mut self) -> ParseResult {
@@ -20,18 +20,18 @@ impl Parser<'_> {
             return self.missing("a value");
         };
         let node = match token.kind.clone() {
-            Kind::Text(text) => self.literal(&token, text.into()),
-            Kind::Number(number) => self.literal(&token, number.into()),
-            Kind::Word => self.named(&token)?,
-            Kind::Sign("(") => self.grouped(&token)?,
-            Kind::Sign("[") => self.list(&token)?,
-            Kind::Sign("{") => self.map(&token)?,
-            Kind::Sign(_) => return self.no_value(&token),
+            TokenKind::Text(text) => self.literal_node(&token, text.into()),
+            TokenKind::Number(number) => self.literal_node(&token, number.into()),
+            TokenKind::Word => self.parse_name(&token)?,
+            TokenKind::Sign("(") => self.parse_group(&token)?,
+            TokenKind::Sign("[") => self.list(&token)?,
+            TokenKind::Sign("{") => self.map(&token)?,
+            TokenKind::Sign(_) => return self.stop_at_missing_value(&token),
         };
         self.postfix(node)
     }
 
-    pub(super) fn literal(&mut self, token: &Token, value: Value) -> Node {
+    pub(super) fn literal_node(&mut self, token: &Token, value: Value) -> Node {
         Node {
             text: self.constant(value),
             depth: 0,
@@ -42,8 +42,8 @@ impl Parser<'_> {
         }
     }
 
-    fn named(&mut self, token: &Token) -> ParseResult {
-        let word = self.written(token);
+    fn parse_name(&mut self, token: &Token) -> ParseResult {
+        let word = self.token_text(token);
         let literal = match word.as_str() {
             "true" | "True" => Some(Value::Bool(true)),
             "false" | "False" => Some(Value::Bool(false)),
@@ -51,12 +51,12 @@ impl Parser<'_> {
             _ => None,
         };
         if let Some(literal) = literal {
-            return Ok(self.literal(token, literal));
+            return Ok(self.literal_node(token, literal));
         }
-        if WORDS.contains(&word.as_str()) {
-            return self.no_value(token);
+        if KEYWORDS.contains(&word.as_str()) {
+            return self.stop_at_missing_value(token);
         }
-        if let Some(root) = Root::of(&word, self.names) {
+        if let Some(root) = Root::from_word(&word, self.names) {
             return self.path(token, root);
         }
         if self.is_sign("(") {
@@ -71,27 +71,28 @@ impl Parser<'_> {
         let known = known.chain(self.names.iter().copied());
         let foreign = words::value("root", word);
         let meant = foreign.or_else(|| nearest::nearest(word, known));
-        let message = format!("`{}` stands for nothing here", cut(word));
+        let message = format!("`{}` stands for nothing here", shorten_for_message(word));
         let fault = ExpressionFault::new(FaultKind::UnknownName, token.span(), message);
         let (_, end) = self.segments(token.end)?;
         let fault = if let Some(meant) = meant {
-            let rest = self.between((token.end, end));
+            let rest = self.source_slice((token.end, end));
             match rest.split_once(".outputs") {
                 Some((id, _)) => fault.suggest(format!(
                     "did you mean `{meant}{}.summary`, or a field of its `result`?",
-                    cut(id)
+                    shorten_for_message(id)
                 )),
-                None => fault
-                    .did_you_mean(token.span(), meant)
-                    .suggest(format!("did you mean `{meant}{}`?", cut(&rest))),
+                None => fault.did_you_mean(token.span(), meant).suggest(format!(
+                    "did you mean `{meant}{}`?",
+                    shorten_for_message(&rest)
+                )),
             }
         } else {
             let words = Root::ALL.iter().map(|(word, _)| format!("`{word}`"));
             let words = words.collect::<Vec<_>>().join(", ");
             fault.suggest(format!("quote it if it is text; names begin with {words}"))
         };
-        self.note(fault);
-        let mut node = self.literal(token, Value::Null);
+        self.note_fault(fault);
+        let mut node = self.literal_node(token, Value::Null);
         node.end = end;
         node.constant = false;
         Ok(node)
@@ -100,11 +101,11 @@ impl Parser<'_> {
     fn path(&mut self, token: &Token, root: Root) -> ParseResult {
         let (mut path, end) = self.segments(token.end)?;
         if root == Root::Steps {
-            self.known_step(token, &mut path, end);
+            self.check_step_segment(token, &mut path, end);
         }
         if root == Root::Secrets && path.len() != 1 {
             let message = "a secret is `secrets.` and its name, nothing less and nothing more";
-            self.fault(FaultKind::Secret, (token.start, end), message);
+            self.note_new_fault(FaultKind::Secret, (token.start, end), message);
         }
         let path: Vec<_> = path.into_iter().map(|(segment, _)| segment).collect();
         let reference = Reference {
@@ -119,11 +120,11 @@ impl Parser<'_> {
 
     /// Checks that the id of a step is written out, so that the steps an expression needs are known beforehand. Drops an
     /// `output` straight after the id, which changes nothing.
-    fn known_step(&mut self, token: &Token, path: &mut Vec<(Segment, bool)>, end: usize) {
+    fn check_step_segment(&mut self, token: &Token, path: &mut Vec<(Segment, bool)>, end: usize) {
         if path.is_empty() {
             let message = "`steps` needs the id of a step, written out";
             let fault = ExpressionFault::new(FaultKind::Syntax, (token.start, end), message);
-            self.note(fault.suggest("write `steps.ID`, or `steps[\"ID\"]`"));
+            self.note_fault(fault.suggest("write `steps.ID`, or `steps[\"ID\"]`"));
         }
         let dotted_output = (Segment::Key("output".into()), true);
         if path.get(1) == Some(&dotted_output) {
@@ -156,21 +157,21 @@ impl Parser<'_> {
         let (mut path, mut end) = (Vec::new(), start);
         loop {
             if self.is_sign(".") && !self.is_method() {
-                path.push((self.dotted()?, true));
+                path.push((self.parse_dot_segment()?, true));
             } else if let Some(segment) = self.subscript() {
                 path.push((segment, false));
             } else {
                 return Ok((path, end));
             }
-            end = self.last_end();
+            end = self.last_token_end();
         }
     }
 
     /// Takes a dot, and the name or index after it.
-    fn dotted(&mut self) -> ParseResult<Segment> {
+    fn parse_dot_segment(&mut self) -> ParseResult<Segment> {
         self.next();
-        match self.next().filter(|token| token.kind == Kind::Word) {
-            Some(token) => Ok(Segment::of(&self.written(&token))),
+        match self.next().filter(|token| token.kind == TokenKind::Word) {
+            Some(token) => Ok(Segment::from_word(&self.token_text(&token))),
             None => self.missing("a name or an index"),
         }
     }
@@ -181,8 +182,8 @@ impl Parser<'_> {
             return None;
         }
         let segment = match &self.peek_second()?.kind {
-            Kind::Text(text) => Segment::Key(text.clone()),
-            Kind::Number(number) => Segment::Index(usize::try_from(number.as_u64()?).ok()?),
+            TokenKind::Text(text) => Segment::Key(text.clone()),
+            TokenKind::Number(number) => Segment::Index(usize::try_from(number.as_u64()?).ok()?),
             _ => return None,
         };
         self.take_subscript().then_some(segment)
@@ -196,12 +197,12 @@ impl Parser<'_> {
                     node = self.foreign_method(&node)?;
                     continue;
                 }
-                let key = match self.dotted()? {
+                let key = match self.parse_dot_segment()? {
                     Segment::Key(key) => Value::from(key),
                     Segment::Index(index) => Value::from(index),
                 };
                 let key = self.constant(key);
-                node = self.join(format!("{}[{key}]", node.text), [&node])?;
+                node = self.join_nodes(format!("{}[{key}]", node.text), [&node])?;
             } else if self.is_sign("[") {
                 node = self.computed_subscript(node)?;
             } else if self.is_sign("(") {
@@ -219,13 +220,13 @@ impl Parser<'_> {
         let mut parts = vec![node];
         let mut bounds = [nothing.clone(), nothing];
         if !self.is_sign(":") {
-            let index = self.expression()?;
+            let index = self.parse_conditional()?;
             bounds[0].clone_from(&index.text);
             parts.push(index);
         }
-        let slice = self.sign(":").is_some();
+        let slice = self.take_sign(":").is_some();
         if slice && !self.is_sign("]") {
-            let index = self.expression()?;
+            let index = self.parse_conditional()?;
             bounds[1].clone_from(&index.text);
             parts.push(index);
         }
@@ -236,48 +237,48 @@ impl Parser<'_> {
         } else {
             format!("{}[{from}]", parts[0].text)
         };
-        self.join(text, &parts)
+        self.join_nodes(text, &parts)
     }
 
-    fn grouped(&mut self, open: &Token) -> ParseResult {
-        let mut node = self.expression()?;
+    fn parse_group(&mut self, open: &Token) -> ParseResult {
+        let mut node = self.parse_conditional()?;
         self.expect(")")?;
-        (node.start, node.end) = (open.start, self.last_end());
+        (node.start, node.end) = (open.start, self.last_token_end());
         Ok(node)
     }
 
     fn list(&mut self, open: &Token) -> ParseResult {
         let mut nodes = Vec::new();
-        while self.has_item(nodes.len(), "]")? {
-            nodes.push(self.expression()?);
+        while self.has_next_item(nodes.len(), "]")? {
+            nodes.push(self.parse_conditional()?);
         }
-        let mut node = self.join(format!("[{}]", joined(&nodes, ", ")), &nodes)?;
+        let mut node = self.join_nodes(format!("[{}]", join_translations(&nodes, ", ")), &nodes)?;
         node.start = open.start;
         Ok(node)
     }
 
     /// Whether another item comes before the sign `close`. Takes the comma after the `count` items before, or `close`.
-    fn has_item(&mut self, count: usize, close: &'static str) -> ParseResult<bool> {
+    fn has_next_item(&mut self, count: usize, close: &'static str) -> ParseResult<bool> {
         if count > 0 && !self.is_sign(close) {
             self.expect(",")?;
         }
-        Ok(self.sign(close).is_none())
+        Ok(self.take_sign(close).is_none())
     }
 
     fn map(&mut self, open: &Token) -> ParseResult {
         let (mut entries, mut nodes) = (Vec::new(), Vec::new());
-        while self.has_item(nodes.len(), "}")? {
-            let Some(Kind::Text(key)) = self.peek().map(|token| token.kind) else {
+        while self.has_next_item(nodes.len(), "}")? {
+            let Some(TokenKind::Text(key)) = self.peek().map(|token| token.kind) else {
                 return self.missing("a key in quotes");
             };
             self.next();
             let key = self.constant(key.into());
             self.expect(":")?;
-            let node = self.expression()?;
+            let node = self.parse_conditional()?;
             entries.push(format!("{key}: {}", node.text));
             nodes.push(node);
         }
-        let mut node = self.join(format!("{{{}}}", entries.join(", ")), &nodes)?;
+        let mut node = self.join_nodes(format!("{{{}}}", entries.join(", ")), &nodes)?;
         node.start = open.start;
         Ok(node)
     }

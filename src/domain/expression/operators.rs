@@ -5,11 +5,13 @@ use minijinja::{
     value::{Rest, ValueKind},
 };
 
-use super::engine::{Scope, charge, from_engine, unsuitable, unsuitable_at};
+use super::engine::{
+    Scope, charge_value, from_engine_value, invalid_value_error, invalid_value_error_at,
+};
 
-pub(super) fn add_to(environment: &mut Environment<'static>) {
-    environment.add_function("_charge", charged);
-    environment.add_function("_order", order);
+pub(super) fn register_operators(environment: &mut Environment<'static>) {
+    environment.add_function("_charge", charge_operand);
+    environment.add_function("_order", evaluate_comparison);
     environment.add_function("_number", number);
     environment.add_function("_sum", sum);
     environment.add_function("_text", text);
@@ -17,22 +19,26 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
 }
 
 /// Charges for everything that a comparison may look at; returns the value.
-fn charged(state: &State<'_, '_>, value: Inner) -> Result<Inner, Error> {
-    charge(&value, &Scope::of(state)?.budget)?;
+fn charge_operand(state: &State<'_, '_>, value: Inner) -> Result<Inner, Error> {
+    charge_value(&value, &Scope::from_state(state)?.budget)?;
     Ok(value)
 }
 
 /// Evaluates `a < b <= c`, with `==` and `!=` among the signs: each pair in turn, up to the first that does not hold.
-fn order(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<bool, Error> {
-    let budget = &Scope::of(state)?.budget;
+fn evaluate_comparison(
+    state: &State<'_, '_>,
+    signs: &str,
+    values: Rest<Inner>,
+) -> Result<bool, Error> {
+    let budget = &Scope::from_state(state)?.budget;
     let values = values.0;
     for (sign, pair) in signs.split(' ').zip(values.windows(2)) {
         let (left, right) = (&pair[0], &pair[1]);
-        charge(right, budget)?;
+        charge_value(right, budget)?;
         let holds = match sign {
             "==" => left == right,
             "!=" => left != right,
-            _ => in_order(sign, left, right)?,
+            _ => is_comparison_true(sign, left, right)?,
         };
         if !holds {
             return Ok(false);
@@ -41,10 +47,10 @@ fn order(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<bool
     Ok(true)
 }
 
-fn in_order(sign: &str, left: &Inner, right: &Inner) -> Result<bool, Error> {
-    if !have_order(left, right) {
-        let (left, right) = (described(left), described(right));
-        return Err(unsuitable(format!(
+fn is_comparison_true(sign: &str, left: &Inner, right: &Inner) -> Result<bool, Error> {
+    if !are_orderable(left, right) {
+        let (left, right) = (type_description(left), type_description(right));
+        return Err(invalid_value_error(format!(
             "`{sign}` does not go between {left} and {right}: it compares two numbers, or two texts"
         )));
     }
@@ -58,7 +64,7 @@ fn in_order(sign: &str, left: &Inner, right: &Inner) -> Result<bool, Error> {
 }
 
 /// Whether two values have an order: both are numbers, or both are texts.
-pub(super) fn have_order(left: &Inner, right: &Inner) -> bool {
+pub(super) fn are_orderable(left: &Inner, right: &Inner) -> bool {
     matches!(
         (left.kind(), right.kind()),
         (ValueKind::Number, ValueKind::Number) | (ValueKind::String, ValueKind::String)
@@ -70,18 +76,18 @@ fn number(value: Inner, start: usize, end: usize) -> Result<Inner, Error> {
     if value.is_number() {
         return Ok(value);
     }
-    let message = format!("a number is needed here, not {}", described(&value));
-    Err(unsuitable_at((start, end), message))
+    let message = format!("a number is needed here, not {}", type_description(&value));
+    Err(invalid_value_error_at((start, end), message))
 }
 
 /// Evaluates `a + b - c` of numbers; `+` also joins texts, or lists.
 fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner, Error> {
-    let budget = &Scope::of(state)?.budget;
+    let budget = &Scope::from_state(state)?.budget;
     let mut values = values.0.into_iter();
     let mut total = values.next().unwrap_or_default();
     for (sign, value) in signs.chars().zip(values) {
         total = match (total.kind(), value.kind()) {
-            (ValueKind::Number, ValueKind::Number) => added(&total, &value, sign == '+')?,
+            (ValueKind::Number, ValueKind::Number) => add_values(&total, &value, sign == '+')?,
             (ValueKind::String, ValueKind::String) if sign == '+' => {
                 let (first, second) = (
                     total.as_str().unwrap_or_default(),
@@ -100,20 +106,20 @@ fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner,
                 }
                 Inner::from(items)
             }
-            _ => return Err(cannot(sign, &total, &value)),
+            _ => return Err(operand_type_error(sign, &total, &value)),
         };
     }
     Ok(total)
 }
 
-fn cannot(sign: char, left: &Inner, right: &Inner) -> Error {
-    let (left, right) = (described(left), described(right));
-    unsuitable(format!(
+fn operand_type_error(sign: char, left: &Inner, right: &Inner) -> Error {
+    let (left, right) = (type_description(left), type_description(right));
+    invalid_value_error(format!(
         "`{sign}` does not go between {left} and {right}: `~` joins anything as text"
     ))
 }
 
-pub(super) fn added(left: &Inner, right: &Inner, plus: bool) -> Result<Inner, Error> {
+pub(super) fn add_values(left: &Inner, right: &Inner, plus: bool) -> Result<Inner, Error> {
     if left.is_integer() && right.is_integer() {
         let (left, right) = (
             i128::try_from(left.clone())?,
@@ -126,7 +132,7 @@ pub(super) fn added(left: &Inner, right: &Inner, plus: bool) -> Result<Inner, Er
         };
         return sum
             .map(Inner::from)
-            .ok_or_else(|| unsuitable("the sum is too large"));
+            .ok_or_else(|| invalid_value_error("the sum is too large"));
     }
     let (left, right) = (f64::try_from(left.clone())?, f64::try_from(right.clone())?);
     Ok(Inner::from(if plus { left + right } else { left - right }))
@@ -134,10 +140,10 @@ pub(super) fn added(left: &Inner, right: &Inner, plus: bool) -> Result<Inner, Er
 
 /// Evaluates `a ~ b`: joins any values as text.
 fn text(state: &State<'_, '_>, values: Rest<Inner>) -> Result<String, Error> {
-    let budget = &Scope::of(state)?.budget;
+    let budget = &Scope::from_state(state)?.budget;
     let mut text = String::new();
     for value in values.0 {
-        let part = super::text_of(&from_engine(&value, budget, 0)?);
+        let part = super::value_to_text(&from_engine_value(&value, budget, 0)?);
         budget.spend(part.len())?;
         text.push_str(&part);
     }
@@ -151,10 +157,10 @@ fn slice(
     from: Option<i64>,
     to: Option<i64>,
 ) -> Result<Inner, Error> {
-    let budget = &Scope::of(state)?.budget;
+    let budget = &Scope::from_state(state)?.budget;
     if let Some(text) = value.as_str() {
         budget.spend(text.len())?;
-        let (from, count) = bounds(text.chars().count(), from, to);
+        let (from, count) = slice_bounds(text.chars().count(), from, to);
         return Ok(text
             .chars()
             .skip(from)
@@ -163,19 +169,19 @@ fn slice(
             .into());
     }
     if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
-        return Err(unsuitable(format!(
+        return Err(invalid_value_error(format!(
             "`[:]` takes a part of a text or a list, not of {}",
-            described(value)
+            type_description(value)
         )));
     }
-    let (from, count) = bounds(value.len().unwrap_or(0), from, to);
+    let (from, count) = slice_bounds(value.len().unwrap_or(0), from, to);
     let items = value.try_iter()?.skip(from).take(count);
     let items = items.map(|item| budget.spend(0).map(|()| item));
     Ok(Inner::from(items.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// The start of a slice and the number of its items.
-fn bounds(length: usize, from: Option<i64>, to: Option<i64>) -> (usize, usize) {
+fn slice_bounds(length: usize, from: Option<i64>, to: Option<i64>) -> (usize, usize) {
     let place = |at: i64| {
         let distance = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
         if at < 0 {
@@ -189,7 +195,7 @@ fn bounds(length: usize, from: Option<i64>, to: Option<i64>) -> (usize, usize) {
 }
 
 /// Names the type of a value for a message, which never shows the value.
-pub(super) fn described(value: &Inner) -> &'static str {
+pub(super) fn type_description(value: &Inner) -> &'static str {
     match value.kind() {
         ValueKind::Undefined => "nothing",
         ValueKind::None => "null",

@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::{
     fault::{ExpressionFault, FaultKind},
     reference::{Reference, Root},
-    token::{Kind, Token, Tokens, cut},
+    token::{Token, TokenKind, Tokens, shorten_for_message},
 };
 use crate::limits;
 
 /// Parsing cannot go on; the fault is noted already.
-pub(super) struct Halted;
+pub(super) struct ParseHalted;
 
-pub(super) type ParseResult<T = Node> = Result<T, Halted>;
+pub(super) type ParseResult<T = Node> = Result<T, ParseHalted>;
 
 /// A parsed part of an expression.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Node {
 
 /// A parsed expression.
 #[derive(Debug)]
-pub(super) struct Parsed {
+pub(super) struct ParsedExpression {
     pub(super) text: String,
     pub(super) references: Vec<Reference>,
     pub(super) constants: Vec<Value>,
@@ -63,14 +63,14 @@ pub(super) fn parse(
     source: &str,
     tokens: &Tokens,
     names: &[&str],
-) -> Result<Parsed, Vec<ExpressionFault>> {
-    let mut parser = Parser::of(source, tokens, names);
+) -> Result<ParsedExpression, Vec<ExpressionFault>> {
+    let mut parser = Parser::new(source, tokens, names);
     let node = parser.all();
     let node = node.ok().filter(|_| parser.faults.is_empty());
     let Some(node) = node else {
         return Err(parser.faults);
     };
-    Ok(Parsed {
+    Ok(ParsedExpression {
         is_path: node.reference.is_some(),
         text: node.text,
         references: parser.references,
@@ -80,14 +80,14 @@ pub(super) fn parse(
 
 /// Every path that is written in an expression, also in one that cannot be parsed to its end.
 pub(super) fn references(source: &str, tokens: &Tokens, names: &[&str]) -> Vec<Reference> {
-    let mut parser = Parser::of(source, tokens, names);
+    let mut parser = Parser::new(source, tokens, names);
     // Its faults were already reported when the expression was first parsed.
     let _ = parser.all();
     parser.references
 }
 
 impl<'a> Parser<'a> {
-    fn of(source: &'a str, tokens: &'a Tokens, names: &'a [&'a str]) -> Self {
+    fn new(source: &'a str, tokens: &'a Tokens, names: &'a [&'a str]) -> Self {
         Self {
             source,
             tokens: &tokens.list,
@@ -106,11 +106,11 @@ impl Parser<'_> {
     /// Parses the whole text.
     fn all(&mut self) -> ParseResult {
         if self.tokens.is_empty() {
-            return self.stop((self.end, self.end), "there is no expression here");
+            return self.halt_with_message((self.end, self.end), "there is no expression here");
         }
-        let node = self.expression()?;
+        let node = self.parse_conditional()?;
         if let Some(token) = self.peek() {
-            return self.stray(&token);
+            return self.stop_at_stray_token(&token);
         }
         if node.reference.is_none() {
             self.refuse_secrets();
@@ -130,22 +130,22 @@ impl Parser<'_> {
             let fault = ExpressionFault::new(FaultKind::Secret, secret.span(), message);
             let alone =
                 format!("write it alone, as `${{{{ {secret} }}}}`, inside the text that needs it");
-            self.note(fault.suggest(alone));
+            self.note_fault(fault.suggest(alone));
         }
     }
 
     /// Parses `a if c else b`, the loosest operator.
-    pub(super) fn expression(&mut self) -> ParseResult {
-        self.deeper(|parser| {
+    pub(super) fn parse_conditional(&mut self) -> ParseResult {
+        self.parse_nested(|parser| {
             let mut node = parser.disjunction()?;
             while parser.word("if").is_some() {
                 let condition = parser.disjunction()?;
                 if parser.word("else").is_none() {
                     return parser.missing("`else` and what the value is otherwise");
                 }
-                let other = parser.expression()?;
+                let other = parser.parse_conditional()?;
                 let text = format!("({} if {} else {})", node.text, condition.text, other.text);
-                node = parser.join(text, [&node, &condition, &other])?;
+                node = parser.join_nodes(text, [&node, &condition, &other])?;
             }
             parser.refuse_question_mark(&node)?;
             Ok(node)
@@ -153,30 +153,30 @@ impl Parser<'_> {
     }
 
     fn disjunction(&mut self) -> ParseResult {
-        self.chain(Self::conjunction, &[("or", "or"), ("||", "or")])
+        self.parse_logical_chain(Self::conjunction, &[("or", "or"), ("||", "or")])
     }
 
     fn conjunction(&mut self) -> ParseResult {
-        self.chain(Self::not, &[("and", "and"), ("&&", "and")])
+        self.parse_logical_chain(Self::not, &[("and", "and"), ("&&", "and")])
     }
 
     /// Parses operands with `or`, or with `and`, between them.
-    fn chain(
+    fn parse_logical_chain(
         &mut self,
         operand: fn(&mut Self) -> ParseResult,
         spellings: &[(&str, &str)],
     ) -> ParseResult {
         let mut nodes = vec![operand(self)?];
         let mut joint = "";
-        while let Some((token, written, meant)) = self.spelled(spellings) {
+        while let Some((token, written, meant)) = self.take_spelling(spellings) {
             if written != meant {
                 self.foreign_operator(&token, written, meant);
             }
             joint = meant;
             nodes.push(operand(self)?);
         }
-        self.several(nodes, |_, nodes| {
-            format!("({})", joined(nodes, &format!(" {joint} ")))
+        self.merge_nodes(nodes, |_, nodes| {
+            format!("({})", join_translations(nodes, &format!(" {joint} ")))
         })
     }
 
@@ -184,9 +184,9 @@ impl Parser<'_> {
         let Some(token) = self.word("not") else {
             return self.compare();
         };
-        let mut node = self.deeper(Self::not)?;
+        let mut node = self.parse_nested(Self::not)?;
         node.start = token.start;
-        self.join(format!("(not {})", node.text), [&node])
+        self.join_nodes(format!("(not {})", node.text), [&node])
     }
 
     fn compare(&mut self) -> ParseResult {
@@ -197,33 +197,33 @@ impl Parser<'_> {
             nodes.push(self.sum()?);
         }
         let orders = signs.iter().any(|sign| sign.starts_with(['<', '>']));
-        self.several(nodes, |parser, nodes| {
+        self.merge_nodes(nodes, |parser, nodes| {
             if orders {
-                parser.ordered(&signs, nodes)
+                parser.translate_ordered_comparison(&signs, nodes)
             } else {
-                compared(&signs, nodes)
+                translate_comparison(&signs, nodes)
             }
         })
     }
 
     /// Translates a comparison that needs an order; minijinja would find one between any two values.
-    fn ordered(&mut self, signs: &[&str], nodes: &[Node]) -> String {
+    fn translate_ordered_comparison(&mut self, signs: &[&str], nodes: &[Node]) -> String {
         for (sign, pair) in signs.iter().zip(nodes.windows(2)) {
             if sign.ends_with("in") {
                 let fault =
                     "`in` and an order stand in one comparison: join two of them with `and`";
-                self.fault(FaultKind::Syntax, (pair[0].start, pair[1].end), fault);
+                self.note_new_fault(FaultKind::Syntax, (pair[0].start, pair[1].end), fault);
             } else if sign.starts_with(['<', '>']) {
-                self.refuse_order(sign, &pair[0], &pair[1]);
+                self.refuse_unordered_literals(sign, &pair[0], &pair[1]);
             }
         }
         let signs = self.constant(Value::from(signs.join(" ")));
-        format!("_order({signs}, {})", joined(nodes, ", "))
+        format!("_order({signs}, {})", join_translations(nodes, ", "))
     }
 
     /// Refuses a comparison of literals that have no order; of other operands only the evaluation knows.
-    fn refuse_order(&mut self, sign: &str, left: &Node, right: &Node) {
-        let literals = [self.literal_of(left), self.literal_of(right)];
+    fn refuse_unordered_literals(&mut self, sign: &str, left: &Node, right: &Node) {
+        let literals = [self.literal_value(left), self.literal_value(right)];
         let is_ordered = match literals {
             [Some(left), Some(right)] => {
                 left.is_number() && right.is_number() || left.is_string() && right.is_string()
@@ -236,13 +236,13 @@ impl Parser<'_> {
         }
         let message = format!("`{sign}` compares two numbers, or two texts");
         let fault = ExpressionFault::new(FaultKind::Syntax, (left.start, right.end), message);
-        self.note(
+        self.note_fault(
             fault.suggest("write both alike, or make a number of a text with `| int` or `| float`"),
         );
     }
 
     /// The value of a literal; `None` for any other part.
-    pub(super) fn literal_of(&self, node: &Node) -> Option<&Value> {
+    pub(super) fn literal_value(&self, node: &Node) -> Option<&Value> {
         let number = node.text.strip_prefix("_k").filter(|_| node.constant)?;
         self.constants.get(number.parse::<usize>().ok()?)
     }
@@ -259,7 +259,7 @@ impl Parser<'_> {
             ("!==", "!="),
             ("=", "=="),
         ];
-        if let Some((token, written, meant)) = self.spelled(&spellings) {
+        if let Some((token, written, meant)) = self.take_spelling(&spellings) {
             if written != meant {
                 self.foreign_operator(&token, written, meant);
             }
@@ -281,22 +281,24 @@ impl Parser<'_> {
     fn sum(&mut self) -> ParseResult {
         let mut nodes = vec![self.concatenation()?];
         let mut signs = String::new();
-        while let Some((_, sign, _)) = self.spelled(&[("+", "+"), ("-", "-")]) {
+        while let Some((_, sign, _)) = self.take_spelling(&[("+", "+"), ("-", "-")]) {
             signs.push_str(sign);
             nodes.push(self.concatenation()?);
         }
-        self.several(nodes, |parser, nodes| {
+        self.merge_nodes(nodes, |parser, nodes| {
             let signs = parser.constant(Value::from(signs));
-            format!("_sum({signs}, {})", joined(nodes, ", "))
+            format!("_sum({signs}, {})", join_translations(nodes, ", "))
         })
     }
 
     fn concatenation(&mut self) -> ParseResult {
         let mut nodes = vec![self.product()?];
-        while self.sign("~").is_some() {
+        while self.take_sign("~").is_some() {
             nodes.push(self.product()?);
         }
-        self.several(nodes, |_, nodes| format!("_text({})", joined(nodes, ", ")))
+        self.merge_nodes(nodes, |_, nodes| {
+            format!("_text({})", join_translations(nodes, ", "))
+        })
     }
 
     fn product(&mut self) -> ParseResult {
@@ -318,7 +320,7 @@ impl Parser<'_> {
         let spellings: Vec<_> = signs.iter().map(|sign| (*sign, *sign)).collect();
         let mut nodes = vec![operand(self)?];
         let mut text = String::new();
-        while let Some((_, sign, _)) = self.spelled(&spellings) {
+        while let Some((_, sign, _)) = self.take_spelling(&spellings) {
             if text.is_empty() {
                 text = number(&nodes[0]);
             }
@@ -326,23 +328,23 @@ impl Parser<'_> {
             text = format!("{text} {sign} {}", number(&node));
             nodes.push(node);
         }
-        self.several(nodes, |_, _| format!("({text})"))
+        self.merge_nodes(nodes, |_, _| format!("({text})"))
     }
 
     /// Parses a value with its sign, and the filters and tests after it.
     pub(super) fn operand(&mut self) -> ParseResult {
         let node = self.signed()?;
-        self.filtered(node)
+        self.parse_filters_and_tests(node)
     }
 
     pub(super) fn signed(&mut self) -> ParseResult {
-        if let Some(token) = self.sign("-") {
-            let mut node = self.deeper(Self::signed)?;
+        if let Some(token) = self.take_sign("-") {
+            let mut node = self.parse_nested(Self::signed)?;
             let text = format!("(-({}))", number(&node));
             node.start = token.start;
-            return self.join(text, [&node]);
+            return self.join_nodes(text, [&node]);
         }
-        if let Some(token) = self.sign("!") {
+        if let Some(token) = self.take_sign("!") {
             return self.foreign_not(&token);
         }
         self.value()
@@ -355,7 +357,7 @@ fn number(node: &Node) -> String {
 }
 
 /// Translates comparisons that need no order.
-fn compared(signs: &[&str], nodes: &[Node]) -> String {
+fn translate_comparison(signs: &[&str], nodes: &[Node]) -> String {
     let mut text = nodes[0].text.clone();
     for (sign, node) in signs.iter().zip(&nodes[1..]) {
         // A literal is as long as it is written; any other value may be large, so the comparison is charged for it.
@@ -370,7 +372,7 @@ fn compared(signs: &[&str], nodes: &[Node]) -> String {
 }
 
 /// The translations of `nodes`, with `joint` between them.
-pub(super) fn joined(nodes: &[Node], joint: &str) -> String {
+pub(super) fn join_translations(nodes: &[Node], joint: &str) -> String {
     let texts: Vec<_> = nodes.iter().map(|node| node.text.as_str()).collect();
     texts.join(joint)
 }
@@ -389,17 +391,17 @@ impl Parser<'_> {
     /// Whether `.name(` comes next: a call of a method.
     pub(super) fn is_method(&self) -> bool {
         let parenthesis = self.tokens.get(self.at + 2);
-        let called = parenthesis.is_some_and(|token| token.kind == Kind::Sign("("));
+        let called = parenthesis.is_some_and(|token| token.kind == TokenKind::Sign("("));
         called
             && self
                 .peek_second()
-                .is_some_and(|token| token.kind == Kind::Word)
+                .is_some_and(|token| token.kind == TokenKind::Word)
     }
 
     /// Takes `[`, one token and `]`, if these come next.
     pub(super) fn take_subscript(&mut self) -> bool {
         let closing = self.tokens.get(self.at + 2);
-        let closed = closing.is_some_and(|token| token.kind == Kind::Sign("]"));
+        let closed = closing.is_some_and(|token| token.kind == TokenKind::Sign("]"));
         self.at += if closed { 3 } else { 0 };
         closed
     }
@@ -411,51 +413,51 @@ impl Parser<'_> {
     }
 
     /// The end of the last token that was taken.
-    pub(super) fn last_end(&self) -> usize {
+    pub(super) fn last_token_end(&self) -> usize {
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         last.map_or(0, |token| token.end)
     }
 
     /// The text of a token in the source.
-    pub(super) fn written(&self, token: &Token) -> String {
-        self.between(token.span())
+    pub(super) fn token_text(&self, token: &Token) -> String {
+        self.source_slice(token.span())
     }
 
     /// A part of the source.
-    pub(super) fn between(&self, (start, end): (usize, usize)) -> String {
+    pub(super) fn source_slice(&self, (start, end): (usize, usize)) -> String {
         self.source.get(start..end).unwrap_or_default().to_owned()
     }
 
     /// Takes the next token if it is this word.
     pub(super) fn word(&mut self, word: &str) -> Option<Token> {
         let token = self.peek()?;
-        let same = token.kind == Kind::Word && self.written(&token) == word;
+        let same = token.kind == TokenKind::Word && self.token_text(&token) == word;
         same.then(|| self.next()).flatten()
     }
 
     /// Takes the next token if it is this sign.
-    pub(super) fn sign(&mut self, sign: &'static str) -> Option<Token> {
+    pub(super) fn take_sign(&mut self, sign: &'static str) -> Option<Token> {
         let token = self.peek()?;
-        (token.kind == Kind::Sign(sign))
+        (token.kind == TokenKind::Sign(sign))
             .then(|| self.next())
             .flatten()
     }
 
     pub(super) fn is_sign(&self, sign: &'static str) -> bool {
         self.peek()
-            .is_some_and(|token| token.kind == Kind::Sign(sign))
+            .is_some_and(|token| token.kind == TokenKind::Sign(sign))
     }
 
     /// Takes the next token if it is one of these words or signs; returns it with its spelling and its meaning.
-    fn spelled<'s>(
+    fn take_spelling<'s>(
         &mut self,
         spellings: &[(&'s str, &'s str)],
     ) -> Option<(Token, &'s str, &'s str)> {
         let token = self.peek()?;
-        if matches!(token.kind, Kind::Text(_) | Kind::Number(_)) {
+        if matches!(token.kind, TokenKind::Text(_) | TokenKind::Number(_)) {
             return None;
         }
-        let written = self.written(&token);
+        let written = self.token_text(&token);
         let found = spellings
             .iter()
             .find(|(spelling, _)| *spelling == written)?;
@@ -470,10 +472,13 @@ impl Parser<'_> {
     }
 
     /// Parses a nested part, within the limit of nesting.
-    pub(super) fn deeper(&mut self, read: impl FnOnce(&mut Self) -> ParseResult) -> ParseResult {
+    pub(super) fn parse_nested(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> ParseResult,
+    ) -> ParseResult {
         self.nesting += 1;
         if self.nesting > limits::EXPRESSION_DEPTH_MAX {
-            return self.too_deep();
+            return self.stop_at_nesting_limit();
         }
         let node = read(self);
         self.nesting -= 1;
@@ -481,7 +486,7 @@ impl Parser<'_> {
     }
 
     /// Makes one node with the translation `text` of several, which are in the order of the source.
-    pub(super) fn join<'n>(
+    pub(super) fn join_nodes<'n>(
         &mut self,
         text: String,
         parts: impl IntoIterator<Item = &'n Node>,
@@ -492,20 +497,20 @@ impl Parser<'_> {
             depth = depth.max(part.depth);
         }
         if depth >= limits::EXPRESSION_DEPTH_MAX {
-            return self.too_deep();
+            return self.stop_at_nesting_limit();
         }
         Ok(Node {
             text,
             depth: depth + 1,
             start: start.unwrap_or(0),
-            end: self.last_end(),
+            end: self.last_token_end(),
             reference: None,
             constant: false,
         })
     }
 
     /// The only one of `nodes`, or one node with the translation that `text` makes of them.
-    fn several(
+    fn merge_nodes(
         &mut self,
         mut nodes: Vec<Node>,
         text: impl FnOnce(&mut Self, &[Node]) -> String,
@@ -514,52 +519,59 @@ impl Parser<'_> {
             return Ok(nodes.remove(0));
         }
         let text = text(self, &nodes);
-        self.join(text, &nodes)
+        self.join_nodes(text, &nodes)
     }
 
-    fn too_deep<T>(&mut self) -> ParseResult<T> {
+    fn stop_at_nesting_limit<T>(&mut self) -> ParseResult<T> {
         let most = limits::EXPRESSION_DEPTH_MAX;
         let message = format!("the expression is nested more than {most} levels deep");
-        let end = self.last_end();
-        self.halt(ExpressionFault::new(FaultKind::Limit, (end, end), message))
+        let end = self.last_token_end();
+        self.halt_with_fault(ExpressionFault::new(FaultKind::Limit, (end, end), message))
     }
 
     /// Notes a fault; parsing goes on.
-    pub(super) fn fault(
+    pub(super) fn note_new_fault(
         &mut self,
         kind: FaultKind,
         span: (usize, usize),
         message: impl Into<String>,
     ) {
-        self.note(ExpressionFault::new(kind, span, message));
+        self.note_fault(ExpressionFault::new(kind, span, message));
     }
 
     /// Notes a fault; parsing goes on.
-    pub(super) fn note(&mut self, fault: ExpressionFault) {
+    pub(super) fn note_fault(&mut self, fault: ExpressionFault) {
         self.faults.push(fault);
     }
 
     /// Notes a fault after which parsing cannot go on.
-    pub(super) fn halt<T>(&mut self, fault: ExpressionFault) -> ParseResult<T> {
-        self.note(fault);
-        Err(Halted)
+    pub(super) fn halt_with_fault<T>(&mut self, fault: ExpressionFault) -> ParseResult<T> {
+        self.note_fault(fault);
+        Err(ParseHalted)
     }
 
-    pub(super) fn stop<T>(&mut self, span: (usize, usize), message: &str) -> ParseResult<T> {
-        self.halt(ExpressionFault::new(FaultKind::Syntax, span, message))
+    pub(super) fn halt_with_message<T>(
+        &mut self,
+        span: (usize, usize),
+        message: &str,
+    ) -> ParseResult<T> {
+        self.halt_with_fault(ExpressionFault::new(FaultKind::Syntax, span, message))
     }
 
     /// Stops because `what` should stand where the next token is.
     pub(super) fn missing<T>(&mut self, what: &str) -> ParseResult<T> {
         let (span, found) = match self.peek() {
-            Some(token) => (token.span(), format!("`{}`", cut(&self.written(&token)))),
+            Some(token) => (
+                token.span(),
+                format!("`{}`", shorten_for_message(&self.token_text(&token))),
+            ),
             None => ((self.end, self.end), "the end".into()),
         };
-        self.stop(span, &format!("{what} should stand here, not {found}"))
+        self.halt_with_message(span, &format!("{what} should stand here, not {found}"))
     }
 
     pub(super) fn expect(&mut self, sign: &'static str) -> ParseResult<Token> {
-        if let Some(token) = self.sign(sign) {
+        if let Some(token) = self.take_sign(sign) {
             return Ok(token);
         }
         self.missing(&format!("`{sign}`"))

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    run::ERROR,
+    run::ERROR_KEY,
     segment::Segment,
-    token::cut,
+    token::shorten_for_message,
 };
 use crate::nearest;
 
@@ -52,7 +52,7 @@ impl Root {
         found.map_or("", |(word, _)| word)
     }
 
-    pub(super) fn of(word: &str, names: &[&str]) -> Option<Self> {
+    pub(super) fn from_word(word: &str, names: &[&str]) -> Option<Self> {
         let known = Self::ALL.iter().find(|(known, _)| *known == word);
         known
             .map(|(_, root)| *root)
@@ -79,18 +79,18 @@ pub struct Reference {
 impl Reference {
     /// The id of the step whose output the path reads.
     pub fn step(&self) -> Option<Cow<'_, str>> {
-        self.first(Root::Steps)
+        self.first_segment_below(Root::Steps)
     }
 
     /// Whether the path is below `steps.ID.error`, which is the failure of a step that has no output.
     pub fn is_error(&self) -> bool {
-        let error = |segment: &Segment| segment.key() == ERROR;
+        let error = |segment: &Segment| segment.key() == ERROR_KEY;
         self.root == Root::Steps && self.path.get(1).is_some_and(error)
     }
 
     /// The name of the secret that the path reads.
     pub fn secret(&self) -> Option<Cow<'_, str>> {
-        self.first(Root::Secrets)
+        self.first_segment_below(Root::Secrets)
     }
 
     /// The bytes of the path in the source.
@@ -98,19 +98,19 @@ impl Reference {
         (self.offset, self.offset + self.length)
     }
 
-    fn first(&self, root: Root) -> Option<Cow<'_, str>> {
+    fn first_segment_below(&self, root: Root) -> Option<Cow<'_, str>> {
         let first = self.path.first().filter(|_| self.root == root);
         first.map(Segment::key)
     }
 
     /// Whether this path leads to the same value as `other`, or to one that contains it.
-    pub(crate) fn is_above(&self, other: &Self) -> bool {
+    pub(crate) fn is_prefix_of(&self, other: &Self) -> bool {
         self.root == other.root && other.path.starts_with(&self.path)
     }
 
     /// The first `count` segments of the path, as text.
-    pub(crate) fn above(&self, count: usize) -> String {
-        upto(self, count)
+    pub(crate) fn path_prefix(&self, count: usize) -> String {
+        path_prefix_text(self, count)
     }
 
     pub(super) fn is_same_path(&self, other: &Self) -> bool {
@@ -136,7 +136,7 @@ pub struct Item {
 
 /// The values that expressions see. Only those that their references read need to be filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Roots {
+pub struct EvaluationContext {
     /// The inputs by name; an optional one that is not set is null.
     pub inputs: Map<String, Value>,
     /// The outputs of steps by step id.
@@ -155,7 +155,7 @@ pub struct Roots {
     pub item: Option<Item>,
 }
 
-impl Roots {
+impl EvaluationContext {
     /// Adds the values that other references need.
     pub(crate) fn extend(&mut self, more: Self) {
         self.inputs.extend(more.inputs);
@@ -175,12 +175,13 @@ impl Roots {
             Root::Steps => &self.steps,
             Root::Memory => &self.memory,
             Root::Env => &self.env,
-            Root::Secrets => return self.placeholder(reference).map(Cow::Owned),
-            Root::Run => return walk(&self.run, reference, 0),
-            Root::Item => return walk(&self.item(reference)?.value, reference, 0),
+            Root::Secrets => return self.resolve_secret(reference).map(Cow::Owned),
+            Root::Run => return follow_path(&self.run, reference, 0),
+            Root::Item => return follow_path(&self.item(reference)?.value, reference, 0),
             Root::Index => {
                 let index = Value::from(self.item(reference)?.index);
-                return walk(&index, reference, 0).map(|found| Cow::Owned(found.into_owned()));
+                return follow_path(&index, reference, 0)
+                    .map(|found| Cow::Owned(found.into_owned()));
             }
         };
         let Some(first) = reference.path.first() else {
@@ -192,18 +193,21 @@ impl Roots {
             .then(|| self.errors.get(&*key))
             .flatten();
         match map.get(&*key).or(error) {
-            Some(value) => walk(value, reference, 1),
+            Some(value) => follow_path(value, reference, 1),
             None => Err(missing(reference, 0, Some(map))),
         }
     }
 
-    fn placeholder(&self, reference: &Reference) -> Result<Value, ExpressionFault> {
+    fn resolve_secret(&self, reference: &Reference) -> Result<Value, ExpressionFault> {
         let name = reference.secret().unwrap_or_default();
         if self.secrets.iter().any(|known| *known == name) {
             return Ok(Value::from(super::placeholder(&name)));
         }
         let known = self.secrets.iter().map(String::as_str);
-        let mut fault = unresolved(reference, format!("there is no secret `{}`", cut(&name)));
+        let mut fault = unresolved_fault(
+            reference,
+            format!("there is no secret `{}`", shorten_for_message(&name)),
+        );
         fault.suggestion = nearest::did_you_mean(&name, known);
         Err(fault)
     }
@@ -214,13 +218,13 @@ impl Roots {
                 "`{}` is only known inside a `foreach`",
                 reference.root.word()
             );
-            unresolved(reference, message)
+            unresolved_fault(reference, message)
         })
     }
 }
 
 /// Follows the path of `reference` from its segment `from` on, beginning at `start`. An index into a text is a letter.
-fn walk<'a>(
+fn follow_path<'a>(
     start: &'a Value,
     reference: &Reference,
     from: usize,
@@ -231,7 +235,7 @@ fn walk<'a>(
             && let Some(letter) = text.chars().nth(*index)
         {
             let letter = Value::String(letter.into());
-            let found = walk(&letter, reference, at + 1)?;
+            let found = follow_path(&letter, reference, at + 1)?;
             return Ok(Cow::Owned(found.into_owned()));
         }
         let next = match (value, segment) {
@@ -243,8 +247,12 @@ fn walk<'a>(
             let map = value.as_object();
             let mut fault = missing(reference, at, map);
             if map.is_none() {
-                let parent = upto(reference, at);
-                fault.message = format!("{}: `{parent}` is {}", fault.message, described(value));
+                let parent = path_prefix_text(reference, at);
+                fault.message = format!(
+                    "{}: `{parent}` is {}",
+                    fault.message,
+                    type_description(value)
+                );
             }
             return Err(fault);
         };
@@ -260,17 +268,20 @@ fn missing(
     known: Option<&Map<String, Value>>,
 ) -> ExpressionFault {
     /// The number of keys that are searched for a similar name: enough for what people write.
-    const KEYS: usize = 200;
+    const KEYS_SEARCHED_MAX: usize = 200;
     let key = reference.path.get(at).map(Segment::key).unwrap_or_default();
     let message = match (reference.root, at) {
-        (Root::Steps, 0) => format!("the step `{}` has no output", cut(&key)),
+        (Root::Steps, 0) => format!("the step `{}` has no output", shorten_for_message(&key)),
         (Root::Env, 0) => format!(
             "the environment variable `{}` is not set or not allowed",
-            cut(&key)
+            shorten_for_message(&key)
         ),
-        _ => format!("`{}` leads to nothing", cut(&upto(reference, at + 1))),
+        _ => format!(
+            "`{}` leads to nothing",
+            shorten_for_message(&path_prefix_text(reference, at + 1))
+        ),
     };
-    let mut fault = unresolved(reference, message);
+    let mut fault = unresolved_fault(reference, message);
     let subtracted = key.split('-').next().filter(|part| part.len() < key.len());
     let is_difference =
         subtracted.is_some_and(|part| known.is_some_and(|map| map.contains_key(part)));
@@ -280,12 +291,12 @@ fn missing(
             Some("a hyphen between letters belongs to the name: write ` - ` to subtract".into())
         }
         "length" | "size" | "count" => Some("write `| length` for how long something is".into()),
-        _ => nearest::did_you_mean(&key, keys.take(KEYS)),
+        _ => nearest::did_you_mean(&key, keys.take(KEYS_SEARCHED_MAX)),
     };
     fault
 }
 
-fn unresolved(reference: &Reference, message: String) -> ExpressionFault {
+fn unresolved_fault(reference: &Reference, message: String) -> ExpressionFault {
     let kind = FaultKind::Unresolved;
     let mut fault = ExpressionFault::new(kind, reference.span(), message);
     fault.path = Some(reference.to_string().into());
@@ -293,7 +304,7 @@ fn unresolved(reference: &Reference, message: String) -> ExpressionFault {
 }
 
 /// The first `count` segments of the path of `reference`, as text.
-fn upto(reference: &Reference, count: usize) -> String {
+fn path_prefix_text(reference: &Reference, count: usize) -> String {
     let mut text = reference.root.word().to_owned();
     for segment in reference.path.iter().take(count) {
         text.push_str(&segment.to_string());
@@ -301,7 +312,7 @@ fn upto(reference: &Reference, count: usize) -> String {
     text
 }
 
-fn described(value: &Value) -> String {
+fn type_description(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
         Value::Bool(_) => "true or false".into(),

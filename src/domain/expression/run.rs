@@ -2,33 +2,35 @@
 //! the evaluation.
 
 /// The fields in display order, each with the paths that may follow it.
-pub(crate) const RUN: &[(&str, Below)] = &[
-    ("execution_id", Below::Nothing),
-    ("workflow", Below::Nothing),
-    ("project", Below::Nothing),
-    ("started_at", Below::Nothing),
-    ("visit", Below::Nothing),
-    ("step", Below::Nothing),
-    ("visits", Below::Steps(&[])),
-    ("steps", Below::Steps(&["status", ERROR])),
+pub(crate) const RUN_FIELDS: &[(&str, SubpathRule)] = &[
+    ("execution_id", SubpathRule::Nothing),
+    ("workflow", SubpathRule::Nothing),
+    ("project", SubpathRule::Nothing),
+    ("started_at", SubpathRule::Nothing),
+    ("visit", SubpathRule::Nothing),
+    ("step", SubpathRule::Nothing),
+    ("visits", SubpathRule::Steps(&[])),
+    ("steps", SubpathRule::Steps(&["status", ERROR_KEY])),
     (
         "failure",
-        Below::These(&["code", "message", "step", "status", "response_payload"]),
+        SubpathRule::These(&["code", "message", "step", "status", "response_payload"]),
     ),
 ];
 
 /// The key that holds the failure of a step.
-pub(crate) const ERROR: &str = "error";
+pub(crate) const ERROR_KEY: &str = "error";
 
 /// The fields below [`ERROR`]. `status` and `response_payload` are null if there was no response.
 pub(crate) const ERROR_FIELDS: &[&str] = &["code", "message", "status", "response_payload"];
 
 /// Additional fields for hooks and compensations.
-pub(crate) const BESIDE: &[(&str, Below)] =
-    &[("outcome", Below::Nothing), ("output", Below::Anything)];
+pub(crate) const HOOK_RUN_FIELDS: &[(&str, SubpathRule)] = &[
+    ("outcome", SubpathRule::Nothing),
+    ("output", SubpathRule::Anything),
+];
 
 /// The paths that may follow a field.
-pub(crate) enum Below {
+pub(crate) enum SubpathRule {
     Nothing,
     Anything,
     These(&'static [&'static str]),

@@ -14,7 +14,7 @@ pub enum Segment {
 }
 
 impl Segment {
-    pub(super) fn of(word: &str) -> Self {
+    pub(super) fn from_word(word: &str) -> Self {
         let index = word.parse().ok();
         // `007` is a key: as an index it would be written back as `7`.
         let index = index.filter(|index: &usize| index.to_string() == word);
@@ -52,7 +52,7 @@ pub(super) fn is_word(letter: char) -> bool {
 }
 
 /// A place in a value: `with.files[0]`.
-pub(crate) fn dotted(place: &[Segment]) -> String {
+pub(crate) fn dotted_path(place: &[Segment]) -> String {
     let mut text = String::new();
     for segment in place {
         match segment {

@@ -6,12 +6,12 @@ use super::{
     Expression,
     fault::{ExpressionFault, FaultKind},
     placeholder,
-    reference::{Reference, Root, Roots},
-    segment::{Segment, dotted},
-    text_of,
+    reference::{EvaluationContext, Reference, Root},
+    segment::{Segment, dotted_path},
     token::tokens,
+    value_to_text,
 };
-use crate::{limits, truncate::length, words::InstructionBuilder};
+use crate::{limits, truncate::json_length, words::InstructionBuilder};
 
 /// A JSON value whose texts may hold `${{ … }}` anywhere.
 ///
@@ -63,31 +63,31 @@ pub struct SecretPlace {
 /// A rendered value and the places of the secrets in it. A placeholder at any other place came in as data, and must stay
 /// data.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Rendered {
+pub struct RenderedValue {
     /// The value, with placeholders of secrets.
     pub value: Value,
     /// The places of the placeholders, in order.
     pub secrets: Vec<SecretPlace>,
 }
 
-impl Rendered {
+impl RenderedValue {
     /// Reads a rendered value that was stored as JSON.
     ///
     /// # Errors
     /// `INTERNAL` if the value does not have that form.
-    pub fn stored(value: &Value) -> crate::error::Result<Self> {
+    pub fn from_stored_json(value: &Value) -> crate::error::Result<Self> {
         serde::Deserialize::deserialize(value).map_err(|error: serde_json::Error| {
-            crate::error::Error::internal("the input of a step cannot be read").because(error)
+            crate::error::Error::internal("the input of a step cannot be read").with_source(error)
         })
     }
 }
 
 /// Returns the reason why a path has no value yet; `None` if it has a value or never will have one.
-pub type Unknown<'a> = dyn Fn(&Reference) -> Option<String> + 'a;
+pub type MissingReasonFn<'a> = dyn Fn(&Reference) -> Option<String> + 'a;
 
 /// An expression without a value, in a template that was rendered with incomplete data.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Unresolved {
+pub struct UnresolvedExpression {
     /// The path of the text in the value: `with.files[0]`.
     pub path: String,
     /// The expression as written.
@@ -96,7 +96,7 @@ pub struct Unresolved {
     pub why: String,
 }
 
-impl Rendered {
+impl RenderedValue {
     /// Fills the secrets in; the error is the name of a secret that `find` does not have.
     pub fn fill(&self, find: impl Fn(&str) -> Option<String>) -> Result<Value, String> {
         let mut value = self.value.clone();
@@ -122,7 +122,7 @@ impl Template {
 
     /// [`Self::parse`], where `names` are further names of the item of a `foreach`.
     pub fn parse_with(value: &Value, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
-        let mut reader = Reader::of(names);
+        let mut reader = Reader::new(names);
         let node = reader.node(value);
         if !reader.faults.is_empty() {
             return Err(reader.faults);
@@ -137,13 +137,16 @@ impl Template {
 
     /// Marks the texts under these keys of the value as instructions for a model: [`InstructionBuilder`] quotes the values in them.
     #[must_use]
-    pub(crate) fn with_words(self, words: &'static [&'static str]) -> Self {
+    pub(crate) fn mark_instruction_keys(self, words: &'static [&'static str]) -> Self {
         Self { words, ..self }
     }
 
     /// All references of the expressions of a text, also of those with faults, and all faults.
-    pub fn survey(text: &str, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
-        let mut reader = Reader::of(names);
+    pub fn collect_references(
+        text: &str,
+        names: &[&str],
+    ) -> (Vec<Reference>, Vec<ExpressionFault>) {
+        let mut reader = Reader::new(names);
         reader.text(text);
         (reader.references, reader.faults)
     }
@@ -165,13 +168,18 @@ impl Template {
     }
 
     /// Evaluates every expression. Secrets render as placeholders.
-    pub fn render(&self, roots: &Roots) -> Result<Value, ExpressionFault> {
-        self.render_marked(roots).map(|rendered| rendered.value)
+    pub fn render(&self, roots: &EvaluationContext) -> Result<Value, ExpressionFault> {
+        self.render_with_secret_places(roots)
+            .map(|rendered| rendered.value)
     }
 
     /// Renders with incomplete data: an expression that cannot be evaluated is left as written and reported. `unknown`
     /// returns the reason why a path has no value yet.
-    pub fn preview(&self, roots: &Roots, unknown: &Unknown<'_>) -> (Value, Vec<Unresolved>) {
+    pub fn preview(
+        &self,
+        roots: &EvaluationContext,
+        unknown: &MissingReasonFn<'_>,
+    ) -> (Value, Vec<UnresolvedExpression>) {
         let mut writer = Writer {
             unknown: Some(unknown),
             ..self.writer(roots)
@@ -181,7 +189,7 @@ impl Template {
         (value, writer.unresolved)
     }
 
-    fn writer<'a>(&self, roots: &'a Roots) -> Writer<'a> {
+    fn writer<'a>(&self, roots: &'a EvaluationContext) -> Writer<'a> {
         Writer {
             roots,
             room: limits::TEMPLATE_RESULT_BYTES_MAX,
@@ -194,10 +202,13 @@ impl Template {
     }
 
     /// [`Self::render`] with the places of the secrets, for [`Rendered::fill`].
-    pub fn render_marked(&self, roots: &Roots) -> Result<Rendered, ExpressionFault> {
+    pub fn render_with_secret_places(
+        &self,
+        roots: &EvaluationContext,
+    ) -> Result<RenderedValue, ExpressionFault> {
         let mut writer = self.writer(roots);
         let value = writer.node(&self.node)?;
-        Ok(Rendered {
+        Ok(RenderedValue {
             value,
             secrets: writer.secrets,
         })
@@ -213,7 +224,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn of(names: &'a [&'a str]) -> Self {
+    fn new(names: &'a [&'a str]) -> Self {
         Self {
             names,
             path: Vec::new(),
@@ -229,19 +240,22 @@ impl Reader<'_> {
         if self.path.len() > limits::JSON_DEPTH_MAX {
             let most = limits::JSON_DEPTH_MAX;
             let message = format!("the value is nested more than {most} levels deep");
-            self.fault(ExpressionFault::new(FaultKind::Limit, (0, 0), message));
+            self.add_fault(ExpressionFault::new(FaultKind::Limit, (0, 0), message));
             return Node::Constant(Value::Null);
         }
         let node = match value {
             Value::String(text) => self.text(text),
             Value::Array(items) => {
                 let items = items.iter().enumerate();
-                let item = |(at, item)| self.inside(Segment::Index(at), item);
+                let item = |(at, item)| self.parse_child(Segment::Index(at), item);
                 Node::List(items.map(item).collect())
             }
             Value::Object(map) => {
                 let entry = |(key, item): (&String, &Value)| {
-                    (key.clone(), self.inside(Segment::Key(key.clone()), item))
+                    (
+                        key.clone(),
+                        self.parse_child(Segment::Key(key.clone()), item),
+                    )
                 };
                 Node::Map(map.iter().map(entry).collect())
             }
@@ -259,7 +273,7 @@ impl Reader<'_> {
         }
     }
 
-    fn inside(&mut self, segment: Segment, value: &Value) -> Node {
+    fn parse_child(&mut self, segment: Segment, value: &Value) -> Node {
         self.path.push(segment);
         let node = self.node(value);
         self.path.pop();
@@ -304,14 +318,14 @@ impl Reader<'_> {
                 let most = limits::TEMPLATE_EXPRESSIONS_MAX;
                 let message = format!("there are more than {most} expressions in one value");
                 let span = (open, open + 3);
-                self.fault(ExpressionFault::new(FaultKind::Limit, span, message));
+                self.add_fault(ExpressionFault::new(FaultKind::Limit, span, message));
             }
             return (None, text.len());
         }
         let tokens = match tokens(text, open + 3, true) {
             Ok(tokens) => tokens,
             Err(fault) => {
-                self.fault(fault);
+                self.add_fault(fault);
                 let end = text[open..]
                     .find("}}")
                     .map_or(text.len(), |at| open + at + 2);
@@ -319,26 +333,26 @@ impl Reader<'_> {
             }
         };
         if !tokens.closed {
-            self.fault(super::unclosed(text, open));
+            self.add_fault(super::unclosed_fault(text, open));
             return (None, text.len());
         }
         let end = tokens.end + 2;
         match Expression::read(text, (open, end), &tokens, self.names) {
             Ok(expression) => {
-                self.refer(expression.references());
+                self.add_references(expression.references());
                 (Some(expression), end)
             }
             Err(faults) => {
-                self.refer(&super::parse::references(text, &tokens, self.names));
+                self.add_references(&super::parse::references(text, &tokens, self.names));
                 for fault in faults {
-                    self.fault(fault);
+                    self.add_fault(fault);
                 }
                 (None, end)
             }
         }
     }
 
-    fn refer(&mut self, references: &[Reference]) {
+    fn add_references(&mut self, references: &[Reference]) {
         for reference in references {
             let mut known = self.references.iter_mut();
             match known.find(|known| known.is_same_path(reference)) {
@@ -348,7 +362,7 @@ impl Reader<'_> {
         }
     }
 
-    fn fault(&mut self, fault: ExpressionFault) {
+    fn add_fault(&mut self, fault: ExpressionFault) {
         if self.faults.len() < limits::FINDINGS_MAX {
             let place = self.path.clone();
             self.faults.push(ExpressionFault { place, ..fault });
@@ -363,15 +377,15 @@ impl Node {
 }
 
 struct Writer<'a> {
-    roots: &'a Roots,
+    roots: &'a EvaluationContext,
     /// The bytes that the values of further expressions may take.
     room: usize,
     path: Vec<Segment>,
     secrets: Vec<SecretPlace>,
     words: &'static [&'static str],
     /// Set for a preview: the reason why a path has no value yet.
-    unknown: Option<&'a Unknown<'a>>,
-    unresolved: Vec<Unresolved>,
+    unknown: Option<&'a MissingReasonFn<'a>>,
+    unresolved: Vec<UnresolvedExpression>,
 }
 
 impl Writer<'_> {
@@ -379,29 +393,34 @@ impl Writer<'_> {
         match node {
             // Constants need no limit: the size of the file bounds them.
             Node::Constant(value) => Ok(value.clone()),
-            Node::Whole(_) | Node::Text(_) if self.is_words() => self.words(node).map(Value::from),
+            Node::Whole(_) | Node::Text(_) if self.is_instruction() => {
+                self.words(node).map(Value::from)
+            }
             Node::Whole(expression) => {
                 let value = self.value(expression)?;
-                self.mark(expression, 0);
+                self.record_secret_places(expression, 0);
                 Ok(value)
             }
             Node::Text(parts) => self.text(parts).map(Value::from),
             Node::List(items) => {
                 let items = items.iter().enumerate();
-                let items = items.map(|(at, item)| self.inside(Segment::Index(at), item));
+                let items = items.map(|(at, item)| self.render_child(Segment::Index(at), item));
                 items.collect::<Result<_, _>>().map(Value::Array)
             }
             Node::Map(entries) => {
                 let mut map = Map::with_capacity(entries.len());
                 for (key, node) in entries {
-                    map.insert(key.clone(), self.inside(Segment::Key(key.clone()), node)?);
+                    map.insert(
+                        key.clone(),
+                        self.render_child(Segment::Key(key.clone()), node)?,
+                    );
                 }
                 Ok(Value::Object(map))
             }
         }
     }
 
-    fn inside(&mut self, segment: Segment, node: &Node) -> Result<Value, ExpressionFault> {
+    fn render_child(&mut self, segment: Segment, node: &Node) -> Result<Value, ExpressionFault> {
         self.path.push(segment);
         let value = self.node(node);
         self.path.pop();
@@ -409,7 +428,7 @@ impl Writer<'_> {
     }
 
     /// Whether the text at the current path is an instruction for a model.
-    fn is_words(&self) -> bool {
+    fn is_instruction(&self) -> bool {
         match self.path.as_slice() {
             [Segment::Key(key)] => self.words.contains(&key.as_str()),
             _ => false,
@@ -420,28 +439,30 @@ impl Writer<'_> {
     fn words(&mut self, node: &Node) -> Result<String, ExpressionFault> {
         let mut words = InstructionBuilder::default();
         match node {
-            Node::Whole(expression) => self.put(&mut words, expression)?,
+            Node::Whole(expression) => self.append_value(&mut words, expression)?,
             Node::Text(parts) => {
                 for part in parts {
                     match part {
-                        Part::Text(part) => words.say(part),
-                        Part::Expression(expression) => self.put(&mut words, expression)?,
+                        Part::Text(part) => words.push_author_text(part),
+                        Part::Expression(expression) => {
+                            self.append_value(&mut words, expression)?;
+                        }
                     }
                 }
             }
             _ => {}
         }
-        Ok(words.end())
+        Ok(words.finish())
     }
 
-    fn put(
+    fn append_value(
         &mut self,
         words: &mut InstructionBuilder,
         expression: &Expression,
     ) -> Result<(), ExpressionFault> {
         let value = self.value(expression)?;
-        let at = words.put(&text_of(&value));
-        self.mark(expression, at);
+        let at = words.push_value(&value_to_text(&value));
+        self.record_secret_places(expression, at);
         Ok(())
     }
 
@@ -452,8 +473,8 @@ impl Writer<'_> {
                 Part::Text(part) => text.push_str(part),
                 Part::Expression(expression) => {
                     let value = self.value(expression)?;
-                    self.mark(expression, text.len());
-                    text.push_str(&text_of(&value));
+                    self.record_secret_places(expression, text.len());
+                    text.push_str(&value_to_text(&value));
                 }
             }
         }
@@ -463,18 +484,18 @@ impl Writer<'_> {
     /// The value of an expression. In a preview, an expression without a value yields its source text.
     fn value(&mut self, expression: &Expression) -> Result<Value, ExpressionFault> {
         let Some(unknown) = self.unknown else {
-            return self.evaluated(expression);
+            return self.evaluate_within_limit(expression);
         };
         let why = match expression.references().iter().find_map(unknown) {
             Some(why) => why,
-            None => match self.evaluated(expression) {
+            None => match self.evaluate_within_limit(expression) {
                 Ok(value) => return Ok(value),
                 Err(fault) => fault.message,
             },
         };
         let expression = expression.source().to_owned();
-        self.unresolved.push(Unresolved {
-            path: dotted(&self.path),
+        self.unresolved.push(UnresolvedExpression {
+            path: dotted_path(&self.path),
             expression: expression.clone(),
             why,
         });
@@ -482,10 +503,10 @@ impl Writer<'_> {
     }
 
     /// Evaluates an expression and deducts the size of its value from the room of the result.
-    fn evaluated(&mut self, expression: &Expression) -> Result<Value, ExpressionFault> {
+    fn evaluate_within_limit(&mut self, expression: &Expression) -> Result<Value, ExpressionFault> {
         let value = expression.evaluate(self.roots).and_then(|value| {
-            let room = self.room.checked_sub(length(&value));
-            self.room = room.ok_or_else(|| too_large(expression))?;
+            let room = self.room.checked_sub(json_length(&value));
+            self.room = room.ok_or_else(|| result_too_large_fault(expression))?;
             Ok(value)
         });
         value.map_err(|mut fault| {
@@ -495,7 +516,7 @@ impl Writer<'_> {
     }
 
     /// Records the places of the secrets of `expression`, whose value begins at byte `offset` of the current text.
-    fn mark(&mut self, expression: &Expression, offset: usize) {
+    fn record_secret_places(&mut self, expression: &Expression, offset: usize) {
         let secrets = expression.references().iter();
         for secret in secrets.filter(|reference| reference.root == Root::Secrets) {
             self.secrets.push(SecretPlace {
@@ -507,7 +528,7 @@ impl Writer<'_> {
     }
 }
 
-fn too_large(expression: &Expression) -> ExpressionFault {
+fn result_too_large_fault(expression: &Expression) -> ExpressionFault {
     let most = limits::TEMPLATE_RESULT_BYTES_MAX >> 20;
     let message = format!("the result is larger than {most} MiB");
     ExpressionFault::new(FaultKind::Limit, expression.span, message)

@@ -8,7 +8,7 @@ use super::{
     fault::{ExpressionFault, FaultKind},
     segment::is_word,
 };
-use crate::{limits, truncate::shortened};
+use crate::{limits, truncate::truncate_to_chars};
 
 /// Signs, the longest first, so that the longest match wins. Some are listed only so that the parser can refuse them by name.
 const SIGNS: &[&str] = &[
@@ -17,7 +17,7 @@ const SIGNS: &[&str] = &[
 ];
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A word; after a dot it may hold hyphens and begin with a digit.
     Word,
     Text(String),
@@ -27,7 +27,7 @@ pub(super) enum Kind {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     pub(super) start: usize,
     pub(super) end: usize,
 }
@@ -58,9 +58,9 @@ pub(super) fn tokens(source: &str, start: usize, braced: bool) -> Result<Tokens,
     };
     loop {
         reader.skip_white_space();
-        reader.bounded(start)?;
-        let closed = braced && reader.open == 0 && reader.rest().starts_with("}}");
-        if closed || reader.rest().is_empty() {
+        reader.check_token_length(start)?;
+        let closed = braced && reader.open == 0 && reader.remaining_text().starts_with("}}");
+        if closed || reader.remaining_text().is_empty() {
             return Ok(Tokens {
                 end: reader.at,
                 list: reader.list,
@@ -81,15 +81,15 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn rest(&self) -> &str {
+    fn remaining_text(&self) -> &str {
         &self.source[self.at..]
     }
 
     fn skip_white_space(&mut self) {
-        self.at = self.source.len() - self.rest().trim_start().len();
+        self.at = self.source.len() - self.remaining_text().trim_start().len();
     }
 
-    fn bounded(&self, start: usize) -> Result<(), ExpressionFault> {
+    fn check_token_length(&self, start: usize) -> Result<(), ExpressionFault> {
         let limit = |message: String| {
             let span = (start, self.at);
             Err(ExpressionFault::new(FaultKind::Limit, span, message))
@@ -107,16 +107,17 @@ impl Reader<'_> {
 
     fn token(&mut self) -> Result<Token, ExpressionFault> {
         let start = self.at;
-        let first = self.rest().chars().next().unwrap_or_default();
-        let after_dot = matches!(self.list.last(), Some(token) if token.kind == Kind::Sign("."));
+        let first = self.remaining_text().chars().next().unwrap_or_default();
+        let after_dot =
+            matches!(self.list.last(), Some(token) if token.kind == TokenKind::Sign("."));
         let kind = if after_dot && is_word(first) {
-            self.at += segment(self.rest());
-            Kind::Word
+            self.at += segment_length(self.remaining_text());
+            TokenKind::Word
         } else if first.is_ascii_digit() {
             self.number()?
         } else if is_word(first) {
-            self.at += run(self.rest(), is_word);
-            Kind::Word
+            self.at += run(self.remaining_text(), is_word);
+            TokenKind::Word
         } else if first == '"' || first == '\'' {
             self.text(first)?
         } else {
@@ -129,8 +130,8 @@ impl Reader<'_> {
         })
     }
 
-    fn sign(&mut self, first: char) -> Result<Kind, ExpressionFault> {
-        let rest = self.rest();
+    fn sign(&mut self, first: char) -> Result<TokenKind, ExpressionFault> {
+        let rest = self.remaining_text();
         let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) else {
             let span = (self.at, self.at + first.len_utf8());
             let message = format!("`{}` has no place in an expression", first.escape_debug());
@@ -146,17 +147,20 @@ impl Reader<'_> {
             "}" => self.open = self.open.saturating_sub(1),
             _ => {}
         }
-        Ok(Kind::Sign(sign))
+        Ok(TokenKind::Sign(sign))
     }
 
-    fn number(&mut self) -> Result<Kind, ExpressionFault> {
+    fn number(&mut self) -> Result<TokenKind, ExpressionFault> {
         let (start, digit) = (self.at, |c: char| c.is_ascii_digit());
-        self.at += run(self.rest(), digit);
-        let fraction = self.rest().strip_prefix('.').map_or(0, |r| run(r, digit));
+        self.at += run(self.remaining_text(), digit);
+        let fraction = self
+            .remaining_text()
+            .strip_prefix('.')
+            .map_or(0, |r| run(r, digit));
         if fraction > 0 {
             self.at += 1 + fraction;
         }
-        if let Some(rest) = self.rest().strip_prefix(['e', 'E']) {
+        if let Some(rest) = self.remaining_text().strip_prefix(['e', 'E']) {
             let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);
             let digits = run(unsigned, digit);
             if digits > 0 {
@@ -167,26 +171,29 @@ impl Reader<'_> {
         // JSON allows no leading zeros, so neither does an expression. serde_json keeps every digit that it reads.
         let number = serde_json::from_str::<Number>(text).ok();
         let exact = number.filter(|n| !n.is_f64() || text.contains(['.', 'e', 'E']));
-        exact.map(Kind::Number).ok_or_else(|| {
-            let message = format!("`{}` is not a number that JSON can hold", cut(text));
+        exact.map(TokenKind::Number).ok_or_else(|| {
+            let message = format!(
+                "`{}` is not a number that JSON can hold",
+                shorten_for_message(text)
+            );
             ExpressionFault::new(FaultKind::Syntax, (start, self.at), message)
         })
     }
 
-    fn text(&mut self, quote: char) -> Result<Kind, ExpressionFault> {
+    fn text(&mut self, quote: char) -> Result<TokenKind, ExpressionFault> {
         let start = self.at;
         let mut text = String::new();
         self.at += quote.len_utf8();
-        while let Some(letter) = self.rest().chars().next() {
+        while let Some(letter) = self.remaining_text().chars().next() {
             self.at += letter.len_utf8();
             if letter == quote {
-                return Ok(Kind::Text(text));
+                return Ok(TokenKind::Text(text));
             }
             if self.at - start > limits::EXPRESSION_BYTES_MAX {
                 break;
             }
             text.push(if letter == '\\' {
-                self.escaped()?
+                self.read_escape()?
             } else {
                 letter
             });
@@ -197,10 +204,10 @@ impl Reader<'_> {
     }
 
     /// Reads an escape after its backslash: the letter that it stands for.
-    fn escaped(&mut self) -> Result<char, ExpressionFault> {
+    fn read_escape(&mut self) -> Result<char, ExpressionFault> {
         let start = self.at - 1;
-        let letter = self.rest().chars().next().unwrap_or_default();
-        self.at += letter.len_utf8().min(self.rest().len());
+        let letter = self.remaining_text().chars().next().unwrap_or_default();
+        self.at += letter.len_utf8().min(self.remaining_text().len());
         let meant = match letter {
             'n' => Some('\n'),
             't' => Some('\t'),
@@ -208,7 +215,7 @@ impl Reader<'_> {
             'b' => Some('\u{8}'),
             'f' => Some('\u{c}'),
             '\\' | '\'' | '"' | '/' => Some(letter),
-            'u' => self.unicode(),
+            'u' => self.read_unicode_escape(),
             _ => None,
         };
         meant.ok_or_else(|| {
@@ -219,21 +226,21 @@ impl Reader<'_> {
     }
 
     /// Reads `XXXX` after `\u`, or a surrogate pair `XXXX\uXXXX`, as in JSON.
-    fn unicode(&mut self) -> Option<char> {
-        let first = self.four_digits()?;
+    fn read_unicode_escape(&mut self) -> Option<char> {
+        let first = self.read_four_hex_digits()?;
         if let Some(letter) = char::from_u32(first) {
             return Some(letter);
         }
-        self.rest().strip_prefix("\\u")?;
+        self.remaining_text().strip_prefix("\\u")?;
         self.at += 2;
-        let second = self.four_digits()?;
+        let second = self.read_four_hex_digits()?;
         let low = second.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
         let high = first.checked_sub(0xD800).filter(|high| *high < 0x400)?;
         char::from_u32(0x10000 + (high << 10) + low)
     }
 
-    fn four_digits(&mut self) -> Option<u32> {
-        let digits = self.rest().get(..4)?;
+    fn read_four_hex_digits(&mut self) -> Option<u32> {
+        let digits = self.remaining_text().get(..4)?;
         let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u32::from_str_radix(digits, 16).ok().filter(|_| plain)?;
         self.at += 4;
@@ -247,7 +254,7 @@ fn run(text: &str, such: impl Fn(char) -> bool) -> usize {
 }
 
 /// The length in bytes of the path segment at the start of `text`: a hyphen belongs to it if letters stand on both sides.
-fn segment(text: &str) -> usize {
+fn segment_length(text: &str) -> usize {
     let mut end = run(text, is_word);
     loop {
         let hyphens = run(&text[end..], |letter| letter == '-');
@@ -260,6 +267,6 @@ fn segment(text: &str) -> usize {
 }
 
 /// The first 60 letters of a text, for a message.
-pub(super) fn cut(text: &str) -> Cow<'_, str> {
-    shortened(text, 60)
+pub(super) fn shorten_for_message(text: &str) -> Cow<'_, str> {
+    truncate_to_chars(text, 60)
 }

@@ -6,7 +6,7 @@ use crate::error::Edit;
 
 /// A change, before its place in the text is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum PendingChange {
     /// Replaces a part of a value.
     Value(ValueEdit),
     /// Puts a value of one line between two texts.
@@ -41,12 +41,12 @@ pub(super) struct ValueEdit {
     /// The first byte of the part in the value, and its length.
     bounds: (usize, usize),
     new: String,
-    manner: Manner,
+    manner: EditManner,
 }
 
 /// How the new text is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum EditManner {
     /// In place of the part, in the same notation as the value.
     Alike,
     /// In place of the part, as it is, if the value has no quotes.
@@ -60,7 +60,7 @@ pub(super) enum Manner {
 }
 
 /// The notation of a value in the text.
-enum Writing {
+enum ValueNotation {
     Plain,
     /// Between two of these quotes.
     Quoted(char),
@@ -68,20 +68,25 @@ enum Writing {
     Block,
 }
 
-impl Change {
+impl PendingChange {
     /// Replaces a part of a value.
-    pub(super) fn part(place: Place, value: &str, bounds: (usize, usize), new: &str) -> Self {
+    pub(super) fn replace_part(
+        place: Place,
+        value: &str,
+        bounds: (usize, usize),
+        new: &str,
+    ) -> Self {
         Self::Value(ValueEdit {
             place,
             value: value.to_owned(),
             bounds,
             new: new.to_owned(),
-            manner: Manner::Alike,
+            manner: EditManner::Alike,
         })
     }
 
     /// Writes `new` in this manner in place of, or beside, the whole value at the place.
-    pub(super) fn whole(place: Place, value: &str, new: &str, manner: Manner) -> Self {
+    pub(super) fn replace_value(place: Place, value: &str, new: &str, manner: EditManner) -> Self {
         Self::Value(ValueEdit {
             place,
             value: value.to_owned(),
@@ -104,7 +109,7 @@ impl Change {
     /// The bytes of the part in `text`, if it is found.
     pub(super) fn span(&self, text: &str) -> Option<(usize, usize)> {
         match self {
-            Self::Value(part) => part.find(text).map(|(start, end, _)| (start, end)),
+            Self::Value(part) => part.find_value(text).map(|(start, end, _)| (start, end)),
             _ => None,
         }
     }
@@ -113,7 +118,7 @@ impl Change {
     pub(super) fn edits(&self, lines: &LineTable<'_>) -> Option<Vec<Edit>> {
         let text = lines.text();
         Some(match self {
-            Self::Value(part) => vec![part.edit(lines)?],
+            Self::Value(part) => vec![part.to_edit(lines)?],
             Self::Around {
                 place,
                 value,
@@ -122,8 +127,8 @@ impl Change {
             } => {
                 let (start, end) = on_one_line(text, *place, value.as_deref())?;
                 vec![
-                    edit(lines, (start, start), before.clone()),
-                    edit(lines, (end, end), after.clone()),
+                    make_edit(lines, (start, start), before.clone()),
+                    make_edit(lines, (end, end), after.clone()),
                 ]
             }
             Self::Cut { entry, next, end } => {
@@ -131,20 +136,23 @@ impl Change {
                     Some(next) => (entry.start, *next),
                     None => line_of(text, entry.start, *end)?,
                 };
-                vec![edit(lines, bounds, String::new())]
+                vec![make_edit(lines, bounds, String::new())]
             }
             Self::ByHand => return None,
             Self::Raw { start, old, new } => {
                 let end = start + old.len();
                 let found = text.get(*start..end)? == old;
-                found.then(|| vec![edit(lines, (*start, end), new.clone())])?
+                found.then(|| vec![make_edit(lines, (*start, end), new.clone())])?
             }
         })
     }
 }
 
-fn edit(lines: &LineTable<'_>, (start, end): (usize, usize), new_text: String) -> Edit {
-    let (from, to) = (lines.place(start, start), lines.place(end, end));
+fn make_edit(lines: &LineTable<'_>, (start, end): (usize, usize), new_text: String) -> Edit {
+    let (from, to) = (
+        lines.place_of_bytes(start, start),
+        lines.place_of_bytes(end, end),
+    );
     Edit {
         line: from.line,
         column: from.column,
@@ -182,19 +190,23 @@ fn line_of(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
 }
 
 impl ValueEdit {
-    fn edit(&self, lines: &LineTable<'_>) -> Option<Edit> {
+    fn to_edit(&self, lines: &LineTable<'_>) -> Option<Edit> {
         let text = lines.text();
         let (start, end, new_text) = match &self.manner {
-            Manner::Item => self.as_item(text)?,
-            Manner::Key(key) => self.as_key(text, key)?,
-            Manner::Alike | Manner::AsIs | Manner::Whole => {
-                let (start, end, writing) = self.find(text)?;
-                let is_whole = self.manner == Manner::Whole;
-                let quotes = usize::from(is_whole && matches!(writing, Writing::Quoted(_)));
-                (start - quotes, end + quotes, self.fitting(&writing)?)
+            EditManner::Item => self.as_item(text)?,
+            EditManner::Key(key) => self.as_key(text, key)?,
+            EditManner::Alike | EditManner::AsIs | EditManner::Whole => {
+                let (start, end, writing) = self.find_value(text)?;
+                let is_whole = self.manner == EditManner::Whole;
+                let quotes = usize::from(is_whole && matches!(writing, ValueNotation::Quoted(_)));
+                (
+                    start - quotes,
+                    end + quotes,
+                    self.new_text_in_notation(&writing)?,
+                )
             }
         };
-        Some(edit(lines, (start, end), new_text))
+        Some(make_edit(lines, (start, end), new_text))
     }
 
     /// A new line above the item at the place, if the item begins its line.
@@ -206,8 +218,8 @@ impl ValueEdit {
 
     /// A new line below the value, or beside it if the mapping is in one line.
     fn as_key(&self, text: &str, key: &str) -> Option<(usize, usize, String)> {
-        let (start, end, writing) = self.find(text)?;
-        let quote = usize::from(matches!(writing, Writing::Quoted(_)));
+        let (start, end, writing) = self.find_value(text)?;
+        let quote = usize::from(matches!(writing, ValueNotation::Quoted(_)));
         let line = line_start(text, start);
         let before = text.get(line..start - quote)?.trim_end();
         let before = before.strip_suffix(':')?;
@@ -233,7 +245,7 @@ impl ValueEdit {
         Some((at, at, format!("\n{indent}{key}: {new}")))
     }
 
-    fn find(&self, text: &str) -> Option<(usize, usize, Writing)> {
+    fn find_value(&self, text: &str) -> Option<(usize, usize, ValueNotation)> {
         let (offset, length) = self.bounds;
         let written = text.get(self.place.start..)?;
         self.value.get(offset..offset.checked_add(length)?)?;
@@ -247,17 +259,17 @@ impl ValueEdit {
             // Escapes make the text longer than the value, so offsets would not match.
             if rest.is_some_and(|rest| rest.starts_with(quote)) && !self.value.contains('\\') {
                 let start = at + 1 + offset;
-                return Some((start, start + length, Writing::Quoted(quote)));
+                return Some((start, start + length, ValueNotation::Quoted(quote)));
             }
         }
         if written.starts_with(&self.value) {
-            return Some((at + offset, at + offset + length, Writing::Plain));
+            return Some((at + offset, at + offset + length, ValueNotation::Plain));
         }
         self.find_in_block(text)
     }
 
     /// Finds the part in a block, which has the lines of the value with an indent.
-    fn find_in_block(&self, text: &str) -> Option<(usize, usize, Writing)> {
+    fn find_in_block(&self, text: &str) -> Option<(usize, usize, ValueNotation)> {
         let (offset, length) = self.bounds;
         let start = line_start(&self.value, offset);
         let line = self.value[start..].split('\n').next()?;
@@ -275,7 +287,7 @@ impl ValueEdit {
                     return None;
                 }
                 let start = at + indent.len() + (offset - start);
-                return Some((start, start + length, Writing::Block));
+                return Some((start, start + length, ValueNotation::Block));
             }
             at += source.len();
         }
@@ -283,29 +295,31 @@ impl ValueEdit {
     }
 
     /// The new text in this notation; `None` if it would need escapes.
-    fn fitting(&self, writing: &Writing) -> Option<String> {
+    fn new_text_in_notation(&self, writing: &ValueNotation) -> Option<String> {
         let is_word = |c: char| c.is_alphanumeric() || "_-$./ ()".contains(c);
         let safe = match writing {
-            _ if self.manner == Manner::AsIs => matches!(writing, Writing::Plain),
-            _ if self.manner == Manner::Whole => !matches!(writing, Writing::Block),
-            Writing::Plain if self.bounds.1 == self.value.len() => {
+            _ if self.manner == EditManner::AsIs => matches!(writing, ValueNotation::Plain),
+            _ if self.manner == EditManner::Whole => !matches!(writing, ValueNotation::Block),
+            ValueNotation::Plain if self.bounds.1 == self.value.len() => {
                 if self.new.chars().all(is_word) && self.new.trim() == self.new {
                     return Some(self.new.clone());
                 }
-                return quoted(&self.new);
+                return quote_text(&self.new);
             }
             // Braces in the plain value show that it is not in a flow mapping.
-            Writing::Plain if self.value.contains('{') => !self.new.contains([':', '#', '\n']),
-            Writing::Plain => !self.new.contains([':', '#', ',', '[', ']', '{', '}', '\n']),
-            Writing::Quoted(quote) => !self.new.contains([*quote, '\\', '\n']),
-            Writing::Block => !self.new.contains('\n'),
+            ValueNotation::Plain if self.value.contains('{') => {
+                !self.new.contains([':', '#', '\n'])
+            }
+            ValueNotation::Plain => !self.new.contains([':', '#', ',', '[', ']', '{', '}', '\n']),
+            ValueNotation::Quoted(quote) => !self.new.contains([*quote, '\\', '\n']),
+            ValueNotation::Block => !self.new.contains('\n'),
         };
         safe.then(|| self.new.clone())
     }
 }
 
 /// A text in quotes, if one kind of quotes needs no escapes.
-fn quoted(text: &str) -> Option<String> {
+fn quote_text(text: &str) -> Option<String> {
     let quote = ['"', '\'']
         .into_iter()
         .find(|quote| !text.contains([*quote, '\\', '\n']))?;

@@ -28,8 +28,8 @@ impl Place {
 
     /// The place of the bytes `start..end` of `text`, cut at the end of their first line. It reads the text from its beginning:
     /// a [`LineTable`] finds many places of one text.
-    pub fn of(text: &str, start: usize, end: usize) -> Self {
-        LineTable::up_to(start, text).place(start, end)
+    pub fn of_bytes(text: &str, start: usize, end: usize) -> Self {
+        LineTable::up_to(start, text).place_of_bytes(start, end)
     }
 }
 
@@ -42,7 +42,7 @@ pub struct LineTable<'a> {
 
 impl<'a> LineTable<'a> {
     /// Reads the text once.
-    pub fn of(text: &'a str) -> Self {
+    pub fn new(text: &'a str) -> Self {
         Self::up_to(text.len(), text)
     }
 
@@ -62,7 +62,7 @@ impl<'a> LineTable<'a> {
     }
 
     /// The place of the bytes `start..end`, cut at the end of their first line.
-    pub fn place(&self, start: usize, end: usize) -> Place {
+    pub fn place_of_bytes(&self, start: usize, end: usize) -> Place {
         let start = self.text.floor_char_boundary(start.min(self.text.len()));
         let line = self.starts.partition_point(|first| *first <= start);
         Place {
@@ -96,9 +96,9 @@ mod tests {
     fn a_place_counts_characters_and_ends_with_its_line() {
         let text = "één\r\ntwo twó\nthree";
         let at = text.find("twó").unwrap();
-        let place = Place::of(text, at, text.len());
+        let place = Place::of_bytes(text, at, text.len());
         assert_eq!((place.line, place.column), (2, 5));
         assert_eq!(&text[place.start..place.end], "twó");
-        assert_eq!(Place::of(text, 999, 1000).line, 3);
+        assert_eq!(Place::of_bytes(text, 999, 1000).line, 3);
     }
 }

@@ -7,13 +7,13 @@ mod words;
 
 use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
-pub use self::documents::document;
-use self::words::{BARE, FILTERS, KEYS, VALUES};
-use crate::nearest::fold;
+pub use self::documents::detect_foreign_document;
+use self::words::{BARE_SCALARS, FILTERS, FOREIGN_KEYS, VALUES};
+use crate::nearest::normalize_name;
 
 /// Foreign keys with the same meaning in one mapping.
 #[derive(Debug)]
-pub struct Foreign {
+pub struct ForeignKeys {
     /// The keys, separated by blanks. Case, `_` and `-` are ignored.
     pub words: &'static str,
     /// If not empty, the row applies only if the mapping also has one of these keys.
@@ -60,7 +60,7 @@ pub struct Value {
 
 /// A scalar where midex expects a mapping.
 #[derive(Debug)]
-pub struct Bare {
+pub struct BareScalar {
     /// The mapping that contains the key.
     pub place: &'static str,
     /// The key: `retry: 3`.
@@ -73,14 +73,14 @@ pub struct Bare {
 pub type Entries = &'static [(&'static str, Option<&'static str>)];
 
 /// The rows of `KEYS`, each with its mapping, by folded word.
-type Rows = HashMap<String, Vec<(&'static str, &'static Foreign)>>;
+type ForeignKeyIndex = HashMap<String, Vec<(&'static str, &'static ForeignKeys)>>;
 
 /// The index of `KEYS`, since every key of every file is looked up.
-static BY_WORD: LazyLock<Rows> = LazyLock::new(|| {
+static FOREIGN_KEYS_BY_WORD: LazyLock<ForeignKeyIndex> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
     for (place, row) in rows_of_keys() {
         for word in row.words.split(' ') {
-            rows.entry(folded(word).into_owned())
+            rows.entry(fold_word(word).into_owned())
                 .or_default()
                 .push((place, row));
         }
@@ -89,37 +89,41 @@ static BY_WORD: LazyLock<Rows> = LazyLock::new(|| {
 });
 
 /// The word as [`fold`] normalizes it. Most keys are lower case already and are not copied.
-fn folded(word: &str) -> Cow<'_, str> {
+fn fold_word(word: &str) -> Cow<'_, str> {
     if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return Cow::Borrowed(word);
     }
-    fold(word).into_iter().collect()
+    normalize_name(word).into_iter().collect()
 }
 
 /// Every row of `KEYS` with its mapping.
-fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static Foreign)> {
-    let rows = |(place, rows): &(&'static str, &'static [Foreign])| {
+fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static ForeignKeys)> {
+    let rows = |(place, rows): &(&'static str, &'static [ForeignKeys])| {
         let place = *place;
         rows.iter().map(move |row| (place, row))
     };
-    KEYS.iter().flat_map(rows)
+    FOREIGN_KEYS.iter().flat_map(rows)
 }
 
 /// The counterpart of `key` in the mapping named `place`; `has` tells whether the mapping has another key.
 pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Counterpart> {
-    let rows = BY_WORD.get(folded(key).as_ref())?.iter();
+    let rows = FOREIGN_KEYS_BY_WORD.get(fold_word(key).as_ref())?.iter();
     let mut rows = rows.filter(|(of, _)| *of == place).map(|(_, row)| row);
     let is_beside =
-        |row: &&&Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
+        |row: &&&ForeignKeys| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
     let row = rows.find(is_beside)?;
     Some(&row.meant)
 }
 
 /// The counterpart of the value `text` under `key`.
 pub fn value(key: &str, text: &str) -> Option<&'static str> {
-    let wanted = fold(text.trim().trim_end_matches("()"));
+    let wanted = normalize_name(text.trim().trim_end_matches("()"));
     let mut rows = VALUES.iter().filter(|row| row.keys.contains(&key));
-    let row = rows.find(|row| row.words.split(' ').any(|word| fold(word) == wanted))?;
+    let row = rows.find(|row| {
+        row.words
+            .split(' ')
+            .any(|word| normalize_name(word) == wanted)
+    })?;
     Some(row.meant)
 }
 
@@ -131,13 +135,15 @@ pub fn filter_advice(name: &str) -> Option<&'static str> {
 }
 
 /// The replacement of a scalar under `key` in the mapping named `place`.
-pub fn bare(place: &str, key: &str) -> Option<&'static Bare> {
-    BARE.iter().find(|row| (row.place, row.key) == (place, key))
+pub fn find_bare_scalar(place: &str, key: &str) -> Option<&'static BareScalar> {
+    BARE_SCALARS
+        .iter()
+        .find(|row| (row.place, row.key) == (place, key))
 }
 
 /// Every mapping and every key that the table refers to.
 #[cfg(test)]
-pub(super) fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(super) fn referenced_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     let keys = rows_of_keys().flat_map(|(place, row)| {
         let targets: Vec<_> = match row.meant {
             Counterpart::Key(keys) => keys.to_vec(),
@@ -152,7 +158,7 @@ pub(super) fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
         };
         targets.into_iter().map(move |key| (place, key))
     });
-    keys.chain(BARE.iter().map(|row| (row.place, row.key)))
+    keys.chain(BARE_SCALARS.iter().map(|row| (row.place, row.key)))
 }
 
 #[cfg(test)]
@@ -162,11 +168,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_stands_once_at_a_place() {
+    fn words_are_unique_in_each_mapping() {
         let mut seen = BTreeSet::new();
         for (place, row) in rows_of_keys() {
             for word in row.words.split(' ') {
-                let folded: String = fold(word).into_iter().collect();
+                let folded: String = normalize_name(word).into_iter().collect();
                 let once = seen.insert((place, folded, row.beside.is_empty()));
                 assert!(once, "{place}: {word}");
             }
@@ -178,14 +184,14 @@ mod tests {
                 .iter()
                 .flat_map(|key| row.words.split(' ').map(move |word| (key, word)))
             {
-                let folded: String = fold(word).into_iter().collect();
+                let folded: String = normalize_name(word).into_iter().collect();
                 assert!(seen.insert((*key, folded)), "{key}: {word}");
             }
         }
     }
 
     #[test]
-    fn spelling_makes_no_difference_and_neighbours_do() {
+    fn lookup_ignores_spelling_but_not_other_keys() {
         let none = |_: &str| false;
         assert_eq!(
             key("a step", "Continue-On-Error", none),

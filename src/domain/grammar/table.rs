@@ -7,16 +7,16 @@ mod step;
 pub use self::{
     beside::{COMPENSATION, HOOK},
     bodies::ARM,
-    step::{EXCLUSIVE, PHASE, STEP},
+    step::{EXCLUSIVE_FIELD_PAIRS, PHASE, STEP},
 };
 #[cfg(test)]
 pub(super) use self::{
     bodies::{FOREACH, REPEAT, RETRY},
-    step::EVERY,
+    step::ALL_STEP_KINDS,
 };
 use super::{Id, Key, Record, Role, Shape};
 use crate::{
-    input::{DefaultFrom, InputType, ON_MISSING},
+    input::{DefaultFrom, InputType, ON_MISSING_VALUES},
     limits,
 };
 
@@ -34,7 +34,7 @@ const fn key(name: &'static str, shape: Shape, what: &'static str) -> Key {
     }
 }
 
-const fn required(name: &'static str, shape: Shape, what: &'static str) -> Key {
+const fn required_key(name: &'static str, shape: Shape, what: &'static str) -> Key {
     Key {
         required: true,
         ..key(name, shape, what)
@@ -63,7 +63,7 @@ const fn field(
 }
 
 /// A reserved key that is refused until it is implemented; `instead` is the alternative until then.
-const fn planned(name: &'static str, instead: &'static str) -> Key {
+const fn planned_key(name: &'static str, instead: &'static str) -> Key {
     Key {
         unbuilt: Some(instead),
         ..key(name, Shape::Planned, "")
@@ -80,7 +80,7 @@ const fn record(what: &'static str, keys: &'static [Key]) -> Record {
 }
 
 /// A key that has an effect only together with `extends`.
-const fn of_heirs(name: &'static str, shape: Shape, what: &'static str) -> Key {
+const fn heir_key(name: &'static str, shape: Shape, what: &'static str) -> Key {
     Key {
         beside: Some(EXTENDS),
         ..key(name, shape, what)
@@ -101,14 +101,14 @@ pub const INSERT_AT: [&str; 2] = ["before", "after"];
 /// The key for the warnings that the author of a manifest accepts.
 pub const ACCEPT: &str = "accept";
 /// The warnings that an author may accept.
-const ACCEPTED: &[&str] = &["mutation_without_gate"];
+const ACCEPTABLE_WARNINGS: &[&str] = &["mutation_without_gate"];
 
 /// The target that means the end of the execution, where a step id is expected.
-pub const END: &str = "$end";
+pub const END_TARGET: &str = "$end";
 /// The values of `on_error` other than step ids.
 pub const ON_ERROR: &[&str] = &["fail", "continue"];
 /// The default name of the item of a `foreach`.
-pub const ALIAS: &str = "item";
+pub const FOREACH_ALIAS_DEFAULT: &str = "item";
 
 /// The values of `complexity`.
 const COMPLEXITY: &[&str] = &["simple", "moderate", "high"];
@@ -116,7 +116,7 @@ const COMPLEXITY: &[&str] = &["simple", "moderate", "high"];
 /// The values of `compensate_when`.
 const COMPENSATE_WHEN: &[&str] = &["failed", "abandoned"];
 
-const NOTHING: &str = "leave it out: nothing would act on it";
+const NO_EFFECT_ADVICE: &str = "leave it out: nothing would act on it";
 
 /// `limits:` of a workflow.
 pub(super) static LIMITS: Record = record(
@@ -167,7 +167,7 @@ pub static VALIDATE: Record = record(
 pub static DEFAULT: Record = record(
     "`default`",
     &[
-        required(
+        required_key(
             "from",
             Shape::Choice(DefaultFrom::NAMES),
             "Where the value comes from: from here, from an environment variable that the server lets in, from the execution before, from the output of another workflow",
@@ -199,12 +199,12 @@ const FIELD: Shape = Shape::Text(limits::WORD_BYTES_MAX);
 static BINDING: Record = record(
     "a binding of a provider's argument",
     &[
-        required(
+        required_key(
             "from_input",
             Shape::Id(Id::Input),
             "The input that it comes from",
         ),
-        planned(
+        planned_key(
             "from_step",
             "write `from_input`: inputs are chosen before any step is done",
         ),
@@ -220,14 +220,14 @@ static BINDING: Record = record(
         ),
         key(
             "on_missing",
-            Shape::Choice(ON_MISSING),
+            Shape::Choice(ON_MISSING_VALUES),
             "What happens where it has no value: somebody is asked, it is left out, or it is an error. Without it an error where `required`, else somebody is asked",
         ),
     ],
 );
 
 /// An input that a workflow declares.
-pub static DECLARED: Record = record(
+pub static DECLARED_INPUT_SHAPE: Record = record(
     "an input",
     &[
         input_words("name", "What people call it"),
@@ -271,10 +271,10 @@ pub static DECLARED: Record = record(
             Shape::Record(&SELECT),
             "Which fields of what the provider lists count",
         ),
-        planned("mode", NOTHING),
-        planned("join", NOTHING),
-        planned("cache_ttl_sec", NOTHING),
-        planned("on_error", NOTHING),
+        planned_key("mode", NO_EFFECT_ADVICE),
+        planned_key("join", NO_EFFECT_ADVICE),
+        planned_key("cache_ttl_sec", NO_EFFECT_ADVICE),
+        planned_key("on_error", NO_EFFECT_ADVICE),
         key(
             "depends_on",
             Shape::Bindings(&BINDING),
@@ -303,7 +303,7 @@ const METADATA: Key = key(
     Shape::Scalars(limits::METADATA_ENTRIES_MAX),
     "What else people want to know of it, such as `author` and `created_at`: kept and shown, and nothing acts on it",
 );
-const CARE: Key = key(
+const COMPLEXITY_KEY: Key = key(
     "complexity",
     Shape::Choice(COMPLEXITY),
     "How much care the workflow asks for",
@@ -314,7 +314,7 @@ const WORKFLOW_NAME: &str = "The name that the workflow is started by";
 pub(super) static CATALOG: Record = record(
     "a catalog of `requires`",
     &[
-        required(
+        required_key(
             "vendor",
             Shape::Text(limits::WORD_BYTES_MAX),
             "Whose operations they are",
@@ -353,7 +353,7 @@ pub(super) static REQUIRES: Record = record(
 );
 
 /// An item of `insert`.
-pub static INSERTED: Record = record(
+pub static INSERT_ITEM_SHAPE: Record = record(
     "an item of `insert`",
     &[
         key(
@@ -366,7 +366,7 @@ pub static INSERTED: Record = record(
             Shape::Id(Id::Step),
             "The step of the base that they come after in the list",
         ),
-        required(
+        required_key(
             STEPS,
             Shape::Steps(&STEP),
             "The steps, whose ids the base has not",
@@ -376,7 +376,7 @@ pub static INSERTED: Record = record(
 
 const INPUTS: Key = key(
     "inputs",
-    Shape::Inputs(&DECLARED),
+    Shape::Inputs(&DECLARED_INPUT_SHAPE),
     "What the workflow is to be told at its start, in this order; without this key any object is taken, and {} takes nothing",
 );
 
@@ -384,7 +384,7 @@ const INPUTS: Key = key(
 pub static MANIFEST: Record = record(
     "a workflow manifest",
     &[
-        required("workflow", Shape::Id(Id::Workflow), WORKFLOW_NAME),
+        required_key("workflow", Shape::Id(Id::Workflow), WORKFLOW_NAME),
         key(
             "title",
             Shape::FreeText(limits::DESCRIPTION_BYTES_MAX),
@@ -393,12 +393,12 @@ pub static MANIFEST: Record = record(
         DESCRIPTION,
         VERSION,
         TAGS,
-        CARE,
+        COMPLEXITY_KEY,
         METADATA,
         INPUTS,
         Key {
             unless: Some(EXTENDS),
-            ..required(
+            ..required_key(
                 STEPS,
                 Shape::Steps(&STEP),
                 "The steps, in the order in which they are shown; beside `extends` those that replace the steps of the same ids",
@@ -422,7 +422,11 @@ pub static MANIFEST: Record = record(
         key("limits", Shape::Record(&LIMITS), "How much it may do"),
         key(
             ACCEPT,
-            Shape::List(&Shape::Choice(ACCEPTED), 0, ACCEPTED.len()),
+            Shape::List(
+                &Shape::Choice(ACCEPTABLE_WARNINGS),
+                0,
+                ACCEPTABLE_WARNINGS.len(),
+            ),
             "The warnings that its author has thought about and accepts",
         ),
         key(
@@ -445,18 +449,18 @@ pub static MANIFEST: Record = record(
             Shape::Record(&REQUIRES),
             "What it needs of the server that runs it",
         ),
-        planned("expose", NOTHING),
+        planned_key("expose", NO_EFFECT_ADVICE),
         key(
             EXTENDS,
             Shape::Id(Id::Workflow),
             "The workflow whose keys count wherever this file has not its own",
         ),
-        of_heirs(
+        heir_key(
             INSERT,
-            Shape::List(&Shape::Record(&INSERTED), 1, limits::STEPS_MAX),
+            Shape::List(&Shape::Record(&INSERT_ITEM_SHAPE), 1, limits::STEPS_MAX),
             "Steps that stand among those of the workflow that it extends",
         ),
-        of_heirs(
+        heir_key(
             REMOVE,
             Shape::List(&Shape::Id(Id::Step), 1, limits::STEPS_MAX),
             "The ids of steps of the workflow that it extends, which are left out",
@@ -468,16 +472,16 @@ pub static MANIFEST: Record = record(
 pub static FRONT_MATTER: Record = record(
     "the front matter of a workflow",
     &[
-        required("name", Shape::Id(Id::Workflow), WORKFLOW_NAME),
+        required_key("name", Shape::Id(Id::Workflow), WORKFLOW_NAME),
         Key {
             required: true,
             ..DESCRIPTION
         },
         TAGS,
-        CARE,
+        COMPLEXITY_KEY,
         METADATA,
         INPUTS,
-        required(
+        required_key(
             "phases",
             Shape::Steps(&PHASE),
             "The phases, in the order in which they are shown",
@@ -491,7 +495,7 @@ pub static HOST_PERSONA: Record = Record {
     ..record(
         "the front matter of an agent",
         &[
-            required("name", Shape::Id(Id::Agent), AGENT_NAME),
+            required_key("name", Shape::Id(Id::Agent), AGENT_NAME),
             Key {
                 required: true,
                 shape: Shape::Text(limits::HOST_DESCRIPTION_BYTES_MAX),
@@ -509,7 +513,7 @@ pub static PERSONA: Record = Record {
     ..record(
         "the front matter of an agent",
         &[
-            required("name", Shape::Id(Id::Agent), AGENT_NAME),
+            required_key("name", Shape::Id(Id::Agent), AGENT_NAME),
             Key {
                 required: true,
                 ..DESCRIPTION

@@ -7,26 +7,26 @@ use super::{
         finding::{Finding, Place},
         grammar::{EXTENDS, STEPS},
     },
-    Removed,
+    RemovedSteps,
 };
 
 /// The parts of a merged document that come from the heir, with their places.
 #[derive(Debug)]
-pub struct Says {
+pub struct HeirOrigins {
     /// For each step its path in the heir's file; `None` for a step of the base.
     pub(super) paths: Vec<Option<String>>,
     /// The steps that the heir removes, with the path and place of the removal.
-    pub(super) removed: Removed,
+    pub(super) removed: RemovedSteps,
     /// The place of the `extends` key.
     pub(super) extends: Place,
 }
 
-impl Says {
+impl HeirOrigins {
     /// Rewrites the findings of the merged document as findings of the heir's file. A finding in a part of the heir
     /// gets its path in that file. A finding in a part of a base is moved to its cause in the heir. Findings that the
     /// base has on its own, `of_base`, are dropped, because they are reported for the base. `bases` are the names of
     /// the base, of its base, and so on.
-    pub fn settle(
+    pub fn map_findings_to_heir(
         &self,
         findings: Vec<Finding>,
         of_base: &[Finding],
@@ -39,8 +39,8 @@ impl Says {
             .into_iter()
             .filter(|one| one.origin == 0 || !known.contains(&key(one, one.origin)))
             .map(|one| match one.origin {
-                0 => self.with_own_path(one),
-                _ => self.at_its_cause(one, bases),
+                0 => self.use_heir_path(one),
+                _ => self.move_to_cause(one, bases),
             })
             // An inserted step is both in the merged document and under `insert`, so its findings occur twice.
             .filter(|one| seen.insert((key(one, 0), one.path.clone(), one.message.clone())))
@@ -48,7 +48,7 @@ impl Says {
     }
 
     /// The finding with the path that its step has in the heir's file.
-    fn with_own_path(&self, mut finding: Finding) -> Finding {
+    fn use_heir_path(&self, mut finding: Finding) -> Finding {
         let rest = finding.path.strip_prefix(STEPS);
         let split = rest.and_then(|rest| rest.strip_prefix('[')?.split_once(']'));
         let own = split.and_then(|(at, rest)| {
@@ -66,7 +66,7 @@ impl Says {
 
     /// Moves a finding in a part of a base to its cause in the heir: the removal of a step that the message names, else
     /// `extends`.
-    fn at_its_cause(&self, mut finding: Finding, bases: &[String]) -> Finding {
+    fn move_to_cause(&self, mut finding: Finding, bases: &[String]) -> Finding {
         let names = |id: &&String| finding.message.contains(&format!("`{id}`"));
         let cause = self.removed.keys().find(names);
         let cause = cause.and_then(|id| self.removed.get(id));
@@ -81,6 +81,6 @@ impl Says {
             "`{base}` by itself is sound: change what this file says otherwise, or replace that step too"
         );
         finding.suggestion = Some(finding.suggestion.unwrap_or(hint));
-        finding.moved(path, place)
+        finding.at_other_place(path, place)
     }
 }

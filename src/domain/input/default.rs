@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Input, InputType, OutputOf};
+use super::{Input, InputType, WorkflowOutputPath};
 use crate::id::WorkflowName;
 
 /// The default of an input.
@@ -78,19 +78,19 @@ impl Input {
             DefaultFrom::WorkflowOutput => {
                 let of = self.output_of()?;
                 let output = sources.outputs.get(&of.workflow)?;
-                of.of(output).filter(fits)
+                of.select_from_output(output).filter(fits)
             }
         };
         found.filter(|value| !value.is_null())
     }
 
     /// The reference to another workflow's output that is the default, if it is one.
-    pub(super) fn output_of(&self) -> Option<OutputOf> {
+    pub(super) fn output_of(&self) -> Option<WorkflowOutputPath> {
         let InputDefault { from, value } = self.default.as_ref()?;
         let text = value
             .as_ref()
             .filter(|_| *from == DefaultFrom::WorkflowOutput)?;
-        OutputOf::parse(text.as_str()?).ok()
+        WorkflowOutputPath::parse(text.as_str()?).ok()
     }
 
     /// An explanation why a declared default yields no value; empty if no default is declared.

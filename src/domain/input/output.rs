@@ -3,18 +3,18 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    expression::{Expression, Roots},
+    expression::{EvaluationContext, Expression},
     id::WorkflowName,
 };
 
 /// A workflow and a path into its final output: `build`, or `build.image.tags[0]`.
 #[derive(Debug)]
-pub struct OutputOf {
+pub struct WorkflowOutputPath {
     pub(crate) workflow: WorkflowName,
     path: Expression,
 }
 
-impl OutputOf {
+impl WorkflowOutputPath {
     /// Parses the reference; the error describes the expected form.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let end = text.find(['.', '[']).unwrap_or(text.len());
@@ -30,10 +30,10 @@ impl OutputOf {
     }
 
     /// The part of `output` that the path selects, if it exists.
-    pub(crate) fn of(&self, output: &Value) -> Option<Value> {
-        let roots = Roots {
+    pub(crate) fn select_from_output(&self, output: &Value) -> Option<Value> {
+        let roots = EvaluationContext {
             inputs: Map::from_iter([("output".to_owned(), output.clone())]),
-            ..Roots::default()
+            ..EvaluationContext::default()
         };
         self.path.evaluate(&roots).ok()
     }
@@ -55,9 +55,9 @@ mod tests {
             ("build.image.size", None),
             ("build.image.tags[2]", None),
         ] {
-            let of = OutputOf::parse(text).expect(text);
+            let of = WorkflowOutputPath::parse(text).expect(text);
             assert_eq!(of.workflow.as_str(), "build");
-            assert_eq!(of.of(&output), expected, "{text}");
+            assert_eq!(of.select_from_output(&output), expected, "{text}");
         }
         for bad in [
             "",
@@ -68,7 +68,7 @@ mod tests {
             "build.a + 1",
             "build.a | upper",
         ] {
-            assert!(OutputOf::parse(bad).is_err(), "{bad}");
+            assert!(WorkflowOutputPath::parse(bad).is_err(), "{bad}");
         }
     }
 }

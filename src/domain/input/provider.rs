@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Input, Inputs};
-use crate::expression::{Expression, Reference, Root, Roots, Template};
+use crate::expression::{EvaluationContext, Expression, Reference, Root, Template};
 
 /// The fields of the listed objects that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Select {
+pub struct SelectedFields {
     /// The field that becomes the value of the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_field: Option<String>,
@@ -33,7 +33,7 @@ enum OnMissing {
 }
 
 /// The values of `on_missing` in manifests.
-pub const ON_MISSING: &[&str] = &["prompt", "skip", "fail"];
+pub const ON_MISSING_VALUES: &[&str] = &["prompt", "skip", "fail"];
 
 /// A provider argument that is bound to an input: `{from_input: owner, path: id}`.
 #[derive(Clone, Debug, Deserialize)]
@@ -49,7 +49,7 @@ struct Binding {
 
 impl Binding {
     /// Reads a binding: a mapping with `from_input`. Any other value is a literal.
-    fn read(written: &Value) -> Option<Self> {
+    fn parse_binding(written: &Value) -> Option<Self> {
         written.get("from_input")?;
         serde_json::from_value(written.clone()).ok()
     }
@@ -76,7 +76,7 @@ impl Binding {
 
 /// The template that yields the value of a provider argument.
 fn template(written: &Value) -> Option<Template> {
-    let bound = Binding::read(written).map(|binding| Value::from(binding.expression()));
+    let bound = Binding::parse_binding(written).map(|binding| Value::from(binding.expression()));
     Template::parse(bound.as_ref().unwrap_or(written)).ok()
 }
 
@@ -155,7 +155,7 @@ impl ProviderResolution {
 
 impl Input {
     /// The arguments of the provider. `depends_on` applies to arguments that `provider_args` does not contain.
-    fn bindings(&self) -> impl Iterator<Item = (&String, &Value)> {
+    fn provider_arguments(&self) -> impl Iterator<Item = (&String, &Value)> {
         let is_silent = |name: &String| !self.provider_args.contains_key(name);
         let others = self
             .depends_on
@@ -167,13 +167,13 @@ impl Input {
     /// The names of the inputs that its choices depend on.
     pub fn dependencies(&self) -> BTreeSet<String> {
         let of_each = self
-            .bindings()
+            .provider_arguments()
             .filter_map(|(_, written)| inputs_of(written));
         of_each.flatten().collect()
     }
 
     /// Resolves an argument of the provider. `is_needed` says whether the provider requires it.
-    fn outcome(
+    fn resolve_argument(
         &self,
         (argument, written): (&str, &Value),
         known: &Map<String, Value>,
@@ -184,11 +184,12 @@ impl Input {
             return ProviderOutcome::Error { message };
         };
         let inputs = known.clone();
-        let roots = Roots {
+        let roots = EvaluationContext {
             inputs,
-            ..Roots::default()
+            ..EvaluationContext::default()
         };
-        let is_missing = |reference: &&Reference| !reference.is_guarded && !has(reference, &roots);
+        let is_missing =
+            |reference: &&Reference| !reference.is_guarded && !has_value_at_path(reference, &roots);
         let path = match template.references().iter().find(is_missing) {
             Some(missing) => missing.to_string(),
             None => match template.render(&roots) {
@@ -202,7 +203,7 @@ impl Input {
             },
         };
         let reason = format!("`{path}` has no value");
-        let binding = Binding::read(written);
+        let binding = Binding::parse_binding(written);
         let required = binding.as_ref().and_then(|binding| binding.required);
         match binding.map_or(OnMissing::Prompt, |binding| binding.on_missing()) {
             // The input has a value already, so no choice is needed and nothing is asked for.
@@ -225,7 +226,7 @@ impl Input {
 }
 
 /// Whether a path leads to a value other than null.
-fn has(reference: &Reference, roots: &Roots) -> bool {
+fn has_value_at_path(reference: &Reference, roots: &EvaluationContext) -> bool {
     let value = Expression::parse(&reference.to_string()).map(|path| path.evaluate(roots));
     matches!(value, Ok(Ok(value)) if !value.is_null())
 }
@@ -243,9 +244,9 @@ impl Inputs {
             let Some(provider) = &input.provider else {
                 continue;
             };
-            for (argument, written) in input.bindings() {
+            for (argument, written) in input.provider_arguments() {
                 let is_needed = needs(provider, argument);
-                let outcome = input.outcome((argument, written), known, is_needed);
+                let outcome = input.resolve_argument((argument, written), known, is_needed);
                 let source = match outcome {
                     ProviderOutcome::Prompt { .. } => ProviderSource::Manual,
                     _ => ProviderSource::Automatic,

@@ -47,7 +47,7 @@ impl InputReport {
 impl Input {
     /// The source of the value if the caller does not provide it: the kind of the default, `none` for an optional input
     /// without one, and `caller` if the caller must provide it.
-    pub fn source(&self) -> &'static str {
+    pub fn value_source(&self) -> &'static str {
         match self.default.as_ref().map(|default| default.from) {
             Some(DefaultFrom::Literal) => "literal",
             Some(DefaultFrom::Env) => "env",
@@ -69,18 +69,23 @@ impl Inputs {
         let reports = self.iter().enumerate().map(|(position, input)| {
             let value = given.get(input.key.as_str());
             let is_given = value.is_some_and(|value| !value.is_null());
-            let source = if is_given { "caller" } else { input.source() };
-            let (status, value, violations) = match self.value(position, input, value, sources) {
-                Ok(value) if is_given => (InputStatus::Given, value, Vec::new()),
-                Ok(Value::Null) => (InputStatus::Optional, Value::Null, Vec::new()),
-                Ok(value) => (InputStatus::Defaulted, value, Vec::new()),
-                Err(violations)
-                    if !is_given && violations.iter().all(|one| one.rule == "required") =>
-                {
-                    (InputStatus::Missing, Value::Null, violations)
-                }
-                Err(violations) => (InputStatus::Invalid, Value::Null, violations),
+            let source = if is_given {
+                "caller"
+            } else {
+                input.value_source()
             };
+            let (status, value, violations) =
+                match self.resolve_input_value(position, input, value, sources) {
+                    Ok(value) if is_given => (InputStatus::Given, value, Vec::new()),
+                    Ok(Value::Null) => (InputStatus::Optional, Value::Null, Vec::new()),
+                    Ok(value) => (InputStatus::Defaulted, value, Vec::new()),
+                    Err(violations)
+                        if !is_given && violations.iter().all(|one| one.rule == "required") =>
+                    {
+                        (InputStatus::Missing, Value::Null, violations)
+                    }
+                    Err(violations) => (InputStatus::Invalid, Value::Null, violations),
+                };
             InputReport {
                 name: input.key.to_string(),
                 status,

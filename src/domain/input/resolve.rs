@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{DefaultSources, Input, Inputs};
-use crate::{error::Violation, limits, nearest::hint, truncate};
+use crate::{error::Violation, limits, nearest::nearest_hint, truncate};
 
 /// The result of validating answers to questions for inputs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,7 +50,7 @@ impl Inputs {
         let mut resolved = Map::new();
         for (position, input) in self.iter().enumerate() {
             let value = given.get(input.key.as_str());
-            match self.value(position, input, value, sources) {
+            match self.resolve_input_value(position, input, value, sources) {
                 Ok(value) => drop(resolved.insert(input.key.as_str().to_owned(), value)),
                 Err(more) => violations.extend(more),
             }
@@ -66,10 +66,12 @@ impl Inputs {
     pub(super) fn unknown_names(&self, given: &Map<String, Value>) -> Vec<Violation> {
         let unknown = given.keys().filter(|name| self.find(name).is_none());
         let unknown = unknown.take(limits::VIOLATIONS_MAX);
-        unknown.map(|name| self.unknown(name)).collect()
+        unknown
+            .map(|name| self.unknown_input_violation(name))
+            .collect()
     }
 
-    pub(super) fn value(
+    pub(super) fn resolve_input_value(
         &self,
         position: usize,
         input: &Input,
@@ -85,7 +87,7 @@ impl Inputs {
             return if input.optional {
                 Ok(Value::Null)
             } else {
-                Err(vec![missing(input, given)])
+                Err(vec![missing_input_violation(input, given)])
             };
         };
         let violations = self.violations(position, input, &value, &origin);
@@ -104,7 +106,7 @@ impl Inputs {
         value: &Value,
         origin: &str,
     ) -> Vec<Violation> {
-        let Some(schema) = self.compiled(position) else {
+        let Some(schema) = self.compiled_constraints(position) else {
             return Vec::new();
         };
         let name = format!("`{}`{origin}", input.key);
@@ -114,30 +116,36 @@ impl Inputs {
         violations
             .map(|violation| Violation {
                 path: format!("inputs.{}", input.key),
-                expected: input.expected(&violation.rule).or(violation.expected),
-                message: shortened(&violation.message),
+                expected: input
+                    .expected_by_rule(&violation.rule)
+                    .or(violation.expected),
+                message: shorten_for_message(&violation.message),
                 ..violation
             })
             .collect()
     }
 
-    fn unknown(&self, name: &str) -> Violation {
+    fn unknown_input_violation(&self, name: &str) -> Violation {
         let shown: String = name.chars().take(limits::INPUT_NAME_BYTES_MAX).collect();
-        let hint = hint(name, self.names());
+        let hint = nearest_hint(name, self.names());
         let names: Vec<_> = self.names().collect();
         let expected = if names.is_empty() {
             "no inputs".into()
         } else {
-            shortened(&format!("one of {}", names.join(", ")))
+            shorten_for_message(&format!("one of {}", names.join(", ")))
         };
         let message = format!("the workflow has no input `{shown}`{hint}");
         let path = format!("inputs.{shown}");
-        Violation::new(path, "additionalProperties", message).expecting(expected)
+        Violation::new(path, "additionalProperties", message).with_expected(expected)
     }
 
     /// Validates the answers to a question for `names`. Null counts as no answer. Answers that were not asked for or
     /// violate the rules of their input are rejected.
-    pub fn take(&self, names: &[String], answers: &Map<String, Value>) -> ResolvedAnswers {
+    pub fn validate_answers(
+        &self,
+        names: &[String],
+        answers: &Map<String, Value>,
+    ) -> ResolvedAnswers {
         let mut taken = ResolvedAnswers::default();
         for (property, value) in answers.iter().filter(|(_, value)| !value.is_null()) {
             let violations = match self.find(property) {
@@ -146,8 +154,8 @@ impl Inputs {
                 }
                 Some(_) => vec![not_asked(property, names)],
                 None => vec![Violation {
-                    expected: Some(shortened(&names.join(", "))),
-                    ..self.unknown(property)
+                    expected: Some(shorten_for_message(&names.join(", "))),
+                    ..self.unknown_input_violation(property)
                 }],
             };
             if violations.is_empty() {
@@ -175,30 +183,30 @@ impl Inputs {
 
 impl Input {
     /// A description of the values that a rule accepts.
-    fn expected(&self, rule: &str) -> Option<String> {
+    fn expected_by_rule(&self, rule: &str) -> Option<String> {
         let rules = &self.validate;
         let expected = match rule {
             "type" => self.effective_type()?.as_str().to_owned(),
             "enum" => self.choices()?,
             "pattern" => format!("a text that matches {}", rules.pattern.as_ref()?),
-            "minLength" => format!("at least {}", characters(rules.min_length?)),
-            "maxLength" => format!("at most {}", characters(rules.max_length?)),
+            "minLength" => format!("at least {}", format_character_count(rules.min_length?)),
+            "maxLength" => format!("at most {}", format_character_count(rules.max_length?)),
             "minimum" => format!("at least {}", rules.min.as_ref()?),
             "maximum" => format!("at most {}", rules.max.as_ref()?),
             _ => return None,
         };
-        Some(shortened(&expected))
+        Some(shorten_for_message(&expected))
     }
 
     /// The rules of the value besides its type, in words.
     pub fn rules(&self) -> impl Iterator<Item = String> {
         let rules = self.constraints().into_iter().map(|(rule, _)| rule);
         let rules = rules.filter(|rule| rule != "type");
-        rules.filter_map(|rule| self.expected(&rule))
+        rules.filter_map(|rule| self.expected_by_rule(&rule))
     }
 
     /// The label or description in parentheses, with a leading blank; empty if there is neither.
-    fn words(&self) -> String {
+    fn label_in_parentheses(&self) -> String {
         let words = self.label.as_ref().or(self.description.as_ref());
         words.map_or_else(String::new, |words| format!(" ({words})"))
     }
@@ -211,30 +219,36 @@ impl Input {
 
 impl Inputs {
     /// The violation for an answer that is still missing; `None` if no input has this name.
-    pub fn unanswered(&self, name: &str) -> Option<Violation> {
+    pub fn unanswered_violation(&self, name: &str) -> Option<Violation> {
         self.find(name).map(|(_, input)| Violation {
-            message: shortened(&format!("`{}`{} is missing", input.key, input.words())),
-            ..missing(input, None)
+            message: shorten_for_message(&format!(
+                "`{}`{} is missing",
+                input.key,
+                input.label_in_parentheses()
+            )),
+            ..missing_input_violation(input, None)
         })
     }
 }
 
-fn missing(input: &Input, given: Option<&Value>) -> Violation {
+fn missing_input_violation(input: &Input, given: Option<&Value>) -> Violation {
     let message = format!(
         "`{}`{} is missing{}",
         input.key,
-        input.words(),
+        input.label_in_parentheses(),
         input.why_no_default()
     );
     let any = || Some("a value".to_owned());
-    let expected = input.expected("enum").or_else(|| input.expected("type"));
+    let expected = input
+        .expected_by_rule("enum")
+        .or_else(|| input.expected_by_rule("type"));
     Violation {
         expected: expected.or_else(any),
         actual: Some(given.map_or("nothing", |_| "null").into()),
         ..Violation::new(
             format!("inputs.{}", input.key),
             "required",
-            shortened(&message),
+            shorten_for_message(&message),
         )
     }
 }
@@ -246,16 +260,16 @@ fn not_asked(property: &str, names: &[String]) -> Violation {
         "additionalProperties",
         message,
     )
-    .expecting(shortened(&names.join(", ")))
+    .with_expected(shorten_for_message(&names.join(", ")))
 }
 
-fn characters(count: u64) -> String {
+fn format_character_count(count: u64) -> String {
     format!("{count} character{}", if count == 1 { "" } else { "s" })
 }
 
 /// Cuts a text for use in a message: descriptions in a definition may be long, error messages should not be.
-fn shortened(text: &str) -> String {
-    truncate::shortened(text, limits::INPUT_WORDS_CHARS_MAX).into_owned()
+fn shorten_for_message(text: &str) -> String {
+    truncate::truncate_to_chars(text, limits::INPUT_WORDS_CHARS_MAX).into_owned()
 }
 
 #[cfg(test)]
@@ -266,11 +280,11 @@ mod tests {
 
     use super::*;
 
-    fn inputs(list: Value) -> Inputs {
+    fn parse_inputs(list: Value) -> Inputs {
         serde_json::from_value(list).expect("inputs")
     }
 
-    fn map(value: Value) -> Map<String, Value> {
+    fn into_object(value: Value) -> Map<String, Value> {
         match value {
             Value::Object(map) => map,
             other => panic!("{other} is no object"),
@@ -287,7 +301,7 @@ mod tests {
         given: Value,
         sources: &DefaultSources,
     ) -> Result<Value, Vec<String>> {
-        let resolved = inputs(list.clone()).resolve(&map(given), sources);
+        let resolved = parse_inputs(list.clone()).resolve(&into_object(given), sources);
         let line = |violation: &Violation| format!("{} {}", violation.path, violation.rule);
         resolved
             .map(Value::Object)
@@ -354,7 +368,7 @@ mod tests {
                 "type",
             ),
         ] {
-            let mut input = map(rules);
+            let mut input = into_object(rules);
             input.insert("key".into(), json!("x"));
             let list = json!([input]);
             assert_eq!(
@@ -393,8 +407,8 @@ mod tests {
             { "key": "count", "type": "integer", "validate": { "min": 1 } },
             { "key": "code", "type": "string", "validate": { "pattern": "^[a-z]+$", "max_length": 3 } }
         ]);
-        let given = map(json!({ "count": 0, "code": "HIDDEN", "regoin": "HIDDEN" }));
-        let violations = inputs(list)
+        let given = into_object(json!({ "count": 0, "code": "HIDDEN", "regoin": "HIDDEN" }));
+        let violations = parse_inputs(list)
             .resolve(&given, &DefaultSources::default())
             .expect_err("wrong");
         let shown: Vec<_> = violations
@@ -431,7 +445,7 @@ mod tests {
             .map(|at| (format!("{at}{}", "x".repeat(500)), json!(1)))
             .collect();
         let violations =
-            inputs(json!([{ "key": "a" }])).resolve(&given, &DefaultSources::default());
+            parse_inputs(json!([{ "key": "a" }])).resolve(&given, &DefaultSources::default());
         let violations = violations.expect_err("unknown");
         assert_eq!(violations.len(), limits::VIOLATIONS_MAX);
         let long = "inputs.".len() + limits::INPUT_NAME_BYTES_MAX;
@@ -444,13 +458,13 @@ mod tests {
             (0..limits::INPUT_ENUM_MAX).collect(),
             "a".repeat(limits::INPUT_PATTERN_BYTES_MAX),
         );
-        let list = inputs(json!([
+        let list = parse_inputs(json!([
             { "key": "a", "enum": choices },
             { "key": "b", "validate": { "pattern": pattern } }
         ]));
         let violations = list
             .resolve(
-                &map(json!({ "a": -1, "b": "" })),
+                &into_object(json!({ "a": -1, "b": "" })),
                 &DefaultSources::default(),
             )
             .expect_err("neither fits");
@@ -476,7 +490,7 @@ mod tests {
         let env = BTreeMap::from([("N".to_owned(), "7".to_owned())]);
         let mut sources = DefaultSources {
             env: Arc::new(env),
-            history: map(json!({ "h": "before", "a": "not asked" })),
+            history: into_object(json!({ "h": "before", "a": "not asked" })),
             ..DefaultSources::default()
         };
         let expected = json!({ "a": [1], "b": false, "n": 7, "t": "7", "h": "before", "o": null });
@@ -485,7 +499,7 @@ mod tests {
         assert_eq!(resolve_with(&list, given.clone(), &sources), Ok(given));
 
         // A value from the history that no longer fits is ignored; one from the environment is a violation.
-        sources.history = map(json!({ "h": 5 }));
+        sources.history = into_object(json!({ "h": 5 }));
         sources.env = Arc::new(BTreeMap::from([("N".to_owned(), "seven".to_owned())]));
         let refused = ["inputs.n type", "inputs.h required"];
         assert_eq!(
@@ -493,7 +507,7 @@ mod tests {
             Err(refused.map(str::to_owned).to_vec())
         );
         assert!(!format!("{sources:?}").contains("seven"));
-        let violations = inputs(list)
+        let violations = parse_inputs(list)
             .resolve(&Map::new(), &sources)
             .expect_err("faults");
         let said: Vec<_> = violations
@@ -509,7 +523,7 @@ mod tests {
 
     #[test]
     fn answers_are_taken_or_rejected_with_why() {
-        let inputs = inputs(json!([
+        let inputs = parse_inputs(json!([
             { "key": "push", "type": "boolean" },
             { "key": "platform", "enum": ["iOS", "Android"] },
             { "key": "note", "optional": true },
@@ -517,7 +531,7 @@ mod tests {
         ]));
         let names = ["push", "platform", "note"].map(str::to_owned);
         let answers = json!({ "push": false, "platform": "WinPhone", "note": null, "other": 1, "plaform": 2 });
-        let taken = inputs.take(&names, &map(answers));
+        let taken = inputs.validate_answers(&names, &into_object(answers));
         assert_eq!(
             Value::Object(taken.accepted.clone()),
             json!({ "push": false })
@@ -549,7 +563,7 @@ mod tests {
             { "key": "token", "validate": { "min_length": 3 }, "default": { "from": "env", "value": "TOKEN" } },
             { "key": "n", "validate": { "min": 1, "max": 2 } }
         ]);
-        let all = inputs(list);
+        let all = parse_inputs(list);
         assert_eq!(
             all.schema(),
             json!({

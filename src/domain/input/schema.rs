@@ -65,7 +65,7 @@ impl Inputs {
     }
 
     /// The compiled constraints of the input at `position`.
-    pub(super) fn compiled(&self, position: usize) -> Option<&Schema> {
+    pub(super) fn compiled_constraints(&self, position: usize) -> Option<&Schema> {
         self.all_compiled().get(position)?.as_ref()
     }
 

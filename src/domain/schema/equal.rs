@@ -7,17 +7,17 @@ use std::{
 
 use serde_json::{Number, Value};
 
-use crate::document::parts;
+use crate::document::child_values;
 
 /// Whether two values are equal.
-pub fn same(a: &Value, b: &Value) -> bool {
+pub fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare(a, b) == Ordering::Equal,
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
         }
         (Value::Object(a), Value::Object(b)) => {
-            let other = |key, value| b.get(key).is_some_and(|other| same(value, other));
+            let other = |key, value| b.get(key).is_some_and(|other| is_equal(value, other));
             a.len() == b.len() && a.iter().all(|(key, value)| other(key, value))
         }
         (a, b) => a == b,
@@ -59,16 +59,16 @@ pub(super) fn fingerprint(value: &Value) -> u64 {
 
 /// The measure of a value: the cost of its validation grows with it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Measure {
+pub struct ValueSize {
     /// The number of values, where each name of a property counts as one.
     pub(super) values: u64,
     /// The bytes of all texts and names.
     pub(super) bytes: u64,
 }
 
-impl Measure {
+impl ValueSize {
     /// Measures a value.
-    pub fn of(value: &Value) -> Self {
+    pub fn from_value(value: &Value) -> Self {
         let mut measure = Self::default();
         measure.add(value);
         measure
@@ -77,7 +77,7 @@ impl Measure {
     fn add(&mut self, value: &Value) {
         self.values += 1;
         self.bytes += value.as_str().map_or(0, str::len) as u64;
-        for (name, value) in parts(value) {
+        for (name, value) in child_values(value) {
             self.values += u64::from(name.is_some());
             self.bytes += name.map_or(0, String::len) as u64;
             self.add(value);
@@ -90,7 +90,7 @@ pub(super) fn steps(value: &Value) -> u64 {
     let part = |(name, value): (Option<&String>, &Value)| {
         name.map_or(0, |name| text_steps(name)) + steps(value)
     };
-    text_steps(value.as_str().unwrap_or_default()) + parts(value).map(part).sum::<u64>()
+    text_steps(value.as_str().unwrap_or_default()) + child_values(value).map(part).sum::<u64>()
 }
 
 /// The steps of traversing a text, or the name of a property.
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_one_by_what_they_mean() {
+    fn equality_ignores_notation() {
         for (a, b, one) in [
             (json!(1), json!(1.0), true),
             (json!(u64::MAX), json!(u64::MAX), true),
@@ -192,13 +192,13 @@ mod tests {
             (json!(0), json!(false), false),
             (json!("1"), json!(1), false),
         ] {
-            assert_eq!(same(&a, &b), one, "{a} {b}");
+            assert_eq!(is_equal(&a, &b), one, "{a} {b}");
             assert!(!one || fingerprint(&a) == fingerprint(&b), "{a} {b}");
         }
     }
 
     #[test]
-    fn multiples_are_those_of_what_is_written() {
+    fn multiples_use_decimal_notation() {
         let number = |value: Value| value.as_number().cloned().expect("a number");
         let is_multiple = |a, b| is_multiple(&number(a), &number(b));
         assert!(is_multiple(json!(0.3), json!(0.1)));

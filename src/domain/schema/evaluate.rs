@@ -17,21 +17,21 @@ use serde_json::{Map, Value};
 
 use super::{
     equal,
-    node::{Amount, Keyword, NodeId, PatternId, Program, Properties, Unit},
-    words::{self, Part, violation},
+    node::{CountLimit, Keyword, NodeId, PatternId, Program, Properties, Unit},
+    words::{self, Part, keyword_violation},
 };
-use crate::{error::Violation, limits, truncate::shortened};
+use crate::{error::Violation, limits, truncate::truncate_to_chars};
 
 /// Why an evaluation stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum EvaluationStop {
     /// The budget is spent.
     Spent,
     /// There are as many violations as may be reported.
     Full,
 }
 
-type Eval<T = bool> = Result<T, Stop>;
+type EvaluationResult<T = bool> = Result<T, EvaluationStop>;
 
 /// A running evaluation.
 pub(super) struct Evaluation<'a> {
@@ -70,7 +70,7 @@ enum Key<'a> {
 
 /// Whether all violations are reported, or the first one ends the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum ReportMode {
     Report,
     Check,
 }
@@ -98,7 +98,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Makes the evaluation lenient: several schemas of a `oneOf` may be valid.
-    pub(super) fn leniently(self) -> Self {
+    pub(super) fn make_lenient(self) -> Self {
         Self {
             is_lenient: true,
             ..self
@@ -106,30 +106,30 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Validates a value against the whole schema, and leaves its violations in `found`.
-    pub(super) fn run(&mut self, value: &'a Value) -> Eval {
-        self.validate(0, value, Mode::Report)
+    pub(super) fn run(&mut self, value: &'a Value) -> EvaluationResult {
+        self.validate(0, value, ReportMode::Report)
     }
 
-    fn spend(&mut self, steps: u64) -> Eval<()> {
+    fn spend(&mut self, steps: u64) -> EvaluationResult<()> {
         let left = self.steps.checked_sub(steps);
         self.steps = left.unwrap_or(0);
-        left.map(drop).ok_or(Stop::Spent)
+        left.map(drop).ok_or(EvaluationStop::Spent)
     }
 
-    fn validate(&mut self, id: NodeId, value: &'a Value, mode: Mode) -> Eval {
+    fn validate(&mut self, id: NodeId, value: &'a Value, mode: ReportMode) -> EvaluationResult {
         let node = &self.program.nodes[id];
         self.spend(node.cost)?;
         let key = (id, std::ptr::from_ref(value) as usize);
         if node.shared {
             match self.known.get(&key) {
                 Some(CachedResult::Valid) => return Ok(true),
-                Some(CachedResult::Invalid) if mode == Mode::Check => return Ok(false),
+                Some(CachedResult::Invalid) if mode == ReportMode::Check => return Ok(false),
                 Some(CachedResult::Reported) => return Ok(false),
                 _ => {}
             }
         }
         if self.depth >= limits::SCHEMA_DEPTH_MAX {
-            return Err(Stop::Spent);
+            return Err(EvaluationStop::Spent);
         }
         self.depth += 1;
         let holds = self.validate_keywords(id, value, mode)?;
@@ -137,15 +137,20 @@ impl<'a> Evaluation<'a> {
         if node.shared && self.known.len() < limits::SCHEMA_KNOWN_MAX {
             let known = match (holds, mode) {
                 (true, _) => CachedResult::Valid,
-                (false, Mode::Report) => CachedResult::Reported,
-                (false, Mode::Check) => CachedResult::Invalid,
+                (false, ReportMode::Report) => CachedResult::Reported,
+                (false, ReportMode::Check) => CachedResult::Invalid,
             };
             self.known.insert(key, known);
         }
         Ok(holds)
     }
 
-    fn validate_keywords(&mut self, id: NodeId, value: &'a Value, mode: Mode) -> Eval {
+    fn validate_keywords(
+        &mut self,
+        id: NodeId,
+        value: &'a Value,
+        mode: ReportMode,
+    ) -> EvaluationResult {
         let program = self.program;
         let mut holds = true;
         for keyword in &program.nodes[id].keywords {
@@ -161,7 +166,7 @@ impl<'a> Evaluation<'a> {
                     then,
                     otherwise,
                 } => {
-                    let holds = self.validate(*condition, value, Mode::Check)?;
+                    let holds = self.validate(*condition, value, ReportMode::Check)?;
                     let branch = if holds { then } else { otherwise };
                     self.validate_each(branch.as_slice(), value, mode)?
                 }
@@ -170,11 +175,11 @@ impl<'a> Evaluation<'a> {
                     let there: Vec<_> = there.map(|(_, node)| *node).collect();
                     self.validate_each(&there, value, mode)?
                 }
-                Keyword::Required(names) => self.require(keyword, names, value, mode)?,
+                Keyword::Required(names) => self.check_required(keyword, names, value, mode)?,
                 Keyword::DependentRequired(lists) => {
                     let mut all = true;
                     for (_, names) in lists.iter().filter(|(name, _)| value.get(name).is_some()) {
-                        all &= self.require(keyword, names, value, mode)?;
+                        all &= self.check_required(keyword, names, value, mode)?;
                     }
                     all
                 }
@@ -183,13 +188,13 @@ impl<'a> Evaluation<'a> {
                 }
                 keyword => match self.broken_part(keyword, value)? {
                     None => true,
-                    Some(Part::Whole) if mode == Mode::Report && keyword.is_choice() => {
-                        self.violate_choice(id, keyword, value)?
+                    Some(Part::Whole) if mode == ReportMode::Report && keyword.is_choice() => {
+                        self.report_choice_violation(id, keyword, value)?
                     }
-                    Some(part) => self.violate(keyword, part, value, mode)?,
+                    Some(part) => self.report_violation(keyword, part, value, mode)?,
                 },
             };
-            if !holds && mode == Mode::Check {
+            if !holds && mode == ReportMode::Check {
                 return Ok(false);
             }
         }
@@ -197,11 +202,16 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Validates the value against all of these schemas.
-    fn validate_each(&mut self, nodes: &[NodeId], value: &'a Value, mode: Mode) -> Eval {
+    fn validate_each(
+        &mut self,
+        nodes: &[NodeId],
+        value: &'a Value,
+        mode: ReportMode,
+    ) -> EvaluationResult {
         let mut holds = true;
         for node in nodes {
             holds &= self.validate(*node, value, mode)?;
-            if !holds && mode == Mode::Check {
+            if !holds && mode == ReportMode::Check {
                 break;
             }
         }
@@ -209,20 +219,31 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Checks that the value, if it is an object, has all properties of these names.
-    fn require(&mut self, keyword: &Keyword, names: &[String], value: &Value, mode: Mode) -> Eval {
+    fn check_required(
+        &mut self,
+        keyword: &Keyword,
+        names: &[String],
+        value: &Value,
+        mode: ReportMode,
+    ) -> EvaluationResult {
         let Value::Object(map) = value else {
             return Ok(true);
         };
         let mut holds = true;
         for name in names.iter().filter(|name| !map.contains_key(*name)) {
-            holds = self.violate(keyword, Part::Property(name), value, mode)?;
+            holds = self.report_violation(keyword, Part::Property(name), value, mode)?;
         }
         Ok(holds)
     }
 
     /// Reports the violations of the alternative that the discriminator of the value selects. If it selects none, or if
     /// there is no discriminator, reports that no alternative is valid.
-    fn violate_choice(&mut self, id: NodeId, keyword: &'a Keyword, value: &'a Value) -> Eval {
+    fn report_choice_violation(
+        &mut self,
+        id: NodeId,
+        keyword: &'a Keyword,
+        value: &'a Value,
+    ) -> EvaluationResult {
         let program = self.program;
         let mut keywords = program.nodes[id].keywords.iter();
         let told = keywords.find_map(|keyword| match keyword {
@@ -232,35 +253,42 @@ impl<'a> Evaluation<'a> {
         let told =
             told.and_then(|told| Some((told, value.as_object()?.get_key_value(&told.property)?)));
         let Some((told, (name, said))) = told else {
-            return self.violate(keyword, Part::Whole, value, Mode::Report);
+            return self.report_violation(keyword, Part::Whole, value, ReportMode::Report);
         };
         let chosen = told.options.iter().find(|(option, _)| *said == **option);
         let Some((_, node)) = chosen else {
             self.path.push(Key::Name(name));
-            let holds = self.violate(&told.values, Part::Whole, said, Mode::Report)?;
+            let holds =
+                self.report_violation(&told.values, Part::Whole, said, ReportMode::Report)?;
             self.path.pop();
             return Ok(holds);
         };
         let before = self.found.len();
-        self.validate(*node, value, Mode::Report)?;
+        self.validate(*node, value, ReportMode::Report)?;
         if self.found.len() == before {
             // The violations were reported before, or the alternative is valid and another part of the schema is not.
-            return self.violate(keyword, Part::Whole, value, Mode::Report);
+            return self.report_violation(keyword, Part::Whole, value, ReportMode::Report);
         }
         Ok(false)
     }
 
     /// Reports a violation if the mode asks for it. Always returns `Ok(false)`, that the value is invalid.
-    fn violate(&mut self, keyword: &Keyword, part: Part<'_>, value: &Value, mode: Mode) -> Eval {
-        if mode == Mode::Report {
+    fn report_violation(
+        &mut self,
+        keyword: &Keyword,
+        part: Part<'_>,
+        value: &Value,
+        mode: ReportMode,
+    ) -> EvaluationResult {
+        if mode == ReportMode::Report {
             self.spend(words::report_cost(keyword))?;
             let path = self.pointer();
             let quoted = format!("`{path}`");
             let name = if path.is_empty() { self.name } else { &quoted };
-            let violation = violation(keyword, part, (path, name), value);
+            let violation = keyword_violation(keyword, part, (path, name), value);
             self.found.push(violation);
             if self.found.len() >= limits::VIOLATIONS_MAX {
-                return Err(Stop::Full);
+                return Err(EvaluationStop::Full);
             }
         }
         Ok(false)
@@ -274,7 +302,7 @@ impl<'a> Evaluation<'a> {
             pointer.push('/');
             match key {
                 Key::Name(name) => {
-                    let name = shortened(name, most);
+                    let name = truncate_to_chars(name, most);
                     pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
                 }
                 Key::Index(index) => pointer.push_str(&index.to_string()),
@@ -284,10 +312,16 @@ impl<'a> Evaluation<'a> {
                 break;
             }
         }
-        shortened(&pointer, most).into_owned()
+        truncate_to_chars(&pointer, most).into_owned()
     }
 
-    fn validate_part(&mut self, key: Key<'a>, node: NodeId, value: &'a Value, mode: Mode) -> Eval {
+    fn validate_part(
+        &mut self,
+        key: Key<'a>,
+        node: NodeId,
+        value: &'a Value,
+        mode: ReportMode,
+    ) -> EvaluationResult {
         self.path.push(key);
         let holds = self.validate(node, value, mode)?;
         self.path.pop();
@@ -299,14 +333,14 @@ impl<'a> Evaluation<'a> {
         &mut self,
         keyword: &'a Keyword,
         value: &'a Value,
-    ) -> Eval<Option<Part<'static>>> {
+    ) -> EvaluationResult<Option<Part<'static>>> {
         let broken = |broken: bool| broken.then_some(Part::Whole);
         Ok(match (keyword, value) {
             (Keyword::Never, _) => broken(true),
-            (Keyword::Type(types), value) => broken(!types.hold(value)),
-            (Keyword::Const(one), value) => broken(!equal::same(one, value)),
+            (Keyword::Type(types), value) => broken(!types.has_type_of(value)),
+            (Keyword::Const(one), value) => broken(!equal::is_equal(one, value)),
             (Keyword::Enum(options), value) => {
-                broken(!options.iter().any(|option| equal::same(option, value)))
+                broken(!options.iter().any(|option| equal::is_equal(option, value)))
             }
             (Keyword::Bound(bound, limit), Value::Number(number)) => {
                 broken((bound.2)(equal::compare(number, limit)))
@@ -322,14 +356,14 @@ impl<'a> Evaluation<'a> {
             }
             (Keyword::Format(format), Value::String(text)) => {
                 self.spend(format.steps(text))?;
-                broken(!format.holds(text))
+                broken(!format.is_valid(text))
             }
             (Keyword::UniqueItems, Value::Array(items)) => broken(!self.are_unique(items)?),
             (Keyword::PropertyNames(node), Value::Object(map)) => self.check_names(*node, map)?,
             (Keyword::Contains { node, least, most }, Value::Array(items)) => {
                 let mut count = 0;
                 for item in items {
-                    count += u64::from(self.validate(*node, item, Mode::Check)?);
+                    count += u64::from(self.validate(*node, item, ReportMode::Check)?);
                 }
                 match most {
                     Some(most) if count > *most => Some(Part::TooMany),
@@ -346,16 +380,23 @@ impl<'a> Evaluation<'a> {
                 }
                 _ => Some(Part::TooMany),
             },
-            (Keyword::Not(node, _), value) => broken(self.validate(*node, value, Mode::Check)?),
+            (Keyword::Not(node, _), value) => {
+                broken(self.validate(*node, value, ReportMode::Check)?)
+            }
             _ => None,
         })
     }
 
     /// The number of schemas for which the value is valid; counting stops at `enough`.
-    fn count_valid(&mut self, nodes: &[NodeId], value: &'a Value, enough: usize) -> Eval<usize> {
+    fn count_valid(
+        &mut self,
+        nodes: &[NodeId],
+        value: &'a Value,
+        enough: usize,
+    ) -> EvaluationResult<usize> {
         let mut count = 0;
         for node in nodes {
-            count += usize::from(self.validate(*node, value, Mode::Check)?);
+            count += usize::from(self.validate(*node, value, ReportMode::Check)?);
             if count == enough {
                 break;
             }
@@ -363,7 +404,12 @@ impl<'a> Evaluation<'a> {
         Ok(count)
     }
 
-    fn is_out_of_range(&mut self, amount: &Amount, limit: u64, value: &Value) -> Eval {
+    fn is_out_of_range(
+        &mut self,
+        amount: &CountLimit,
+        limit: u64,
+        value: &Value,
+    ) -> EvaluationResult {
         let (_, _, unit, broken) = amount;
         let count = match (unit, value) {
             (Unit::Character, Value::String(text)) => {
@@ -377,7 +423,7 @@ impl<'a> Evaluation<'a> {
         Ok((count as u64).cmp(&limit) == *broken)
     }
 
-    fn is_match(&mut self, id: PatternId, text: &str) -> Eval {
+    fn is_match(&mut self, id: PatternId, text: &str) -> EvaluationResult {
         let pattern = &self.program.patterns[id];
         let cache = self.caches.entry(id).or_insert_with(|| pattern.cache());
         match pattern.is_match(cache, text, self.steps) {
@@ -390,7 +436,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn are_unique(&mut self, items: &'a [Value]) -> Eval {
+    fn are_unique(&mut self, items: &'a [Value]) -> EvaluationResult {
         let mut all = Vec::with_capacity(items.len());
         for item in items {
             self.spend(1 + equal::steps(item))?;
@@ -402,7 +448,7 @@ impl<'a> Evaluation<'a> {
             for (place, (_, item)) in alike.iter().enumerate().skip(1) {
                 for (_, other) in &alike[..place] {
                     self.spend(equal::steps(item))?;
-                    if equal::same(item, other) {
+                    if equal::is_equal(item, other) {
                         return Ok(false);
                     }
                 }
@@ -415,7 +461,7 @@ impl<'a> Evaluation<'a> {
         &mut self,
         node: NodeId,
         map: &'a Map<String, Value>,
-    ) -> Eval<Option<Part<'static>>> {
+    ) -> EvaluationResult<Option<Part<'static>>> {
         for name in map.keys() {
             self.spend(name.len() as u64 / BYTES_PER_STEP)?;
             let text = Value::String(name.clone());
@@ -424,7 +470,7 @@ impl<'a> Evaluation<'a> {
             inner.depth = self.depth;
             inner.is_lenient = self.is_lenient;
             inner.caches = std::mem::take(&mut self.caches);
-            let holds = inner.validate(node, &text, Mode::Check);
+            let holds = inner.validate(node, &text, ReportMode::Check);
             self.steps = inner.steps;
             self.caches = inner.caches;
             if !holds? {
@@ -439,8 +485,8 @@ impl<'a> Evaluation<'a> {
         keyword: &'a Keyword,
         properties: &'a Properties,
         value: &'a Value,
-        mode: Mode,
-    ) -> Eval {
+        mode: ReportMode,
+    ) -> EvaluationResult {
         let Value::Object(map) = value else {
             return Ok(true);
         };
@@ -448,7 +494,7 @@ impl<'a> Evaluation<'a> {
         for (name, node) in &properties.named {
             if let Some((name, value)) = map.get_key_value(name) {
                 holds &= self.validate_part(Key::Name(name), *node, value, mode)?;
-                if !holds && mode == Mode::Check {
+                if !holds && mode == ReportMode::Check {
                     return Ok(false);
                 }
             }
@@ -467,23 +513,25 @@ impl<'a> Evaluation<'a> {
                 }
             }
             match properties.additional {
-                Some(node) if !matched && self.is_never(node) => unexpected.push(name.as_str()),
+                Some(node) if !matched && self.is_false_schema(node) => {
+                    unexpected.push(name.as_str());
+                }
                 Some(node) if !matched => {
                     holds &= self.validate_part(Key::Name(name), node, value, mode)?;
                 }
                 _ => {}
             }
-            if (!holds || !unexpected.is_empty()) && mode == Mode::Check {
+            if (!holds || !unexpected.is_empty()) && mode == ReportMode::Check {
                 return Ok(false);
             }
         }
         if unexpected.is_empty() {
             return Ok(holds);
         }
-        self.violate(keyword, Part::Names(&unexpected), value, mode)
+        self.report_violation(keyword, Part::Names(&unexpected), value, mode)
     }
 
-    fn is_never(&self, node: NodeId) -> bool {
+    fn is_false_schema(&self, node: NodeId) -> bool {
         matches!(self.program.nodes[node].keywords[..], [Keyword::Never])
     }
 
@@ -492,8 +540,8 @@ impl<'a> Evaluation<'a> {
         prefix: &[NodeId],
         rest: Option<NodeId>,
         value: &'a Value,
-        mode: Mode,
-    ) -> Eval {
+        mode: ReportMode,
+    ) -> EvaluationResult {
         let Value::Array(items) = value else {
             return Ok(true);
         };
@@ -503,7 +551,7 @@ impl<'a> Evaluation<'a> {
                 break;
             };
             holds &= self.validate_part(Key::Index(index), node, item, mode)?;
-            if !holds && mode == Mode::Check {
+            if !holds && mode == ReportMode::Check {
                 return Ok(false);
             }
         }

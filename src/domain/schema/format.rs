@@ -21,19 +21,19 @@ impl std::fmt::Debug for Format {
 
 impl Format {
     /// The format of this name; `None` if it is not enforced.
-    pub(super) fn named(name: &str) -> Option<&'static Self> {
+    pub(super) fn find_by_name(name: &str) -> Option<&'static Self> {
         FORMATS.iter().find(|format| format.name == name)
     }
 
     /// The enforced format with the most similar name.
-    pub(super) fn meant(name: &str) -> Option<&'static str> {
+    pub(super) fn suggest_name(name: &str) -> Option<&'static str> {
         nearest(name, names())
     }
 
     /// The steps of checking a text.
     pub(super) fn steps(&self, text: &str) -> u64 {
         let reading = if self.is_regex() {
-            pattern::reading_steps(text)
+            pattern::parsing_steps(text)
         } else {
             0
         };
@@ -41,9 +41,9 @@ impl Format {
     }
 
     /// The most states that a byte of a text costs: only parsing regular expressions costs any.
-    pub(super) fn states(&self) -> u64 {
+    pub(super) fn regex_states_per_byte(&self) -> u64 {
         if self.is_regex() {
-            pattern::READING_STATES
+            pattern::PARSE_STATES_PER_BYTE_MAX
         } else {
             0
         }
@@ -54,7 +54,7 @@ impl Format {
     }
 
     /// Whether a text has this format.
-    pub(super) fn holds(&self, text: &str) -> bool {
+    pub(super) fn is_valid(&self, text: &str) -> bool {
         (self.holds)(text)
     }
 }
@@ -125,20 +125,21 @@ fn is_time(text: &str) -> bool {
         "Z" | "z" => Some(0),
         _ => {
             let sign = if rest.starts_with('-') { -1 } else { 1 };
-            let clock = rest.strip_prefix(['+', '-']).and_then(clock);
+            let clock = rest.strip_prefix(['+', '-']).and_then(parse_clock_minutes);
             clock.map(|minutes| sign * minutes)
         }
     };
     let Some(offset) = offset else { return false };
     if let Some(time) = time.strip_suffix(":60") {
         // A leap second, which exists only at the end of a day of UTC.
-        return clock(time).is_some_and(|minutes| (minutes - offset).rem_euclid(1440) == 1439);
+        return parse_clock_minutes(time)
+            .is_some_and(|minutes| (minutes - offset).rem_euclid(1440) == 1439);
     }
     has_shape(time, "00:00:00") && time.parse::<Time>().is_ok()
 }
 
 /// The time of day `hh:mm` in minutes.
-fn clock(text: &str) -> Option<i32> {
+fn parse_clock_minutes(text: &str) -> Option<i32> {
     let (hours, minutes) = text.split_once(':').filter(|_| has_shape(text, "00:00"))?;
     let (hours, minutes): (i32, i32) = (hours.parse().ok()?, minutes.parse().ok()?);
     (hours < 24 && minutes < 60).then_some(hours * 60 + minutes)
@@ -157,13 +158,16 @@ fn is_duration(text: &str) -> bool {
         return all_digits(weeks);
     }
     match rest.split_once('T') {
-        Some((date, time)) => (date.is_empty() || are_parts(date, "YMD")) && are_parts(time, "HMS"),
-        None => are_parts(rest, "YMD"),
+        Some((date, time)) => {
+            (date.is_empty() || are_number_letter_pairs(date, "YMD"))
+                && are_number_letter_pairs(time, "HMS")
+        }
+        None => are_number_letter_pairs(rest, "YMD"),
     }
 }
 
 /// Numbers, each with its letter of `letters`, in this order and without gaps.
-fn are_parts(mut text: &str, letters: &str) -> bool {
+fn are_number_letter_pairs(mut text: &str, letters: &str) -> bool {
     let mut last: Option<usize> = None;
     while !text.is_empty() {
         let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -187,13 +191,13 @@ fn is_email(text: &str) -> bool {
     };
     let special = |c: char| "!#$%&'*+/=?^_`{|}~-".contains(c);
     let atom = |c: char| c.is_ascii_alphanumeric() || special(c) || !c.is_ascii();
-    let is_local = match between(local, '"', '"') {
+    let is_local = match strip_delimiters(local, '"', '"') {
         Some(inner) => !inner.contains(['"', '\\']) && !inner.contains(char::is_control),
         None => local
             .split('.')
             .all(|part| !part.is_empty() && part.chars().all(atom)),
     };
-    let is_host = match between(host, '[', ']') {
+    let is_host = match strip_delimiters(host, '[', ']') {
         Some(inner) => match inner.strip_prefix("IPv6:") {
             Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
             None => inner.parse::<Ipv4Addr>().is_ok(),
@@ -204,7 +208,7 @@ fn is_email(text: &str) -> bool {
 }
 
 /// The text between two signs, if it begins and ends with them.
-fn between(text: &str, open: char, close: char) -> Option<&str> {
+fn strip_delimiters(text: &str, open: char, close: char) -> Option<&str> {
     text.strip_prefix(open)?.strip_suffix(close)
 }
 
@@ -247,7 +251,7 @@ fn is_hierarchy(text: &str, allowed: impl Fn(&char) -> bool) -> bool {
     let unreserved = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%".contains(c);
     let fits = |text: &str| {
         let sound = |c: char| unreserved(c) || (!c.is_ascii() && !c.is_control() && allowed(&c));
-        text.chars().all(sound) && are_escapes(text)
+        text.chars().all(sound) && are_percent_escapes(text)
     };
     fits(path) && fits(fragment) && authority.is_none_or(|authority| is_authority(authority, fits))
 }
@@ -268,7 +272,7 @@ fn is_authority(text: &str, fits: impl Fn(&str) -> bool) -> bool {
     fits(user) && !user.contains('@') && is_host
 }
 
-fn are_escapes(text: &str) -> bool {
+fn are_percent_escapes(text: &str) -> bool {
     let hex = |part: &str| {
         let two = part.get(..2);
         two.is_some_and(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -297,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_format_takes_what_it_says() {
+    fn formats_accept_only_valid_texts() {
         for (name, good, bad) in [
             ("date", "2024-02-29", "2023-02-29"),
             ("date", "0001-01-01", "1998-1-20"),
@@ -340,11 +344,11 @@ mod tests {
             ("relative-json-pointer", "0/foo", "01/foo"),
             ("regex", "^a+$", "^(abc]"),
         ] {
-            let format = Format::named(name).expect(name);
-            assert!(format.holds(good), "{name} {good:?}");
-            assert!(!format.holds(bad), "{name} {bad:?}");
+            let format = Format::find_by_name(name).expect(name);
+            assert!(format.is_valid(good), "{name} {good:?}");
+            assert!(!format.is_valid(bad), "{name} {bad:?}");
         }
-        assert_eq!(Format::meant("datetime"), Some("date-time"));
-        assert!(Format::named("markdown").is_none());
+        assert_eq!(Format::suggest_name("datetime"), Some("date-time"));
+        assert!(Format::find_by_name("markdown").is_none());
     }
 }

@@ -5,7 +5,7 @@ use super::super::{grammar::foreign, nearest::nearest};
 
 /// The form of a keyword's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum KeywordValueForm {
     /// A schema.
     Schema,
     /// A list of schemas, at least one.
@@ -43,53 +43,57 @@ pub enum Form {
 }
 
 /// The keywords of each form, with blanks between them; those of earlier drafts are among them.
-const KEYWORDS: &[(Form, &str)] = &[
-    (Form::Types, "type"),
-    (Form::Values, "enum examples"),
-    (Form::Any, "const default $vocabulary"),
-    (Form::Named, "properties dependentSchemas $defs definitions"),
-    (Form::Texts, "required"),
+const KEYWORDS: &[(KeywordValueForm, &str)] = &[
+    (KeywordValueForm::Types, "type"),
+    (KeywordValueForm::Values, "enum examples"),
+    (KeywordValueForm::Any, "const default $vocabulary"),
     (
-        Form::Schema,
+        KeywordValueForm::Named,
+        "properties dependentSchemas $defs definitions",
+    ),
+    (KeywordValueForm::Texts, "required"),
+    (
+        KeywordValueForm::Schema,
         "additionalProperties propertyNames contains not if then else unevaluatedProperties \
          unevaluatedItems additionalItems contentSchema",
     ),
-    (Form::Patterns, "patternProperties"),
+    (KeywordValueForm::Patterns, "patternProperties"),
     (
-        Form::Count,
+        KeywordValueForm::Count,
         "minProperties maxProperties minContains maxContains minItems maxItems minLength \
          maxLength",
     ),
-    (Form::NamedTexts, "dependentRequired"),
-    (Form::Items, "items"),
-    (Form::Schemas, "prefixItems allOf anyOf oneOf"),
+    (KeywordValueForm::NamedTexts, "dependentRequired"),
+    (KeywordValueForm::Items, "items"),
+    (KeywordValueForm::Schemas, "prefixItems allOf anyOf oneOf"),
     (
-        Form::Flag,
+        KeywordValueForm::Flag,
         "uniqueItems deprecated readOnly writeOnly $recursiveAnchor",
     ),
-    (Form::Pattern, "pattern"),
+    (KeywordValueForm::Pattern, "pattern"),
     (
-        Form::Text,
+        KeywordValueForm::Text,
         "format $ref $dynamicRef $recursiveRef title description contentEncoding \
          contentMediaType $schema $id $anchor $dynamicAnchor $comment",
     ),
     (
-        Form::Number,
+        KeywordValueForm::Number,
         "minimum maximum exclusiveMinimum exclusiveMaximum",
     ),
-    (Form::Positive, "multipleOf"),
-    (Form::Dependencies, "dependencies"),
+    (KeywordValueForm::Positive, "multipleOf"),
+    (KeywordValueForm::Dependencies, "dependencies"),
 ];
 
 /// Every known keyword with the form of its value.
-fn keywords() -> impl Iterator<Item = (&'static str, Form)> {
-    let row =
-        |&(form, names): &(Form, &'static str)| names.split(' ').map(move |name| (name, form));
+fn keywords() -> impl Iterator<Item = (&'static str, KeywordValueForm)> {
+    let row = |&(form, names): &(KeywordValueForm, &'static str)| {
+        names.split(' ').map(move |name| (name, form))
+    };
     KEYWORDS.iter().flat_map(row)
 }
 
 /// The form of a keyword's value; `None` for an unknown keyword.
-pub fn form(keyword: &str) -> Option<Form> {
+pub fn form(keyword: &str) -> Option<KeywordValueForm> {
     let found = keywords().find(|(name, _)| *name == keyword);
     found.map(|(_, form)| form)
 }
@@ -100,13 +104,13 @@ pub const TYPES: [&str; 7] = [
 ];
 
 /// The keyword that an unknown word was meant to be.
-pub(super) fn meant(word: &str) -> Option<&'static str> {
+pub(super) fn suggest_keyword(word: &str) -> Option<&'static str> {
     let known = keywords().map(|(name, _)| name);
     foreign::value("keyword", word).or_else(|| nearest(word, known))
 }
 
 /// The type that an unknown word was meant to be.
-pub(super) fn meant_type(word: &str) -> Option<&'static str> {
+pub(super) fn suggest_type(word: &str) -> Option<&'static str> {
     let null = word.eq_ignore_ascii_case("none").then_some("null");
     let meant = foreign::value("type", word).or(null);
     meant.or_else(|| nearest(word, TYPES))
@@ -125,7 +129,7 @@ pub(super) enum Draft {
 
 impl Draft {
     /// The draft that a `$schema` names; `None` for others.
-    pub(super) fn named(uri: &str) -> Option<Self> {
+    pub(super) fn from_uri(uri: &str) -> Option<Self> {
         let rest = uri.split_once("://")?.1.trim_end_matches('#');
         match rest {
             "json-schema.org/draft-06/schema" | "json-schema.org/draft-07/schema" => {

@@ -42,7 +42,7 @@ pub(super) enum Keyword {
     Enum(Vec<Value>),
     Bound(&'static Bound, Number),
     MultipleOf(Number),
-    Amount(&'static Amount, u64),
+    Amount(&'static CountLimit, u64),
     Required(Vec<String>),
     DependentRequired(Vec<(String, Vec<String>)>),
     Pattern(PatternId, String),
@@ -97,7 +97,7 @@ pub(super) struct Discriminator {
 }
 
 /// The steps of traversing names.
-fn names_steps<'n>(names: impl IntoIterator<Item = &'n String>) -> u64 {
+fn name_traversal_steps<'n>(names: impl IntoIterator<Item = &'n String>) -> u64 {
     let steps = names.into_iter().map(|name| equal::text_steps(name));
     steps.sum()
 }
@@ -123,7 +123,7 @@ pub(super) static BOUNDS: [Bound; 4] = [
 
 /// A limit of a length or count: its keyword, the description of a violation, the counted unit, and the ordering of
 /// count and limit that violates it.
-pub(super) type Amount = (&'static str, &'static str, Unit, Ordering);
+pub(super) type CountLimit = (&'static str, &'static str, Unit, Ordering);
 
 /// The unit of a count.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +133,7 @@ pub(super) enum Unit {
     Property,
 }
 
-pub(super) static AMOUNTS: [Amount; 6] = [
+pub(super) static AMOUNTS: [CountLimit; 6] = [
     ("minLength", "is shorter than", Unit::Character, Less),
     ("maxLength", "is longer than", Unit::Character, Greater),
     ("minItems", "has fewer than", Unit::Item, Less),
@@ -148,7 +148,7 @@ pub(super) struct Types(u8);
 
 impl Types {
     /// Adds the type of this name; `None` if there is no such type.
-    pub(super) fn with(self, name: &str) -> Option<Self> {
+    pub(super) fn add_type(self, name: &str) -> Option<Self> {
         let place = TYPES.iter().position(|known| *known == name)?;
         Some(Self(self.0 | 1 << place))
     }
@@ -160,7 +160,7 @@ impl Types {
     }
 
     /// Whether a value has one of the types.
-    pub(super) fn hold(self, value: &Value) -> bool {
+    pub(super) fn has_type_of(self, value: &Value) -> bool {
         let places: &[u8] = match value {
             Value::Null => &[0],
             Value::Bool(_) => &[1],
@@ -183,17 +183,19 @@ impl Keyword {
         match self {
             Self::Const(value) => equal::steps(value) / 4,
             Self::Enum(values) => values.iter().map(equal::steps).sum::<u64>() / 4,
-            Self::Required(names) => names_steps(names) / 4,
+            Self::Required(names) => name_traversal_steps(names) / 4,
             Self::DependentRequired(lists) => {
                 let lists = lists.iter();
-                let size = lists.map(|(name, names)| names_steps([name]) + names_steps(names));
+                let size = lists.map(|(name, names)| {
+                    name_traversal_steps([name]) + name_traversal_steps(names)
+                });
                 size.sum::<u64>() / 4
             }
             Self::Properties(properties) => {
-                names_steps(properties.named.iter().map(|(name, _)| name)) / 4
+                name_traversal_steps(properties.named.iter().map(|(name, _)| name)) / 4
             }
             Self::DependentSchemas(schemas) => {
-                names_steps(schemas.iter().map(|(name, _)| name)) / 4
+                name_traversal_steps(schemas.iter().map(|(name, _)| name)) / 4
             }
             Self::MultipleOf(_) => MULTIPLE_STEPS,
             _ => 0,
@@ -201,9 +203,9 @@ impl Keyword {
     }
 
     /// The states of regular expressions that a byte of a text may have to be matched against, except for patterns.
-    pub(super) fn states(&self) -> u64 {
+    pub(super) fn regex_states_per_byte(&self) -> u64 {
         match self {
-            Self::Format(format) => format.states(),
+            Self::Format(format) => format.regex_states_per_byte(),
             _ => 0,
         }
     }
@@ -222,7 +224,7 @@ impl Keyword {
     }
 
     /// The subschemas that apply to the same value.
-    pub(super) fn in_place(&self) -> Vec<NodeId> {
+    pub(super) fn in_place_subschemas(&self) -> Vec<NodeId> {
         match self {
             Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) => nodes.clone(),
             Self::Not(node, _) | Self::Reference(node) => vec![*node],
@@ -240,10 +242,10 @@ impl Keyword {
     }
 
     /// The subschemas that `unevaluated…` may evaluate again.
-    pub(super) fn revisited(&self) -> Vec<NodeId> {
+    pub(super) fn revisited_subschemas(&self) -> Vec<NodeId> {
         match self {
             Self::Contains { node, .. } => vec![*node],
-            keyword => keyword.in_place(),
+            keyword => keyword.in_place_subschemas(),
         }
     }
 

@@ -27,37 +27,37 @@ pub(super) struct Pattern {
 /// The bytes of a text that cost one step.
 const BYTES_PER_STEP: u64 = 16;
 /// The visits of states that cost one step.
-pub(super) const LOOKS_PER_STEP: u64 = 4;
+pub(super) const STATE_VISITS_PER_STEP: u64 = 4;
 /// The least steps of a search.
 const STEPS_PER_SEARCH: u64 = 3;
 /// The steps of parsing a byte of an expression: classes are tables of Unicode.
-const READING_STEPS: u64 = 8;
+const PARSE_STEPS_PER_BYTE: u64 = 8;
 /// The steps of parsing a byte of an expression with flags, which may fold the case of each class.
-const FOLDING_STEPS: u64 = 500;
+const CASE_FOLD_STEPS_PER_BYTE: u64 = 500;
 /// The most visits of states that parsing a byte of an expression is worth.
-pub(super) const READING_STATES: u64 = FOLDING_STEPS * LOOKS_PER_STEP;
+pub(super) const PARSE_STATES_PER_BYTE_MAX: u64 = CASE_FOLD_STEPS_PER_BYTE * STATE_VISITS_PER_STEP;
 /// The deepest nesting of an expression.
 const NEST_MAX: u32 = 50;
 
 /// Whether a text is a regular expression. It is only parsed, so one that would compile to too much counts too.
 pub(super) fn is_pattern(text: &str) -> bool {
-    text.len() <= limits::SCHEMA_PATTERN_BYTES_MAX && parsed(text).is_some()
+    text.len() <= limits::SCHEMA_PATTERN_BYTES_MAX && parse_regex(text).is_some()
 }
 
 /// An expression as its parser reads it.
-pub(super) fn parsed(text: &str) -> Option<regex_syntax::hir::Hir> {
+pub(super) fn parse_regex(text: &str) -> Option<regex_syntax::hir::Hir> {
     let config = syntax::Config::new().nest_limit(NEST_MAX);
-    syntax::parse_with(&translated(text), &config).ok()
+    syntax::parse_with(&translate_ecma_regex(text), &config).ok()
 }
 
 /// The steps of [`is_pattern`].
-pub(super) fn reading_steps(text: &str) -> u64 {
+pub(super) fn parsing_steps(text: &str) -> u64 {
     let bytes = text.len().min(limits::SCHEMA_PATTERN_BYTES_MAX) as u64;
     bytes
         * if has_flags(text) {
-            FOLDING_STEPS
+            CASE_FOLD_STEPS_PER_BYTE
         } else {
-            READING_STEPS
+            PARSE_STEPS_PER_BYTE
         }
 }
 
@@ -86,13 +86,15 @@ impl Pattern {
                 .which_captures(WhichCaptures::None)
                 .nfa_size_limit(Some(limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX)),
         );
-        let nfa = compiler.build(&translated(pattern)).map_err(|error| {
-            if error.size_limit().is_some() {
-                let most = limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX;
-                return format!("compiled it takes more than {most} bytes: repeat less");
-            }
-            fault(pattern, &error)
-        })?;
+        let nfa = compiler
+            .build(&translate_ecma_regex(pattern))
+            .map_err(|error| {
+                if error.size_limit().is_some() {
+                    let most = limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX;
+                    return format!("compiled it takes more than {most} bytes: repeat less");
+                }
+                build_error_message(pattern, &error)
+            })?;
         let config = dfa::Config::new()
             .match_kind(MatchKind::LeftmostFirst)
             .unicode_word_boundary(true)
@@ -116,7 +118,7 @@ impl Pattern {
     }
 
     /// The most states that a byte of a text may have to be matched against.
-    pub(super) fn states(&self) -> u64 {
+    pub(super) fn states_per_byte_max(&self) -> u64 {
         self.states
     }
 
@@ -139,11 +141,11 @@ impl Pattern {
         let found = self.dfa.try_search_fwd(cache, &input);
         let cleared = (cache.clear_count() - before.1) * limits::SCHEMA_PATTERN_CACHE_BYTES_MAX;
         let built = (cache.memory_usage() + cleared).saturating_sub(before.0) as u64;
-        let steps = STEPS_PER_SEARCH + bytes / BYTES_PER_STEP + built / LOOKS_PER_STEP;
+        let steps = STEPS_PER_SEARCH + bytes / BYTES_PER_STEP + built / STATE_VISITS_PER_STEP;
         if let Ok(found) = found {
             return Ok((found.is_some(), steps));
         }
-        let steps = steps + bytes * self.states / LOOKS_PER_STEP;
+        let steps = steps + bytes * self.states / STATE_VISITS_PER_STEP;
         if steps > left {
             return Err(steps);
         }
@@ -154,7 +156,7 @@ impl Pattern {
     }
 }
 
-fn fault(pattern: &str, error: &thompson::BuildError) -> String {
+fn build_error_message(pattern: &str, error: &thompson::BuildError) -> String {
     let looks = ["(?=", "(?!", "(?<=", "(?<!"];
     if looks.iter().any(|look| pattern.contains(look)) {
         return "it looks around, which is not supported: say it in several patterns under `allOf`"
@@ -169,13 +171,13 @@ fn fault(pattern: &str, error: &thompson::BuildError) -> String {
 
 /// Translates an expression of ECMA-262 to the syntax of the regex crate, whose classes are those of Unicode instead of
 /// ASCII, and which has set operations within classes.
-fn translated(pattern: &str) -> String {
+fn translate_ecma_regex(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut letters = pattern.chars().peekable();
     let mut in_class = false;
     while let Some(letter) = letters.next() {
         match letter {
-            '\\' => escaped(&mut out, &mut letters, in_class),
+            '\\' => translate_escape(&mut out, &mut letters, in_class),
             '[' if in_class => out.push_str("\\["),
             '[' => {
                 in_class = true;
@@ -201,7 +203,7 @@ fn translated(pattern: &str) -> String {
     out
 }
 
-fn escaped(
+fn translate_escape(
     out: &mut String,
     letters: &mut std::iter::Peekable<std::str::Chars<'_>>,
     in_class: bool,
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_an_expression_where_it_can_be_read_as_one() {
+    fn is_pattern_accepts_any_parsable_text() {
         for (text, is_one, flags) in [
             ("^(?:a|b)+(?<name>c)(?P<other>d)$", true, false),
             ("(?i)\\p{L}", true, true),
@@ -282,11 +284,11 @@ mod tests {
                 "{text}"
             );
         }
-        assert!(reading_steps("(?i)ab") > 10 * reading_steps("(?:ab)"));
+        assert!(parsing_steps("(?i)ab") > 10 * parsing_steps("(?:ab)"));
     }
 
     #[test]
-    fn what_cannot_be_evaluated_in_bounds_is_refused() {
+    fn unsupported_patterns_are_refused() {
         for (pattern, words) in [
             ("(a{100}){100}{100}", "repeat less"),
             ("^(?!a)", "looks around"),
@@ -303,7 +305,7 @@ mod tests {
 
     /// 2^15 states of the lazy automaton: it gives up, and the slower engine answers within the steps that are charged.
     #[test]
-    fn a_text_that_drives_up_the_automaton_is_charged_for_it() {
+    fn automaton_growth_is_charged() {
         let pattern = Pattern::compile("(a|b)*a(a|b){14}c").expect("a pattern");
         let mut seed = 7_u32;
         let text: String = (0..200_000)

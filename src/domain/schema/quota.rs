@@ -31,7 +31,7 @@ impl Quota {
         }
         if self.patterns == 0 {
             let most = limits::SCHEMA_PATTERNS_MAX;
-            return Some(self.spent(format!(
+            return Some(self.fail_exhausted(format!(
                 "the definition has more than {most} regular expressions, which is the limit"
             )));
         }
@@ -41,9 +41,9 @@ impl Quota {
         let memory = made
             .as_ref()
             .map_or(limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX, Pattern::memory);
-        let Some(left) = self.bytes.checked_sub(memory + folding(text)) else {
+        let Some(left) = self.bytes.checked_sub(memory + flags_cost(text)) else {
             let most = limits::SCHEMA_PATTERNS_MEMORY_BYTES_MAX;
-            return Some(self.spent(format!(
+            return Some(self.fail_exhausted(format!(
                 "the regular expressions of the definition take more than {most} bytes, compiled: repeat less in them"
             )));
         };
@@ -54,13 +54,13 @@ impl Quota {
         }))
     }
 
-    fn spent<T>(&mut self, message: String) -> Result<T, (Rule, String)> {
+    fn fail_exhausted<T>(&mut self, message: String) -> Result<T, (Rule, String)> {
         self.is_spent = true;
         Err((Rule::LimitExceeded, message))
     }
 }
 
 /// The cost of flags in an expression, in bytes of the quota: folding the case of a class takes long.
-fn folding(text: &str) -> usize {
+fn flags_cost(text: &str) -> usize {
     if has_flags(text) { text.len() << 10 } else { 0 }
 }

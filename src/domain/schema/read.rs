@@ -44,7 +44,7 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<SchemaF
     let mut reader = Reader {
         subschemas: Vec::new(),
         ids: HashMap::new(),
-        resources: Resources::of(document),
+        resources: Resources::from_document(document),
         draft: Draft::Year2020,
         shared: Vec::new(),
         patterns: Vec::new(),
@@ -53,7 +53,7 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<SchemaF
         faults: Vec::new(),
     };
     reader.read_draft(document);
-    reader.add(document, String::new(), 0);
+    reader.add_subschema(document, String::new(), 0);
     let mut nodes = Vec::new();
     let mut scanned = 0;
     // A reference may add a subschema that no keyword contains, and that must be checked too.
@@ -66,7 +66,7 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<SchemaF
         nodes.push(node);
     }
     let mut shared = std::mem::take(&mut reader.shared);
-    shared.extend(revisited(&nodes));
+    shared.extend(revisited_nodes(&nodes));
     for id in shared {
         nodes[id].shared = true;
     }
@@ -78,24 +78,24 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<SchemaF
 }
 
 /// The nodes that `unevaluated…` may evaluate again for one value.
-fn revisited(nodes: &[Node]) -> Vec<NodeId> {
+fn revisited_nodes(nodes: &[Node]) -> Vec<NodeId> {
     let keywords = || nodes.iter().flat_map(|node| &node.keywords);
     if !keywords().any(Keyword::is_unevaluated) {
         return Vec::new();
     }
-    keywords().flat_map(Keyword::revisited).collect()
+    keywords().flat_map(Keyword::revisited_subschemas).collect()
 }
 
 fn address(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize
 }
 
-fn pointer_to(pointer: &str, part: &str) -> String {
+fn join_pointer(pointer: &str, part: &str) -> String {
     format!("{pointer}/{}", part.replace('~', "~0").replace('/', "~1"))
 }
 
 impl<'a> Reader<'a> {
-    fn fault(
+    fn add_fault(
         &mut self,
         rule: Rule,
         pointer: &str,
@@ -114,24 +114,28 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds a fault of a value that is no schema, or one that cannot be evaluated.
-    fn invalid(&mut self, pointer: &str, message: impl Into<String>) -> &mut SchemaFinding {
-        self.fault(Rule::InvalidSchema, pointer, message)
+    fn add_invalid_fault(
+        &mut self,
+        pointer: &str,
+        message: impl Into<String>,
+    ) -> &mut SchemaFinding {
+        self.add_fault(Rule::InvalidSchema, pointer, message)
     }
 
     fn read_draft(&mut self, document: &Value) {
         let Some(uri) = document.get("$schema").and_then(Value::as_str) else {
             return;
         };
-        if let Some(draft) = Draft::named(uri) {
+        if let Some(draft) = Draft::from_uri(uri) {
             self.draft = draft;
             return;
         }
         let message = format!("`{uri}` is no draft of JSON Schema that is evaluated");
         let hint = "leave `$schema` out, or write https://json-schema.org/draft/2020-12/schema";
-        self.invalid("/$schema", message).hint = Some(hint.into());
+        self.add_invalid_fault("/$schema", message).hint = Some(hint.into());
     }
 
-    fn add(&mut self, value: &'a Value, pointer: String, resource: usize) -> NodeId {
+    fn add_subschema(&mut self, value: &'a Value, pointer: String, resource: usize) -> NodeId {
         let next = self.subschemas.len();
         let id = *self.ids.entry(address(value)).or_insert(next);
         if id == next {
@@ -147,21 +151,26 @@ impl<'a> Reader<'a> {
     /// Finds cycles and too long chains of schemas that apply to the same value.
     fn check_chains(&mut self, nodes: &[Node]) {
         /// Marks a node whose depth is being computed.
-        const OPEN: usize = usize::MAX;
+        const DEPTH_PENDING: usize = usize::MAX;
         let most = limits::SCHEMA_CHAIN_MAX;
         // For each node the length of the longest chain of schemas that apply to the same value.
         let mut depths = vec![0; nodes.len()];
         for first in 0..nodes.len() {
             let mut stack = vec![first];
             while let Some(id) = stack.pop() {
-                let targets = || nodes[id].keywords.iter().flat_map(Keyword::in_place);
-                if depths[id] == OPEN {
+                let targets = || {
+                    nodes[id]
+                        .keywords
+                        .iter()
+                        .flat_map(Keyword::in_place_subschemas)
+                };
+                if depths[id] == DEPTH_PENDING {
                     depths[id] = 1 + targets().map(|target| depths[target]).max().unwrap_or(0);
                 } else if depths[id] == 0 {
-                    depths[id] = OPEN;
+                    depths[id] = DEPTH_PENDING;
                     stack.push(id);
-                    if targets().any(|target| depths[target] == OPEN) {
-                        return self.endless(id);
+                    if targets().any(|target| depths[target] == DEPTH_PENDING) {
+                        return self.add_cycle_fault(id);
                     }
                     stack.extend(targets().filter(|target| depths[*target] == 0));
                 }
@@ -171,16 +180,16 @@ impl<'a> Reader<'a> {
                 let message = format!(
                     "more than {most} schemas lie inside each other for one value, references included"
                 );
-                self.fault(Rule::LimitExceeded, &pointer, message);
+                self.add_fault(Rule::LimitExceeded, &pointer, message);
                 return;
             }
         }
     }
 
-    fn endless(&mut self, id: NodeId) {
+    fn add_cycle_fault(&mut self, id: NodeId) {
         let pointer = self.subschemas[id].pointer.clone();
         let message = "the schema refers to itself for the same value, so it never comes to an end";
         let hint = "refer to it from within `properties` or `items`";
-        self.invalid(&pointer, message).hint = Some(hint.into());
+        self.add_invalid_fault(&pointer, message).hint = Some(hint.into());
     }
 }

@@ -3,7 +3,7 @@
 use regex_syntax::hir::{Class, ClassUnicodeRange, Hir, HirKind};
 use serde_json::{Map, Value, json};
 
-use super::{Schema, meant, members, pattern::parsed, types};
+use super::{Schema, follow_references, members, pattern::parse_regex, types};
 use crate::limits;
 
 /// A minimal value that satisfies the schema. For a schema with demanding constraints the value may be invalid.
@@ -17,13 +17,13 @@ struct Sampler<'a> {
 
 /// The schemas that apply to one value.
 #[derive(Default)]
-struct Parts<'a> {
+struct AppliedSchemas<'a> {
     schemas: Vec<&'a Value>,
     /// Discriminator properties with the values that select the chosen alternative.
     fixed: Map<String, Value>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> AppliedSchemas<'a> {
     fn find(&self, key: &str) -> Option<&'a Value> {
         self.schemas.iter().find_map(|schema| schema.get(key))
     }
@@ -37,7 +37,7 @@ impl<'a> Parts<'a> {
     }
 
     /// A value that the schema itself states: `const`, the first of `enum` or `examples`, or `default`.
-    fn given(&self) -> Option<&'a Value> {
+    fn stated_value(&self) -> Option<&'a Value> {
         let first = |key: &str| self.find(key)?.as_array()?.first();
         let said = self.find("const").or_else(|| first("enum"));
         said.or_else(|| first("examples"))
@@ -47,13 +47,17 @@ impl<'a> Parts<'a> {
 
 impl<'a> Sampler<'a> {
     fn value(&self, schema: &'a Value, depth: usize) -> Value {
-        let mut parts = Parts::default();
-        self.gather(schema, &mut parts, depth);
-        let given = parts.given().filter(|given| self.takes(schema, given));
-        given.cloned().unwrap_or_else(|| self.made(&parts, depth))
+        let mut parts = AppliedSchemas::default();
+        self.gather_schemas(schema, &mut parts, depth);
+        let given = parts
+            .stated_value()
+            .filter(|given| self.is_valid_for(schema, given));
+        given
+            .cloned()
+            .unwrap_or_else(|| self.make_by_type(&parts, depth))
     }
 
-    fn takes(&self, schema: &Value, value: &Value) -> bool {
+    fn is_valid_for(&self, schema: &Value, value: &Value) -> bool {
         let mut alone = schema.clone();
         if let (Value::Object(alone), Some(shared)) = (&mut alone, self.whole.get("$defs")) {
             alone.insert("$defs".to_owned(), shared.clone());
@@ -61,8 +65,8 @@ impl<'a> Sampler<'a> {
         Schema::compile(&alone).is_ok_and(|schema| schema.violations(value).is_empty())
     }
 
-    fn gather(&self, schema: &'a Value, parts: &mut Parts<'a>, depth: usize) {
-        let schema = meant(schema, self.whole);
+    fn gather_schemas(&self, schema: &'a Value, parts: &mut AppliedSchemas<'a>, depth: usize) {
+        let schema = follow_references(schema, self.whole);
         parts.schemas.push(schema);
         let first = ["oneOf", "anyOf"]
             .into_iter()
@@ -71,14 +75,14 @@ impl<'a> Sampler<'a> {
         parts.fixed.extend(
             first
                 .iter()
-                .filter_map(|option| discriminating(schema, option)),
+                .filter_map(|option| discriminator_entry(schema, option)),
         );
         let all = members(schema, "allOf").iter().chain(first);
         all.take_while(|_| depth > 0)
-            .for_each(|part| self.gather(part, parts, depth - 1));
+            .for_each(|part| self.gather_schemas(part, parts, depth - 1));
     }
 
-    fn made(&self, parts: &Parts<'a>, depth: usize) -> Value {
+    fn make_by_type(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
         let mut kinds = parts.schemas.iter().flat_map(|schema| types(schema));
         let has = |key: &str| parts.find(key).is_some();
         match kinds.next() {
@@ -91,7 +95,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    fn object(&self, parts: &Parts<'a>, depth: usize) -> Value {
+    fn object(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
         let names = parts
             .schemas
             .iter()
@@ -109,7 +113,7 @@ impl<'a> Sampler<'a> {
         made.into()
     }
 
-    fn array(&self, parts: &Parts<'a>, depth: usize) -> Value {
+    fn array(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
         let schema = parts.find("items").filter(|_| depth > 0);
         let item = schema.map_or(json!(EXAMPLE), |schema| self.value(schema, depth - 1));
         let least = parts.count("minItems").unwrap_or(0);
@@ -118,14 +122,14 @@ impl<'a> Sampler<'a> {
 }
 
 /// The discriminator property with the value that selects this alternative.
-fn discriminating(schema: &Value, option: &Value) -> Option<(String, Value)> {
+fn discriminator_entry(schema: &Value, option: &Value) -> Option<(String, Value)> {
     let told = schema.get("discriminator")?;
     let mut mapping = told.get("mapping")?.as_object()?.iter();
     let (value, _) = mapping.find(|(_, target)| Some(*target) == option.get("$ref"))?;
     Some((told.get("propertyName")?.as_str()?.to_owned(), json!(value)))
 }
 
-fn number(parts: &Parts<'_>) -> Value {
+fn number(parts: &AppliedSchemas<'_>) -> Value {
     let step = parts.number("multipleOf").unwrap_or(1.0);
     let above = parts.number("exclusiveMinimum").map(|limit| limit + step);
     let below = parts.number("exclusiveMaximum").map(|limit| limit - step);
@@ -155,11 +159,11 @@ const FORMATS: &[(&str, &str)] = &[
     ("byte", "ZXhhbXBsZQ=="),
 ];
 
-fn text(parts: &Parts<'_>) -> String {
+fn text(parts: &AppliedSchemas<'_>) -> String {
     let of = |key: &str| parts.find(key).and_then(Value::as_str);
     let format = FORMATS.iter().find(|(name, _)| Some(*name) == of("format"));
     let mut made = format.map_or(EXAMPLE, |(_, text)| *text).to_owned();
-    if let Some(expression) = of("pattern").and_then(parsed) {
+    if let Some(expression) = of("pattern").and_then(parse_regex) {
         made.clear();
         write(&expression, &mut made);
     }
@@ -181,7 +185,7 @@ fn write(expression: &Hir, made: &mut String) {
     match expression.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => made.push_str(&String::from_utf8_lossy(&literal.0)),
-        HirKind::Class(class) => made.push(member(class)),
+        HirKind::Class(class) => made.push(pick_class_char(class)),
         HirKind::Repetition(repetition) => {
             let mut rounds = 0..repetition.min;
             while made.len() < limits::EXAMPLE_CHARS_MAX && rounds.next().is_some() {
@@ -195,7 +199,7 @@ fn write(expression: &Hir, made: &mut String) {
 }
 
 /// A character of a class: a common one if the class has any, else the first.
-fn member(class: &Class) -> char {
+fn pick_class_char(class: &Class) -> char {
     let Class::Unicode(class) = class else {
         return 'a';
     };
@@ -213,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_example_has_an_end() {
+    fn sample_size_is_limited() {
         let list = json!({ "type": "array", "minItems": 1000, "items": { "type": "integer" } });
         let items = sample(&list).as_array().map(Vec::len);
         assert_eq!(items, Some(limits::EXAMPLE_ITEMS_MAX));

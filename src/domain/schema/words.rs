@@ -9,28 +9,28 @@ use crate::{
     error::{Suggestion, Violation},
     limits,
     nearest::did_you_mean,
-    truncate::shortened,
+    truncate::truncate_to_chars,
 };
 
 /// The most characters of a schema, or of names of properties, in a message.
-pub(super) const SHOWN: usize = 200;
+pub(super) const SHOWN_CHARS_MAX: usize = 200;
 
 /// The beginning of a JSON value as text; the rest is not even written.
-pub(super) fn written(value: &Value, most: usize) -> String {
-    bounded(most, |text| write!(text, "{value}"))
+pub(super) fn shorten_json(value: &Value, most: usize) -> String {
+    write_bounded(most, |text| write!(text, "{value}"))
 }
 
 /// The text that `write` writes, up to `most` characters.
-fn bounded(most: usize, write: impl FnOnce(&mut Bounded) -> std::fmt::Result) -> String {
-    let mut text = Bounded(String::new(), most);
+fn write_bounded(most: usize, write: impl FnOnce(&mut BoundedText) -> std::fmt::Result) -> String {
+    let mut text = BoundedText(String::new(), most);
     // An error says that there is no room for more.
     let _ = write(&mut text);
     text.0
 }
 
 /// The beginning of a list of values as JSON text.
-fn listed(values: &[Value], most: usize) -> String {
-    bounded(most, |text| {
+fn shorten_json_list(values: &[Value], most: usize) -> String {
+    write_bounded(most, |text| {
         write!(text, "[")?;
         for (place, value) in values.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
@@ -41,9 +41,9 @@ fn listed(values: &[Value], most: usize) -> String {
 }
 
 /// A text, and the number of characters that it may still take; writing more ends it with `…`.
-struct Bounded(String, usize);
+struct BoundedText(String, usize);
 
-impl std::fmt::Write for Bounded {
+impl std::fmt::Write for BoundedText {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let Some((end, _)) = text.char_indices().nth(self.1) else {
             self.1 -= text.chars().count();
@@ -72,7 +72,7 @@ pub(super) enum Part<'a> {
 }
 
 /// The violation of a keyword by the value at `path`, which messages call `name`.
-pub(super) fn violation(
+pub(super) fn keyword_violation(
     keyword: &Keyword,
     part: Part<'_>,
     (path, name): (String, &str),
@@ -80,16 +80,25 @@ pub(super) fn violation(
 ) -> Violation {
     let most = limits::VIOLATION_PART_CHARS_MAX;
     let expected = match (keyword, part) {
-        (_, Part::Property(property)) => Some(format!("property `{}`", shortened(property, most))),
-        (Keyword::Enum(options), _) => Some(listed(options, limits::SCHEMA_OPTIONS_SHOWN_CHARS)),
-        (Keyword::Const(value), _) => Some(written(value, most)),
+        (_, Part::Property(property)) => {
+            Some(format!("property `{}`", truncate_to_chars(property, most)))
+        }
+        (Keyword::Enum(options), _) => Some(shorten_json_list(
+            options,
+            limits::SCHEMA_OPTIONS_SHOWN_CHARS,
+        )),
+        (Keyword::Const(value), _) => Some(shorten_json(value, most)),
         _ => None,
     };
     Violation {
         expected,
-        actual: Some(describe(value)),
-        suggestion: meant(keyword, value),
-        ..Violation::new(path, rule(keyword, part), message(keyword, part, name))
+        actual: Some(describe_value(value)),
+        suggestion: suggest_option(keyword, value),
+        ..Violation::new(
+            path,
+            rule_name(keyword, part),
+            violation_message(keyword, part, name),
+        )
     }
 }
 
@@ -106,7 +115,7 @@ pub(super) fn report_cost(keyword: &Keyword) -> u64 {
 }
 
 /// The option of an `enum` that is similar to a text.
-fn meant(keyword: &Keyword, value: &Value) -> Option<Suggestion> {
+fn suggest_option(keyword: &Keyword, value: &Value) -> Option<Suggestion> {
     let (Keyword::Enum(options), Value::String(text)) = (keyword, value) else {
         return None;
     };
@@ -125,7 +134,7 @@ fn meant(keyword: &Keyword, value: &Value) -> Option<Suggestion> {
     })
 }
 
-fn rule(keyword: &Keyword, part: Part<'_>) -> &'static str {
+fn rule_name(keyword: &Keyword, part: Part<'_>) -> &'static str {
     match keyword {
         Keyword::Never => "falseSchema",
         Keyword::Type(_) => "type",
@@ -156,7 +165,7 @@ fn rule(keyword: &Keyword, part: Part<'_>) -> &'static str {
     }
 }
 
-fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
+fn violation_message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
     match (keyword, part) {
         (Keyword::Never, _) => format!("False schema does not allow {name}"),
         (Keyword::Type(types), _) => {
@@ -164,15 +173,17 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
             let word = if names.len() == 1 { "type" } else { "types" };
             format!("{name} is not of {word} {}", names.join(", "))
         }
-        (Keyword::Const(value), _) => format!("{} was expected", written(value, SHOWN)),
-        (Keyword::Enum(options), _) => format!("{name} is not one of {}", one_of(options)),
+        (Keyword::Const(value), _) => {
+            format!("{} was expected", shorten_json(value, SHOWN_CHARS_MAX))
+        }
+        (Keyword::Enum(options), _) => format!("{name} is not one of {}", list_options(options)),
         (Keyword::Bound((_, words, _), limit), _) => format!("{name} is {words} of {limit}"),
         (Keyword::MultipleOf(of), _) => format!("{name} is not a multiple of {of}"),
         (Keyword::Amount((_, words, unit, _), limit), _) => {
-            format!("{name} {words} {}", counted(*limit, *unit))
+            format!("{name} {words} {}", count_with_unit(*limit, *unit))
         }
         (_, Part::Property(property)) => {
-            let property = shortened(property, limits::VIOLATION_PART_CHARS_MAX);
+            let property = truncate_to_chars(property, limits::VIOLATION_PART_CHARS_MAX);
             format!("{} is a required property", Value::from(property))
         }
         (Keyword::Pattern(_, pattern), _) => format!("{name} does not match \"{pattern}\""),
@@ -180,12 +191,12 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
         (Keyword::UniqueItems, _) => format!("{name} has non-unique elements"),
         (_, Part::Names(names)) => {
             let kind = match keyword {
-                Keyword::PropertyNames(_) => return misnamed(names),
+                Keyword::PropertyNames(_) => return property_names_message(names),
                 Keyword::UnevaluatedProperties(_) => "Unevaluated",
                 _ => "Additional",
             };
             let were = if names.len() == 1 { "was" } else { "were" };
-            let quoted = quoted(names);
+            let quoted = quote_names(names);
             format!("{kind} properties are not allowed ({quoted} {were} unexpected)")
         }
         (_, Part::Items(count)) => {
@@ -193,7 +204,7 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
                 Keyword::UnevaluatedItems(_) => "Unevaluated",
                 _ => "Additional",
             };
-            let count = counted(count as u64, Unit::Item);
+            let count = count_with_unit(count as u64, Unit::Item);
             format!("{kind} items are not allowed ({count})")
         }
         (Keyword::Contains { most, .. }, Part::TooMany) => format!(
@@ -211,20 +222,20 @@ fn message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
         ),
         (Keyword::Not(_, schema), _) => format!("{schema} is not allowed for {name}"),
         (keyword, _) => {
-            let rule = rule(keyword, part);
+            let rule = rule_name(keyword, part);
             format!("{name} is not valid under any of the schemas listed in the '{rule}' keyword")
         }
     }
 }
 
-fn misnamed(names: &[&str]) -> String {
-    let quoted = quoted(names);
+fn property_names_message(names: &[&str]) -> String {
+    let quoted = quote_names(names);
     format!("{quoted} cannot be a name of a property: `propertyNames` does not allow it")
 }
 
 /// The beginning of a list of quoted names.
-fn quoted(names: &[&str]) -> String {
-    bounded(SHOWN, |text| {
+fn quote_names(names: &[&str]) -> String {
+    write_bounded(SHOWN_CHARS_MAX, |text| {
         names.iter().enumerate().try_for_each(|(place, name)| {
             let comma = if place == 0 { "" } else { ", " };
             write!(text, "{comma}'{name}'")
@@ -232,7 +243,7 @@ fn quoted(names: &[&str]) -> String {
     })
 }
 
-fn counted(count: u64, unit: Unit) -> String {
+fn count_with_unit(count: u64, unit: Unit) -> String {
     let (one, several) = match unit {
         Unit::Character => ("character", "characters"),
         Unit::Item => ("item", "items"),
@@ -241,14 +252,16 @@ fn counted(count: u64, unit: Unit) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
-fn one_of(options: &[Value]) -> String {
+fn list_options(options: &[Value]) -> String {
     let mut room = limits::SCHEMA_OPTIONS_SHOWN_CHARS;
     let fits = |option: &String| {
         let left = room.checked_sub(option.chars().count());
         room = left.unwrap_or_default();
         left.is_some()
     };
-    let all = options.iter().map(|option| written(option, SHOWN));
+    let all = options
+        .iter()
+        .map(|option| shorten_json(option, SHOWN_CHARS_MAX));
     let shown: Vec<_> = all.take_while(fits).collect();
     let more = options.len() - shown.len();
     match (shown.as_slice(), more) {
@@ -260,20 +273,23 @@ fn one_of(options: &[Value]) -> String {
 }
 
 /// Describes a value without its content.
-pub(super) fn describe(value: &Value) -> String {
+pub(super) fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
         Value::Bool(_) => "a boolean".into(),
         Value::Number(_) => "a number".into(),
         Value::String(text) => format!(
             "a string of {}",
-            counted(text.chars().count() as u64, Unit::Character)
+            count_with_unit(text.chars().count() as u64, Unit::Character)
         ),
-        Value::Array(items) => format!("an array of {}", counted(items.len() as u64, Unit::Item)),
+        Value::Array(items) => format!(
+            "an array of {}",
+            count_with_unit(items.len() as u64, Unit::Item)
+        ),
         Value::Object(map) => {
             format!(
                 "an object with {}",
-                counted(map.len() as u64, Unit::Property)
+                count_with_unit(map.len() as u64, Unit::Property)
             )
         }
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use serde_json::{Value, json};
 
 /// The fields of a list's first step that the reply shows at its top level.
-const TASK: &str = "description instructions input example output_schema previous";
+const TASK_FIELDS: &str = "description instructions input example output_schema previous";
 
 /// Serialises a list of steps.
 pub(super) fn alike<T: Serialize, S: Serializer>(
@@ -24,7 +24,7 @@ pub(super) fn after_the_first<T: Serialize, S: Serializer>(
     if let Some(first) = written.first_mut().and_then(Value::as_object_mut) {
         let beside = first
             .iter_mut()
-            .filter(|(key, _)| TASK.split(' ').any(|task| task == *key));
+            .filter(|(key, _)| TASK_FIELDS.split(' ').any(|task| task == *key));
         beside.for_each(|(_, task)| *task = Value::Null);
     }
     serializer.collect_seq(written)

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    artifact::{Artifact, ArtifactKind, ArtifactReference, CONTENT_TYPE_DEFAULT, address},
-    document::Document,
+    artifact::{Artifact, ArtifactKind, ArtifactReference, CONTENT_TYPE_DEFAULT, artifact_uri},
+    document::JsonText,
     event::{Event, Row, VisitId},
     id::{AgentName, StepId},
 };
@@ -68,13 +68,13 @@ pub fn artifacts<'a>(
 ) -> Vec<(ArtifactView, Option<&'a Artifact>)> {
     let mut ids = HashMap::new();
     rows.flat_map(|row| row.events.iter().map(move |event| (row, event)))
-        .filter_map(|(row, event)| shown(row, event, &mut ids))
+        .filter_map(|(row, event)| view_of_event(row, event, &mut ids))
         .filter(|(view, _)| step.is_none_or(|step| step.as_str() == view.step_name))
         .collect()
 }
 
 /// `ids` maps names (for duplicates the latest) and addresses of the artifacts before this one to their ids.
-fn shown<'a>(
+fn view_of_event<'a>(
     row: &Row,
     event: &'a Event,
     ids: &mut HashMap<String, u32>,
@@ -85,17 +85,17 @@ fn shown<'a>(
             agent,
             artifact,
         } => {
-            let uri = address(&row.execution_id, artifact.id);
+            let uri = artifact_uri(&row.execution_id, artifact.id);
             ids.insert(artifact.name.clone(), artifact.id);
             ids.insert(uri.clone(), artifact.id);
             let view = ArtifactView {
                 artifact_type: artifact.kind.as_str().to_owned(),
                 content_type: artifact.content_type.clone(),
                 size_bytes: artifact.bytes,
-                metadata: artifact.metadata.as_ref().map(Document::value),
+                metadata: artifact.metadata.as_ref().map(JsonText::value),
                 sha256: Some(artifact.digest.to_string()),
                 uri: Some(uri),
-                ..named(row, visit_id, agent.as_ref(), artifact.id, &artifact.name)
+                ..reference_view(row, visit_id, agent.as_ref(), artifact.id, &artifact.name)
             };
             Some((view, Some(artifact)))
         }
@@ -107,7 +107,7 @@ fn shown<'a>(
             let metadata = json!({ "is_reference": true, "artifact_id": ids.get(text) });
             let view = ArtifactView {
                 metadata: Some(metadata),
-                ..named(row, visit_id, agent.as_ref(), *id, text)
+                ..reference_view(row, visit_id, agent.as_ref(), *id, text)
             };
             Some((view, None))
         }
@@ -116,7 +116,7 @@ fn shown<'a>(
 }
 
 /// The view of a reference, which has only a name.
-fn named(
+fn reference_view(
     row: &Row,
     visit_id: &VisitId,
     agent: Option<&AgentName>,
@@ -139,7 +139,12 @@ fn named(
 }
 
 /// At most `limit` bytes of `whole` from `offset` on: as text if `whole` is UTF-8, else in base64.
-pub fn content(artifact: ArtifactView, whole: &[u8], offset: u64, limit: usize) -> ArtifactContent {
+pub fn artifact_content(
+    artifact: ArtifactView,
+    whole: &[u8],
+    offset: u64,
+    limit: usize,
+) -> ArtifactContent {
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let offset = offset.min(whole.len());
     let text = std::str::from_utf8(whole);
@@ -170,7 +175,7 @@ fn between_characters(text: &str, offset: usize, limit: usize) -> (usize, usize)
 mod tests {
     use super::*;
 
-    fn shown(whole: &[u8], offset: u64, limit: usize) -> ArtifactContent {
+    fn content_of_bytes(whole: &[u8], offset: u64, limit: usize) -> ArtifactContent {
         let artifact = ArtifactView {
             id: 1,
             step_name: "s".into(),
@@ -184,11 +189,11 @@ mod tests {
             sha256: None,
             uri: None,
         };
-        content(artifact, whole, offset, limit)
+        artifact_content(artifact, whole, offset, limit)
     }
 
-    fn part(text: &str, offset: u64, limit: usize) -> (u64, Option<u64>, String) {
-        let part = shown(text.as_bytes(), offset, limit);
+    fn content_of_text(text: &str, offset: u64, limit: usize) -> (u64, Option<u64>, String) {
+        let part = content_of_bytes(text.as_bytes(), offset, limit);
         assert_eq!(part.base64, None);
         (part.offset, part.next_offset, part.content.expect("text"))
     }
@@ -199,7 +204,7 @@ mod tests {
         for limit in [0, 1, 2, 7, 999, 1000, 5000] {
             let (mut read, mut at) = (Vec::new(), Some(0));
             while let Some(offset) = at {
-                let part = shown(&whole, offset, limit);
+                let part = content_of_bytes(&whole, offset, limit);
                 assert_eq!((part.offset, part.content), (offset, None));
                 let bytes = BASE64_STANDARD.decode(part.base64.expect("base64"));
                 read.extend(bytes.expect("base64"));
@@ -207,19 +212,19 @@ mod tests {
             }
             assert!(read == whole, "{limit}");
         }
-        assert_eq!(shown(&whole, 2000, 5).next_offset, None);
+        assert_eq!(content_of_bytes(&whole, 2000, 5).next_offset, None);
     }
 
     #[test]
     fn ranges_are_cut_between_characters() {
-        assert_eq!(part("hello", 1, 3), (1, Some(4), "ell".into()));
-        assert_eq!(part("hello", 1, 4), (1, None, "ello".into()));
-        assert_eq!(part("hello", 9, 4), (5, None, String::new()));
+        assert_eq!(content_of_text("hello", 1, 3), (1, Some(4), "ell".into()));
+        assert_eq!(content_of_text("hello", 1, 4), (1, None, "ello".into()));
+        assert_eq!(content_of_text("hello", 9, 4), (5, None, String::new()));
         // `é` has two bytes. A range that begins inside it starts before it, and a range that is too short for it
         // contains it anyway.
-        assert_eq!(part("aéb", 2, 1), (1, Some(3), "é".into()));
-        assert_eq!(part("aéb", 0, 2), (0, Some(1), "a".into()));
-        assert_eq!(part("", 0, 10), (0, None, String::new()));
+        assert_eq!(content_of_text("aéb", 2, 1), (1, Some(3), "é".into()));
+        assert_eq!(content_of_text("aéb", 0, 2), (0, Some(1), "a".into()));
+        assert_eq!(content_of_text("", 0, 10), (0, None, String::new()));
     }
 
     #[test]
@@ -228,7 +233,7 @@ mod tests {
         for limit in [1, 2, 3, 7, 64, 10_000] {
             let (mut whole, mut at) = (String::new(), Some(0));
             while let Some(offset) = at {
-                let (_, next, content) = part(&text, offset, limit);
+                let (_, next, content) = content_of_text(&text, offset, limit);
                 whole.push_str(&content);
                 at = next;
             }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{document::Document, event::Failure};
+use crate::{document::JsonText, event::Failure};
 
 /// Why an execution failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ impl From<&Failure> for FailureView {
         let payload = response.and_then(|response| response.payload.as_ref());
         Self {
             status: response.map(|response| response.status),
-            response_payload: payload.map(Document::value),
+            response_payload: payload.map(JsonText::value),
             code: failure.code.clone(),
             message: failure.message.clone(),
             step_name: failure.step.as_ref().map(ToString::to_string),

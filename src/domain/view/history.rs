@@ -12,7 +12,7 @@ use crate::{
     event::{Event, GateAnswered, OptionChosen, Outcome, Payload, Row, VisitId},
     execution::StepStatus,
     id::{ExecutionId, StepId},
-    offer::{Offered, StepOption},
+    offer::{OfferedOptions, StepOption},
     telemetry::{EventType, Telemetry},
 };
 
@@ -112,13 +112,13 @@ pub fn history<'a>(
     let mut visits = Vec::new();
     for row in rows {
         for event in &row.events {
-            record(&mut visits, row, event, &content);
+            record_event(&mut visits, row, event, &content);
         }
     }
     visits
 }
 
-fn record(
+fn record_event(
     visits: &mut Vec<HistoryRow>,
     row: &Row,
     event: &Event,
@@ -127,24 +127,24 @@ fn record(
     match event {
         Event::VisitOpened(opened) => {
             let agent = opened.agent.as_ref().map(ToString::to_string);
-            visits.push(HistoryRow::of(row, &opened.visit_id, 1, agent));
+            visits.push(HistoryRow::opened_by_row(row, &opened.visit_id, 1, agent));
         }
         Event::WaitingChanged {
             visit_id, attempt, ..
         } => {
-            let Some(before) = latest(visits, visit_id) else {
+            let Some(before) = latest_row_of_visit(visits, visit_id) else {
                 return;
             };
             // A new attempt gets an entry of its own. Otherwise only the kind of wait changed, or an attempt that had
             // not begun was postponed.
             if before.attempt < *attempt {
                 let agent = before.agent_name.clone();
-                visits.push(HistoryRow::of(row, visit_id, *attempt, agent));
+                visits.push(HistoryRow::opened_by_row(row, visit_id, *attempt, agent));
             }
         }
         Event::AttemptEnded(ended) => {
-            if let Some(entry) = latest(visits, &ended.visit_id) {
-                entry.end(row);
+            if let Some(entry) = latest_row_of_visit(visits, &ended.visit_id) {
+                entry.set_end_time(row);
                 let status = match ended.failure {
                     None => StepStatus::Completed,
                     Some(_) => StepStatus::Failed,
@@ -154,43 +154,43 @@ fn record(
             }
         }
         Event::GateAnswered(answer) => {
-            if let Some(entry) = latest(visits, &answer.visit_id) {
+            if let Some(entry) = latest_row_of_visit(visits, &answer.visit_id) {
                 entry.answered = Some((&**answer).into());
             }
         }
         Event::OptionsOffered { visit_id, options } => {
-            if let Some(entry) = latest(visits, visit_id) {
-                let offered = resolve(options, content);
-                entry.branch_options = offered.map(|value| Offered::read(&value).options);
+            if let Some(entry) = latest_row_of_visit(visits, visit_id) {
+                let offered = resolve_payload(options, content);
+                entry.branch_options = offered.map(|value| OfferedOptions::read(&value).options);
             }
         }
         Event::OptionChosen(chosen) => {
             let of = chosen.offered_by.as_ref().unwrap_or(&chosen.visit_id);
-            if let Some(entry) = latest(visits, of) {
-                entry.branch_decision = Some(BranchDecision::of(row, chosen));
+            if let Some(entry) = latest_row_of_visit(visits, of) {
+                entry.branch_decision = Some(BranchDecision::from_chosen_option(row, chosen));
             }
         }
         Event::StepDone { visit_id, outcome } => {
-            let mut entry = HistoryRow::of(row, visit_id, 1, None);
-            entry.end(row);
-            close(&mut entry, outcome, content);
+            let mut entry = HistoryRow::opened_by_row(row, visit_id, 1, None);
+            entry.set_end_time(row);
+            close_row(&mut entry, outcome, content);
             visits.push(entry);
         }
         Event::CameLate { visit_id } => {
-            if let Some(entry) = latest(visits, visit_id) {
+            if let Some(entry) = latest_row_of_visit(visits, visit_id) {
                 entry.late = true;
             }
         }
         Event::StepFailed { visit_id, failure } => {
-            if let Some(entry) = latest(visits, visit_id) {
+            if let Some(entry) = latest_row_of_visit(visits, visit_id) {
                 entry.status = StepStatus::Failed.as_str().into();
                 entry.error = Some(failure.into());
             }
         }
         Event::StepSkipped { step, .. } => {
             let visit_id = VisitId::of_work(step.clone(), 0, None);
-            let mut entry = HistoryRow::of(row, &visit_id, 0, None);
-            entry.end(row);
+            let mut entry = HistoryRow::opened_by_row(row, &visit_id, 0, None);
+            entry.set_end_time(row);
             entry.status = StepStatus::Skipped.as_str().into();
             visits.push(entry);
         }
@@ -199,10 +199,10 @@ fn record(
             let is_between = |entry: &HistoryRow| {
                 closed.outcome == Outcome::Voided && entry.completed_at.is_some()
             };
-            let entry = latest(visits, &closed.visit_id);
+            let entry = latest_row_of_visit(visits, &closed.visit_id);
             if let Some(entry) = entry.filter(|entry| !is_between(entry)) {
-                entry.end(row);
-                close(entry, &closed.outcome, content);
+                entry.set_end_time(row);
+                close_row(entry, &closed.outcome, content);
             }
         }
         _ => {}
@@ -210,7 +210,7 @@ fn record(
 }
 
 impl BranchDecision {
-    fn of(row: &Row, chosen: &OptionChosen) -> Self {
+    fn from_chosen_option(row: &Row, chosen: &OptionChosen) -> Self {
         Self {
             choice: chosen.option.clone(),
             branch_pattern: chosen.pattern.clone(),
@@ -234,12 +234,20 @@ impl From<&GateAnswered> for AnsweredView {
 }
 
 /// The latest entry of a visit.
-fn latest<'a>(visits: &'a mut [HistoryRow], visit_id: &VisitId) -> Option<&'a mut HistoryRow> {
+fn latest_row_of_visit<'a>(
+    visits: &'a mut [HistoryRow],
+    visit_id: &VisitId,
+) -> Option<&'a mut HistoryRow> {
     visits.iter_mut().rev().find(|entry| entry.is_of(visit_id))
 }
 
 impl HistoryRow {
-    fn of(row: &Row, visit_id: &VisitId, attempt: u32, agent_name: Option<String>) -> Self {
+    fn opened_by_row(
+        row: &Row,
+        visit_id: &VisitId,
+        attempt: u32,
+        agent_name: Option<String>,
+    ) -> Self {
         Self {
             step_name: visit_id.step().to_string(),
             agent_name,
@@ -258,7 +266,7 @@ impl HistoryRow {
             attempt,
             item: visit_id.item,
             late: false,
-            body: visit_id.body.beside().map(str::to_owned),
+            body: visit_id.body.name_unless_work().map(str::to_owned),
             opened_at: row.at,
         }
     }
@@ -267,21 +275,25 @@ impl HistoryRow {
         self.step_name == visit_id.step().as_str()
             && self.visit == visit_id.visit
             && self.item == visit_id.item
-            && self.body.as_deref() == visit_id.body.beside()
+            && self.body.as_deref() == visit_id.body.name_unless_work()
     }
 
-    fn end(&mut self, row: &Row) {
+    fn set_end_time(&mut self, row: &Row) {
         let duration = row.at.since(self.opened_at).as_millis();
         self.completed_at = Some(row.at.to_string());
         self.duration_ms = u64::try_from(duration).ok();
     }
 }
 
-fn close(entry: &mut HistoryRow, outcome: &Outcome, content: &impl Fn(&Digest) -> Option<Value>) {
+fn close_row(
+    entry: &mut HistoryRow,
+    outcome: &Outcome,
+    content: &impl Fn(&Digest) -> Option<Value>,
+) {
     match outcome {
         Outcome::Completed(payload) => {
             entry.status = StepStatus::Completed.as_str().into();
-            entry.output = resolve(payload, content);
+            entry.output = resolve_payload(payload, content);
             if entry.output.is_none() {
                 entry.output_digest = Some(payload.digest.to_string());
                 entry.output_bytes = Some(payload.bytes);
@@ -295,7 +307,10 @@ fn close(entry: &mut HistoryRow, outcome: &Outcome, content: &impl Fn(&Digest) -
     }
 }
 
-fn resolve(payload: &Payload, content: &impl Fn(&Digest) -> Option<Value>) -> Option<Value> {
+fn resolve_payload(
+    payload: &Payload,
+    content: &impl Fn(&Digest) -> Option<Value>,
+) -> Option<Value> {
     match &payload.inline {
         Some(document) => Some(document.value()),
         None => content(&payload.digest),

@@ -23,11 +23,11 @@ pub struct InputsView {
 
 impl InputsView {
     /// The inputs of an execution in at most `bytes_max` bytes of JSON; `None` if it has none.
-    pub(super) fn of(subject: &Subject<'_>, bytes_max: usize) -> Option<Self> {
+    pub(super) fn of_execution(subject: &Subject<'_>, bytes_max: usize) -> Option<Self> {
         let whole = subject.value(subject.execution.inputs()?)?;
         let (inputs, is_cut) = truncate(&whole, bytes_max);
         let inputs_uri = is_cut.then(|| {
-            let id = uri::encode(subject.execution.id().as_str());
+            let id = uri::encode_segment(subject.execution.id().as_str());
             format!("midex://workflow/current_step/{id}?reader=person")
         });
         Some(Self { inputs, inputs_uri })
@@ -69,7 +69,7 @@ pub struct InputView {
 }
 
 /// The views of all inputs, in the order of declaration.
-pub fn inputs(inputs: &Inputs) -> Vec<InputView> {
+pub fn input_views(inputs: &Inputs) -> Vec<InputView> {
     inputs.iter().map(view_of).collect()
 }
 

@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use super::{
     Previous, ReadyStep, Subject,
-    previous::lately,
+    previous::latest_decisions,
     reply::ready_step_brief,
-    status::{asked, first_open},
-    waits::quoted,
+    status::{first_open, gate_questions_text},
+    waits::join_quoted_names,
 };
 use crate::{
     error::in_quotes,
     execution::Execution,
     limits,
     state::State,
-    truncate::{length, shortened, truncate},
+    truncate::{json_length, truncate, truncate_to_chars},
 };
 
 /// One execution in a list.
@@ -52,7 +52,7 @@ pub struct Listing {
 }
 
 /// The list entry of an execution.
-pub fn row(execution: &Execution) -> ExecutionRow {
+pub fn execution_row(execution: &Execution) -> ExecutionRow {
     ExecutionRow {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
@@ -120,37 +120,37 @@ pub(super) fn is_zero(count: &usize) -> bool {
 impl Resumed {
     /// The first of `executions` that fit into [`limits::RESUME_BYTES_MAX`] bytes of JSON. The first one is always
     /// included, with as many of its steps as fit. `open` is the number of all open executions.
-    pub fn of(executions: Vec<OpenExecution>, open: usize) -> Self {
+    pub fn open_executions_page(executions: Vec<OpenExecution>, open: usize) -> Self {
         let mut room = limits::RESUME_BYTES_MAX;
         let mut told = Vec::new();
         for mut execution in executions {
-            execution.fit(room);
-            let bytes = length(&execution) + 1;
+            execution.keep_steps_that_fit(room);
+            let bytes = json_length(&execution) + 1;
             if bytes > room && !told.is_empty() {
                 break;
             }
             room = room.saturating_sub(bytes);
             told.push(execution);
         }
-        let mut resumed = Self::with(told, open);
+        let mut resumed = Self::with_message(told, open);
         // The message and the counters take room too, so entries are removed until the whole fits.
-        while length(&resumed) > limits::RESUME_BYTES_MAX && resumed.shrink() {
-            resumed = Self::with(resumed.open_executions, open);
+        while json_length(&resumed) > limits::RESUME_BYTES_MAX && resumed.remove_last_entry() {
+            resumed = Self::with_message(resumed.open_executions, open);
         }
         resumed
     }
 
-    fn with(told: Vec<OpenExecution>, open: usize) -> Self {
+    fn with_message(told: Vec<OpenExecution>, open: usize) -> Self {
         let more = open.saturating_sub(told.len());
         Self {
-            message: message(&told, more),
+            message: resume_message(&told, more),
             open_executions: told,
             more,
         }
     }
 
     /// Removes the last execution, or the last step of the only one; false if a single step is left.
-    fn shrink(&mut self) -> bool {
+    fn remove_last_entry(&mut self) -> bool {
         if self.open_executions.len() > 1 {
             return self.open_executions.pop().is_some();
         }
@@ -170,7 +170,7 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
     let inputs = execution.inputs().and_then(|inputs| subject.value(inputs));
     // Gates, timers and the visit of a whole `foreach` are open too, but have no token.
     let steps = execution
-        .open()
+        .open_visits()
         .filter_map(|(at, _, visit)| ready_step_brief(subject, at, visit));
     OpenExecution {
         execution_id: execution.id().to_string(),
@@ -179,25 +179,29 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
         reason: execution
             .reason
             .as_deref()
-            .map(|reason| shortened(reason, 200).into_owned()),
+            .map(|reason| truncate_to_chars(reason, 200).into_owned()),
         inputs: inputs.map(|inputs| truncate(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
-        done: format!("{}/{}", done(execution), execution.steps().len()),
+        done: format!(
+            "{}/{}",
+            count_done_steps(execution),
+            execution.steps().len()
+        ),
         updated_at: execution.updated_at.to_string(),
         current_steps: steps.collect(),
         more_steps: 0,
-        decided: lately(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
-        asked: asked(subject),
+        decided: latest_decisions(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
+        asked: gate_questions_text(subject),
     }
 }
 
 impl OpenExecution {
     /// Keeps the first step, and those after it that fit into `room` bytes of JSON.
-    fn fit(&mut self, room: usize) {
+    fn keep_steps_that_fit(&mut self, room: usize) {
         let steps = std::mem::take(&mut self.current_steps);
-        let mut left = room.saturating_sub(length(self));
+        let mut left = room.saturating_sub(json_length(self));
         self.more_steps = steps.len();
         for step in steps {
-            let bytes = length(&step) + 1;
+            let bytes = json_length(&step) + 1;
             if bytes > left && !self.current_steps.is_empty() {
                 break;
             }
@@ -208,7 +212,7 @@ impl OpenExecution {
     }
 }
 
-fn done(execution: &Execution) -> usize {
+fn count_done_steps(execution: &Execution) -> usize {
     use crate::StepStatus::{Completed, Skipped};
     let steps = execution.steps().iter();
     steps
@@ -216,7 +220,7 @@ fn done(execution: &Execution) -> usize {
         .count()
 }
 
-fn message(told: &[OpenExecution], more: usize) -> String {
+fn resume_message(told: &[OpenExecution], more: usize) -> String {
     let Some(first) = told.first() else {
         return "Nothing is open in this project. Call workflow.list with brief 'true': workflow.start begins one of them".into();
     };
@@ -233,7 +237,7 @@ fn message(told: &[OpenExecution], more: usize) -> String {
         );
     }
     let steps = first.current_steps.iter().map(|step| &step.step_name);
-    let what = match quoted(steps) {
+    let what = match join_quoted_names(steps) {
         steps if steps.is_empty() => format!("'{}' waits", first.execution_id),
         steps => format!("Go on with {steps} of '{}'", first.execution_id),
     };

@@ -2,10 +2,10 @@
 
 use super::Subject;
 use crate::{
-    definition::{Next, StepKind},
+    definition::{JumpTarget, StepKind},
     id::StepId,
-    offer::{Offered, OptionSource, StepOption},
-    truncate::shortened,
+    offer::{OfferedOptions, OptionSource, StepOption},
+    truncate::truncate_to_chars,
 };
 
 /// The longest condition that an option shows, in bytes.
@@ -20,18 +20,18 @@ pub(super) struct NextSteps {
 
 impl NextSteps {
     /// The options, by descending priority. `next` is the step that continues the workflow, with its token.
-    pub(super) fn of(subject: &Subject<'_>, next: Option<(&str, &str)>) -> Self {
+    pub(super) fn collect_options(subject: &Subject<'_>, next: Option<(&str, &str)>) -> Self {
         let mut found = Self::default();
         for offer in subject.execution.offers() {
             let offered = subject
                 .value(offer.options)
-                .map(|value| Offered::read(&value));
+                .map(|value| OfferedOptions::read(&value));
             let offered = offered.unwrap_or_default();
             found.options.extend(offered.options);
             found.left_out.extend(offered.left_out);
         }
         if let Some((step, token)) = next {
-            let going_on = StepOption::going_on(token);
+            let going_on = StepOption::new_continue_option(token);
             match arm_taken(subject, step) {
                 Some(condition) => found.options.push(StepOption {
                     from: OptionSource::Arm,
@@ -54,14 +54,19 @@ impl NextSteps {
     reason = "no arm, and an arm that always holds, are two things"
 )]
 fn arm_taken(subject: &Subject<'_>, next: &str) -> Option<Option<String>> {
-    let branching = subject.definition.branching();
+    let branching = subject.definition.branch_positions();
     if branching.is_empty() {
         return None;
     }
     let next = StepId::parse(next).ok()?;
-    let opened = subject.execution.step(&next)?.1.visit()?.opened_revision;
+    let opened = subject
+        .execution
+        .step(&next)?
+        .1
+        .latest_visit()?
+        .opened_revision;
     let ended = |at: usize| {
-        let visit = subject.execution.steps().get(at)?.visit()?;
+        let visit = subject.execution.steps().get(at)?.latest_visit()?;
         Some(visit.closed.as_ref()?.revision)
     };
     let taken = branching.iter().filter(|at| ended(**at) == Some(opened));
@@ -69,8 +74,8 @@ fn arm_taken(subject: &Subject<'_>, next: &str) -> Option<Option<String>> {
         StepKind::Branch { arms } => arms.as_slice(),
         _ => &[],
     });
-    let mut leading = arms.filter(|arm| arm.next == Next::Step(next.clone()));
+    let mut leading = arms.filter(|arm| arm.next == JumpTarget::Step(next.clone()));
     let condition = leading.next()?.condition.as_deref();
     let condition = condition.filter(|_| leading.next().is_none());
-    Some(condition.map(|text| shortened(text, CONDITION_BYTES_MAX).into()))
+    Some(condition.map(|text| truncate_to_chars(text, CONDITION_BYTES_MAX).into()))
 }

@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 
 use super::{
     Subject,
-    subject::{Shortened, decided},
+    subject::{Shortened, deciding_visit_end},
 };
 use crate::{
     definition::{Definition, Step, StepKind},
     execution::Execution,
     limits,
     state::State,
-    truncate::{CUT, length, shares, truncate},
+    truncate::{CUT_MARK, divide_fairly, json_length, truncate},
     uri,
 };
 
@@ -39,12 +39,12 @@ pub struct Previous {
 impl Previous {
     /// Replaces a long output with its address.
     pub(super) fn by_address(self, execution: &Execution) -> Self {
-        if length(&self.output) <= limits::SENT_ONCE_BYTES_MIN {
+        if json_length(&self.output) <= limits::SENT_ONCE_BYTES_MIN {
             return self;
         }
-        let [id, step] = [execution.id().as_str(), &self.step_name].map(uri::encode);
+        let [id, step] = [execution.id().as_str(), &self.step_name].map(uri::encode_segment);
         Self {
-            output: CUT.into(),
+            output: CUT_MARK.into(),
             output_uri: Some(format!("midex://workflow/step_history/{id}/{step}")),
             truncated: false,
             ..self
@@ -54,7 +54,7 @@ impl Previous {
 
 /// The predecessors of the step at `position` whose outputs are shown, in authoring order. `branch` and `set` steps
 /// decide nothing by themselves, so their own predecessors are taken instead.
-pub(super) fn deciders(definition: &Definition, position: usize) -> BTreeSet<usize> {
+pub(super) fn deciding_predecessors(definition: &Definition, position: usize) -> BTreeSet<usize> {
     let (graph, steps) = (definition.graph(), &definition.workflow.steps);
     let mut left = graph.dependencies(position).to_vec();
     let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
@@ -71,7 +71,7 @@ pub(super) fn deciders(definition: &Definition, position: usize) -> BTreeSet<usi
 }
 
 /// The outputs of the steps at `deciders`, in at most `bytes_max` bytes of JSON.
-pub(super) fn previous(
+pub(super) fn previous_decisions(
     subject: &Subject<'_>,
     deciders: BTreeSet<usize>,
     bytes_max: usize,
@@ -85,7 +85,7 @@ pub(super) fn previous(
     // content.
     let shown = all.min(bytes_max / ENTRY_BYTES_MIN);
     told.truncate(shown);
-    let mut previous = filled(told, bytes_max);
+    let mut previous = share_bytes_among_entries(told, bytes_max);
     if let Some(last) = previous.last_mut().filter(|_| shown < all) {
         let more = all - shown + 1;
         let words = format!("{more} more steps decided something: see step_history");
@@ -95,40 +95,45 @@ pub(super) fn previous(
     previous
 }
 
-fn filled(told: Vec<(Previous, Shortened)>, bytes_max: usize) -> Vec<Previous> {
-    let want = |(entry, output): &(Previous, Shortened)| entry_bytes(entry) + length(&output.value);
+fn share_bytes_among_entries(told: Vec<(Previous, Shortened)>, bytes_max: usize) -> Vec<Previous> {
+    let want =
+        |(entry, output): &(Previous, Shortened)| entry_bytes(entry) + json_length(&output.value);
     let wants: Vec<_> = told.iter().map(want).collect();
-    let shares = shares(&wants, bytes_max.saturating_sub(2));
+    let shares = divide_fairly(&wants, bytes_max.saturating_sub(2));
     let rooms = wants.into_iter().zip(shares);
     told.into_iter()
         .zip(rooms)
-        .map(|(told, (want, share))| fill(told, want, share))
+        .map(|(told, (want, share))| fill_entry_output(told, want, share))
         .collect()
 }
 
 /// The outputs of the steps that were completed last, the latest first, in at most `bytes_max` bytes of JSON.
-pub(super) fn lately(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
+pub(super) fn latest_decisions(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
     let done = done_last(subject.execution, limits::RESUME_DECIDED_MAX).into_iter();
     let told: Vec<_> = done
         .filter_map(|at| told_of(subject, at, bytes_max))
         .collect();
-    filled(told, bytes_max)
+    share_bytes_among_entries(told, bytes_max)
 }
 
 /// The outputs that a person needs for the step at `position`: those of its predecessors and of the steps completed
 /// last. In authoring order, in at most `bytes_max` bytes of JSON.
-pub(super) fn before(subject: &Subject<'_>, position: usize, bytes_max: usize) -> Vec<Previous> {
-    let mut steps = deciders(subject.definition, position);
+pub(super) fn decisions_before_step(
+    subject: &Subject<'_>,
+    position: usize,
+    bytes_max: usize,
+) -> Vec<Previous> {
+    let mut steps = deciding_predecessors(subject.definition, position);
     let lately = done_last(subject.execution, limits::PERSON_DECIDED_MAX);
     steps.extend(lately.into_iter().filter(|at| *at != position));
-    previous(subject, steps, bytes_max)
+    previous_decisions(subject, steps, bytes_max)
 }
 
 /// The positions of the steps that were completed last, the latest first, at most `most` of them.
 fn done_last(execution: &Execution, most: usize) -> Vec<usize> {
     let all = 0..execution.steps().len();
     let mut done: Vec<_> = all
-        .filter_map(|at| Some((decided(execution, at)?.revision, at)))
+        .filter_map(|at| Some((deciding_visit_end(execution, at)?.revision, at)))
         .collect();
     done.sort_unstable_by(|one, two| two.cmp(one));
     done.into_iter().take(most).map(|(_, at)| at).collect()
@@ -155,11 +160,15 @@ fn told_of(
 }
 
 fn entry_bytes(entry: &Previous) -> usize {
-    length(entry) + 1
+    json_length(entry) + 1
 }
 
 /// The entry with its output: whole if its size `want` fits into `share`, else shortened.
-fn fill((entry, output): (Previous, Shortened), want: usize, share: usize) -> Previous {
+fn fill_entry_output(
+    (entry, output): (Previous, Shortened),
+    want: usize,
+    share: usize,
+) -> Previous {
     let (shown, cut) = if want <= share {
         (output.value, false)
     } else {

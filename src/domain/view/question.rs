@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::inputs::{InputView, view_of};
 use crate::{
-    definition::{Definition, Step, StepKind, Via},
+    definition::{Definition, InputChannel, Step, StepKind},
     document::plain,
-    execution::{Question, UTTERANCE},
+    execution::{Question, UTTERANCE_FIELD},
     input::Input,
     limits,
     words::fence,
@@ -24,15 +24,19 @@ pub(super) struct Questions<'a> {
     text: Option<String>,
     /// Whether the user may answer in free text.
     in_words: bool,
-    via: Via,
+    via: InputChannel,
 }
 
 impl<'a> Questions<'a> {
     /// The questions of a step with this rendered input; `None` if the step asks for no inputs.
-    pub(super) fn of(definition: &'a Definition, step: &Step, input: &Value) -> Option<Self> {
-        let names = step.kind.asks_for()?;
+    pub(super) fn questions_of_step(
+        definition: &'a Definition,
+        step: &Step,
+        input: &Value,
+    ) -> Option<Self> {
+        let names = step.kind.requested_inputs()?;
         let declared = definition.workflow.inputs.as_ref()?;
-        let question = Question::of(input);
+        let question = Question::from_visit_input(input);
         let names = if question.asked.is_empty() {
             names
         } else {
@@ -49,7 +53,7 @@ impl<'a> Questions<'a> {
             all,
             via: match &step.kind {
                 StepKind::Input { via, .. } => *via,
-                _ => Via::Guidance,
+                _ => InputChannel::Guidance,
             },
             in_words: in_words && text.is_none(),
             text,
@@ -58,7 +62,7 @@ impl<'a> Questions<'a> {
     }
 
     /// The inputs asked for in this turn: all of them for an extraction, else those that are missing or were refused.
-    fn asked(&self) -> impl Iterator<Item = &'a Input> {
+    fn asked_inputs(&self) -> impl Iterator<Item = &'a Input> {
         let is_asked = |input: &&Input| {
             let name = input.key.as_str();
             let missing = self.question.missing.iter().any(|missing| missing == name);
@@ -75,8 +79,8 @@ impl<'a> Questions<'a> {
     }
 
     /// The questions as the structured `input` of the turn.
-    pub(super) fn input(&self) -> Value {
-        let asked: Vec<InputView> = self.asked().map(view_of).collect();
+    pub(super) fn structured_input(&self) -> Value {
+        let asked: Vec<InputView> = self.asked_inputs().map(view_of).collect();
         let mut input = json!({ "properties": asked });
         if self.text.is_none() {
             input["via"] = json!(self.via);
@@ -91,7 +95,7 @@ impl<'a> Questions<'a> {
     }
 
     /// The JSON Schema of an answer. The instructions describe the values, so the schema repeats no descriptions.
-    pub(super) fn schema(&self) -> Value {
+    pub(super) fn answer_schema(&self) -> Value {
         let property = |input: &Input| match &self.text {
             // The text may not contain the value, so null is allowed.
             Some(_) => json!({ "anyOf": [input.constraints(), { "type": "null" }] }),
@@ -104,7 +108,7 @@ impl<'a> Questions<'a> {
         let properties: Map<_, _> = properties.collect();
         let missing = &self.question.missing;
         let required: &[String] = if self.text.is_some() { &[] } else { missing };
-        let in_words = self.in_words && !properties.contains_key(UTTERANCE);
+        let in_words = self.in_words && !properties.contains_key(UTTERANCE_FIELD);
         let answers = json!({
             "type": "object", "properties": properties, "required": required, "additionalProperties": false
         });
@@ -115,39 +119,43 @@ impl<'a> Questions<'a> {
             "type": "string", "description": "What the user said, in the user's own words: the values are then taken out of that"
         });
         let in_words = json!({
-            "type": "object", "properties": { (UTTERANCE): words }, "required": [UTTERANCE], "additionalProperties": false
+            "type": "object", "properties": { (UTTERANCE_FIELD): words }, "required": [UTTERANCE_FIELD], "additionalProperties": false
         });
         json!({ "anyOf": [answers, in_words] })
     }
 
     /// Whether only the user may answer, in a form that the client shows.
     fn is_of_user(&self) -> bool {
-        self.via == Via::Elicitation && self.text.is_none()
+        self.via == InputChannel::Elicitation && self.text.is_none()
     }
 
     /// The task text.
-    pub(super) fn task(&self) -> String {
-        const ASK: &str = "Ask the user for the values below, and wait for the answer. The values are the user's: nothing is guessed, and nothing is answered in the user's place.";
+    pub(super) fn task_text(&self) -> String {
+        const ASK_USER_TEXT: &str = "Ask the user for the values below, and wait for the answer. The values are the user's: nothing is guessed, and nothing is answered in the user's place.";
         match (&self.text, self.in_words) {
             (Some(_), _) => "Take the values below out of the text below. Give null for what the text does not say: nothing is guessed, and nothing is made up.".to_owned(),
             (None, _) if self.is_of_user() => "The user alone answers this step, in a form that your client shows: the call below has it shown. Do not ask for the values yourself, and do not send any.".to_owned(),
-            (None, false) => ASK.to_owned(),
-            (None, true) => format!("{ASK} Where the user answers in words of their own, hand in those words as userUtterance."),
+            (None, false) => ASK_USER_TEXT.to_owned(),
+            (None, true) => format!("{ASK_USER_TEXT} Where the user answers in words of their own, hand in those words as userUtterance."),
         }
     }
 
     /// The list of requested values, the refusals of the previous answer, and the text to extract from.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn values_text(&self) -> String {
         let mut text = String::from("Values (input.properties says more of each):\n");
-        for input in self.asked() {
-            describe(&mut text, input);
+        for input in self.asked_inputs() {
+            append_input_line(&mut text, input);
         }
         if !self.question.refused.is_empty() {
             text.push_str("The answer before was refused:\n");
         }
         for refused in &self.question.refused {
             // Writing to a `String` cannot fail.
-            let _ = writeln!(text, "- {}", short(&refused.message, "see input.refused"));
+            let _ = writeln!(
+                text,
+                "- {}",
+                short_text_or_field(&refused.message, "see input.refused")
+            );
         }
         match &self.text {
             Some(words) if is_short(words) => {
@@ -161,16 +169,16 @@ impl<'a> Questions<'a> {
     }
 
     /// The output format, with an example if every requested input has a sample value.
-    pub(super) fn form(&self) -> String {
+    pub(super) fn output_format_text(&self) -> String {
         if self.is_of_user() {
             return "An empty object, {}: the user's answer takes its place.".to_owned();
         }
         let example: Map<String, Value> = self
-            .asked()
+            .asked_inputs()
             .filter_map(|input| Some((input.key.as_str().to_owned(), sample(input)?)))
             .collect();
         let form = "A JSON object that satisfies output_schema.";
-        if example.len() < self.asked().count() {
+        if example.len() < self.asked_inputs().count() {
             return form.to_owned();
         }
         let example = Value::Object(example);
@@ -194,12 +202,12 @@ fn is_short(text: &str) -> bool {
 }
 
 /// The text if it is short, else the name of the field that contains it.
-fn short<'a>(text: &'a str, place: &'a str) -> &'a str {
+fn short_text_or_field<'a>(text: &'a str, place: &'a str) -> &'a str {
     if is_short(text) { text } else { place }
 }
 
 /// Appends one line on the input. Parts that are too long are only in `input.properties`.
-fn describe(text: &mut String, input: &Input) {
+fn append_input_line(text: &mut String, input: &Input) {
     let _ = write!(text, "- `{}`", input.key);
     if let Some(label) = &input.label {
         let _ = write!(text, " ({label})");

@@ -10,14 +10,18 @@ use serde_json::Value;
 use super::{
     FailureView, InputsView, Previous, Subject,
     alike::{after_the_first, alike, known, or_default},
-    definition_step,
+    continuation_token, definition_step, format_progress,
     options::NextSteps,
     persona_of,
-    previous::{deciders, final_output, previous},
-    progress,
-    task::{Turn, about, leave_out_persona, open_turns, task, turns_given, without_sources},
-    token,
-    waits::{asked_of_people, look_at_child, look_at_parent, quoted, signals_awaited, wait_call},
+    previous::{deciding_predecessors, final_output, previous_decisions},
+    task::{
+        Turn, build_task, leave_out_persona, open_turns, step_description, turns_given,
+        without_sources,
+    },
+    waits::{
+        asked_of_people, join_quoted_names, look_at_child, look_at_parent, signals_awaited,
+        wait_call,
+    },
 };
 use crate::{
     clock::Timestamp,
@@ -26,9 +30,9 @@ use crate::{
     execution::{Execution, Visit},
     id::AgentName,
     limits,
-    offer::{CONTINUE, StepOption},
+    offer::{CONTINUE_OPTION_ID, StepOption},
     state::State,
-    truncate::shortened,
+    truncate::truncate_to_chars,
     uri,
 };
 
@@ -222,7 +226,7 @@ const fn first() -> u32 {
 }
 
 /// The reply to the call that made the transition `row`. The execution of `subject` is the state after that transition.
-pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
+pub fn advanced_reply(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     let turns = turns_given(subject, row);
     let later = turns.iter().filter(|turn| was_item_sent(subject, turn));
     let later: BTreeSet<_> = later.map(|turn| turn.position).collect();
@@ -235,7 +239,7 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
         limits::INPUTS_SHOWN_BYTES_MAX
     };
     let ready = ready_steps(subject, &turns, beside_first(subject, &turns, later));
-    answer(subject, row, ready, replayed, inputs_max)
+    build_reply(subject, row, ready, replayed, inputs_max)
 }
 
 /// Whether an item of the same `foreach` was handed out before the last transition. The client then has the text that
@@ -257,7 +261,7 @@ fn was_item_sent(subject: &Subject<'_>, turn: &Turn<'_>) -> bool {
 
 /// The state of an execution after its last `row`: the steps that the row made ready come first, then all other open
 /// steps.
-pub fn standing(subject: &Subject<'_>, row: &Row) -> Advanced {
+pub fn current_state_reply(subject: &Subject<'_>, row: &Row) -> Advanced {
     let mut turns = turns_given(subject, row);
     if !turns.is_empty() && subject.execution.state() == State::Running {
         let is_new = |turn: &Turn<'_>| !turns.iter().any(|ready| ready.grant == turn.grant);
@@ -265,10 +269,10 @@ pub fn standing(subject: &Subject<'_>, row: &Row) -> Advanced {
         turns.extend(others);
     }
     let ready = steps_after_the_first(subject, &turns);
-    answer(subject, row, ready, false, limits::INPUTS_SHOWN_BYTES_MAX)
+    build_reply(subject, row, ready, false, limits::INPUTS_SHOWN_BYTES_MAX)
 }
 
-fn answer(
+fn build_reply(
     subject: &Subject<'_>,
     row: &Row,
     ready: Vec<ReadyStep>,
@@ -289,7 +293,7 @@ fn answer(
     let (final_output, truncated) = final_output(subject, state).unzip();
     let first = ready.first();
     let onward = first.or(open_steps.first());
-    let next = NextSteps::of(
+    let next = NextSteps::collect_options(
         subject,
         onward.map(|step| (step.step_name.as_str(), step.continuation_token.as_str())),
     );
@@ -311,8 +315,9 @@ fn answer(
         new_token: of_first(|step| &step.continuation_token),
         expires_at: of_first(|step| &step.expires_at),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
-        inputs: onward.and_then(|_| InputsView::of(subject, inputs_max)),
-        message: message(subject, row, &ready, &open_steps) + hint(&next.options),
+        inputs: onward.and_then(|_| InputsView::of_execution(subject, inputs_max)),
+        message: reply_message(subject, row, &ready, &open_steps)
+            + next_options_hint(&next.options),
         new_tokens: ready,
         open_steps,
         next_step_options: next.options,
@@ -327,9 +332,9 @@ fn answer(
 }
 
 /// A hint for a client that has options besides continuing the workflow.
-fn hint(options: &[StepOption]) -> &'static str {
+fn next_options_hint(options: &[StepOption]) -> &'static str {
     match options.first() {
-        Some(first) if options.len() > 1 || first.id != CONTINUE => {
+        Some(first) if options.len() > 1 || first.id != CONTINUE_OPTION_ID => {
             " nextStepOptions has what may be called next: say in choice what you took."
         }
         _ => "",
@@ -337,7 +342,7 @@ fn hint(options: &[StepOption]) -> &'static str {
 }
 
 /// The last sentence of a message in a reply that contains a persona.
-const REVIEW: &str = " Review agent_content and continue.";
+const REVIEW_PERSONA_HINT: &str = " Review agent_content and continue.";
 
 impl Advanced {
     /// Omits the persona if `known_agents` contains its agent.
@@ -345,7 +350,7 @@ impl Advanced {
         let knows = |agent: &String| known_agents.contains(agent);
         if self.agent_name.as_ref().is_some_and(knows) {
             self.agent_content = None;
-            self.message = self.message.replace(REVIEW, "");
+            self.message = self.message.replace(REVIEW_PERSONA_HINT, "");
             leave_out_persona(&mut self.instructions);
         }
     }
@@ -357,7 +362,7 @@ fn still_open(subject: &Subject<'_>) -> Vec<ReadyStep> {
     let turns: Vec<_> = open_turns(subject).collect();
     let mut shown = AlreadyShown::default();
     for turn in &turns {
-        shown.note(subject.definition, turn.position);
+        shown.mark_predecessors_shown(subject.definition, turn.position);
         shown.read.insert(turn.position);
     }
     ready_steps(subject, &turns, shown)
@@ -374,8 +379,12 @@ struct AlreadyShown<'a> {
 
 impl AlreadyShown<'_> {
     /// Marks the outputs that precede this step as shown, and returns those that were not shown before.
-    fn note(&mut self, definition: &Definition, position: usize) -> BTreeSet<usize> {
-        let mut before = deciders(definition, position);
+    fn mark_predecessors_shown(
+        &mut self,
+        definition: &Definition,
+        position: usize,
+    ) -> BTreeSet<usize> {
+        let mut before = deciding_predecessors(definition, position);
         before.retain(|at| self.decided.insert(*at));
         before
     }
@@ -419,10 +428,10 @@ fn ready_step<'a>(
     shown: &mut AlreadyShown<'a>,
 ) -> Option<ReadyStep> {
     let step = definition_step(subject.definition, turn.position)?;
-    let task = task(subject, turn)?;
+    let task = build_task(subject, turn)?;
     let agent = step.agent().filter(|agent| shown.agents.insert(agent));
-    let before = shown.note(subject.definition, turn.position);
-    let mut previous = previous(subject, before, limits::PREVIOUS_BYTES_MAX);
+    let before = shown.mark_predecessors_shown(subject.definition, turn.position);
+    let mut previous = previous_decisions(subject, before, limits::PREVIOUS_BYTES_MAX);
     let mut instructions = task.instructions;
     if !shown.read.insert(turn.position) && turn.visit.item.is_some() {
         instructions = without_sources(subject, turn, &instructions);
@@ -430,7 +439,7 @@ fn ready_step<'a>(
         let named = named.map(|one| one.by_address(subject.execution));
         previous = named.collect();
     }
-    let bare = bare(subject, step, turn);
+    let bare = step_without_task(subject, step, turn);
     Some(ReadyStep {
         step: StepView {
             input: task.input,
@@ -449,8 +458,8 @@ fn ready_step<'a>(
 fn agent_uri(execution: &Execution, agent: &AgentName) -> String {
     format!(
         "midex://workflow/agent/{}?execution_id={}",
-        uri::encode(agent.as_str()),
-        uri::encode(execution.id().as_str())
+        uri::encode_segment(agent.as_str()),
+        uri::encode_segment(execution.id().as_str())
     )
 }
 
@@ -461,12 +470,12 @@ pub(super) fn ready_step_brief(
     visit: &Visit,
 ) -> Option<ReadyStep> {
     let step = definition_step(subject.definition, position)?;
-    let mut step = bare(subject, step, &Turn::of(position, visit)?);
-    step.description = shortened(&step.description, 200).into_owned();
+    let mut step = step_without_task(subject, step, &Turn::from_visit(position, visit)?);
+    step.description = truncate_to_chars(&step.description, 200).into_owned();
     Some(step)
 }
 
-fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
+fn step_without_task(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
     ReadyStep {
         step_name: step.id.to_string(),
         step: StepView {
@@ -480,9 +489,9 @@ fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
             optional: false,
         },
         agent_name: step.agent().map(ToString::to_string),
-        description: about(subject, step, turn),
-        progress: progress(turn.position, subject.execution),
-        continuation_token: token(subject.execution, step, turn.grant),
+        description: step_description(subject, step, turn),
+        progress: format_progress(turn.position, subject.execution),
+        continuation_token: continuation_token(subject.execution, step, turn.grant),
         expires_at: expiry(turn.grant.issued_at, subject.ttl),
         agent_uri: None,
         instructions: String::new(),
@@ -495,7 +504,12 @@ pub(super) fn expiry(issued_at: Timestamp, ttl: Duration) -> String {
     issued_at.after(ttl).to_string()
 }
 
-fn message(subject: &Subject<'_>, row: &Row, ready: &[ReadyStep], open: &[ReadyStep]) -> String {
+fn reply_message(
+    subject: &Subject<'_>,
+    row: &Row,
+    ready: &[ReadyStep],
+    open: &[ReadyStep],
+) -> String {
     let execution = subject.execution;
     let started = row.events.iter().find_map(|event| match event {
         Event::Created(created) => Some(&created.workflow),
@@ -506,9 +520,11 @@ fn message(subject: &Subject<'_>, row: &Row, ready: &[ReadyStep], open: &[ReadyS
         (Some(workflow), Some(_), _) => {
             format!("Workflow '{workflow}' started. {}", now_ready(ready, ""))
         }
-        (None, Some(first), _) if first.agent_name.is_some() => now_ready(ready, REVIEW),
+        (None, Some(first), _) if first.agent_name.is_some() => {
+            now_ready(ready, REVIEW_PERSONA_HINT)
+        }
         (None, Some(_), _) => now_ready(ready, ""),
-        (_, None, State::Completed) => completed(execution),
+        (_, None, State::Completed) => completed_message(execution),
         (_, None, State::Failed) => {
             let failure = execution.failure.as_ref();
             let why = failure.map_or("", |failure| failure.message.as_str());
@@ -531,8 +547,8 @@ fn message(subject: &Subject<'_>, row: &Row, ready: &[ReadyStep], open: &[ReadyS
         (_, None, _) if open.is_empty() => nothing_to_do(execution),
         (_, None, _) => format!(
             "Step '{}' recorded. Still open: {}.",
-            closed(row),
-            quoted(open.iter().map(|step| &step.step_name))
+            name_of_closed_step(row),
+            join_quoted_names(open.iter().map(|step| &step.step_name))
         ),
     }
 }
@@ -555,11 +571,11 @@ fn nothing_to_do(execution: &Execution) -> String {
     format!(
         "Nothing is to be done for a model now: the execution waits for the signal {}. Whoever knows that it happened calls \
          execution.signal with execution_id '{id}' and signal '{first}'. {wait}: it answers when that is done",
-        quoted(&signals)
+        join_quoted_names(&signals)
     )
 }
 
-fn completed(execution: &Execution) -> String {
+fn completed_message(execution: &Execution) -> String {
     let mut text = "Workflow completed successfully".to_owned();
     for fault in &execution.final_output_faults {
         let part = fault.part.as_deref().unwrap_or("final_output");
@@ -574,14 +590,14 @@ fn parent_after(execution: &Execution, joint: &str) -> String {
 }
 
 fn now_ready(ready: &[ReadyStep], then: &str) -> String {
-    let names = quoted(ready.iter().map(|step| &step.step_name));
+    let names = join_quoted_names(ready.iter().map(|step| &step.step_name));
     match ready {
         [_] => format!("Step {names} ready.{then}"),
         _ => format!("Steps {names} ready, each with its own token in new_tokens."),
     }
 }
 
-fn closed(row: &Row) -> String {
+fn name_of_closed_step(row: &Row) -> String {
     let by_call = |event: &Event| match event {
         Event::VisitClosed(closed) if closed.consumed.is_some() => {
             Some(closed.visit_id.step().to_string())

@@ -10,22 +10,22 @@ use super::{
     definition_step,
     options::NextSteps,
     persona_of,
-    previous::{before, final_output},
+    previous::{decisions_before_step, final_output},
     reply::{StepView, steps_after_the_first},
     task::{self, open_turns},
     waits::{
-        SignalView, asked_of_people, kept, look_at_child, look_at_parent, wait_call, wait_words,
-        waiting,
+        SignalView, asked_of_people, kept_signal_views, look_at_child, look_at_parent, wait_call,
+        wait_views, wait_words,
     },
 };
 use crate::{
     error::in_quotes,
-    event::{Body, OutputFailure, PauseReason, VisitId},
-    execution::{Execution, NotCompensated, StepStatus},
+    event::{BodyKind, OutputFailure, PauseReason, VisitId},
+    execution::{Execution, StepStatus, UncompensatedVisit},
     id::ExecutionId,
     limits,
     offer::StepOption,
-    truncate::{shortened, truncate},
+    truncate::{truncate, truncate_to_chars},
 };
 
 /// The resource `current_step`: what to do now, as whom, and the token to come back with.
@@ -151,14 +151,14 @@ pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
         step.description = defined.map_or_else(String::new, |step| step.description.clone());
         let fan_out = || subject.execution.steps().get(turn.position)?.visits.last();
         step.step.items = turn.visit.item.and_then(|_| fan_out()?.items_total());
-        step.previous = before(subject, turn.position, limits::PREVIOUS_BYTES_MAX);
+        step.previous = decisions_before_step(subject, turn.position, limits::PREVIOUS_BYTES_MAX);
     }
     let first = current.ready_steps.first();
     current.instructions = first.map(|step| step.instructions.clone());
     current.description = first.map(|step| step.description.clone());
     current.previous = first.map_or_else(Vec::new, |step| step.previous.clone());
     current.step = first.map(|step| step.step.clone());
-    let whole = InputsView::of(subject, usize::MAX);
+    let whole = InputsView::of_execution(subject, usize::MAX);
     (current.inputs, current.inputs_uri) = (whole.map(|view| view.inputs), None);
     current
 }
@@ -169,12 +169,12 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
     let turns: Vec<_> = open_turns(subject).collect();
     let ready_steps = steps_after_the_first(subject, &turns);
     let first = ready_steps.first();
-    let next = NextSteps::of(
+    let next = NextSteps::collect_options(
         subject,
         first.map(|step| (step.step_name.as_str(), step.continuation_token.as_str())),
     );
-    let message = standing(subject);
-    let inputs = InputsView::of(subject, limits::INPUTS_SHOWN_BYTES_MAX);
+    let message = describe_waiting_state(subject);
+    let inputs = InputsView::of_execution(subject, limits::INPUTS_SHOWN_BYTES_MAX);
     let (inputs, inputs_uri) = inputs.map(|view| (view.inputs, view.inputs_uri)).unzip();
     let shown = |digest| {
         let value = subject.value(digest)?;
@@ -203,33 +203,39 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
             .given
             .filter(|given| Some(*given) != execution.inputs())
             .and_then(shown),
-        waits: waiting(subject),
+        waits: wait_views(subject),
         next_step_options: next.options,
         options_left_out: next.left_out,
         revision: execution.revision(),
-        asked: message.is_none().then(|| asked(subject)).flatten(),
+        asked: message
+            .is_none()
+            .then(|| gate_questions_text(subject))
+            .flatten(),
         message,
         ready_steps,
     }
 }
 
 /// The question of the open gates, with the command that answers them; `None` if no approval is pending.
-pub(super) fn asked(subject: &Subject<'_>) -> Option<String> {
-    let waits = waiting(subject);
+pub(super) fn gate_questions_text(subject: &Subject<'_>) -> Option<String> {
+    let waits = wait_views(subject);
     let asks: Vec<_> = waits.iter().filter_map(|wait| wait.gate.as_ref()).collect();
     if asks.is_empty() {
         return None;
     }
-    let asks: Vec<_> = asks.iter().map(|gate| shortened(&gate.ask, 200)).collect();
+    let asks: Vec<_> = asks
+        .iter()
+        .map(|gate| truncate_to_chars(&gate.ask, 200))
+        .collect();
     let how = asked_of_people(subject);
     Some(format!("{how}. It asks: {}", asks.join(" ")))
 }
 
 /// A sentence on the state of the execution if it is paused, waits for something else than a model, or has ended.
 /// `None` if it is running and a model holds a token.
-fn standing(subject: &Subject<'_>) -> Option<String> {
+fn describe_waiting_state(subject: &Subject<'_>) -> Option<String> {
     let execution = subject.execution;
-    let why = execution.why();
+    let why = execution.reason_suffix();
     if execution
         .pauses()
         .iter()
@@ -245,12 +251,12 @@ fn standing(subject: &Subject<'_>) -> Option<String> {
         let asked = asked_of_people(subject);
         return Some(format!("The execution is paused ({names}){why}. {asked}"));
     }
-    let mut open = execution.open();
-    if open.any(|(_, _, visit)| visit.grant().is_some()) {
+    let mut open = execution.open_visits();
+    if open.any(|(_, _, visit)| visit.live_token().is_some()) {
         return None;
     }
     let waits: Vec<_> = execution
-        .open()
+        .open_visits()
         .filter_map(|(_, step, visit)| wait_words(step, visit))
         .collect();
     if waits.is_empty() {
@@ -362,7 +368,7 @@ fn children(subject: &Subject<'_>) -> Vec<ChildView> {
     let view = |(child, visit_id): (ExecutionId, VisitId)| ChildView {
         execution_id: child.to_string(),
         step: visit_id.step().to_string(),
-        body: visit_id.body.beside().map(str::to_owned),
+        body: visit_id.body.name_unless_work().map(str::to_owned),
         visit: visit_id.visit,
         item: visit_id.item,
     };
@@ -398,15 +404,15 @@ pub struct HookFailureView {
 
 /// The effects that were not compensated, restricted to steps that declare a compensation.
 fn not_compensated(subject: &Subject<'_>) -> Vec<NotCompensatedView> {
-    let can_be = |one: &&NotCompensated| {
+    let can_be = |one: &&UncompensatedVisit| {
         let VisitId { step, item, .. } = &one.visit_id;
-        let body = Body::Compensation;
+        let body = BodyKind::Compensation;
         let definition = subject.definition;
         definition
             .body(step.as_ref(), body, item.is_some())
             .is_some()
     };
-    let view = |one: &NotCompensated| NotCompensatedView {
+    let view = |one: &UncompensatedVisit| NotCompensatedView {
         step: one.visit_id.step().to_string(),
         visit: one.visit_id.visit,
         item: one.visit_id.item,
@@ -421,7 +427,7 @@ fn hook_failures(execution: &Execution) -> Vec<HookFailureView> {
     let hooks = steps.flat_map(|step| step.beside.iter().map(move |visit| (step, visit)));
     let failed = hooks.filter_map(|(step, visit)| {
         let failure = visit.closed.as_ref()?.failure.as_ref()?;
-        (visit.body != Body::Compensation).then(|| HookFailureView {
+        (visit.body != BodyKind::Compensation).then(|| HookFailureView {
             step: (visit.visit_id(&step.id).step).map(|step| step.to_string()),
             visit: visit.number,
             hook: visit.body.as_str().to_owned(),
@@ -450,8 +456,8 @@ pub struct StepCounts {
 
 /// The id of the first open step; hooks and compensations do not count.
 pub(super) fn first_open(execution: &Execution) -> Option<String> {
-    let mut open = execution.open();
-    let first = open.find(|(_, _, visit)| visit.body == Body::Work);
+    let mut open = execution.open_visits();
+    let first = open.find(|(_, _, visit)| visit.body == BodyKind::Work);
     first.map(|(_, step, _)| step.id.to_string())
 }
 
@@ -476,8 +482,8 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
         final_output,
         final_output_truncated: truncated.unwrap_or(false),
         final_output_error: execution.final_output_faults.clone(),
-        waits: waiting(subject),
-        signals_kept: kept(subject),
+        waits: wait_views(subject),
+        signals_kept: kept_signal_views(subject),
         error: execution
             .failure
             .as_ref()
@@ -488,7 +494,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
             .map(|above| above.execution_id.to_string()),
         root: execution.parent().map(|above| above.root.to_string()),
         children: children(subject),
-        ending: execution.ending().map(|to| to.as_str().to_owned()),
+        ending: execution.ending_state().map(|to| to.as_str().to_owned()),
         not_compensated: not_compensated(subject),
         hook_failures: hook_failures(execution),
         pause_reasons: execution.pauses().to_vec(),

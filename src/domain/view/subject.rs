@@ -66,7 +66,7 @@ pub struct Shortened {
 
 impl Shortened {
     /// `value` in at most `bytes_max` bytes of JSON.
-    pub fn of(value: &Value, bytes_max: usize) -> Self {
+    pub fn shorten(value: &Value, bytes_max: usize) -> Self {
         let (value, truncated) = truncate(value, bytes_max);
         Self { value, truncated }
     }
@@ -97,7 +97,7 @@ impl Subject<'_> {
     pub(super) fn value(&self, digest: Digest) -> Option<Arc<Value>> {
         let value = self.found.values.get(&digest).cloned();
         if value.is_none() {
-            self.ask(Need::stored(digest).into());
+            self.request_value(Need::by_digest(digest).into());
         }
         value
     }
@@ -105,27 +105,27 @@ impl Subject<'_> {
     /// The output of the step at `position`, shortened to `bytes_max` bytes of JSON. `None` if the step has no output,
     /// or if the output is now asked for.
     pub(super) fn output(&self, position: usize, bytes_max: usize) -> Option<Shortened> {
-        let closed = decided(self.execution, position)?;
-        let need = closed.need()?;
+        let closed = deciding_visit_end(self.execution, position)?;
+        let need = closed.output_reference()?;
         if let Some(shortened) = self.found.shortened.get(&(need.digest, bytes_max)) {
             return Some(shortened.clone());
         }
         if let Some(value) = self.found.values.get(&need.digest) {
-            return Some(Shortened::of(value, bytes_max));
+            return Some(Shortened::shorten(value, bytes_max));
         }
         let row = self.row.filter(|row| row.revision == closed.revision);
         let mut documents = row.into_iter().flat_map(Row::outputs);
         if let Some((_, document)) = documents.find(|(digest, _)| *digest == need.digest) {
-            return Some(Shortened::of(&document.value(), bytes_max));
+            return Some(Shortened::shorten(&document.value(), bytes_max));
         }
-        self.ask(ValueRequest {
+        self.request_value(ValueRequest {
             need,
             bytes_max: Some(bytes_max),
         });
         None
     }
 
-    fn ask(&self, asked: ValueRequest) {
+    fn request_value(&self, asked: ValueRequest) {
         if !self.found.gone.contains(&asked.need.digest) {
             self.asked.borrow_mut().insert(asked);
         }
@@ -134,8 +134,13 @@ impl Subject<'_> {
 
 /// The end of the latest visit of the current round that completed the step at `position`; `None` if the step has no
 /// output. A visit with an output that failed nevertheless, through a required hook, does not count.
-pub(super) fn decided(execution: &Execution, position: usize) -> Option<&VisitEnd> {
-    let visits = execution.steps().get(position)?.round().iter().rev();
+pub(super) fn deciding_visit_end(execution: &Execution, position: usize) -> Option<&VisitEnd> {
+    let visits = execution
+        .steps()
+        .get(position)?
+        .visits_since_reset()
+        .iter()
+        .rev();
     let mut closed = visits.filter_map(|visit| visit.closed.as_ref());
     closed.find(|closed| closed.output.is_some() && closed.failure.is_none())
 }

@@ -8,14 +8,14 @@ use super::{Subject, definition_step, question::Questions};
 use crate::{
     definition::{OnError, RunWhen, Step, StepKind, input_texts},
     document::plain,
-    event::{Awaiting, Event, Failure, Row},
+    event::{Event, Failure, Row, WaitCondition},
     execution::Visit,
-    failure::cut,
+    failure::truncate_to_bytes,
     id::AgentName,
     limits,
     state::StepStatus,
     token::Grant,
-    truncate::{shortened, truncate},
+    truncate::{truncate, truncate_to_chars},
     uri,
     words::fence,
 };
@@ -30,8 +30,8 @@ pub(super) struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     /// The turn of a visit; `None` if the visit does not wait for a model.
-    pub(super) fn of(position: usize, visit: &'a Visit) -> Option<Self> {
-        let grant = visit.grant()?;
+    pub(super) fn from_visit(position: usize, visit: &'a Visit) -> Option<Self> {
+        let grant = visit.live_token()?;
         Some(Self {
             position,
             visit,
@@ -42,16 +42,16 @@ impl<'a> Turn<'a> {
 
 /// All open turns.
 pub(super) fn open_turns<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Turn<'a>> {
-    let open = subject.execution.open();
-    open.filter_map(|(position, _, visit)| Turn::of(position, visit))
+    let open = subject.execution.open_visits();
+    open.filter_map(|(position, _, visit)| Turn::from_visit(position, visit))
 }
 
 /// The turns that the transition of `row` opened and that are still open, in authoring order.
 pub(super) fn turns_given<'a>(subject: &Subject<'a>, row: &Row) -> Vec<Turn<'a>> {
-    let offered = row.events.iter().filter_map(Event::offered);
+    let offered = row.events.iter().filter_map(Event::issued_token);
     let turns = offered.filter_map(|(visit_id, _)| {
         let (position, _, visit) = subject.execution.visit(visit_id)?;
-        Turn::of(position, visit)
+        Turn::from_visit(position, visit)
     });
     let mut turns: Vec<_> = turns.collect();
     // Events are in the order of the transition, which may open a later step before an earlier one.
@@ -74,21 +74,27 @@ fn input_of(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value>
 }
 
 /// Builds the task of a turn.
-pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
+pub(super) fn build_task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
     let input = input_of(subject, turn, acting);
-    if let Some(questions) = Questions::of(subject.definition, acting, &input) {
+    if let Some(questions) = Questions::questions_of_step(subject.definition, acting, &input) {
         return Some(Task {
-            instructions: directly(subject, step, turn, &input, Some(&questions)),
-            input: Some(questions.input()),
+            instructions: instructions_without_persona(
+                subject,
+                step,
+                turn,
+                &input,
+                Some(&questions),
+            ),
+            input: Some(questions.structured_input()),
             example: None,
-            output_schema: Some(questions.schema()),
+            output_schema: Some(questions.answer_schema()),
         });
     }
     let instructions = match step.agent() {
         Some(agent) => as_agent(subject, step, agent, turn, &input),
-        None => directly(subject, step, turn, &input, None),
+        None => instructions_without_persona(subject, step, turn, &input, None),
     };
     Some(Task {
         instructions,
@@ -99,7 +105,7 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
 }
 
 /// The description of the step. A `guidance` step without one is described by the first sentence of its text.
-pub(super) fn about(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> String {
+pub(super) fn step_description(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> String {
     let acting = step.acting();
     if !step.description.is_empty() || !matches!(acting.kind, StepKind::Guidance { .. }) {
         return step.description.clone();
@@ -108,7 +114,7 @@ pub(super) fn about(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> Stri
     let line = input["guidance"].as_str().unwrap_or_default().trim();
     let line = line.lines().next().unwrap_or_default();
     let end = line.find(". ").map_or(line.len(), |end| end + 1);
-    shortened(&line[..end], limits::REPEATED_BYTES_MAX).into_owned()
+    truncate_to_chars(&line[..end], limits::REPEATED_BYTES_MAX).into_owned()
 }
 
 /// The task as a person reads it: the author's text without calls, tokens or roles. The requested inputs, the step
@@ -128,7 +134,7 @@ pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Strin
     if let StepKind::Extract { .. } = &acting.kind {
         lines.push("Take the values out of the text.".to_owned());
     }
-    Some(joined(&lines))
+    Some(join_nonempty_lines(&lines))
 }
 
 /// Instructions for a step with a persona. Values that the reply has in separate fields are referred to and not
@@ -144,7 +150,7 @@ fn as_agent(
     let persona = subject.definition.personas.get(agent);
     let file = persona.and_then(|persona| persona.file.as_ref());
     let file = file.map_or_else(String::new, |file| format!(" ({file})"));
-    let mut lines = vec![format!("1. Act as {agent}{file}, {AS_PERSONA}.")];
+    let mut lines = vec![format!("1. Act as {agent}{file}, {PERSONA_LOCATION_TEXT}.")];
     // A step without description and instructions gets the description of the workflow instead.
     let what = match (step.description.as_str(), input["instructions"].as_str()) {
         ("", None) => format!(" ({})", workflow.description),
@@ -157,26 +163,26 @@ fn as_agent(
     if input.get("with").is_some() {
         lines.push("What it works on stands in input.".into());
     }
-    lines.extend(item(subject, turn, input));
-    lines.extend(sources(subject, step));
+    lines.extend(item_instructions(subject, turn, input));
+    lines.extend(reading_resources_line(subject, step));
     let form = if step.acting().result.is_some() {
         "a JSON value that satisfies output_schema"
     } else {
-        FORM
+        DEFAULT_OUTPUT_FORMAT
     };
     lines.push(format!(
         "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}; {}.",
         where_it_fails(step)
     ));
-    joined(&lines)
+    join_nonempty_lines(&lines)
 }
 
 /// The current item of a `foreach`, as a part of the instructions. Long values that the rendered `input` already
 /// contains are left out.
-fn item(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String> {
+fn item_instructions(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String> {
     let at = usize::try_from(turn.visit.item?).ok()?;
     let visits = &subject.execution.steps().get(turn.position)?.visits;
-    let Some(Awaiting::Items { list, .. }) = visits.last()?.awaiting else {
+    let Some(WaitCondition::Items { list, .. }) = visits.last()?.awaiting else {
         return None;
     };
     let mut value = subject.value(list)?.get(at)?.clone();
@@ -199,12 +205,13 @@ fn item(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String>
 }
 
 /// The part of the instructions that says where the persona is. [`leave_out_persona`] replaces it.
-const AS_PERSONA: &str = "as agent_content says (else read agent_uri with workflow.read)";
+const PERSONA_LOCATION_TEXT: &str =
+    "as agent_content says (else read agent_uri with workflow.read)";
 
 /// Rewrites the instructions for a client that knows the persona and is not sent it again.
 pub(super) fn leave_out_persona(instructions: &mut Option<String>) {
     if let Some(text) = instructions {
-        *text = text.replacen(AS_PERSONA, "as you know it", 1);
+        *text = text.replacen(PERSONA_LOCATION_TEXT, "as you know it", 1);
     }
 }
 
@@ -240,7 +247,12 @@ fn failed_before(subject: &Subject<'_>, position: usize) -> Vec<String> {
     let states = subject.execution.steps().iter().enumerate();
     let failed = states.filter(|(at, state)| state.status == StepStatus::Failed && is_handled(*at));
     let mut failed: Vec<_> = failed
-        .filter_map(|(_, state)| Some((state.visit()?.closed.as_ref()?.revision, state.failure()?)))
+        .filter_map(|(_, state)| {
+            Some((
+                state.latest_visit()?.closed.as_ref()?.revision,
+                state.failure()?,
+            ))
+        })
         .collect();
     failed.sort_by_key(|(revision, _)| Reverse(*revision));
     let failing = subject.execution.failing.as_ref();
@@ -260,25 +272,28 @@ fn failed_with(failure: &Failure) -> String {
         |step| format!("Step '{step}'"),
     );
     let code = Value::from(failure.code.as_str());
-    let message = Value::from(cut(&failure.message, limits::FAILURE_TOLD_BYTES_MAX));
+    let message = Value::from(truncate_to_bytes(
+        &failure.message,
+        limits::FAILURE_TOLD_BYTES_MAX,
+    ));
     format!("{what} failed before this one: {message} ({code}).")
 }
 
 /// The default output format in brief. The tool description explains artifacts.
-const FORM: &str = "{summary, artifacts?, findings?, next_step_recommendation?}";
+const DEFAULT_OUTPUT_FORMAT: &str = "{summary, artifacts?, findings?, next_step_recommendation?}";
 
 /// Joins the lines of instructions, without the empty ones.
-fn joined(lines: &[String]) -> String {
+fn join_nonempty_lines(lines: &[String]) -> String {
     let lines = lines.iter().map(|line| line.trim_end());
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
     lines.join("\n")
 }
 
 /// A line that lists resources for further reading: the workflow's section on the step, and the full earlier outputs.
-fn sources(subject: &Subject<'_>, step: &Step) -> Option<String> {
+fn reading_resources_line(subject: &Subject<'_>, step: &Step) -> Option<String> {
     let workflow = &subject.definition.workflow;
-    let name = uri::encode(subject.execution.workflow().as_str());
-    let id = uri::encode(subject.execution.id().as_str());
+    let name = uri::encode_segment(subject.execution.workflow().as_str());
+    let id = uri::encode_segment(subject.execution.id().as_str());
     let text = (!workflow.content.is_empty() && step.agent().is_some())
         .then(|| format!("midex://workflow/workflow_details/{name} has a section on it"));
     let before = (!step.depends_on.is_empty()).then(|| {
@@ -292,7 +307,7 @@ fn sources(subject: &Subject<'_>, step: &Step) -> Option<String> {
 /// The instructions without the list of resources, for a client that got the list with an earlier item.
 pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str) -> String {
     let step = definition_step(subject.definition, turn.position);
-    match step.and_then(|step| sources(subject, step)) {
+    match step.and_then(|step| reading_resources_line(subject, step)) {
         Some(sources) => text.replace(&(sources + "\n"), ""),
         None => text.to_owned(),
     }
@@ -301,7 +316,7 @@ pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str
 
 /// Instructions for a step without a persona: role, task, the call that must follow and, last, the output format (small
 /// models follow this order best). Values that the reply has in separate fields are referred to and not repeated.
-fn directly(
+fn instructions_without_persona(
     subject: &Subject<'_>,
     step: &Step,
     turn: &Turn<'_>,
@@ -315,7 +330,7 @@ fn directly(
         "# Role\nYou carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.\n\n# Task",
         step.id,
         subject.definition.workflow.name,
-        which(turn.visit)
+        visit_number_suffix(turn.visit)
     )];
     lines.extend(failed_before(subject, turn.position));
     if is_asking && !step.description.is_empty() {
@@ -327,24 +342,24 @@ fn directly(
         ));
     }
     lines.push(input["guidance"].as_str().unwrap_or_default().to_owned());
-    lines.push(questions.map_or_else(String::new, Questions::task));
+    lines.push(questions.map_or_else(String::new, Questions::task_text));
     lines.extend(is_asking.then(|| own.to_owned()));
-    lines.push(questions.map_or_else(String::new, Questions::words));
+    lines.push(questions.map_or_else(String::new, Questions::values_text));
     if input.get("with").is_some() && !matches!(acting.kind, StepKind::Tool { .. }) {
         lines.push("What it works on stands in input.".into());
     }
-    lines.extend(item(subject, turn, input));
-    lines.extend(sources(subject, step));
-    let form = questions.map_or_else(|| form(acting), Questions::form);
+    lines.extend(item_instructions(subject, turn, input));
+    lines.extend(reading_resources_line(subject, step));
+    let form = questions.map_or_else(|| output_format_text(acting), Questions::output_format_text);
     lines.push(format!(
         "\n# Required next call\nworkflow.next_step {{token, output}}: this step's token, unchanged, and the result in the form below. \
          If it cannot be done: {{token, error: {{message}}}}; {}. Do not end your turn before this call.\n\n# Output format\n{form}",
         where_it_fails(step)
     ));
-    joined(&lines)
+    join_nonempty_lines(&lines)
 }
 
-fn which(visit: &Visit) -> String {
+fn visit_number_suffix(visit: &Visit) -> String {
     let number = (visit.number > 1).then(|| format!("visit {}", visit.number));
     let attempt = (visit.attempt > 1).then(|| format!("attempt {}", visit.attempt));
     let item = visit.item.map(|item| format!("item {}", item + 1));
@@ -356,11 +371,11 @@ fn which(visit: &Visit) -> String {
     }
 }
 
-fn form(step: &Step) -> String {
+fn output_format_text(step: &Step) -> String {
     let form = match (&step.result, &step.kind) {
         (Some(_), _) => "A JSON value that satisfies output_schema".to_owned(),
         (None, StepKind::Tool { .. }) => "What the tool answered, as a JSON value".to_owned(),
-        (None, _) => format!("A JSON object: {FORM}"),
+        (None, _) => format!("A JSON object: {DEFAULT_OUTPUT_FORMAT}"),
     };
     match &step.example {
         Some(_) => format!("{form}; example is one."),

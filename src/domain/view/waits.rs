@@ -9,7 +9,7 @@ use super::{Subject, definition_step};
 use crate::{
     definition::{StepKind, Wait},
     document::plain,
-    event::{Awaiting, Body},
+    event::{BodyKind, WaitCondition},
     execution::{Execution, StepState, Visit},
     grammar::is_template,
     id::{ExecutionId, StepId},
@@ -68,13 +68,13 @@ pub struct GateView {
 }
 
 /// The open visits that do not wait for a model, in authoring order.
-pub(super) fn waiting(subject: &Subject<'_>) -> Vec<WaitView> {
-    let open = subject.execution.open();
-    open.filter_map(|(position, step, visit)| wait(subject, position, step, visit))
+pub(super) fn wait_views(subject: &Subject<'_>) -> Vec<WaitView> {
+    let open = subject.execution.open_visits();
+    open.filter_map(|(position, step, visit)| wait_view(subject, position, step, visit))
         .collect()
 }
 
-fn wait(
+fn wait_view(
     subject: &Subject<'_>,
     position: usize,
     step: &StepState,
@@ -82,21 +82,21 @@ fn wait(
 ) -> Option<WaitView> {
     let awaiting = visit.awaiting.as_ref()?;
     let (waits_for, due, signal) = match awaiting {
-        Awaiting::Model(_) | Awaiting::Items { .. } => return None,
-        Awaiting::Operation { .. } => ("operation", None, None),
-        Awaiting::Timer { due } => ("timer", Some(*due), None),
-        Awaiting::Retry { due } => ("retry", Some(*due), None),
-        Awaiting::Signal { name } => ("signal", None, Some(name.clone())),
-        Awaiting::Gate { due, .. } => ("gate", *due, None),
-        Awaiting::Unknown => ("unknown", None, None),
-        Awaiting::Deferred(_) => ("held", None, None),
-        Awaiting::OutputInvalid(_) => ("output_invalid", None, None),
-        Awaiting::Catalog { .. } => ("catalog", None, None),
-        Awaiting::Child { .. } => ("child", None, None),
+        WaitCondition::Model(_) | WaitCondition::Items { .. } => return None,
+        WaitCondition::Operation { .. } => ("operation", None, None),
+        WaitCondition::Timer { due } => ("timer", Some(*due), None),
+        WaitCondition::Retry { due } => ("retry", Some(*due), None),
+        WaitCondition::Signal { name } => ("signal", None, Some(name.clone())),
+        WaitCondition::Gate { due, .. } => ("gate", *due, None),
+        WaitCondition::Unknown => ("unknown", None, None),
+        WaitCondition::Deferred(_) => ("held", None, None),
+        WaitCondition::OutputInvalid(_) => ("output_invalid", None, None),
+        WaitCondition::Catalog { .. } => ("catalog", None, None),
+        WaitCondition::Child { .. } => ("child", None, None),
     };
     Some(WaitView {
         step_name: step.id.to_string(),
-        body: visit.body.beside().map(str::to_owned),
+        body: visit.body.name_unless_work().map(str::to_owned),
         visit: visit.number,
         item: visit.item,
         // Attempt 0 was never begun; it is shown as the first.
@@ -105,40 +105,40 @@ fn wait(
         due: due.map(|due| due.to_string()),
         signal,
         catalog: match awaiting {
-            Awaiting::Catalog { catalog } => Some(catalog.clone()),
+            WaitCondition::Catalog { catalog } => Some(catalog.clone()),
             _ => None,
         },
         next_call: next_call(subject.execution, step, awaiting),
-        gate: gate(subject, position, awaiting),
+        gate: gate_view(subject, position, awaiting),
     })
 }
 
 /// The call that ends a wait, for waits that end only by a call.
-fn next_call(execution: &Execution, step: &StepState, awaiting: &Awaiting) -> Option<String> {
+fn next_call(execution: &Execution, step: &StepState, awaiting: &WaitCondition) -> Option<String> {
     let id = execution.id();
     Some(match awaiting {
-        Awaiting::Signal { name } => {
+        WaitCondition::Signal { name } => {
             format!("execution.signal with execution_id '{id}' and signal '{name}'")
         }
-        Awaiting::Unknown => {
+        WaitCondition::Unknown => {
             format!(
                 "execution.resolve with execution_id '{id}' and step_name '{}'",
                 step.id
             )
         }
-        Awaiting::Catalog { catalog } => format!(
+        WaitCondition::Catalog { catalog } => format!(
             "catalog.import_openapi with catalog_title '{catalog}', or catalog.set_enabled where it is disabled"
         ),
-        Awaiting::Child { execution_id } => look_at(execution_id),
-        Awaiting::OutputInvalid(_) | Awaiting::Deferred(_) => {
+        WaitCondition::Child { execution_id } => look_at(execution_id),
+        WaitCondition::OutputInvalid(_) | WaitCondition::Deferred(_) => {
             format!("execution.resume with execution_id '{id}'")
         }
         _ => return None,
     })
 }
 
-fn gate(subject: &Subject<'_>, position: usize, awaiting: &Awaiting) -> Option<GateView> {
-    let Awaiting::Gate { shown, .. } = awaiting else {
+fn gate_view(subject: &Subject<'_>, position: usize, awaiting: &WaitCondition) -> Option<GateView> {
+    let WaitCondition::Gate { shown, .. } = awaiting else {
         return None;
     };
     let step = definition_step(subject.definition, position)?;
@@ -155,43 +155,43 @@ fn gate(subject: &Subject<'_>, position: usize, awaiting: &Awaiting) -> Option<G
 
 /// A clause that describes the wait of an open visit; `None` if it waits for a model or for its items.
 pub(super) fn wait_words(step: &StepState, visit: &Visit) -> Option<String> {
-    let what = whose(step, visit);
+    let what = describe_visit_subject(step, visit);
     Some(match visit.awaiting.as_ref()? {
-        Awaiting::Model(_) | Awaiting::Items { .. } => return None,
-        Awaiting::Operation { .. } => format!("the server works on {what}"),
-        Awaiting::Timer { due } => format!("{what} waits until {due}"),
-        Awaiting::Retry { due } => format!("{what} is tried again at {due}"),
-        Awaiting::Signal { name } => {
+        WaitCondition::Model(_) | WaitCondition::Items { .. } => return None,
+        WaitCondition::Operation { .. } => format!("the server works on {what}"),
+        WaitCondition::Timer { due } => format!("{what} waits until {due}"),
+        WaitCondition::Retry { due } => format!("{what} is tried again at {due}"),
+        WaitCondition::Signal { name } => {
             format!("{what} waits for the signal '{name}', which execution.signal brings")
         }
-        Awaiting::Gate { .. } => format!("{what} waits for a person's approval"),
-        Awaiting::Unknown => format!("nobody knows whether {what} took effect"),
-        Awaiting::Deferred(_) => {
+        WaitCondition::Gate { .. } => format!("{what} waits for a person's approval"),
+        WaitCondition::Unknown => format!("nobody knows whether {what} took effect"),
+        WaitCondition::Deferred(_) => {
             format!("{what} has come to its end and waits for the resume")
         }
-        Awaiting::OutputInvalid(_) => format!(
+        WaitCondition::OutputInvalid(_) => format!(
             "{what} is held, for {} of its outputs broke its schema, and waits for execution.resume",
             limits::OUTPUT_ATTEMPTS_MAX
         ),
-        Awaiting::Child { execution_id } => {
+        WaitCondition::Child { execution_id } => {
             format!("{what} waits for its child '{execution_id}'")
         }
-        Awaiting::Catalog { catalog } => {
+        WaitCondition::Catalog { catalog } => {
             format!("{what} waits for the catalog '{catalog}', which is not there or is disabled")
         }
     })
 }
 
 /// The subject of a sentence about an open visit: the step, its hook or its compensation.
-fn whose(step: &StepState, visit: &Visit) -> String {
-    let of = if step.id == *StepId::of_workflow() {
+fn describe_visit_subject(step: &StepState, visit: &Visit) -> String {
+    let of = if step.id == *StepId::workflow_pseudo_step() {
         "the workflow".to_owned()
     } else {
         format!("step '{}'", step.id)
     };
     match visit.body {
-        Body::Work => of,
-        Body::Compensation => format!("the compensation of {of}"),
+        BodyKind::Work => of,
+        BodyKind::Compensation => format!("the compensation of {of}"),
         hook => format!("the hook `{}` of {of}", hook.as_str()),
     }
 }
@@ -202,12 +202,12 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     let execution = subject.execution;
     let (mut gates, mut unknown, mut held) = (Vec::new(), Vec::new(), Vec::new());
     let mut catalogs = BTreeSet::new();
-    for (_, step, visit) in execution.open() {
+    for (_, step, visit) in execution.open_visits() {
         match visit.awaiting.as_ref() {
-            Some(Awaiting::Gate { .. }) => gates.push(gate_word(&step.id, visit)),
-            Some(Awaiting::Unknown) => unknown.push(&step.id),
-            Some(Awaiting::OutputInvalid(_)) => held.push(&step.id),
-            Some(Awaiting::Catalog { catalog }) => {
+            Some(WaitCondition::Gate { .. }) => gates.push(gate_word(&step.id, visit)),
+            Some(WaitCondition::Unknown) => unknown.push(&step.id),
+            Some(WaitCondition::OutputInvalid(_)) => held.push(&step.id),
+            Some(WaitCondition::Catalog { catalog }) => {
                 catalogs.insert(catalog);
             }
             _ => {}
@@ -224,13 +224,13 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     if !unknown.is_empty() {
         text.push(format!(
             "The server was cut off in the midst of {}, and nobody knows what came of it. Find out, with your user, and call execution.resolve",
-            quoted(&unknown)
+            join_quoted_names(&unknown)
         ));
     }
     if !held.is_empty() {
         text.push(format!(
             "Outputs of {} broke the schema {} times. Call execution.resume with execution_id '{}': it goes on, with the token that it has",
-            quoted(&held),
+            join_quoted_names(&held),
             limits::OUTPUT_ATTEMPTS_MAX,
             in_quotes(execution.id().as_str())
         ));
@@ -238,7 +238,7 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     if !catalogs.is_empty() {
         text.push(format!(
             "The execution waits for catalogs that are not there or are disabled: {}. Call catalog.list: then catalog.import_openapi or catalog.set_enabled, and it goes on by itself",
-            quoted(catalogs)
+            join_quoted_names(catalogs)
         ));
     }
     if text.is_empty() {
@@ -268,7 +268,7 @@ fn to_approve(subject: &Subject<'_>, gates: &[String], revision: u64) -> String 
         .collect();
     format!(
         "A person's approval is waited for ({}). Ask your user to run {} in a terminal. {}: it answers when that is done",
-        quoted(gates),
+        join_quoted_names(gates),
         commands.join(", "),
         wait_call(id, revision)
     )
@@ -282,17 +282,17 @@ pub(super) fn wait_call(id: &ExecutionId, revision: u64) -> String {
 
 /// The call that reads the current step of an execution.
 fn look_at(id: &ExecutionId) -> String {
-    let id = uri::encode(id.as_str());
+    let id = uri::encode_segment(id.as_str());
     format!("workflow.read with uri 'midex://workflow/current_step/{id}'")
 }
 
 /// The call that reads the current step of the first child that the execution waits for.
 pub(super) fn look_at_child(execution: &Execution) -> Option<String> {
     let awaited = execution
-        .open()
+        .open_visits()
         .filter_map(|(.., visit)| visit.awaiting.as_ref());
     let mut children = awaited.filter_map(|awaiting| match awaiting {
-        Awaiting::Child { execution_id } => Some(execution_id),
+        WaitCondition::Child { execution_id } => Some(execution_id),
         _ => None,
     });
     let look = look_at(children.next()?);
@@ -310,7 +310,7 @@ pub(super) fn look_at_parent(execution: &Execution) -> Option<String> {
 }
 
 /// Joins names for a sentence, each in quotes.
-pub(super) fn quoted(names: impl IntoIterator<Item: Display>) -> String {
+pub(super) fn join_quoted_names(names: impl IntoIterator<Item: Display>) -> String {
     let names = names.into_iter().map(|name| format!("'{name}'"));
     names.collect::<Vec<_>>().join(", ")
 }
@@ -318,8 +318,8 @@ pub(super) fn quoted(names: impl IntoIterator<Item: Display>) -> String {
 /// The names of the signals that open visits wait for, without duplicates.
 pub(super) fn signals_awaited(execution: &Execution) -> Vec<&str> {
     let mut names = Vec::new();
-    for (_, _, visit) in execution.open() {
-        if let Some(Awaiting::Signal { name }) = &visit.awaiting
+    for (_, _, visit) in execution.open_visits() {
+        if let Some(WaitCondition::Signal { name }) = &visit.awaiting
             && !names.contains(&name.as_str())
         {
             names.push(name.as_str());
@@ -339,18 +339,18 @@ pub struct SignalView {
 }
 
 /// The signals that were received and that no step has consumed yet.
-pub(super) fn kept(subject: &Subject<'_>) -> Vec<SignalView> {
+pub(super) fn kept_signal_views(subject: &Subject<'_>) -> Vec<SignalView> {
     let signals = subject.execution.signals().iter();
     let view = |name: &String| SignalView {
         name: name.clone(),
-        unknown: unknown(subject, name),
+        unknown: unknown_signal_note(subject, name),
     };
     signals.map(|signal| view(&signal.name)).collect()
 }
 
 /// A note that no step waits for a signal of this name. `None` if a step may wait for it: a signal name may be a
 /// template.
-fn unknown(subject: &Subject<'_>, name: &str) -> Option<String> {
+fn unknown_signal_note(subject: &Subject<'_>, name: &str) -> Option<String> {
     let steps = subject.definition.workflow.steps.iter();
     let named = steps.filter_map(|step| match &step.acting().kind {
         StepKind::Wait(Wait::Signal(name)) => Some(name.as_str()),

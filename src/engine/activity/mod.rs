@@ -68,7 +68,7 @@ impl Activities {
     ///
     /// # Errors
     /// `INTERNAL` if there is an activity of that name already: a step could not tell the two apart.
-    pub fn with(mut self, activity: impl Activity + 'static) -> Result<Self> {
+    pub fn with_activity(mut self, activity: impl Activity + 'static) -> Result<Self> {
         let name = activity.name().to_owned();
         if self.0.contains_key(&name) {
             return Err(Error::internal(format!(
@@ -125,7 +125,7 @@ where
 impl<F> Function<F> {
     /// Declares that running the activity twice has the effect of running it once.
     #[must_use]
-    pub fn idempotent(self) -> Self {
+    pub fn as_idempotent(self) -> Self {
         Self {
             is_idempotent: true,
             ..self
@@ -160,8 +160,13 @@ mod tests {
     #[test]
     fn two_of_one_name_are_refused() {
         let one = || function("send", |_| async { Ok(json!(1)) });
-        let activities = Activities::default().with(one()).expect("the first");
-        let error = activities.clone().with(one()).expect_err("the second");
+        let activities = Activities::default()
+            .with_activity(one())
+            .expect("the first");
+        let error = activities
+            .clone()
+            .with_activity(one())
+            .expect_err("the second");
         assert!(error.message().contains("'send'"), "{}", error.message());
         assert_eq!(activities.names().collect::<Vec<_>>(), ["send"]);
     }

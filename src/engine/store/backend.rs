@@ -19,14 +19,14 @@ use redb::{BackendError, StorageBackend, backends::FileBackend};
 use rustix::io::Errno;
 
 use super::{
-    fault::{NoRoom, lost, unavailable},
+    fault::{MissingDiskSpace, store_lost_error, store_unavailable_error},
     identity::{self, Identity},
     lock::Lock,
 };
 use midex_domain::{error::Result, limits};
 
 /// Disk space is reserved in multiples of this size.
-const ROOM_BYTES: u64 = 1 << 20;
+const RESERVE_UNIT_BYTES: u64 = 1 << 20;
 
 /// An operation on the data file or on its redo log, as a [`Hook`] sees it before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,7 +79,7 @@ impl Hook {
     }
 
     /// Calls the hook before `operation`.
-    pub(super) fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+    pub(super) fn call_before(&self, operation: Operation<'_>) -> io::Result<()> {
         (self.0)(operation)
     }
 }
@@ -92,7 +92,7 @@ impl fmt::Debug for Hook {
 
 /// The data file, as midex accesses it beside redb.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(super) struct DataFile {
     file: File,
     hook: Option<Hook>,
     /// Records each sync that fails.
@@ -106,12 +106,12 @@ pub(super) struct Disk {
     room: AtomicU64,
     /// Cleared if the file system cannot allocate blocks ahead. A full disk is then detected only at a write.
     can_reserve: AtomicBool,
-    trial: Mutex<Option<Trial>>,
+    trial: Mutex<Option<OpeningTrial>>,
 }
 
 /// The changes of an opening that may still fail.
 #[derive(Debug, Default)]
-struct Trial {
+struct OpeningTrial {
     /// The length and modification time of the file before its first change. They are not read earlier: before redb
     /// holds the lock, another process may be writing.
     before: Option<(u64, SystemTime)>,
@@ -119,7 +119,7 @@ struct Trial {
     overwritten: Vec<(u64, Vec<u8>)>,
 }
 
-impl Disk {
+impl DataFile {
     /// Takes `file`. Until [`Disk::trust`] is called, closing it undoes every change.
     pub(super) fn new(file: File, hook: Option<Hook>, lock: &Arc<Lock>) -> Arc<Self> {
         Arc::new(Self {
@@ -130,15 +130,15 @@ impl Disk {
             abandoned: AtomicBool::new(false),
             room: AtomicU64::new(0),
             can_reserve: AtomicBool::new(true),
-            trial: Mutex::new(Some(Trial::default())),
+            trial: Mutex::new(Some(OpeningTrial::default())),
         })
     }
 
     /// Declares the opening successful: from here on, changes are kept.
-    pub(super) fn trust(&self) {
-        *self.trial() = None;
+    pub(super) fn keep_changes(&self) {
+        *self.lock_trial() = None;
         self.length
-            .store(self.bytes().unwrap_or_default(), Ordering::Release);
+            .store(self.file_length().unwrap_or_default(), Ordering::Release);
     }
 
     /// Fails if the name `data` or the name of the lock file refers to another file now, or if the data file was cut.
@@ -152,10 +152,15 @@ impl Disk {
     }
 
     fn check_length(&self, data: &Path) -> Result<()> {
-        let is = self.bytes().map_err(|error| unavailable(data, &error))?;
+        let is = self
+            .file_length()
+            .map_err(|error| store_unavailable_error(data, &error))?;
         let was = self.length.load(Ordering::Acquire);
         if is < was {
-            return Err(lost(data, &format!("was cut from {was} to {is} bytes")));
+            return Err(store_lost_error(
+                data,
+                &format!("was cut from {was} to {is} bytes"),
+            ));
         }
         Ok(())
     }
@@ -168,8 +173,8 @@ impl Disk {
     }
 
     /// The length of the file.
-    pub(super) fn bytes(&self) -> io::Result<u64> {
-        identity::of(&self.file).map(|(_, bytes)| bytes)
+    pub(super) fn file_length(&self) -> io::Result<u64> {
+        identity::identity_of_file(&self.file).map(|(_, bytes)| bytes)
     }
 
     /// Makes the content of the file durable, including its length and times.
@@ -181,7 +186,7 @@ impl Disk {
     /// written that never reached the disk.
     fn synced_by(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.check_ours()?;
-        let done = self.before(Operation::Sync).and_then(|()| sync());
+        let done = self.call_hook(Operation::Sync).and_then(|()| sync());
         if done.is_err() {
             self.lock.sync_failed();
         }
@@ -190,13 +195,13 @@ impl Disk {
 
     /// Reads from the file, bypassing redb.
     pub(super) fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.before(Operation::Read)?;
+        self.call_hook(Operation::Read)?;
         self.file.read_exact_at(out, offset)
     }
 
     /// Writes to the file, bypassing redb.
     pub(super) fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.before(Operation::Write { offset, data })?;
+        self.call_hook(Operation::Write { offset, data })?;
         self.file.write_all_at(data, offset)?;
         self.length
             .fetch_max(offset + data.len() as u64, Ordering::AcqRel);
@@ -205,16 +210,16 @@ impl Disk {
 
     /// The identity of the file.
     pub(super) fn identity(&self) -> io::Result<Identity> {
-        identity::of(&self.file).map(|(identity, _)| identity)
+        identity::identity_of_file(&self.file).map(|(identity, _)| identity)
     }
 
     /// Allocates disk blocks for the whole file, for `bytes` behind its end, and for the growth that redb will add. So
     /// a full disk is detected here, where it does no harm, and not inside redb, which would then have to be reopened.
     /// Returns false if there is room for `bytes` only.
     pub(super) fn reserve(&self, bytes: u64) -> io::Result<bool> {
-        let length = self.bytes()?;
+        let length = self.file_length()?;
         let end = length.saturating_add(bytes);
-        let growth = length.min(limits::ROOM_AHEAD_BYTES_MAX) + ROOM_BYTES;
+        let growth = length.min(limits::ROOM_AHEAD_BYTES_MAX) + RESERVE_UNIT_BYTES;
         match self.reserve_to(end.saturating_add(growth)) {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
             reserved => return reserved.map(|()| true),
@@ -225,17 +230,20 @@ impl Disk {
         // redb may write into holes of the file. Blocks allocated behind its end prove that there is room, and are
         // given back.
         let given = self.set_aside(length, bytes);
-        self.release()?;
+        self.release_reserved_space()?;
         given.map(|()| false)
     }
 
     /// Gives back the blocks that were allocated behind the end of the file.
-    pub(super) fn release(&self) -> io::Result<()> {
-        self.file.set_len(self.bytes()?)
+    pub(super) fn release_reserved_space(&self) -> io::Result<()> {
+        self.file.set_len(self.file_length()?)
     }
 
     fn reserve_to(&self, end: u64) -> io::Result<()> {
-        self.set_aside_to(end.checked_next_multiple_of(ROOM_BYTES).unwrap_or(end))
+        self.set_aside_to(
+            end.checked_next_multiple_of(RESERVE_UNIT_BYTES)
+                .unwrap_or(end),
+        )
     }
 
     fn set_aside_to(&self, end: u64) -> io::Result<()> {
@@ -252,7 +260,7 @@ impl Disk {
         if bytes == 0 {
             return Ok(());
         }
-        self.before(Operation::Reserve(bytes))?;
+        self.call_hook(Operation::Reserve(bytes))?;
         let has = self.file.metadata()?.blocks() * 512;
         let needed = offset.saturating_add(bytes).saturating_sub(has).min(bytes);
         let free = free_bytes(&self.file).unwrap_or(u64::MAX);
@@ -265,7 +273,7 @@ impl Disk {
             Err(error @ (Errno::NOSPC | Errno::DQUOT)) => {
                 // The free blocks of the file system say nothing about a quota.
                 let free = if error == Errno::NOSPC { free } else { 0 };
-                let lacking = NoRoom(needed.saturating_sub(free).max(ROOM_BYTES));
+                let lacking = MissingDiskSpace(needed.saturating_sub(free).max(RESERVE_UNIT_BYTES));
                 return Err(io::Error::new(io::ErrorKind::StorageFull, lacking));
             }
             Ok(()) => {}
@@ -274,19 +282,19 @@ impl Disk {
         Ok(())
     }
 
-    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+    fn call_hook(&self, operation: Operation<'_>) -> io::Result<()> {
         self.hook
             .as_ref()
-            .map_or(Ok(()), |hook| hook.before(operation))
+            .map_or(Ok(()), |hook| hook.call_before(operation))
     }
 
-    fn trial(&self) -> MutexGuard<'_, Option<Trial>> {
+    fn lock_trial(&self) -> MutexGuard<'_, Option<OpeningTrial>> {
         self.trial.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Saves the bytes that a write of `bytes` at `offset` will replace, as long as the opening may still be undone.
-    fn remember(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        if let Some(trial) = &mut *self.trial() {
+    fn save_old_bytes(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        if let Some(trial) = &mut *self.lock_trial() {
             let metadata = self.file.metadata()?;
             let before = (metadata.len(), metadata.modified()?);
             let (before, _) = *trial.before.get_or_insert(before);
@@ -302,9 +310,9 @@ impl Disk {
     fn set_len(&self, bytes: u64, inner: &FileBackend) -> io::Result<()> {
         self.check_ours()?;
         // A shorter length discards the bytes behind it, so they are saved as if they were overwritten.
-        let length = self.bytes()?;
-        self.remember(bytes, length.saturating_sub(bytes))?;
-        self.before(Operation::Resize(bytes))?;
+        let length = self.file_length()?;
+        self.save_old_bytes(bytes, length.saturating_sub(bytes))?;
+        self.call_hook(Operation::Resize(bytes))?;
         if bytes > length {
             match self.reserve_to(bytes) {
                 // The writer has already reserved room for its batch. The rest of the new length stays a hole.
@@ -321,7 +329,7 @@ impl Disk {
 
     /// Undoes the changes of an opening that was not trusted.
     fn take_back(&self) -> io::Result<()> {
-        let Some(trial) = self.trial().take() else {
+        let Some(trial) = self.lock_trial().take() else {
             return Ok(());
         };
         let Some((bytes, modified)) = trial.before else {
@@ -360,12 +368,12 @@ fn set_blocks_aside(_file: &File, _offset: u64, _bytes: u64) -> rustix::io::Resu
 #[derive(Debug)]
 pub(super) struct Backend {
     inner: FileBackend,
-    disk: Arc<Disk>,
+    disk: Arc<DataFile>,
 }
 
 impl Backend {
     /// The backend of `disk`. It shares the file, and locks it while the database is open.
-    pub(super) fn new(disk: &Arc<Disk>) -> io::Result<Self> {
+    pub(super) fn new(disk: &Arc<DataFile>) -> io::Result<Self> {
         let inner = FileBackend::new(disk.file.try_clone()?).map_err(io::Error::other)?;
         Ok(Self {
             inner,
@@ -389,7 +397,7 @@ impl StorageBackend for Backend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.disk.before(Operation::Read)?;
+        self.disk.call_hook(Operation::Read)?;
         self.inner.read(offset, out)
     }
 
@@ -403,8 +411,8 @@ impl StorageBackend for Backend {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.disk.check_ours()?;
-        self.disk.before(Operation::Write { offset, data })?;
-        self.disk.remember(offset, data.len() as u64)?;
+        self.disk.call_hook(Operation::Write { offset, data })?;
+        self.disk.save_old_bytes(offset, data.len() as u64)?;
         self.inner.write(offset, data)
     }
 

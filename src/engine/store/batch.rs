@@ -8,28 +8,32 @@ use redb::{
 
 use super::{
     RefusedCall,
-    changes::{Change, Changes},
-    check_follows, conflict,
+    changes::{ChangeBuffer, LogChange},
+    check_follows,
     dirty::DirtySet,
-    fault::fault,
+    fault::redb_error,
     record::{self, RowHeader},
+    revision_conflict_error,
 };
 use midex_domain::{Digest, ExecutionId, Row, Sequence, clock::Timestamp, error::Result, limits};
 
 /// Execution id → snapshot.
-pub(super) const EXECUTIONS: TableDefinition<'_, &str, &[u8]> =
+pub(super) const EXECUTIONS_TABLE: TableDefinition<'_, &str, &[u8]> =
     TableDefinition::new("executions.v1");
 /// Key → row. Rows and refusals share one sequence of keys.
-pub(super) const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal.v1");
+pub(super) const JOURNAL_TABLE: TableDefinition<'_, u64, &[u8]> =
+    TableDefinition::new("journal.v1");
 /// The id of an execution that has not ended → its next deadline, in milliseconds.
-pub(super) const OPEN: TableDefinition<'_, &str, Option<i64>> = TableDefinition::new("open.v1");
+pub(super) const OPEN_TABLE: TableDefinition<'_, &str, Option<i64>> =
+    TableDefinition::new("open.v1");
 /// Digest → content.
-pub(super) const CONTENT: TableDefinition<'_, &[u8; 32], &[u8]> =
+pub(super) const CONTENT_TABLE: TableDefinition<'_, &[u8; 32], &[u8]> =
     TableDefinition::new("content.v1");
 /// Key → refusal.
-pub(super) const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("refusals.v1");
+pub(super) const REFUSALS_TABLE: TableDefinition<'_, u64, &[u8]> =
+    TableDefinition::new("refusals.v1");
 /// Name → a property of the whole file.
-pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
+pub(super) const META_TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
 
 /// The entry of `meta.v1` with a journal key below which snapshots cover every row, little-endian. Each row holds such
 /// a key as of its own time, and the larger one counts. The entry may be missing.
@@ -40,7 +44,7 @@ pub(super) const REPLAY_FROM_KEY: &str = "replay_from";
 pub(super) const FORMAT_KEY: &str = "file_format";
 
 /// The format of the file as a whole.
-pub(super) const FORMAT: &str = "midex-1";
+pub(super) const FILE_FORMAT: &str = "midex-1";
 
 /// The writer's data about the file. Always rebuilt from the file alone.
 #[derive(Debug, Default)]
@@ -58,7 +62,7 @@ pub(super) struct Ledger {
 
 /// An encoded request to the writer.
 #[derive(Debug)]
-pub(super) enum Write {
+pub(super) enum WriteRequest {
     /// Store a transition.
     Transition {
         /// The row, needed for the comparison.
@@ -94,9 +98,9 @@ pub(super) enum OpenEntry {
     Goes,
 }
 
-impl Write {
+impl WriteRequest {
     /// The bytes to be written, without [`Write::contents`].
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn encoded_bytes(&self) -> usize {
         match self {
             Self::Transition {
                 row_bytes,
@@ -118,7 +122,7 @@ impl Write {
 
 /// The results of a batch, once it is durable.
 #[derive(Debug, Default)]
-pub(super) struct Effects {
+pub(super) struct BatchEffects {
     /// For each request its journal key, or why it was refused.
     pub(super) answers: Vec<Result<Sequence>>,
     /// The last row of each execution that became ahead of its snapshot, or `None` where a snapshot was written. For
@@ -137,10 +141,10 @@ pub(super) fn stored_bytes(
     transaction: &ReadTransaction,
     contents: &HashMap<Digest, usize>,
 ) -> Result<usize> {
-    let table = transaction.open_table(CONTENT).map_err(fault)?;
+    let table = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
     let mut bytes = 0;
     for (digest, length) in contents {
-        if table.get(digest.as_bytes()).map_err(fault)?.is_some() {
+        if table.get(digest.as_bytes()).map_err(redb_error)?.is_some() {
             bytes += length;
         }
     }
@@ -149,14 +153,14 @@ pub(super) fn stored_bytes(
 
 /// Writes `refusals` into `transaction`, and then `works`, each after comparing it with the stored revision. Every
 /// write is also recorded in `changes`. After an error neither the transaction nor the ledger may be used again.
-pub(super) fn apply<'a>(
+pub(super) fn apply_writes<'a>(
     transaction: &WriteTransaction,
     ledger: &mut Ledger,
-    works: impl Iterator<Item = &'a mut Write>,
+    works: impl Iterator<Item = &'a mut WriteRequest>,
     refusals: &[RefusedCall],
-    changes: &mut Changes,
-) -> Result<Effects> {
-    let mut effects = Effects::default();
+    changes: &mut ChangeBuffer,
+) -> Result<BatchEffects> {
+    let mut effects = BatchEffects::default();
     if !refusals.is_empty() {
         keep_refusals(transaction, ledger, refusals, changes)?;
         effects.changed = true;
@@ -164,15 +168,17 @@ pub(super) fn apply<'a>(
     let mut batch = Batch {
         transaction,
         open: None,
-        executions: transaction.open_table(EXECUTIONS).map_err(fault)?,
-        journal: transaction.open_table(JOURNAL).map_err(fault)?,
-        content: transaction.open_table(CONTENT).map_err(fault)?,
+        executions: transaction
+            .open_table(EXECUTIONS_TABLE)
+            .map_err(redb_error)?,
+        journal: transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?,
+        content: transaction.open_table(CONTENT_TABLE).map_err(redb_error)?,
         ledger,
         effects,
         changes,
     };
     for work in works {
-        let answer = batch.write(work)?;
+        let answer = batch.apply_write(work)?;
         batch.effects.answers.push(answer);
     }
     Ok(batch.effects)
@@ -186,30 +192,30 @@ struct Batch<'a> {
     journal: Table<'a, u64, &'static [u8]>,
     content: Table<'a, &'static [u8; 32], &'static [u8]>,
     ledger: &'a mut Ledger,
-    effects: Effects,
-    changes: &'a mut Changes,
+    effects: BatchEffects,
+    changes: &'a mut ChangeBuffer,
 }
 
 /// The last row of an execution, as the transaction sees it.
-struct Stands {
+struct StoredHead {
     revision: u64,
     last: Option<u64>,
     covered: bool,
 }
 
 impl Batch<'_> {
-    fn stands(&self, id: &ExecutionId) -> Result<Stands> {
+    fn stored_head(&self, id: &ExecutionId) -> Result<StoredHead> {
         if let Some(head) = self.ledger.heads.get(id) {
-            return Ok(Stands {
+            return Ok(StoredHead {
                 revision: head.revision,
                 last: Some(head.last),
                 covered: false,
             });
         }
-        let snapshot = self.executions.get(id.as_str()).map_err(fault)?;
+        let snapshot = self.executions.get(id.as_str()).map_err(redb_error)?;
         let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
         let header = header.transpose()?;
-        Ok(Stands {
+        Ok(StoredHead {
             revision: header.map_or(0, |header| header.revision),
             last: header.map(|header| header.last),
             covered: true,
@@ -217,33 +223,33 @@ impl Batch<'_> {
     }
 
     /// An outer error fails the whole batch. An inner error is the answer to this request alone.
-    fn write(&mut self, work: &mut Write) -> Result<Result<Sequence>> {
+    fn apply_write(&mut self, work: &mut WriteRequest) -> Result<Result<Sequence>> {
         match work {
-            Write::Transition {
+            WriteRequest::Transition {
                 row,
                 row_bytes,
                 snapshot,
                 contents,
                 open,
             } => {
-                let stands = self.stands(&row.execution_id)?;
+                let stands = self.stored_head(&row.execution_id)?;
                 if let Err(error) = check_follows(row, stands.revision) {
                     return Ok(Err(error));
                 }
                 self.keep_contents(contents)?;
                 self.keep_index(&row.execution_id, *open)?;
-                self.transition(row, stands.last, row_bytes, snapshot.as_deref_mut())
+                self.write_transition(row, stands.last, row_bytes, snapshot.as_deref_mut())
                     .map(Ok)
             }
-            Write::Checkpoint {
+            WriteRequest::Checkpoint {
                 id,
                 revision,
                 snapshot,
-            } => self.checkpoint(id, *revision, snapshot),
+            } => self.write_checkpoint(id, *revision, snapshot),
         }
     }
 
-    fn transition(
+    fn write_transition(
         &mut self,
         row: &Row,
         previous: Option<u64>,
@@ -255,7 +261,7 @@ impl Batch<'_> {
         if let Some(snapshot) = snapshot {
             self.keep_snapshot(id, key, snapshot)?;
         } else {
-            self.ledger.heads.advance(id, row.revision, key);
+            self.ledger.heads.record_row(id, row.revision, key);
             self.effects.heads.push((id.clone(), Some(key)));
         }
         let replay_from = self.ledger.heads.replay_from().unwrap_or(key + 1);
@@ -264,23 +270,23 @@ impl Batch<'_> {
             replay_from,
         };
         record::seal_row(row_bytes, header);
-        self.journal.insert(key, &*row_bytes).map_err(fault)?;
-        self.changes.push(Change::Row(key, row_bytes));
+        self.journal.insert(key, &*row_bytes).map_err(redb_error)?;
+        self.changes.push(LogChange::Row(key, row_bytes));
         self.ledger.next_key += 1;
         self.effects.transitions += 1;
         self.effects.changed = true;
         Ok(Sequence(key))
     }
 
-    fn checkpoint(
+    fn write_checkpoint(
         &mut self,
         id: &ExecutionId,
         revision: u64,
         snapshot: &mut [u8],
     ) -> Result<Result<Sequence>> {
-        let stands = self.stands(id)?;
+        let stands = self.stored_head(id)?;
         let Some(last) = stands.last.filter(|_| stands.revision == revision) else {
-            return Ok(Err(conflict(id, revision, stands.revision)));
+            return Ok(Err(revision_conflict_error(id, revision, stands.revision)));
         };
         if !stands.covered {
             self.keep_snapshot(id, last, snapshot)?;
@@ -293,9 +299,10 @@ impl Batch<'_> {
         record::seal_snapshot(snapshot, key);
         self.executions
             .insert(id.as_str(), &*snapshot)
-            .map_err(fault)?;
-        self.changes.push(Change::Snapshot(id.as_str(), snapshot));
-        if self.ledger.heads.cover(id) {
+            .map_err(redb_error)?;
+        self.changes
+            .push(LogChange::Snapshot(id.as_str(), snapshot));
+        if self.ledger.heads.record_snapshot(id) {
             self.effects.heads.push((id.clone(), None));
         }
         self.effects.snapshots += 1;
@@ -308,18 +315,22 @@ impl Batch<'_> {
         }
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(self.transaction.open_table(OPEN).map_err(fault)?),
+            none => none.insert(
+                self.transaction
+                    .open_table(OPEN_TABLE)
+                    .map_err(redb_error)?,
+            ),
         };
         let id = id.as_str();
         let done = if let OpenEntry::Says(due) = entry {
             let due = due.map(Timestamp::milliseconds);
-            self.changes.push(Change::Open(id, due));
+            self.changes.push(LogChange::Open(id, due));
             open.insert(id, due)
         } else {
-            self.changes.push(Change::Ended(id));
+            self.changes.push(LogChange::Ended(id));
             open.remove(id)
         };
-        done.map(drop).map_err(fault)
+        done.map(drop).map_err(redb_error)
     }
 
     fn keep_contents(&mut self, contents: &[(Digest, Arc<[u8]>)]) -> Result<()> {
@@ -327,14 +338,14 @@ impl Batch<'_> {
             let known = self
                 .content
                 .get(digest.as_bytes())
-                .map_err(fault)?
+                .map_err(redb_error)?
                 .is_some();
             if !known {
                 self.content
                     .insert(digest.as_bytes(), &**content)
-                    .map_err(fault)?;
+                    .map_err(redb_error)?;
                 self.changes
-                    .push(Change::Content(digest.as_bytes(), content));
+                    .push(LogChange::Content(digest.as_bytes(), content));
             }
         }
         Ok(())
@@ -345,15 +356,15 @@ fn keep_refusals(
     transaction: &WriteTransaction,
     ledger: &mut Ledger,
     refusals: &[RefusedCall],
-    changes: &mut Changes,
+    changes: &mut ChangeBuffer,
 ) -> Result<()> {
-    let mut table = transaction.open_table(REFUSALS).map_err(fault)?;
+    let mut table = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
     for refusal in refusals {
         let bytes = record::encode_refusal(refusal)?;
         table
             .insert(ledger.next_key, bytes.as_slice())
-            .map_err(fault)?;
-        changes.push(Change::Refusal(ledger.next_key, &bytes));
+            .map_err(redb_error)?;
+        changes.push(LogChange::Refusal(ledger.next_key, &bytes));
         ledger.next_key += 1;
     }
     forget_old(&mut table)
@@ -361,8 +372,8 @@ fn keep_refusals(
 
 /// Removes the oldest refusals beyond the limit.
 pub(super) fn forget_old(table: &mut Table<'_, u64, &'static [u8]>) -> Result<()> {
-    while table.len().map_err(fault)? > limits::REFUSALS_KEPT_MAX {
-        table.pop_first().map_err(fault)?;
+    while table.len().map_err(redb_error)? > limits::REFUSALS_KEPT_MAX {
+        table.pop_first().map_err(redb_error)?;
     }
     Ok(())
 }

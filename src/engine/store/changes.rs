@@ -3,12 +3,12 @@
 //!
 //! A change is its kind `u8`, the length of its key and of its value, each `u32` little-endian, the key and the value.
 
-use super::record::damaged;
+use super::record::damaged_database_error;
 use midex_domain::error::{Code, Error, Result};
 
 /// One insertion or removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change<'a> {
+pub(super) enum LogChange<'a> {
     /// A journal row at its key, sealed.
     Row(u64, &'a [u8]),
     /// The snapshot of an execution, sealed.
@@ -23,24 +23,24 @@ pub(super) enum Change<'a> {
     Refusal(u64, &'a [u8]),
 }
 
-const ROW: u8 = 1;
-const SNAPSHOT: u8 = 2;
-const CONTENT: u8 = 3;
-const OPEN: u8 = 4;
-const OPEN_UNTIL: u8 = 5;
-const ENDED: u8 = 6;
-const REFUSAL: u8 = 7;
+const ROW_KIND: u8 = 1;
+const SNAPSHOT_KIND: u8 = 2;
+const CONTENT_KIND: u8 = 3;
+const OPEN_KIND: u8 = 4;
+const OPEN_UNTIL_KIND: u8 = 5;
+const ENDED_KIND: u8 = 6;
+const REFUSAL_KIND: u8 = 7;
 
 /// The encoded changes so far, as long as they fit into the log.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(super) struct ChangeBuffer {
     bytes: Option<Vec<u8>>,
     most: usize,
 }
 
-impl Changes {
+impl ChangeBuffer {
     /// No changes yet, after the bytes of `before`. Once all bytes exceed `most`, nothing is kept.
-    pub(super) fn behind(before: Vec<u8>, most: usize) -> Self {
+    pub(super) fn new_after_prefix(before: Vec<u8>, most: usize) -> Self {
         Self {
             bytes: (most > before.len()).then_some(before),
             most,
@@ -53,19 +53,25 @@ impl Changes {
     }
 
     /// Appends a change.
-    pub(super) fn push(&mut self, change: Change<'_>) {
+    pub(super) fn push(&mut self, change: LogChange<'_>) {
         match change {
-            Change::Row(key, value) => self.add(ROW, &key.to_le_bytes(), value),
-            Change::Snapshot(id, value) => self.add(SNAPSHOT, id.as_bytes(), value),
-            Change::Content(digest, value) => self.add(CONTENT, digest, value),
-            Change::Open(id, None) => self.add(OPEN, id.as_bytes(), &[]),
-            Change::Open(id, Some(due)) => self.add(OPEN_UNTIL, id.as_bytes(), &due.to_le_bytes()),
-            Change::Ended(id) => self.add(ENDED, id.as_bytes(), &[]),
-            Change::Refusal(key, value) => self.add(REFUSAL, &key.to_le_bytes(), value),
+            LogChange::Row(key, value) => self.append_encoded(ROW_KIND, &key.to_le_bytes(), value),
+            LogChange::Snapshot(id, value) => {
+                self.append_encoded(SNAPSHOT_KIND, id.as_bytes(), value);
+            }
+            LogChange::Content(digest, value) => self.append_encoded(CONTENT_KIND, digest, value),
+            LogChange::Open(id, None) => self.append_encoded(OPEN_KIND, id.as_bytes(), &[]),
+            LogChange::Open(id, Some(due)) => {
+                self.append_encoded(OPEN_UNTIL_KIND, id.as_bytes(), &due.to_le_bytes());
+            }
+            LogChange::Ended(id) => self.append_encoded(ENDED_KIND, id.as_bytes(), &[]),
+            LogChange::Refusal(key, value) => {
+                self.append_encoded(REFUSAL_KIND, &key.to_le_bytes(), value);
+            }
         }
     }
 
-    fn add(&mut self, kind: u8, key: &[u8], value: &[u8]) {
+    fn append_encoded(&mut self, kind: u8, key: &[u8], value: &[u8]) {
         let lengths = u32::try_from(key.len()).and_then(|k| Ok((k, u32::try_from(value.len())?)));
         let (Some(bytes), Ok((key_bytes, value_bytes))) = (&mut self.bytes, lengths) else {
             self.bytes = None;
@@ -87,7 +93,7 @@ impl Changes {
 ///
 /// # Errors
 /// `STORE_CORRUPT` where they cannot be read, `STORE_TOO_NEW` where one is of a kind that this midex does not know.
-pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<Change<'_>>> {
+pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<LogChange<'_>>> {
     let mut changes = Vec::new();
     while let Some((kind, rest)) = bytes.split_first() {
         let (change, rest) = decode_one(*kind, rest)?;
@@ -97,7 +103,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<Change<'_>>> {
     Ok(changes)
 }
 
-fn decode_one(kind: u8, bytes: &[u8]) -> Result<(Change<'_>, &[u8])> {
+fn decode_one(kind: u8, bytes: &[u8]) -> Result<(LogChange<'_>, &[u8])> {
     let split = || {
         let (key_bytes, rest) = bytes.split_first_chunk()?;
         let (value_bytes, rest) = rest.split_first_chunk()?;
@@ -106,30 +112,33 @@ fn decode_one(kind: u8, bytes: &[u8]) -> Result<(Change<'_>, &[u8])> {
         let (value, rest) = rest.split_at_checked(length(*value_bytes)?)?;
         Some((key, value, rest))
     };
-    let (key, value, rest) = split().ok_or_else(unreadable)?;
-    Ok((change(kind, key, value)?, rest))
+    let (key, value, rest) = split().ok_or_else(unreadable_record_error)?;
+    Ok((change_from_parts(kind, key, value)?, rest))
 }
 
-fn change<'a>(kind: u8, key: &'a [u8], value: &'a [u8]) -> Result<Change<'a>> {
-    let number = |bytes: &[u8]| bytes.try_into().map_err(|_| unreadable());
-    let id = || std::str::from_utf8(key).map_err(|_| unreadable());
+fn change_from_parts<'a>(kind: u8, key: &'a [u8], value: &'a [u8]) -> Result<LogChange<'a>> {
+    let number = |bytes: &[u8]| bytes.try_into().map_err(|_| unreadable_record_error());
+    let id = || std::str::from_utf8(key).map_err(|_| unreadable_record_error());
     Ok(match kind {
-        ROW => Change::Row(u64::from_le_bytes(number(key)?), value),
-        SNAPSHOT => Change::Snapshot(id()?, value),
-        CONTENT => Change::Content(key.try_into().map_err(|_| unreadable())?, value),
-        OPEN => Change::Open(id()?, None),
-        OPEN_UNTIL => Change::Open(id()?, Some(i64::from_le_bytes(number(value)?))),
-        ENDED => Change::Ended(id()?),
-        REFUSAL => Change::Refusal(u64::from_le_bytes(number(key)?), value),
-        later => return Err(unknown(later)),
+        ROW_KIND => LogChange::Row(u64::from_le_bytes(number(key)?), value),
+        SNAPSHOT_KIND => LogChange::Snapshot(id()?, value),
+        CONTENT_KIND => LogChange::Content(
+            key.try_into().map_err(|_| unreadable_record_error())?,
+            value,
+        ),
+        OPEN_KIND => LogChange::Open(id()?, None),
+        OPEN_UNTIL_KIND => LogChange::Open(id()?, Some(i64::from_le_bytes(number(value)?))),
+        ENDED_KIND => LogChange::Ended(id()?),
+        REFUSAL_KIND => LogChange::Refusal(u64::from_le_bytes(number(key)?), value),
+        later => return Err(unknown_change_kind_error(later)),
     })
 }
 
-fn unreadable() -> Error {
-    damaged("a record of its log cannot be read")
+fn unreadable_record_error() -> Error {
+    damaged_database_error("a record of its log cannot be read")
 }
 
-fn unknown(kind: u8) -> Error {
+fn unknown_change_kind_error(kind: u8) -> Error {
     let message = format!(
         "the log of the database holds a change of kind {kind}, which this midex does not know"
     );

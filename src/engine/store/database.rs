@@ -5,13 +5,16 @@ use std::{fs::File, path::Path, sync::Arc};
 use redb::{Database, ReadTransaction, ReadableDatabase, TableHandle};
 
 use super::{
-    backend::{Backend, Disk},
-    batch::{CONTENT, EXECUTIONS, FORMAT, FORMAT_KEY, JOURNAL, Ledger, META, OPEN, REFUSALS},
-    fault::{fault, fault_at_opening, guarded, unusable},
+    backend::{Backend, DataFile},
+    batch::{
+        CONTENT_TABLE, EXECUTIONS_TABLE, FILE_FORMAT, FORMAT_KEY, JOURNAL_TABLE, Ledger,
+        META_TABLE, OPEN_TABLE, REFUSALS_TABLE,
+    },
+    fault::{catch_redb_panic, fault_at_opening, file_unusable_error, redb_error},
     lock::Lock,
     options::Options,
     paths::set_aside,
-    record::damaged,
+    record::damaged_database_error,
     recovery, redo,
     shared::OpenDatabase,
 };
@@ -29,7 +32,7 @@ const UNRELEASED_KEYS: [&str; 7] = [
 ];
 
 /// The tables of midex, without the version at the end of their names.
-const TABLES: [&str; 6] = [
+const TABLE_NAMES: [&str; 6] = [
     "executions",
     "journal",
     "content",
@@ -41,7 +44,7 @@ const TABLES: [&str; 6] = [
 /// Opens a copy of the data file that is to replace it. Every page of the copy is checked.
 pub(super) fn open_checked(
     path: &Path,
-    copy: Arc<Disk>,
+    copy: Arc<DataFile>,
     options: &Options,
 ) -> Result<(OpenDatabase, Ledger)> {
     open_disk(path, || Ok(copy), options, u64::MAX)
@@ -49,13 +52,13 @@ pub(super) fn open_checked(
 
 pub(super) fn open_disk(
     path: &Path,
-    disk: impl FnOnce() -> Result<Arc<Disk>>,
+    disk: impl FnOnce() -> Result<Arc<DataFile>>,
     options: &Options,
     checked_below: u64,
 ) -> Result<(OpenDatabase, Ledger)> {
-    let opened = guarded(|| open_unguarded(path, disk()?, options, checked_below));
+    let opened = catch_redb_panic(|| open_unguarded(path, disk()?, options, checked_below));
     opened.map_err(|error| {
-        let error = error.with("path", path.display().to_string());
+        let error = error.with_context("path", path.display().to_string());
         // If the log is at fault, the data file needs no copy.
         if error.code() == Code::StoreCorrupt && error.context("redo").is_none() {
             return set_aside(path, error);
@@ -66,26 +69,30 @@ pub(super) fn open_disk(
 
 fn open_unguarded(
     path: &Path,
-    disk: Arc<Disk>,
+    disk: Arc<DataFile>,
     options: &Options,
     checked_below: u64,
 ) -> Result<(OpenDatabase, Ledger)> {
-    if disk.bytes().map_err(|error| unusable(path, &error))? == 0 {
-        return Err(damaged("it is empty"));
+    if disk
+        .file_length()
+        .map_err(|error| file_unusable_error(path, &error))?
+        == 0
+    {
+        return Err(damaged_database_error("it is empty"));
     }
     let opened = open_database(disk, path, options, checked_below)?;
     check_format(&opened.database, path)?;
     let pending = redo::read(&opened.database, path, options)?;
-    let mut ledger = recovery::survey(&opened.database)?;
+    let mut ledger = recovery::survey_database(&opened.database)?;
     // From here on changes need not be undone: each transaction that writes fresh snapshots leaves a complete database.
-    opened.disk.trust();
+    opened.disk.keep_changes();
     if pending.is_awaited() {
-        let has_room = make_room(&opened.disk, pending.room(), path)?;
+        let has_room = make_room(&opened.disk, pending.fold_space_needed(), path)?;
         pending.fold(&opened.database, has_room)?;
-        ledger = recovery::survey(&opened.database)?;
+        ledger = recovery::survey_database(&opened.database)?;
         if !has_room {
             // The records are in memory and can be read. The writer makes them durable as soon as there is room.
-            ledger.unfolded = Some(pending.room());
+            ledger.unfolded = Some(pending.fold_space_needed());
             return Ok((opened, ledger));
         }
     }
@@ -98,10 +105,10 @@ fn open_unguarded(
 }
 
 /// Reserves room for the content of the log. Returns false if the file system is full.
-fn make_room(disk: &Disk, bytes: u64, path: &Path) -> Result<bool> {
+fn make_room(disk: &DataFile, bytes: u64, path: &Path) -> Result<bool> {
     let refused = match disk.reserve(bytes) {
         Ok(_) => return Ok(true),
-        Err(error) => unusable(path, &error),
+        Err(error) => file_unusable_error(path, &error),
     };
     if refused.code() != Code::StoreFull {
         return Err(refused);
@@ -111,13 +118,15 @@ fn make_room(disk: &Disk, bytes: u64, path: &Path) -> Result<bool> {
 }
 
 fn open_database(
-    disk: Arc<Disk>,
+    disk: Arc<DataFile>,
     path: &Path,
     options: &Options,
     checked_below: u64,
 ) -> Result<OpenDatabase> {
-    let backend = Backend::new(&disk).map_err(|error| unusable(path, &error))?;
-    let bytes = disk.bytes().map_err(|error| unusable(path, &error))?;
+    let backend = Backend::new(&disk).map_err(|error| file_unusable_error(path, &error))?;
+    let bytes = disk
+        .file_length()
+        .map_err(|error| file_unusable_error(path, &error))?;
     let database = Database::builder()
         .set_cache_size(options.cache_bytes)
         // redb trusts a file that it closed cleanly. A small file is cheap to read through, as it is after a crash.
@@ -127,45 +136,58 @@ fn open_database(
     Ok(OpenDatabase { database, disk })
 }
 
-pub(super) fn fill(file: File, draft: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
-    let disk = Disk::new(file, options.hook.clone(), lock);
+pub(super) fn initialize_database(
+    file: File,
+    draft: &Path,
+    lock: &Arc<Lock>,
+    options: &Options,
+) -> Result<()> {
+    let disk = DataFile::new(file, options.hook.clone(), lock);
     let opened = open_database(disk, draft, options, 0)?;
-    opened.disk.trust();
-    let transaction = opened.database.begin_write().map_err(fault)?;
-    transaction.open_table(EXECUTIONS).map_err(fault)?;
-    transaction.open_table(JOURNAL).map_err(fault)?;
-    transaction.open_table(CONTENT).map_err(fault)?;
-    transaction.open_table(REFUSALS).map_err(fault)?;
-    transaction.open_table(OPEN).map_err(fault)?;
-    let mut meta = transaction.open_table(META).map_err(fault)?;
-    meta.insert(FORMAT_KEY, FORMAT.as_bytes()).map_err(fault)?;
+    opened.disk.keep_changes();
+    let transaction = opened.database.begin_write().map_err(redb_error)?;
+    transaction
+        .open_table(EXECUTIONS_TABLE)
+        .map_err(redb_error)?;
+    transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+    transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
+    transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
+    transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
+    let mut meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
+    meta.insert(FORMAT_KEY, FILE_FORMAT.as_bytes())
+        .map_err(redb_error)?;
     drop(meta);
-    transaction.commit().map_err(fault)?;
-    opened.database.close().map_err(fault)?;
-    opened.disk.sync().map_err(|error| unusable(draft, &error))
+    transaction.commit().map_err(redb_error)?;
+    opened.database.close().map_err(redb_error)?;
+    opened
+        .disk
+        .sync()
+        .map_err(|error| file_unusable_error(draft, &error))
 }
 
 /// Refuses a file that another version wrote, and a file that is no database of midex.
 fn check_format(database: &Database, path: &Path) -> Result<()> {
-    let transaction = database.begin_read().map_err(fault)?;
+    let transaction = database.begin_read().map_err(redb_error)?;
     let tables: Vec<String> = transaction
         .list_tables()
-        .map_err(fault)?
+        .map_err(redb_error)?
         .map(|table| table.name().to_owned())
         .collect();
     refuse_later_tables(&tables)?;
     refuse_other_formats(&transaction, path)?;
     let missing = |name: &&str| !tables.contains(&format!("{name}.v1"));
-    match TABLES.into_iter().find(missing) {
+    match TABLE_NAMES.into_iter().find(missing) {
         None => Ok(()),
-        Some(name) => Err(damaged(&format!("it has no table `{name}.v1`"))),
+        Some(name) => Err(damaged_database_error(&format!(
+            "it has no table `{name}.v1`"
+        ))),
     }
 }
 
 fn refuse_later_tables(tables: &[String]) -> Result<()> {
     for table in tables {
         if let Some((name, version)) = table.rsplit_once(".v")
-            && TABLES.contains(&name)
+            && TABLE_NAMES.contains(&name)
             && version.parse::<u64>().is_ok_and(|version| version > 1)
         {
             return Err(too_new(&format!("the table `{table}`")));
@@ -175,10 +197,10 @@ fn refuse_later_tables(tables: &[String]) -> Result<()> {
 }
 
 fn refuse_other_formats(transaction: &ReadTransaction, path: &Path) -> Result<()> {
-    let meta = transaction.open_table(META).map_err(fault)?;
-    let format = meta.get(FORMAT_KEY).map_err(fault)?;
+    let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
+    let format = meta.get(FORMAT_KEY).map_err(redb_error)?;
     if let Some(format) = format.as_ref().map(redb::AccessGuard::value) {
-        if [FORMAT, redo::FORMAT_WITH_LOG]
+        if [FILE_FORMAT, redo::FORMAT_WITH_LOG]
             .map(str::as_bytes)
             .contains(&format)
         {
@@ -188,14 +210,14 @@ fn refuse_other_formats(transaction: &ReadTransaction, path: &Path) -> Result<()
         return Err(too_new(&format!("the format `{name}`")));
     }
     for key in UNRELEASED_KEYS {
-        if meta.get(key).map_err(fault)?.is_some() {
-            return Err(unreleased(path));
+        if meta.get(key).map_err(redb_error)?.is_some() {
+            return Err(unreleased_format_error(path));
         }
     }
-    Err(damaged("it does not say its format"))
+    Err(damaged_database_error("it does not say its format"))
 }
 
-fn unreleased(path: &Path) -> Error {
+fn unreleased_format_error(path: &Path) -> Error {
     let message = format!(
         "`{}` was written by an earlier build, before the first release of midex, and is left as it is",
         path.display()

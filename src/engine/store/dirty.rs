@@ -6,7 +6,7 @@ use midex_domain::ExecutionId;
 
 /// The last row of an execution that is ahead of its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct UncoveredHead {
     /// Its revision.
     pub(super) revision: u64,
     /// The key of its last row.
@@ -18,23 +18,23 @@ pub(super) struct Head {
 /// The heads of all executions that are ahead of their snapshots.
 #[derive(Debug, Default)]
 pub(super) struct DirtySet {
-    by_id: HashMap<ExecutionId, Head>,
+    by_id: HashMap<ExecutionId, UncoveredHead>,
     firsts: BTreeSet<u64>,
 }
 
 impl DirtySet {
     /// The head of an execution; `None` where its snapshot is current.
-    pub(super) fn get(&self, id: &ExecutionId) -> Option<Head> {
+    pub(super) fn get(&self, id: &ExecutionId) -> Option<UncoveredHead> {
         self.by_id.get(id).copied()
     }
 
     /// Records a new row that no snapshot covers.
-    pub(super) fn advance(&mut self, id: &ExecutionId, revision: u64, key: u64) {
+    pub(super) fn record_row(&mut self, id: &ExecutionId, revision: u64, key: u64) {
         if let Some(head) = self.by_id.get_mut(id) {
             (head.revision, head.last) = (revision, key);
             return;
         }
-        let head = Head {
+        let head = UncoveredHead {
             revision,
             last: key,
             first: key,
@@ -44,7 +44,7 @@ impl DirtySet {
     }
 
     /// Records that a current snapshot was written. Returns whether the execution was ahead of its snapshot before.
-    pub(super) fn cover(&mut self, id: &ExecutionId) -> bool {
+    pub(super) fn record_snapshot(&mut self, id: &ExecutionId) -> bool {
         let head = self.by_id.remove(id);
         if let Some(head) = head {
             self.firsts.remove(&head.first);
@@ -58,7 +58,7 @@ impl DirtySet {
     }
 
     /// Every head.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&ExecutionId, Head)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ExecutionId, UncoveredHead)> {
         self.by_id.iter().map(|(id, head)| (id, *head))
     }
 }

@@ -6,115 +6,129 @@ use std::ops::Bound;
 use redb::{ReadOnlyTable, ReadTransaction, Value};
 
 use super::{
-    Examined, Reached, Stored,
-    batch::{CONTENT, EXECUTIONS, JOURNAL, OPEN},
-    fault::fault,
-    list::indexed,
+    ExaminationProgress, ExaminedPortion, LoadedExecution,
+    batch::{CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE},
+    fault::redb_error,
+    list::parse_indexed_id,
     reader,
-    record::damaged,
+    record::damaged_database_error,
     shared::Shared,
 };
 use midex_domain::{Digest, ExecutionId, error::Result, limits};
 
 /// Examines the entries after `from`, up to [`limits::EXAMINED_BYTES_MAX`], and at least one if there is one.
-pub(super) fn slice(shared: &Shared, from: Reached) -> Result<Examined> {
-    let mut slice = Slice {
+pub(super) fn examine_slice(shared: &Shared, from: ExaminationProgress) -> Result<ExaminedPortion> {
+    let mut slice = ExamineSlice {
         room: limits::EXAMINED_BYTES_MAX,
-        examined: Examined::default(),
+        examined: ExaminedPortion::default(),
     };
     let next = match from {
-        Reached::Row(key) => (slice.rows(shared, key)?).or(Some(Reached::Content(None))),
-        Reached::Content(digest) => {
-            (slice.contents(shared, digest)?).or(Some(Reached::Execution(None)))
+        ExaminationProgress::Row(key) => {
+            (slice.examine_rows(shared, key)?).or(Some(ExaminationProgress::Content(None)))
         }
-        Reached::Execution(id) => {
-            (slice.executions(shared, id.as_ref())?).or(Some(Reached::Open(None)))
+        ExaminationProgress::Content(digest) => {
+            (slice.examine_contents(shared, digest)?).or(Some(ExaminationProgress::Execution(None)))
         }
-        Reached::Open(id) => slice.examine_open_index(shared, id.as_ref())?,
+        ExaminationProgress::Execution(id) => (slice.examine_executions(shared, id.as_ref())?)
+            .or(Some(ExaminationProgress::Open(None))),
+        ExaminationProgress::Open(id) => slice.examine_open_index(shared, id.as_ref())?,
     };
     slice.examined.next = next;
     Ok(slice.examined)
 }
 
-struct Slice {
+struct ExamineSlice {
     room: usize,
-    examined: Examined,
+    examined: ExaminedPortion,
 }
 
 /// Each function examines a portion of its table and returns how far it came, or `None` at the present end of the
 /// table. Entries that are added meanwhile may be missed.
-impl Slice {
-    fn rows(&mut self, shared: &Shared, after: u64) -> Result<Option<Reached>> {
+impl ExamineSlice {
+    fn examine_rows(&mut self, shared: &Shared, after: u64) -> Result<Option<ExaminationProgress>> {
         shared.read(|transaction| {
-            let journal = transaction.open_table(JOURNAL).map_err(fault)?;
-            for entry in journal.range(after.saturating_add(1)..).map_err(fault)? {
-                let (key, bytes) = entry.map_err(fault)?;
+            let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+            for entry in journal
+                .range(after.saturating_add(1)..)
+                .map_err(redb_error)?
+            {
+                let (key, bytes) = entry.map_err(redb_error)?;
                 reader::check_row(&journal, key.value(), bytes.value())?;
                 if self.ends_with(bytes.value().len()) {
-                    return Ok(Some(Reached::Row(key.value())));
+                    return Ok(Some(ExaminationProgress::Row(key.value())));
                 }
             }
             Ok(None)
         })
     }
 
-    fn contents(&mut self, shared: &Shared, after: Option<Digest>) -> Result<Option<Reached>> {
+    fn examine_contents(
+        &mut self,
+        shared: &Shared,
+        after: Option<Digest>,
+    ) -> Result<Option<ExaminationProgress>> {
         let after = after.as_ref().map(Digest::as_bytes);
         shared.read(|transaction| {
-            let contents = transaction.open_table(CONTENT).map_err(fault)?;
+            let contents = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
             let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
             for entry in contents
                 .range::<&[u8; 32]>((behind, Bound::Unbounded))
-                .map_err(fault)?
+                .map_err(redb_error)?
             {
-                let (key, bytes) = entry.map_err(fault)?;
+                let (key, bytes) = entry.map_err(redb_error)?;
                 let digest = reader::check_content(key.value(), bytes.value())?;
                 if self.ends_with(bytes.value().len()) {
-                    return Ok(Some(Reached::Content(Some(digest))));
+                    return Ok(Some(ExaminationProgress::Content(Some(digest))));
                 }
             }
             Ok(None)
         })
     }
 
-    fn executions(
+    fn examine_executions(
         &mut self,
         shared: &Shared,
         after: Option<&ExecutionId>,
-    ) -> Result<Option<Reached>> {
+    ) -> Result<Option<ExaminationProgress>> {
         let ids = shared.read(|transaction| {
-            ids_behind(&transaction.open_table(EXECUTIONS).map_err(fault)?, after)
+            ids_behind(
+                &transaction
+                    .open_table(EXECUTIONS_TABLE)
+                    .map_err(redb_error)?,
+                after,
+            )
         })?;
         // Read the heads before the transaction begins in which they are used.
         let heads = shared.heads_of(ids.iter());
         shared.read(|transaction| {
             for (id, head) in ids.iter().zip(heads) {
-                let bytes = self.execution(transaction, id, head);
-                let bytes = bytes.map_err(|error| error.with("execution_id", id.as_str()))?;
+                let bytes = self.examine_execution(transaction, id, head);
+                let bytes =
+                    bytes.map_err(|error| error.with_context("execution_id", id.as_str()))?;
                 if self.ends_with(bytes) {
-                    return Ok(Some(Reached::Execution(Some(id.clone()))));
+                    return Ok(Some(ExaminationProgress::Execution(Some(id.clone()))));
                 }
             }
-            Ok(last_of(&ids).map(|id| Reached::Execution(Some(id))))
+            Ok(last_of(&ids).map(|id| ExaminationProgress::Execution(Some(id))))
         })
     }
 
     /// Examines one execution, and returns how many bytes were read for it.
-    fn execution(
+    fn examine_execution(
         &mut self,
         transaction: &ReadTransaction,
         id: &ExecutionId,
         head: Option<u64>,
     ) -> Result<usize> {
         let stored = reader::load(transaction, id, head)?;
-        let Stored {
+        let LoadedExecution {
             execution,
             position,
-        } = stored.ok_or_else(|| damaged("an execution is gone"))?;
-        let open = transaction.open_table(OPEN).map_err(fault)?;
-        let is_open = open.get(id.as_str()).map_err(fault)?.is_some();
+        } = stored.ok_or_else(|| damaged_database_error("an execution is gone"))?;
+        let open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
+        let is_open = open.get(id.as_str()).map_err(redb_error)?.is_some();
         if is_open == execution.is_over() {
-            return Err(damaged(
+            return Err(damaged_database_error(
                 "the index of open executions does not say what an execution does",
             ));
         }
@@ -129,19 +143,24 @@ impl Slice {
         &mut self,
         shared: &Shared,
         after: Option<&ExecutionId>,
-    ) -> Result<Option<Reached>> {
+    ) -> Result<Option<ExaminationProgress>> {
         shared.read(|transaction| {
-            let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
-            let ids = ids_behind(&transaction.open_table(OPEN).map_err(fault)?, after)?;
+            let executions = transaction
+                .open_table(EXECUTIONS_TABLE)
+                .map_err(redb_error)?;
+            let ids = ids_behind(
+                &transaction.open_table(OPEN_TABLE).map_err(redb_error)?,
+                after,
+            )?;
             for id in &ids {
-                if executions.get(id.as_str()).map_err(fault)?.is_none() {
-                    return Err(damaged(
+                if executions.get(id.as_str()).map_err(redb_error)?.is_none() {
+                    return Err(damaged_database_error(
                         "the index of open executions names one that is not there",
                     ));
                 }
             }
             self.examined.entries += ids.len() as u64;
-            Ok(last_of(&ids).map(|id| Reached::Open(Some(id))))
+            Ok(last_of(&ids).map(|id| ExaminationProgress::Open(Some(id))))
         })
     }
 
@@ -162,9 +181,9 @@ fn ids_behind<V: Value + 'static>(
     let behind = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.as_str()));
     let range = table
         .range::<&str>((behind, Bound::Unbounded))
-        .map_err(fault)?;
+        .map_err(redb_error)?;
     let ids = range.take(limits::EXAMINED_IDS_MAX);
-    ids.map(|entry| indexed(entry.map_err(fault)?.0.value()))
+    ids.map(|entry| parse_indexed_id(entry.map_err(redb_error)?.0.value()))
         .collect()
 }
 

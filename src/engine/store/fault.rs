@@ -8,14 +8,14 @@ use std::{
 
 use redb::{DatabaseError, StorageError};
 
-use super::{holder::holder, record::damaged};
-use midex_domain::error::{Code, Error, Result, plain};
+use super::{holder::lock_holder_pid, record::damaged_database_error};
+use midex_domain::error::{Code, Error, Result, describe_io_error};
 
 /// The free space that an error asks for where the system does not say how much is missing.
 const NEEDED_BYTES: u64 = 16 << 20;
 
 /// An error of redb while a database is in use.
-pub(super) fn fault(error: impl Into<redb::Error>) -> Error {
+pub(super) fn redb_error(error: impl Into<redb::Error>) -> Error {
     let error = error.into();
     let code = match &error {
         redb::Error::Corrupted(_)
@@ -25,7 +25,7 @@ pub(super) fn fault(error: impl Into<redb::Error>) -> Error {
         | redb::Error::TypeDefinitionChanged { .. }
         | redb::Error::TableDoesNotExist(_) => Code::StoreCorrupt,
         redb::Error::Io(error) if is_damage(error) => Code::StoreCorrupt,
-        redb::Error::Io(error) if is_full(error) => return full(error),
+        redb::Error::Io(error) if is_full(error) => return disk_full_error(error),
         _ => Code::StoreUnavailable,
     };
     let message = if code == Code::StoreCorrupt {
@@ -33,14 +33,14 @@ pub(super) fn fault(error: impl Into<redb::Error>) -> Error {
     } else {
         format!("the database cannot be used just now: {error}")
     };
-    Error::new(code, message).because(error)
+    Error::new(code, message).with_source(error)
 }
 
 /// An error of redb while it opens the database at `path`.
 pub(super) fn fault_at_opening(error: DatabaseError, path: &Path) -> Error {
     match error {
         DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
-            busy(path.parent().unwrap_or(path))
+            store_busy_error(path.parent().unwrap_or(path))
         }
         DatabaseError::UpgradeRequired(version) if version > 3 => Error::new(
             Code::StoreTooNew,
@@ -49,57 +49,60 @@ pub(super) fn fault_at_opening(error: DatabaseError, path: &Path) -> Error {
                 path.display()
             ),
         ),
-        DatabaseError::UpgradeRequired(version) => damaged(&format!(
+        DatabaseError::UpgradeRequired(version) => damaged_database_error(&format!(
             "its file format {version} was never used by midex"
         )),
         DatabaseError::Storage(StorageError::Io(error)) if is_refusal(&error) => {
-            unusable(path, &error)
+            file_unusable_error(path, &error)
         }
-        error => fault(error),
+        error => redb_error(error),
     }
 }
 
 /// The error of a file or directory that the system refuses to use.
-pub(super) fn unusable(path: &Path, error: &io::Error) -> Error {
+pub(super) fn file_unusable_error(path: &Path, error: &io::Error) -> Error {
     let path = path.display().to_string();
     if is_full(error) {
-        return full(error).with("path", path);
+        return disk_full_error(error).with_context("path", path);
     }
-    let message = format!("`{path}` cannot be used: {}", plain(error));
-    Error::new(Code::FileUnusable, message).with("path", path)
+    let message = format!("`{path}` cannot be used: {}", describe_io_error(error));
+    Error::new(Code::FileUnusable, message).with_context("path", path)
 }
 
 /// The error of a write for which there is no room, or which the disk refuses otherwise. The database at `path` is
 /// unchanged.
-pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
+pub(super) fn store_unavailable_error(path: &Path, error: &io::Error) -> Error {
     let path = path.display().to_string();
     if is_full(error) {
-        return full(error).with("path", path);
+        return disk_full_error(error).with_context("path", path);
     }
-    let message = format!("the disk refuses what is to be stored: {}", plain(error));
-    Error::new(Code::StoreUnavailable, message).with("path", path)
+    let message = format!(
+        "the disk refuses what is to be stored: {}",
+        describe_io_error(error)
+    );
+    Error::new(Code::StoreUnavailable, message).with_context("path", path)
 }
 
 /// The number of bytes missing on a full file system.
 #[derive(Debug)]
-pub(super) struct NoRoom(pub(super) u64);
+pub(super) struct MissingDiskSpace(pub(super) u64);
 
-impl fmt::Display for NoRoom {
+impl fmt::Display for MissingDiskSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes are lacking", self.0)
     }
 }
 
-impl std::error::Error for NoRoom {}
+impl std::error::Error for MissingDiskSpace {}
 
 /// The error of a full file system, with the space that is needed at least.
-fn full(error: &io::Error) -> Error {
+fn disk_full_error(error: &io::Error) -> Error {
     let lacking = error.get_ref().and_then(|error| error.downcast_ref());
-    let bytes = lacking.map_or(NEEDED_BYTES, |NoRoom(bytes)| *bytes);
+    let bytes = lacking.map_or(NEEDED_BYTES, |MissingDiskSpace(bytes)| *bytes);
     let needed = bytes.div_ceil(1 << 20).max(1);
     let message =
         format!("the file system of the database is full: at least {needed} MiB more are needed");
-    Error::new(Code::StoreFull, message).with("needed_mib", needed)
+    Error::new(Code::StoreFull, message).with_context("needed_mib", needed)
 }
 
 /// The error for the callers of a batch that failed while it was written. It is unknown what of the batch is on disk,
@@ -109,39 +112,39 @@ pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
         return error;
     }
     let failed = Error::new(Code::StoreUnavailable, error.message())
-        .with("path", path.display().to_string());
+        .with_context("path", path.display().to_string());
     let failed = match error.context("needed_mib") {
         Some(needed) => failed
-            .with("needed_mib", needed.clone())
+            .with_context("needed_mib", needed.clone())
             .with_next_of(Code::StoreFull),
         None => failed,
     };
-    failed.because(error)
+    failed.with_source(error)
 }
 
 /// The error of an open file that another process removed, replaced or cut.
-pub(super) fn lost(path: &Path, what: &str) -> Error {
+pub(super) fn store_lost_error(path: &Path, what: &str) -> Error {
     let path = path.display().to_string();
     let message = format!(
         "`{path}` {what} while midex (process {}) had it open, and nothing more is stored",
         std::process::id()
     );
-    Error::new(Code::StoreLost, message).with("path", path)
+    Error::new(Code::StoreLost, message).with_context("path", path)
 }
 
 /// Runs work that reads a file which may be damaged, and turns a panic into an error: redb panics on some damage.
-pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn catch_redb_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(damaged("reading it caused a panic")))
+        .unwrap_or_else(|_| Err(damaged_database_error("reading it caused a panic")))
 }
 
 /// The error of a data directory that another process uses.
-pub fn busy(directory: &Path) -> Error {
+pub fn store_busy_error(directory: &Path) -> Error {
     let data_dir = directory.display().to_string();
-    let process = holder(directory).map(|pid| format!(" (process {pid})"));
+    let process = lock_holder_pid(directory).map(|pid| format!(" (process {pid})"));
     let process = process.unwrap_or_default();
     let message = format!("another midex{process} uses the data directory `{data_dir}`");
-    Error::new(Code::StoreBusy, message).with("data_dir", data_dir)
+    Error::new(Code::StoreBusy, message).with_context("data_dir", data_dir)
 }
 
 /// Whether a retry is useless, unlike after a failed read.

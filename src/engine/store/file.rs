@@ -8,15 +8,15 @@ use std::{
 };
 
 use super::{
-    backend::{Disk, Operation},
+    backend::{DataFile, Operation},
     batch::Ledger,
-    database::{fill, open_disk},
-    fault::unusable,
+    database::{initialize_database, open_disk},
+    fault::file_unusable_error,
     lock::Lock,
     options::Options,
     paths::{
-        FILE_NAME, at, check_regular, create_new, draft, make_directory, place, remove,
-        sync_directory,
+        FILE_NAME, check_regular, create_new, draft_path, make_directory, move_draft_into_place,
+        open_read_write, remove, sync_directory,
     },
     redo, rewrite,
     shared::OpenDatabase,
@@ -27,14 +27,20 @@ use midex_domain::{error::Result, limits};
 pub(super) fn lock(directory: &Path) -> Result<Arc<Lock>> {
     make_directory(directory).map_err(|error| match error.kind() {
         // The path is a file, or a link to nothing.
-        io::ErrorKind::AlreadyExists => unusable(directory, &io::ErrorKind::NotADirectory.into()),
-        _ => unusable(directory, &error),
+        io::ErrorKind::AlreadyExists => {
+            file_unusable_error(directory, &io::ErrorKind::NotADirectory.into())
+        }
+        _ => file_unusable_error(directory, &error),
     })?;
-    Lock::take(directory).map(Arc::new)
+    Lock::take_lock(directory).map(Arc::new)
 }
 
 /// The data file in `directory`. It is created if it is missing.
-pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> Result<PathBuf> {
+pub(super) fn prepare_data_file(
+    directory: &Path,
+    lock: &Arc<Lock>,
+    options: &Options,
+) -> Result<PathBuf> {
     let path = directory.join(FILE_NAME);
     match fs::symlink_metadata(&path) {
         Ok(_) => check_regular(&path)?,
@@ -45,13 +51,13 @@ pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> 
             }
             create(&path, lock, options)?;
         }
-        Err(error) => return Err(unusable(&path, &error)),
+        Err(error) => return Err(file_unusable_error(&path, &error)),
     }
     // The process that created the file may have crashed before its name was durable.
-    let named = options.before(Operation::SyncDirectory);
+    let named = options.call_hook_before(Operation::SyncDirectory);
     named
         .and_then(|()| sync_directory(directory))
-        .map_err(|error| unusable(directory, &error))?;
+        .map_err(|error| file_unusable_error(directory, &error))?;
     Ok(path)
 }
 
@@ -70,7 +76,13 @@ pub(super) fn open(
     let (opened, ledger) = if lock.is_unsynced() {
         rewrite::open(path, lock, options)?
     } else {
-        let disk = || Ok(Disk::new(at(path)?, options.hook.clone(), lock));
+        let disk = || {
+            Ok(DataFile::new(
+                open_read_write(path)?,
+                options.hook.clone(),
+                lock,
+            ))
+        };
         let checked_below = if options.check_all {
             u64::MAX
         } else {
@@ -78,11 +90,11 @@ pub(super) fn open(
         };
         open_disk(path, disk, options, checked_below)?
     };
-    lock.name(
+    lock.record_data_file(
         opened
             .disk
             .identity()
-            .map_err(|error| unusable(path, &error))?,
+            .map_err(|error| file_unusable_error(path, &error))?,
     );
     if ledger.unfolded.is_none() {
         redo::remove_leftover(path, options);
@@ -92,16 +104,20 @@ pub(super) fn open(
 
 /// Creates an empty database under another name and then gives it its name, so that a crash leaves no incomplete one.
 fn create(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
-    let draft = draft(path);
-    let refuse = |error: io::Error| unusable(path, &error);
+    let draft = draft_path(path);
+    let refuse = |error: io::Error| file_unusable_error(path, &error);
     remove(&draft).map_err(refuse)?;
-    options.before(Operation::Create).map_err(refuse)?;
+    options
+        .call_hook_before(Operation::Create)
+        .map_err(refuse)?;
     let file = create_new(&draft).map_err(refuse)?;
-    let made = fill(file, &draft, lock, options)
-        .map_err(|error| error.with("path", path.display().to_string()));
+    let made = initialize_database(file, &draft, lock, options)
+        .map_err(|error| error.with_context("path", path.display().to_string()));
     let placed = made.and_then(|()| {
-        let named = options.before(Operation::Rename);
-        named.and_then(|()| place(&draft, path)).map_err(refuse)
+        let named = options.call_hook_before(Operation::Rename);
+        named
+            .and_then(|()| move_draft_into_place(&draft, path))
+            .map_err(refuse)
     });
     let removed = remove(&draft).map_err(refuse);
     placed.and(removed)

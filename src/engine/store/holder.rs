@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path};
 pub(super) const LOCK_NAME: &str = "executions.lock";
 
 /// The id of the process that holds the lock of a directory, where the system reports it.
-pub fn holder(directory: &Path) -> Option<u32> {
+pub fn lock_holder_pid(directory: &Path) -> Option<u32> {
     let file = fs::metadata(directory.join(LOCK_NAME)).ok()?;
     let inode = format!(":{}", file.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;

@@ -24,16 +24,16 @@ impl fmt::Display for Identity {
 }
 
 /// The identity and length of the file at `path`. Links are followed.
-pub(super) fn at(path: &Path) -> io::Result<(Identity, u64)> {
-    system::at(path).or_else(|_| fs::metadata(path).map(|there| told(&there)))
+pub(super) fn identity_of_path(path: &Path) -> io::Result<(Identity, u64)> {
+    system::at(path).or_else(|_| fs::metadata(path).map(|there| identity_from_metadata(&there)))
 }
 
 /// The identity and length of an open file.
-pub(super) fn of(file: &File) -> io::Result<(Identity, u64)> {
-    system::of(file).or_else(|_| file.metadata().map(|there| told(&there)))
+pub(super) fn identity_of_file(file: &File) -> io::Result<(Identity, u64)> {
+    system::of(file).or_else(|_| file.metadata().map(|there| identity_from_metadata(&there)))
 }
 
-fn told(metadata: &Metadata) -> (Identity, u64) {
+fn identity_from_metadata(metadata: &Metadata) -> (Identity, u64) {
     let identity = Identity {
         device: metadata.dev(),
         inode: metadata.ino(),
@@ -49,17 +49,27 @@ mod system {
 
     use super::Identity;
 
-    const ASKED: StatxFlags = StatxFlags::INO.union(StatxFlags::SIZE);
+    const STATX_FIELDS: StatxFlags = StatxFlags::INO.union(StatxFlags::SIZE);
 
     pub(super) fn at(path: &Path) -> io::Result<(Identity, u64)> {
-        Ok(told(&statx(CWD, path, AtFlags::empty(), ASKED)?))
+        Ok(identity_from_statx(&statx(
+            CWD,
+            path,
+            AtFlags::empty(),
+            STATX_FIELDS,
+        )?))
     }
 
     pub(super) fn of(file: &File) -> io::Result<(Identity, u64)> {
-        Ok(told(&statx(file, c"", AtFlags::EMPTY_PATH, ASKED)?))
+        Ok(identity_from_statx(&statx(
+            file,
+            c"",
+            AtFlags::EMPTY_PATH,
+            STATX_FIELDS,
+        )?))
     }
 
-    fn told(there: &Statx) -> (Identity, u64) {
+    fn identity_from_statx(there: &Statx) -> (Identity, u64) {
         let identity = Identity {
             device: makedev(there.stx_dev_major, there.stx_dev_minor),
             inode: there.stx_ino,

@@ -10,11 +10,11 @@ use std::{cmp::Reverse, collections::HashSet, vec};
 use redb::{ReadTransaction, ReadableTableMetadata};
 
 use super::{
-    Due, ListPage, ListQuery,
-    batch::{JOURNAL, OPEN},
-    fault::fault,
+    DueExecution, ListPage, ListQuery,
+    batch::{JOURNAL_TABLE, OPEN_TABLE},
+    fault::redb_error,
     reader,
-    record::{self, damaged},
+    record::{self, damaged_database_error},
     shared::Shared,
 };
 use midex_domain::{
@@ -24,22 +24,22 @@ use midex_domain::{
 };
 
 /// Places read in one read transaction.
-const READ_TOGETHER: usize = 256;
+const ROWS_PER_READ: usize = 256;
 
 /// The page that `query` asks for. It is read in portions: between two portions the database may be shut and reopened.
-pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<ListPage> {
+pub(super) fn list_page(shared: &Shared, query: &ListQuery) -> Result<ListPage> {
     if query.limit == 0 {
         return shared.read(|_| Ok(ListPage::default()));
     }
-    let mut scan = Scan {
+    let mut scan = PageScan {
         shared,
         query,
         seen: HashSet::new(),
         found: Vec::new(),
     };
-    let next = match Index::of(shared, query)? {
-        Some(index) => scan.run(index)?,
-        None => scan.run(Journal::of(shared, query))?,
+    let next = match OpenIndexSource::from_query(shared, query)? {
+        Some(index) => scan.fill_page(index)?,
+        None => scan.fill_page(JournalSource::from_query(shared, query))?,
     };
     // An execution that moved meanwhile was found at an older place.
     scan.found.sort_by_key(|(last, _)| Reverse(*last));
@@ -50,15 +50,19 @@ pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<ListPage> {
 }
 
 /// The open executions with a deadline before an instant, earliest first.
-pub(super) fn due(shared: &Shared, before: Timestamp, limit: usize) -> Result<Vec<Due>> {
+pub(super) fn due_executions(
+    shared: &Shared,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueExecution>> {
     let mut found = Vec::new();
     shared.read(|transaction| {
-        let open = transaction.open_table(OPEN).map_err(fault)?;
-        for entry in open.range::<&str>(..).map_err(fault)? {
-            let (id, due) = entry.map_err(fault)?;
+        let open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
+        for entry in open.range::<&str>(..).map_err(redb_error)? {
+            let (id, due) = entry.map_err(redb_error)?;
             let due = due.value().map(Timestamp::from_milliseconds);
             if let Some(due) = due.filter(|due| *due < before) {
-                found.push((indexed(id.value())?, due));
+                found.push((parse_indexed_id(id.value())?, due));
             }
         }
         Ok(())
@@ -69,9 +73,10 @@ pub(super) fn due(shared: &Shared, before: Timestamp, limit: usize) -> Result<Ve
 }
 
 /// Parses an execution id of the index.
-pub(super) fn indexed(id: &str) -> Result<ExecutionId> {
-    ExecutionId::parse(id)
-        .map_err(|error| damaged("an id of the index cannot be read").because(error))
+pub(super) fn parse_indexed_id(id: &str) -> Result<ExecutionId> {
+    ExecutionId::parse(id).map_err(|error| {
+        damaged_database_error("an id of the index cannot be read").with_source(error)
+    })
 }
 
 /// A place of an execution: the key of one of its rows.
@@ -81,15 +86,15 @@ struct RowPosition {
 }
 
 /// A source of places, newest first.
-trait Source {
+trait PositionSource {
     /// The next places. Empty at the end, or once the limit of journal rows is reached.
-    fn portion(&mut self) -> Result<Vec<RowPosition>>;
+    fn next_portion(&mut self) -> Result<Vec<RowPosition>>;
 
     /// Whether it is known that no more places follow.
     fn has_ended(&self) -> bool;
 }
 
-struct Scan<'a> {
+struct PageScan<'a> {
     shared: &'a Shared,
     query: &'a ListQuery,
     /// The executions found so far. Their older rows are skipped.
@@ -97,13 +102,13 @@ struct Scan<'a> {
     found: Vec<(Sequence, Execution)>,
 }
 
-impl Scan<'_> {
+impl PageScan<'_> {
     /// Fills the page, and returns the key before which the next page begins. All newer places have been looked at.
-    fn run(&mut self, mut source: impl Source) -> Result<Option<Sequence>> {
+    fn fill_page(&mut self, mut source: impl PositionSource) -> Result<Option<Sequence>> {
         let mut reached = None;
         loop {
-            let places = source.portion()?;
-            let looked_at = self.look(&places)?;
+            let places = source.next_portion()?;
+            let looked_at = self.visit_positions(&places)?;
             if let Some(last) = looked_at.checked_sub(1) {
                 reached = Some(Sequence(places[last].key));
             }
@@ -117,13 +122,13 @@ impl Scan<'_> {
     }
 
     /// Visits `places` until the page is full, and returns how many were visited.
-    fn look(&mut self, places: &[RowPosition]) -> Result<usize> {
+    fn visit_positions(&mut self, places: &[RowPosition]) -> Result<usize> {
         let shared = self.shared;
         let heads = shared.heads_of(places.iter().map(|place| &place.id));
         shared.read(|transaction| {
             for (at, (place, head)) in places.iter().zip(heads).enumerate() {
-                self.visit(transaction, place, head)
-                    .map_err(|error| error.with("execution_id", place.id.as_str()))?;
+                self.visit_position(transaction, place, head)
+                    .map_err(|error| error.with_context("execution_id", place.id.as_str()))?;
                 if self.is_full() {
                     return Ok(at + 1);
                 }
@@ -132,7 +137,7 @@ impl Scan<'_> {
         })
     }
 
-    fn visit(
+    fn visit_position(
         &mut self,
         transaction: &ReadTransaction,
         place: &RowPosition,
@@ -141,17 +146,18 @@ impl Scan<'_> {
         if self.seen.contains(&place.id) {
             return Ok(());
         }
-        let last = last(transaction, &place.id, head)?;
+        let last = last_row_key(transaction, &place.id, head)?;
         // This row is durable, but its commit has not been answered yet. The execution is found again at an older row.
         if last < place.key {
             return Ok(());
         }
         self.seen.insert(place.id.clone());
-        if !self.query.reaches(Sequence(last)) {
+        if !self.query.admits_last_key(Sequence(last)) {
             return Ok(());
         }
-        let stored = reader::load(transaction, &place.id, head)?.ok_or_else(nowhere)?;
-        if self.query.wants(&stored.execution) {
+        let stored =
+            reader::load(transaction, &place.id, head)?.ok_or_else(missing_execution_error)?;
+        if self.query.admits_execution(&stored.execution) {
             self.found.push((Sequence(last), stored.execution));
         }
         Ok(())
@@ -163,15 +169,15 @@ impl Scan<'_> {
 }
 
 /// All journal rows before `before`, up to the limit for one page.
-struct Journal<'a> {
+struct JournalSource<'a> {
     shared: &'a Shared,
     before: u64,
     left: usize,
     ended: bool,
 }
 
-impl<'a> Journal<'a> {
-    fn of(shared: &'a Shared, query: &ListQuery) -> Self {
+impl<'a> JournalSource<'a> {
+    fn from_query(shared: &'a Shared, query: &ListQuery) -> Self {
         Self {
             shared,
             before: query.before.map_or(u64::MAX, |before| before.0),
@@ -181,11 +187,13 @@ impl<'a> Journal<'a> {
     }
 }
 
-impl Source for Journal<'_> {
-    fn portion(&mut self) -> Result<Vec<RowPosition>> {
+impl PositionSource for JournalSource<'_> {
+    fn next_portion(&mut self) -> Result<Vec<RowPosition>> {
         let most = if self.ended { 0 } else { self.left };
-        let most = most.min(READ_TOGETHER);
-        let places = self.shared.read(|read| rows(read, self.before, most))?;
+        let most = most.min(ROWS_PER_READ);
+        let places = self
+            .shared
+            .read(|read| newest_rows(read, self.before, most))?;
         self.ended |= places.len() < most;
         self.left -= places.len();
         self.before = places.last().map_or(self.before, |place| place.key);
@@ -198,32 +206,32 @@ impl Source for Journal<'_> {
 }
 
 /// The open executions, each at its last row.
-struct Index(vec::IntoIter<RowPosition>);
+struct OpenIndexSource(vec::IntoIter<RowPosition>);
 
-impl Index {
+impl OpenIndexSource {
     /// `None` if the query is not limited to open executions, or if the index has so many entries that a walk through
     /// the journal is faster: every entry must be read to find the newest ones.
-    fn of(shared: &Shared, query: &ListQuery) -> Result<Option<Self>> {
+    fn from_query(shared: &Shared, query: &ListQuery) -> Result<Option<Self>> {
         if !query.is_of_open() {
             return Ok(None);
         }
         let most = shared.options.list_scanned_max;
-        let Some(ids) = shared.read(|read| open(read, most))? else {
+        let Some(ids) = shared.read(|read| open_execution_ids(read, most))? else {
             return Ok(None);
         };
         let mut places = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(READ_TOGETHER) {
+        for ids in ids.chunks(ROWS_PER_READ) {
             places.extend(places_of(shared, ids)?);
         }
-        places.retain(|place| query.reaches(Sequence(place.key)));
+        places.retain(|place| query.admits_last_key(Sequence(place.key)));
         places.sort_unstable_by_key(|place| Reverse(place.key));
         Ok(Some(Self(places.into_iter())))
     }
 }
 
-impl Source for Index {
-    fn portion(&mut self) -> Result<Vec<RowPosition>> {
-        Ok(self.0.by_ref().take(READ_TOGETHER).collect())
+impl PositionSource for OpenIndexSource {
+    fn next_portion(&mut self) -> Result<Vec<RowPosition>> {
+        Ok(self.0.by_ref().take(ROWS_PER_READ).collect())
     }
 
     fn has_ended(&self) -> bool {
@@ -232,12 +240,16 @@ impl Source for Index {
 }
 
 /// The newest rows before `before`, at most `most`.
-fn rows(transaction: &ReadTransaction, before: u64, most: usize) -> Result<Vec<RowPosition>> {
-    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
-    let rows = journal.range(..before).map_err(fault)?.rev();
+fn newest_rows(
+    transaction: &ReadTransaction,
+    before: u64,
+    most: usize,
+) -> Result<Vec<RowPosition>> {
+    let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+    let rows = journal.range(..before).map_err(redb_error)?.rev();
     rows.take(most)
         .map(|entry| {
-            let (key, bytes) = entry.map_err(fault)?;
+            let (key, bytes) = entry.map_err(redb_error)?;
             Ok(RowPosition {
                 key: key.value(),
                 id: record::row_execution(bytes.value())?,
@@ -247,14 +259,17 @@ fn rows(transaction: &ReadTransaction, before: u64, most: usize) -> Result<Vec<R
 }
 
 /// Every open execution; `None` where there are more than `most`.
-fn open(transaction: &ReadTransaction, most: usize) -> Result<Option<Vec<ExecutionId>>> {
-    let open = transaction.open_table(OPEN).map_err(fault)?;
-    if open.len().map_err(fault)? > most as u64 {
+fn open_execution_ids(
+    transaction: &ReadTransaction,
+    most: usize,
+) -> Result<Option<Vec<ExecutionId>>> {
+    let open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
+    if open.len().map_err(redb_error)? > most as u64 {
         return Ok(None);
     }
-    let ids = open.range::<&str>(..).map_err(fault)?.map(|entry| {
-        let (id, _) = entry.map_err(fault)?;
-        indexed(id.value())
+    let ids = open.range::<&str>(..).map_err(redb_error)?.map(|entry| {
+        let (id, _) = entry.map_err(redb_error)?;
+        parse_indexed_id(id.value())
     });
     ids.collect::<Result<_>>().map(Some)
 }
@@ -263,8 +278,8 @@ fn places_of(shared: &Shared, ids: &[ExecutionId]) -> Result<Vec<RowPosition>> {
     let heads = shared.heads_of(ids.iter());
     shared.read(|transaction| {
         let place = |(id, head): (&ExecutionId, _)| {
-            let key = last(transaction, id, head)
-                .map_err(|error| error.with("execution_id", id.as_str()))?;
+            let key = last_row_key(transaction, id, head)
+                .map_err(|error| error.with_context("execution_id", id.as_str()))?;
             Ok(RowPosition {
                 key,
                 id: id.clone(),
@@ -274,12 +289,12 @@ fn places_of(shared: &Shared, ids: &[ExecutionId]) -> Result<Vec<RowPosition>> {
     })
 }
 
-fn last(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<u64> {
-    reader::last(transaction, id, head)?.ok_or_else(nowhere)
+fn last_row_key(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<u64> {
+    reader::last_row_key(transaction, id, head)?.ok_or_else(missing_execution_error)
 }
 
-fn nowhere() -> Error {
-    damaged("a journal row or the index names an execution that is not there")
+fn missing_execution_error() -> Error {
+    damaged_database_error("a journal row or the index names an execution that is not there")
 }
 
 #[cfg(test)]
@@ -288,24 +303,24 @@ mod tests {
 
     use super::{
         super::{
-            Commit, Hook, Operation, Options, Position, RedbStore, Store, batch::Effects, file,
+            Commit, Hook, Operation, Options, Position, RedbStore, Store, batch::BatchEffects, file,
         },
         *,
     };
     use midex_domain::{Digest, Event, Row, State, WorkflowName, clock::Timestamp, event::Created};
 
-    fn id(name: &str) -> ExecutionId {
+    fn execution_id(name: &str) -> ExecutionId {
         ExecutionId::parse(name).expect("an id")
     }
 
-    fn created() -> Event {
+    fn created_event() -> Event {
         Event::Created(Box::new(Created {
             workflow: WorkflowName::parse("w").expect("a name"),
-            definition: Digest::of(b""),
+            definition: Digest::compute(b""),
             complexity: None,
             project: None,
             inputs: None,
-            call: Digest::of(b""),
+            call: Digest::compute(b""),
             steps: Vec::new(),
             parent: None,
             lookup: None,
@@ -313,7 +328,11 @@ mod tests {
     }
 
     /// Stores the next transition after `before`: the start, or a change of little effect.
-    async fn step(store: &RedbStore, name: &str, before: Option<Execution>) -> Execution {
+    async fn store_next_transition(
+        store: &RedbStore,
+        name: &str,
+        before: Option<Execution>,
+    ) -> Execution {
         let changed = |_: &_| Event::StateChanged {
             from: State::Running,
             to: State::Running,
@@ -321,16 +340,16 @@ mod tests {
             steps_total: 0,
         };
         let row = Row {
-            execution_id: id(name),
+            execution_id: execution_id(name),
             revision: before.as_ref().map_or(0, Execution::revision) + 1,
             at: Timestamp::from_milliseconds(0),
-            events: vec![before.as_ref().map_or_else(created, changed)],
+            events: vec![before.as_ref().map_or_else(created_event, changed)],
         };
         let position = Position {
             snapshot_revision: u64::from(before.is_some()),
             ..Position::default()
         };
-        let next = Execution::advance(before, &row).expect("an execution");
+        let next = Execution::apply_row(before, &row).expect("an execution");
         let commit = Commit {
             next: Arc::new(next.clone()),
             row: Arc::new(row),
@@ -343,7 +362,7 @@ mod tests {
     }
 
     /// Opens what is in `directory` for reading, with rows that no snapshot covers.
-    fn reopened(directory: &Path) -> Shared {
+    fn open_with_uncovered_rows(directory: &Path) -> Shared {
         let full = |operation: Operation<'_>| match operation {
             Operation::Reserve(_) => Err(io::ErrorKind::StorageFull.into()),
             _ => Ok(()),
@@ -353,7 +372,7 @@ mod tests {
             ..Options::default()
         };
         let lock = file::lock(directory).expect("a lock");
-        let path = file::prepare(directory, &lock, &options).expect("a file");
+        let path = file::prepare_data_file(directory, &lock, &options).expect("a file");
         let (opened, ledger) = file::open(&path, &lock, &options).expect("a store");
         assert_eq!(ledger.heads.replay_from(), Some(2));
         Shared::new(path, options, opened, &ledger)
@@ -369,24 +388,24 @@ mod tests {
             ..Options::default()
         };
         let store = RedbStore::open(directory.path(), options).expect("a store");
-        let one = step(&store, "one", None).await;
-        let one = step(&store, "one", Some(one)).await;
-        step(&store, "two", None).await;
-        step(&store, "one", Some(one)).await;
+        let one = store_next_transition(&store, "one", None).await;
+        let one = store_next_transition(&store, "one", Some(one)).await;
+        store_next_transition(&store, "two", None).await;
+        store_next_transition(&store, "one", Some(one)).await;
         store.close().await.expect("closed");
-        let shared = reopened(directory.path());
-        let unanswered = Effects {
-            heads: vec![(id("one"), Some(2))],
-            ..Effects::default()
+        let shared = open_with_uncovered_rows(directory.path());
+        let unanswered = BatchEffects {
+            heads: vec![(execution_id("one"), Some(2))],
+            ..BatchEffects::default()
         };
-        shared.publish(&unanswered);
+        shared.publish_heads(&unanswered);
         let mut query = ListQuery {
             limit: 1,
             ..ListQuery::default()
         };
         let mut listed = Vec::new();
         while listed.len() < 9 {
-            let page = page(&shared, &query).expect("a page");
+            let page = list_page(&shared, &query).expect("a page");
             let executions = page.executions.iter();
             listed.extend(executions.map(|(key, one)| (one.id().clone(), *key)));
             query.before = page.next;
@@ -394,6 +413,12 @@ mod tests {
                 break;
             }
         }
-        assert_eq!(listed, [(id("two"), Sequence(3)), (id("one"), Sequence(2))]);
+        assert_eq!(
+            listed,
+            [
+                (execution_id("two"), Sequence(3)),
+                (execution_id("one"), Sequence(2))
+            ]
+        );
     }
 }

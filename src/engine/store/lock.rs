@@ -16,7 +16,7 @@ use std::{
 };
 
 use super::{
-    fault::{busy, lost, unavailable, unusable},
+    fault::{file_unusable_error, store_busy_error, store_lost_error, store_unavailable_error},
     holder::LOCK_NAME,
     identity::{self, Identity},
     paths::check_regular,
@@ -24,12 +24,12 @@ use super::{
 use midex_domain::error::Result;
 
 /// The length of the text in the lock file. The text is written in place and in one write, padded with blanks.
-const SAID_BYTES: usize = 63;
+const LOCK_TEXT_BYTES: usize = 63;
 /// The word in the lock file after a sync of the data file failed.
-const UNSYNCED: &str = "unsynced";
+const UNSYNCED_WORD: &str = "unsynced";
 
 /// The advice where the lock file was lost. The data file itself is not damaged then.
-const START_AGAIN: &str = "Ask your user to end every midex that uses the directory of {path} and to start one again: it goes on with what is stored there";
+const RESTART_ADVICE: &str = "Ask your user to end every midex that uses the directory of {path} and to start one again: it goes on with what is stored there";
 
 /// The lock of a data directory, held while this lives.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Drop for Lock {
 impl Lock {
     /// Takes the lock of `directory`, which must exist. redb's own lock is not enough: it is free while a failed
     /// database is being reopened.
-    pub(super) fn take(directory: &Path) -> Result<Self> {
+    pub(super) fn take_lock(directory: &Path) -> Result<Self> {
         let path = directory.join(LOCK_NAME);
         check_regular(&path)?;
         let file = OpenOptions::new()
@@ -65,21 +65,22 @@ impl Lock {
             .truncate(false)
             .mode(0o600)
             .open(&path)
-            .map_err(|error| unusable(&path, &error))?;
+            .map_err(|error| file_unusable_error(&path, &error))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(busy(directory)),
+            Err(TryLockError::WouldBlock) => return Err(store_busy_error(directory)),
             // Some file systems have no such locks. There, redb's own lock must do.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
+            Err(TryLockError::Error(error)) => return Err(file_unusable_error(&path, &error)),
         }
-        let known = said(&file).and_then(|said| Ok((said, identity::of(&file)?.0)));
-        let (said, identity) = known.map_err(|error| unusable(&path, &error))?;
+        let known =
+            read_lock_text(&file).and_then(|said| Ok((said, identity::identity_of_file(&file)?.0)));
+        let (said, identity) = known.map_err(|error| file_unusable_error(&path, &error))?;
         Ok(Self {
             path,
             identity,
             stood_for_one: said.contains(':'),
-            unsynced: AtomicBool::new(said.split_whitespace().any(|word| word == UNSYNCED)),
+            unsynced: AtomicBool::new(said.split_whitespace().any(|word| word == UNSYNCED_WORD)),
             named: Mutex::default(),
             file,
         })
@@ -92,13 +93,13 @@ impl Lock {
 
     /// Fails if the name of the lock file or of the data file refers to another file than the open one.
     pub(super) fn check_names(&self, data: &Path) -> Result<()> {
-        if let Some(named) = *self.named()
-            && let Some(what) = changed(data, named)?
+        if let Some(named) = *self.lock_data_identity()
+            && let Some(what) = file_change(data, named)?
         {
-            return Err(lost(data, what));
+            return Err(store_lost_error(data, what));
         }
-        match changed(&self.path, self.identity)? {
-            Some(what) => Err(lost(&self.path, what).with_action(START_AGAIN)),
+        match file_change(&self.path, self.identity)? {
+            Some(what) => Err(store_lost_error(&self.path, what).with_action(RESTART_ADVICE)),
             None => Ok(()),
         }
     }
@@ -113,7 +114,7 @@ impl Lock {
     /// and the doubt with it.
     pub(super) fn sync_failed(&self) {
         self.unsynced.store(true, Ordering::Release);
-        self.say(*self.named());
+        self.write_lock_text(*self.lock_data_identity());
     }
 
     /// Records that the content was rewritten, and is durable under the name of the data file.
@@ -122,42 +123,42 @@ impl Lock {
     }
 
     /// Records in the lock file which data file this lock is for.
-    pub(super) fn name(&self, data: Identity) {
-        let mut named = self.named();
+    pub(super) fn record_data_file(&self, data: Identity) {
+        let mut named = self.lock_data_identity();
         *named = Some(data);
-        self.say(*named);
+        self.write_lock_text(*named);
     }
 
-    fn say(&self, data: Option<Identity>) {
+    fn write_lock_text(&self, data: Option<Identity>) {
         let mut words = data.map_or_else(String::new, |data| data.to_string());
         if self.is_unsynced() {
-            words = format!("{words} {UNSYNCED}");
+            words = format!("{words} {UNSYNCED_WORD}");
         }
-        let line = format!("{words:<SAID_BYTES$}\n");
+        let line = format!("{words:<LOCK_TEXT_BYTES$}\n");
         if let Err(error) = self.file.write_all_at(line.as_bytes(), 0) {
             tracing::warn!(%error, "the lock file cannot be written");
         }
     }
 
-    fn named(&self) -> MutexGuard<'_, Option<Identity>> {
+    fn lock_data_identity(&self) -> MutexGuard<'_, Option<Identity>> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What happened to the file that was opened at `path`; `None` if it is still there. An open file keeps its identity,
 /// even after it has lost its name.
-fn changed(path: &Path, opened: Identity) -> Result<Option<&'static str>> {
-    match identity::at(path) {
+fn file_change(path: &Path, opened: Identity) -> Result<Option<&'static str>> {
+    match identity::identity_of_path(path) {
         Ok((there, _)) if there == opened => Ok(None),
         Ok(_) => Ok(Some("was replaced by another file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some("was removed or moved")),
-        Err(error) => Err(unavailable(path, &error)),
+        Err(error) => Err(store_unavailable_error(path, &error)),
     }
 }
 
 /// The text that the last owner wrote; empty in a new file.
-fn said(file: &File) -> io::Result<String> {
-    let mut bytes = [0; SAID_BYTES];
+fn read_lock_text(file: &File) -> io::Result<String> {
+    let mut bytes = [0; LOCK_TEXT_BYTES];
     let length = file.read_at(&mut bytes, 0)?;
     Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
 }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    BoxFuture, Commit, Committed, Due, Entry, ListPage, ListQuery, Placed, Position, RefusedCall,
-    Store, Stored, TelemetryQuery, merge,
+    BoxFuture, Commit, Committed, DueExecution, ListPage, ListQuery, LoadedExecution, PlacedEntry,
+    Position, RefusedCall, Store, TelemetryEntry, TelemetryQuery, merge,
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence, clock::Timestamp, error::Result, event::Owner,
@@ -18,10 +18,10 @@ use midex_domain::{
 
 /// A store in memory, lost when the process ends.
 #[derive(Debug, Default)]
-pub struct MemoryStore(Mutex<Inside>);
+pub struct MemoryStore(Mutex<MemoryState>);
 
 #[derive(Debug, Default)]
-struct Inside {
+struct MemoryState {
     executions: BTreeMap<ExecutionId, StoredExecution>,
     journal: BTreeMap<u64, Arc<Row>>,
     /// The keys of rows in the journal, by execution and revision.
@@ -50,14 +50,14 @@ impl MemoryStore {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self) -> Result<MutexGuard<'_, Inside>> {
+    fn open(&self) -> Result<MutexGuard<'_, MemoryState>> {
         let inside = self.lock();
         if inside.closed {
-            return Err(super::closed());
+            return Err(super::store_closed_error());
         }
         Ok(inside)
     }
@@ -83,7 +83,7 @@ impl Store for MemoryStore {
             let inside = self.open()?;
             let stored = inside.revision(execution.id());
             if stored != execution.revision() {
-                return Err(super::conflict(
+                return Err(super::revision_conflict_error(
                     execution.id(),
                     execution.revision(),
                     stored,
@@ -93,9 +93,9 @@ impl Store for MemoryStore {
         })
     }
 
-    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<LoadedExecution>>> {
         Box::pin(async move {
-            Ok(self.open()?.executions.get(id).map(|kept| Stored {
+            Ok(self.open()?.executions.get(id).map(|kept| LoadedExecution {
                 position: position(kept.execution.revision()),
                 execution: Execution::clone(&kept.execution),
             }))
@@ -126,22 +126,23 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.open()?.contents.get(&digest).cloned()) })
     }
 
-    fn note(&self, refusal: RefusedCall) {
+    fn note_refusal(&self, refusal: RefusedCall) {
         if let Ok(mut inside) = self.open() {
-            inside.note(refusal);
+            inside.add_refusal(refusal);
         }
     }
 
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>> {
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
         Box::pin(async move {
             let inside = self.open()?;
             let transitions = inside.journal.iter().rev();
-            let transitions = transitions
-                .map(|(key, row)| Ok((Sequence(*key), Entry::Transition(Row::clone(row)))));
+            let transitions = transitions.map(|(key, row)| {
+                Ok((Sequence(*key), TelemetryEntry::Transition(Row::clone(row))))
+            });
             let refusals = inside.refusals.iter().rev();
-            let refusals =
-                refusals.map(|(key, one)| Ok((Sequence(*key), Entry::Refusal(one.clone()))));
-            merge::latest(transitions, refusals, &query)
+            let refusals = refusals
+                .map(|(key, one)| Ok((Sequence(*key), TelemetryEntry::Refusal(one.clone()))));
+            merge::latest_entries(transitions, refusals, &query)
         })
     }
 
@@ -149,7 +150,11 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.open()?.list(&query)) })
     }
 
-    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+    fn due_executions(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DueExecution>>> {
         Box::pin(async move {
             let inside = self.open()?;
             let all = inside.executions.iter();
@@ -169,7 +174,7 @@ impl Store for MemoryStore {
     }
 }
 
-impl Inside {
+impl MemoryState {
     fn revision(&self, id: &ExecutionId) -> u64 {
         let kept = self.executions.get(id);
         kept.map_or(0, |kept| kept.execution.revision())
@@ -181,7 +186,7 @@ impl Inside {
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<Committed> {
-        super::check(commit)?;
+        super::check_commit(commit)?;
         let (id, row) = (commit.next.id(), &commit.row);
         super::check_follows(row, self.revision(id))?;
         let key = self.next_key();
@@ -205,8 +210,10 @@ impl Inside {
 
     fn list(&self, query: &ListQuery) -> ListPage {
         let all = self.executions.values();
-        let wanted = all.filter(|one| query.reaches(Sequence(one.last)));
-        let mut wanted: Vec<_> = wanted.filter(|one| query.wants(&one.execution)).collect();
+        let wanted = all.filter(|one| query.admits_last_key(Sequence(one.last)));
+        let mut wanted: Vec<_> = wanted
+            .filter(|one| query.admits_execution(&one.execution))
+            .collect();
         wanted.sort_unstable_by_key(|one| Reverse(one.last));
         let more = wanted.len() > query.limit;
         wanted.truncate(query.limit);
@@ -225,7 +232,7 @@ impl Inside {
         self.last
     }
 
-    fn note(&mut self, refusal: RefusedCall) {
+    fn add_refusal(&mut self, refusal: RefusedCall) {
         let key = self.next_key();
         self.refusals.insert(key, refusal);
         if self.refusals.len() as u64 > limits::REFUSALS_KEPT_MAX {

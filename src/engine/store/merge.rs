@@ -2,7 +2,7 @@
 
 use std::iter::Peekable;
 
-use super::{Entry, Placed, TelemetryQuery};
+use super::{PlacedEntry, TelemetryEntry, TelemetryQuery};
 use midex_domain::{
     Sequence,
     error::Result,
@@ -12,11 +12,11 @@ use midex_domain::{
 
 /// The latest entries that match `query`, oldest first, from two sequences that are newest first. There may be fewer
 /// than asked for, because the number of entries that are looked at is limited.
-pub(super) fn latest(
-    transitions: impl Iterator<Item = Result<Placed>>,
-    refusals: impl Iterator<Item = Result<Placed>>,
+pub(super) fn latest_entries(
+    transitions: impl Iterator<Item = Result<PlacedEntry>>,
+    refusals: impl Iterator<Item = Result<PlacedEntry>>,
     query: &TelemetryQuery,
-) -> Result<Vec<Placed>> {
+) -> Result<Vec<PlacedEntry>> {
     let mut transitions = transitions.peekable();
     let mut refusals = refusals.peekable();
     let mut told = Vec::new();
@@ -24,11 +24,11 @@ pub(super) fn latest(
         if told.len() >= query.limit {
             break;
         }
-        let Some(next) = later(&mut transitions, &mut refusals) else {
+        let Some(next) = next_later_entry(&mut transitions, &mut refusals) else {
             break;
         };
         let next = next?;
-        if wanted(&next.1, query) {
+        if matches_query(&next.1, query) {
             told.push(next);
         }
     }
@@ -37,11 +37,12 @@ pub(super) fn latest(
 }
 
 /// Takes the later of the next two entries. A failure comes first, in either sequence.
-fn later(
-    one: &mut Peekable<impl Iterator<Item = Result<Placed>>>,
-    two: &mut Peekable<impl Iterator<Item = Result<Placed>>>,
-) -> Option<Result<Placed>> {
-    let place = |told: &Result<Placed>| told.as_ref().map_or(Sequence(u64::MAX), |(at, _)| *at);
+fn next_later_entry(
+    one: &mut Peekable<impl Iterator<Item = Result<PlacedEntry>>>,
+    two: &mut Peekable<impl Iterator<Item = Result<PlacedEntry>>>,
+) -> Option<Result<PlacedEntry>> {
+    let place =
+        |told: &Result<PlacedEntry>| told.as_ref().map_or(Sequence(u64::MAX), |(at, _)| *at);
     if one.peek().map(place) >= two.peek().map(place) {
         one.next()
     } else {
@@ -49,21 +50,23 @@ fn later(
     }
 }
 
-fn wanted(entry: &Entry, query: &TelemetryQuery) -> bool {
+fn matches_query(entry: &TelemetryEntry, query: &TelemetryQuery) -> bool {
     let id = match entry {
-        Entry::Transition(row) => Some(&row.execution_id),
-        Entry::Refusal(refusal) => refusal.execution_id.as_ref(),
+        TelemetryEntry::Transition(row) => Some(&row.execution_id),
+        TelemetryEntry::Refusal(refusal) => refusal.execution_id.as_ref(),
     };
     (query.execution_id.is_none() || query.execution_id.as_ref() == id)
-        && query.event_type.is_none_or(|wanted| holds(entry, wanted))
+        && query
+            .event_type
+            .is_none_or(|wanted| has_event_type(entry, wanted))
 }
 
-fn holds(entry: &Entry, wanted: EventType) -> bool {
+fn has_event_type(entry: &TelemetryEntry, wanted: EventType) -> bool {
     match entry {
-        Entry::Transition(row) => telemetry::of(row)
+        TelemetryEntry::Transition(row) => telemetry::telemetry_of_row(row)
             .iter()
             .any(|told| told.event_type == wanted),
-        Entry::Refusal(refusal) => {
+        TelemetryEntry::Refusal(refusal) => {
             telemetry::of_refusal(&refusal.code, &refusal.message, None).event_type == wanted
         }
     }
@@ -87,14 +90,17 @@ mod tests {
         let looked = Cell::new(0);
         let rows = (0..).map(|at: u64| {
             looked.set(looked.get() + 1);
-            Ok((Sequence(u64::MAX - 1 - at), Entry::Transition(row.clone())))
+            Ok((
+                Sequence(u64::MAX - 1 - at),
+                TelemetryEntry::Transition(row.clone()),
+            ))
         });
         let query = TelemetryQuery {
             event_type: Some(EventType::WorkflowFailed),
             limit: 1,
             ..TelemetryQuery::default()
         };
-        let told = latest(rows, std::iter::empty(), &query).expect("no failure");
+        let told = latest_entries(rows, std::iter::empty(), &query).expect("no failure");
         assert_eq!(told, []);
         assert!(looked.get() <= limits::TELEMETRY_SCANNED_MAX + 1);
     }

@@ -36,10 +36,10 @@ pub use self::{
     backend::{Hook, Operation},
     memory::MemoryStore,
     options::Options,
-    paths::{DAMAGED, FILE_NAME},
+    paths::{DAMAGED_SUFFIX, FILE_NAME},
     redb_store::{Counts, OwnedDirectory, RedbStore},
 };
-pub use self::{fault::busy, holder::holder};
+pub use self::{fault::store_busy_error, holder::lock_holder_pid};
 pub use midex_domain::operation::BoxFuture;
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence, State, StepId, WorkflowName,
@@ -73,7 +73,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'_, Result<Position>>;
 
     /// The execution as last made durable; `None` where there is none.
-    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>>;
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<LoadedExecution>>>;
 
     /// The journal rows of one execution with these revisions, newest first, as far as there are any.
     fn rows<'a>(
@@ -90,11 +90,11 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Queues a refused call for telemetry. It is written soon, the queue is bounded, and no reply waits for it. If too
     /// many refusals arrive, the latest are dropped.
-    fn note(&self, refusal: RefusedCall);
+    fn note_refusal(&self, refusal: RefusedCall);
 
     /// The latest telemetry entries, oldest first, at most `limit`, among the latest
     /// [`midex_domain::limits::TELEMETRY_SCANNED_MAX`]. A refusal that was noted before the call is among them.
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>>;
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>>;
 
     /// One page of executions, newest first. An execution is placed by its last transition only, and is shown as it was
     /// last made durable.
@@ -107,16 +107,20 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// The open executions that must be woken before this instant, according to the `due` of their commits, earliest
     /// first, at most `limit`.
-    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
+    fn due_executions(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DueExecution>>>;
 
     /// Examines a portion of the stored data after `from`, small enough not to delay other calls. If the answer has no
     /// `next`, everything has been examined.
     ///
     /// # Errors
     /// `STORE_CORRUPT` where the data is inconsistent.
-    fn examine(&self, _from: Reached) -> BoxFuture<'_, Result<Examined>> {
+    fn examine(&self, _from: ExaminationProgress) -> BoxFuture<'_, Result<ExaminedPortion>> {
         // Data in memory does not decay.
-        Box::pin(async { Ok(Examined::default()) })
+        Box::pin(async { Ok(ExaminedPortion::default()) })
     }
 
     /// Waits until every accepted request has been stored, then closes. Later calls answer `STORE_UNAVAILABLE`.
@@ -124,7 +128,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 }
 
 /// An open execution and when it must be woken next: see [`Commit::due`].
-pub type Due = (ExecutionId, Timestamp);
+pub type DueExecution = (ExecutionId, Timestamp);
 
 /// One transition to be made durable.
 #[derive(Clone, Debug)]
@@ -196,7 +200,7 @@ impl PartialEq for Position {
 
 /// An execution as loaded.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct LoadedExecution {
     /// Its state after its last durable transition.
     pub execution: Execution,
     /// The position of the execution in the store.
@@ -207,7 +211,7 @@ pub struct Stored {
 /// visits the tables in this order.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reached {
+pub enum ExaminationProgress {
     /// The journal, up to this key.
     Row(u64),
     /// Content, up to this digest.
@@ -218,7 +222,7 @@ pub enum Reached {
     Open(Option<ExecutionId>),
 }
 
-impl Default for Reached {
+impl Default for ExaminationProgress {
     fn default() -> Self {
         Self::Row(0)
     }
@@ -226,13 +230,13 @@ impl Default for Reached {
 
 /// A portion of a store that was examined and is consistent.
 #[derive(Debug, Default)]
-pub struct Examined {
+pub struct ExaminedPortion {
     /// How many entries were examined.
     pub entries: u64,
     /// The open executions among them.
     pub open: Vec<Execution>,
     /// Where to continue; `None` at the end.
-    pub next: Option<Reached>,
+    pub next: Option<ExaminationProgress>,
 }
 
 /// A refused call, for telemetry. It has no revision and changes nothing.
@@ -252,7 +256,7 @@ pub struct RefusedCall {
 
 /// An entry of telemetry.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Entry {
+pub enum TelemetryEntry {
     /// A transition, with its whole row.
     Transition(Row),
     /// A refused call.
@@ -260,7 +264,7 @@ pub enum Entry {
 }
 
 /// An entry with its place in the sequence of rows and refusals.
-pub type Placed = (Sequence, Entry);
+pub type PlacedEntry = (Sequence, TelemetryEntry);
 
 /// A query of telemetry.
 #[derive(Clone, Debug, Default)]
@@ -299,12 +303,12 @@ impl ListQuery {
     }
 
     /// Whether the query admits an execution whose last transition has this key.
-    fn reaches(&self, last: Sequence) -> bool {
+    fn admits_last_key(&self, last: Sequence) -> bool {
         self.before.is_none_or(|before| last < before)
     }
 
     /// Whether the query admits this execution, wherever its last transition lies.
-    fn wants(&self, execution: &Execution) -> bool {
+    fn admits_execution(&self, execution: &Execution) -> bool {
         let has = |project| execution.project() == Some(project);
         self.state.is_none_or(|state| execution.state() == state)
             && !(self.open_only && execution.state().is_final())
@@ -324,7 +328,7 @@ pub struct ListPage {
 }
 
 /// Checks that the execution and the row of a commit belong to one transition.
-fn check(commit: &Commit) -> Result<()> {
+fn check_commit(commit: &Commit) -> Result<()> {
     let (next, row) = (&commit.next, &commit.row);
     if *next.id() == row.execution_id && next.revision() == row.revision {
         return Ok(());
@@ -339,14 +343,18 @@ fn check_follows(row: &Row, revision: u64) -> Result<()> {
     if row.revision == revision.saturating_add(1) {
         return Ok(());
     }
-    Err(conflict(&row.execution_id, row.revision, revision))
+    Err(revision_conflict_error(
+        &row.execution_id,
+        row.revision,
+        revision,
+    ))
 }
 
-fn conflict(id: &ExecutionId, revision: u64, stored: u64) -> Error {
+fn revision_conflict_error(id: &ExecutionId, revision: u64, stored: u64) -> Error {
     let message = format!("execution '{id}' stands at revision {stored}, not before {revision}");
-    Error::new(Code::RevisionConflict, message).with("execution_id", id.as_str())
+    Error::new(Code::RevisionConflict, message).with_context("execution_id", id.as_str())
 }
 
-fn closed() -> Error {
+fn store_closed_error() -> Error {
     Error::new(Code::StoreUnavailable, "the store is closed")
 }

@@ -53,11 +53,11 @@ impl Default for Options {
 
 impl Options {
     /// Calls the hook before `operation`.
-    pub(super) fn before(&self, operation: Operation<'_>) -> io::Result<()> {
-        (self.hook.as_ref()).map_or(Ok(()), |hook| hook.before(operation))
+    pub(super) fn call_hook_before(&self, operation: Operation<'_>) -> io::Result<()> {
+        (self.hook.as_ref()).map_or(Ok(()), |hook| hook.call_before(operation))
     }
 
-    pub(super) fn checked(self) -> Result<Self> {
+    pub(super) fn check_options(self) -> Result<Self> {
         let snapshots = (1..=limits::SNAPSHOT_EVERY_MAX).contains(&self.snapshot_every);
         let batches = (1..=limits::BATCH_TRANSITIONS_MAX).contains(&self.batch_max);
         let scans = (1..=limits::LIST_SCANNED_MAX).contains(&self.list_scanned_max);

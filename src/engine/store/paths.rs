@@ -12,7 +12,7 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::fault::unusable;
+use super::fault::file_unusable_error;
 use midex_domain::error::{Code, Error, Result};
 
 /// The data file's name in its directory.
@@ -22,13 +22,13 @@ pub const FILE_NAME: &str = "executions.redb";
 const REDO_NAME: &str = "executions.redo";
 
 /// Follows the data file's name in the name of a database that is not complete yet.
-const DRAFT: &str = ".new-";
+const DRAFT_SUFFIX: &str = ".new-";
 
 /// Follows the data file's name in the name of a copy of a damaged file, until the copy is complete.
-const COPY: &str = ".copy-";
+const COPY_SUFFIX: &str = ".copy-";
 
 /// Follows the name of a damaged file in the name of its copy.
-pub const DAMAGED: &str = ".damaged-";
+pub const DAMAGED_SUFFIX: &str = ".damaged-";
 
 /// Creates `directory` and what is missing above it, and makes their names durable.
 pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
@@ -74,7 +74,7 @@ pub(super) fn check_regular(path: &Path) -> Result<()> {
             let path = path.display().to_string();
             let message = format!("`{path}` is not a regular file");
             Err(Error::new(Code::FileUnusable, message)
-                .with("path", path)
+                .with_context("path", path)
                 .with_action("Move {path} away, or choose another --data-dir"))
         }
         // Any other fault of the file is reported when it is opened.
@@ -83,9 +83,9 @@ pub(super) fn check_regular(path: &Path) -> Result<()> {
 }
 
 /// Opens the file at `path` for reading and writing.
-pub(super) fn at(path: &Path) -> Result<File> {
+pub(super) fn open_read_write(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).write(true).open(path);
-    file.map_err(|error| unusable(path, &error))
+    file.map_err(|error| file_unusable_error(path, &error))
 }
 
 /// Creates a new file at `path`. Fails if it exists.
@@ -99,7 +99,7 @@ pub(super) fn create_new(path: &Path) -> io::Result<File> {
 }
 
 /// Gives the draft the name `path`, unless another process was first. A file at `path` is never replaced.
-pub(super) fn place(draft: &Path, path: &Path) -> io::Result<()> {
+pub(super) fn move_draft_into_place(draft: &Path, path: &Path) -> io::Result<()> {
     let placed = fs::hard_link(draft, path).or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Err(error),
         // Some file systems have no hard links.
@@ -119,9 +119,9 @@ pub(super) fn place(draft: &Path, path: &Path) -> io::Result<()> {
 
 /// Removes the leftovers of crashed creations. Only the owner of the store does so. A process that is creating the
 /// store at this moment finds that it exists already.
-pub(super) fn sweep(path: &Path) {
+pub(super) fn remove_crash_leftovers(path: &Path) {
     let left = |name: &str| {
-        [DRAFT, COPY]
+        [DRAFT_SUFFIX, COPY_SUFFIX]
             .iter()
             .any(|kind| name.starts_with(&format!("{FILE_NAME}{kind}")))
     };
@@ -144,18 +144,18 @@ pub(super) fn redo_beside(path: &Path) -> PathBuf {
 }
 
 /// The path of a draft that is to replace the file at `path`.
-pub(super) fn draft(path: &Path) -> PathBuf {
-    beside(path, DRAFT, &unique())
+pub(super) fn draft_path(path: &Path) -> PathBuf {
+    sibling_path(path, DRAFT_SUFFIX, &unique_suffix())
 }
 
-fn beside(path: &Path, kind: &str, name: &str) -> PathBuf {
+fn sibling_path(path: &Path, kind: &str, name: &str) -> PathBuf {
     path.with_file_name(format!("{FILE_NAME}{kind}{name}"))
 }
 
 /// A name that no other process and no other thread uses at this time.
-fn unique() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+fn unique_suffix() -> String {
+    static NEXT_UNIQUE_NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT_UNIQUE_NUMBER.fetch_add(1, Ordering::Relaxed);
     format!("{}-{number}", std::process::id())
 }
 
@@ -172,7 +172,7 @@ pub(super) fn set_aside(path: &Path, error: Error) -> Error {
     match copy_aside(path) {
         Ok(copy) => {
             tracing::error!(path = %path.display(), copy = %copy.display(), %error, "a file of the store is kept aside");
-            error.with("copy", copy.display().to_string())
+            error.with_context("copy", copy.display().to_string())
         }
         Err(fault) => {
             tracing::error!(path = %path.display(), %fault, %error, "a file of the store is damaged, and cannot be copied");
@@ -187,9 +187,9 @@ fn copy_aside(path: &Path) -> io::Result<PathBuf> {
     let modified = fs::metadata(path)?.modified()?;
     let modified = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let copy = path.with_file_name(format!("{name}{DAMAGED}{}", modified.as_nanos()));
+    let copy = path.with_file_name(format!("{name}{DAMAGED_SUFFIX}{}", modified.as_nanos()));
     if !copy.exists() {
-        let draft = beside(path, COPY, &unique());
+        let draft = sibling_path(path, COPY_SUFFIX, &unique_suffix());
         let copied = fs::copy(path, &draft).and_then(|_| fs::rename(&draft, &copy));
         if copied.is_err() {
             remove(&draft)?;

@@ -24,7 +24,7 @@ const NO_PAGES: [u8; 1] = [0];
 /// The space reserved for what a transition adds to a snapshot.
 const SNAPSHOT_GROWTH_BYTES: usize = 256;
 /// The space reserved for a row. Most rows fit.
-const ROW_BYTES: usize = 512;
+const ROW_CAPACITY_BYTES: usize = 512;
 
 /// The fields of a snapshot that can be read without decoding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,32 +48,32 @@ pub(super) struct RowHeader {
 pub(super) fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
     let room = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
     encode(
-        prefix(SNAPSHOT_VERSION, [execution.revision(), 0], room),
+        encode_prefix(SNAPSHOT_VERSION, [execution.revision(), 0], room),
         execution,
     )
 }
 
 /// Writes the journal key of the snapshot's revision into its prefix.
 pub(super) fn seal_snapshot(bytes: &mut [u8], last: u64) {
-    seal(bytes, 9, last);
+    write_prefix_number(bytes, 9, last);
 }
 
 /// The header of a stored snapshot.
 pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
-    let ([revision, last], _) = split(bytes, SNAPSHOT_VERSION)?;
+    let ([revision, last], _) = split_prefix(bytes, SNAPSHOT_VERSION)?;
     Ok(SnapshotHeader { revision, last })
 }
 
 /// Decodes a stored snapshot.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
-    let ([revision, last], body) = split(bytes, SNAPSHOT_VERSION)?;
+    let ([revision, last], body) = split_prefix(bytes, SNAPSHOT_VERSION)?;
     let execution: Execution = if bytes[0] == 1 {
         decode(&[body, &NO_PAGES].concat())?
     } else {
         decode(body)?
     };
     if execution.revision() != revision {
-        return Err(damaged(
+        return Err(damaged_database_error(
             "a snapshot disagrees with its header about its revision",
         ));
     }
@@ -82,13 +82,13 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution
 
 /// Encodes a journal row whose prefix is sealed later.
 pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
-    encode(prefix(VERSION, [0, 0], ROW_BYTES), row)
+    encode(encode_prefix(VERSION, [0, 0], ROW_CAPACITY_BYTES), row)
 }
 
 /// Writes the header into the prefix of a row.
 pub(super) fn seal_row(bytes: &mut [u8], header: RowHeader) {
-    seal(bytes, 1, header.previous.unwrap_or_default());
-    seal(bytes, 9, header.replay_from);
+    write_prefix_number(bytes, 1, header.previous.unwrap_or_default());
+    write_prefix_number(bytes, 9, header.replay_from);
 }
 
 /// The header of a stored journal row.
@@ -103,7 +103,7 @@ pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
 }
 
 fn split_row(bytes: &[u8]) -> Result<(RowHeader, &[u8])> {
-    let ([previous, replay_from], body) = split(bytes, VERSION)?;
+    let ([previous, replay_from], body) = split_prefix(bytes, VERSION)?;
     let header = RowHeader {
         previous: (previous > 0).then_some(previous),
         replay_from,
@@ -115,7 +115,7 @@ fn split_row(bytes: &[u8]) -> Result<(RowHeader, &[u8])> {
 pub(super) fn row_execution(bytes: &[u8]) -> Result<ExecutionId> {
     let (_, body) = split_row(bytes)?;
     let id = postcard::take_from_bytes(body).map(|(id, _)| id);
-    id.map_err(unreadable)
+    id.map_err(unreadable_record_error)
 }
 
 /// Encodes a refusal.
@@ -127,13 +127,13 @@ pub(super) fn encode_refusal(refusal: &RefusedCall) -> Result<Vec<u8>> {
 pub(super) fn decode_refusal(bytes: &[u8]) -> Result<RefusedCall> {
     let (version, body) = bytes
         .split_first()
-        .ok_or_else(|| damaged("a stored refusal is empty"))?;
+        .ok_or_else(|| damaged_database_error("a stored refusal is empty"))?;
     check_version(*version, VERSION)?;
     decode(body)
 }
 
 /// The error of a database with content that no version of midex wrote.
-pub(super) fn damaged(what: &str) -> Error {
+pub(super) fn damaged_database_error(what: &str) -> Error {
     Error::new(
         Code::StoreCorrupt,
         format!("the database is damaged: {what}"),
@@ -141,20 +141,20 @@ pub(super) fn damaged(what: &str) -> Error {
 }
 
 /// The version as `u8`, then each number as `u64`, in a buffer with a capacity of `room` bytes.
-fn prefix<const N: usize>(version: u8, numbers: [u64; N], room: usize) -> Vec<u8> {
+fn encode_prefix<const N: usize>(version: u8, numbers: [u64; N], room: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(room);
     bytes.push(version);
     bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
     bytes
 }
 
-fn seal(bytes: &mut [u8], at: usize, number: u64) {
+fn write_prefix_number(bytes: &mut [u8], at: usize, number: u64) {
     bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
 }
 
 /// The numbers of a record's prefix, and the bytes after it. `latest` is the latest version of such a record.
-fn split<const N: usize>(bytes: &[u8], latest: u8) -> Result<([u64; N], &[u8])> {
-    let short = || damaged("a stored record is too short");
+fn split_prefix<const N: usize>(bytes: &[u8], latest: u8) -> Result<([u64; N], &[u8])> {
+    let short = || damaged_database_error("a stored record is too short");
     let (version, mut rest) = bytes.split_first().ok_or_else(short)?;
     check_version(*version, latest)?;
     let mut numbers = [0; N];
@@ -167,7 +167,7 @@ fn split<const N: usize>(bytes: &[u8], latest: u8) -> Result<([u64; N], &[u8])> 
 
 fn check_version(version: u8, latest: u8) -> Result<()> {
     match version {
-        0 => Err(damaged("a stored record has no version")),
+        0 => Err(damaged_database_error("a stored record has no version")),
         version if version <= latest => Ok(()),
         later => Err(Error::new(
             Code::StoreTooNew,
@@ -178,7 +178,7 @@ fn check_version(version: u8, latest: u8) -> Result<()> {
 
 fn encode(prefix: Vec<u8>, value: &impl Serialize) -> Result<Vec<u8>> {
     serialize_with_flavor(value, Buffer(prefix))
-        .map_err(|error| Error::internal("a record cannot be encoded").because(error))
+        .map_err(|error| Error::internal("a record cannot be encoded").with_source(error))
 }
 
 /// A growing buffer. postcard's flavor that appends to a `Vec` pushes long runs of bytes one by one.
@@ -205,11 +205,11 @@ impl Flavor for Buffer {
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
-        Ok(_) => Err(damaged("a stored record is too long")),
-        Err(error) => Err(unreadable(error)),
+        Ok(_) => Err(damaged_database_error("a stored record is too long")),
+        Err(error) => Err(unreadable_record_error(error)),
     }
 }
 
-fn unreadable(error: postcard::Error) -> Error {
-    damaged("a stored record cannot be read").because(error)
+fn unreadable_record_error(error: postcard::Error) -> Error {
+    damaged_database_error("a stored record cannot be read").with_source(error)
 }

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
-    batch::{EXECUTIONS, JOURNAL, Ledger, META, REFUSALS, REPLAY_FROM_KEY},
+    batch::{EXECUTIONS_TABLE, JOURNAL_TABLE, Ledger, META_TABLE, REFUSALS_TABLE, REPLAY_FROM_KEY},
     dirty::DirtySet,
-    fault::fault,
+    fault::redb_error,
     reader,
-    record::{self, damaged},
+    record::{self, damaged_database_error},
 };
 use midex_domain::{ExecutionId, error::Result};
 
@@ -20,40 +20,40 @@ const CHECKPOINTED_TOGETHER_MAX: usize = 256;
 const CHECKPOINT_BYTES: u64 = 32 << 10;
 
 /// Reads what the writer needs to know about the file. Changes nothing.
-pub(super) fn survey(database: &Database) -> Result<Ledger> {
-    let transaction = database.begin_read().map_err(fault)?;
-    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
-    let refusals = transaction.open_table(REFUSALS).map_err(fault)?;
-    let last_refusal = refusals.last().map_err(fault)?;
+pub(super) fn survey_database(database: &Database) -> Result<Ledger> {
+    let transaction = database.begin_read().map_err(redb_error)?;
+    let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+    let refusals = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
+    let last_refusal = refusals.last().map_err(redb_error)?;
     let mut ledger = Ledger {
         heads: DirtySet::default(),
         next_key: last_refusal.map_or(1, |(key, _)| key.value().saturating_add(1)),
         scan_from: 1,
         unfolded: None,
     };
-    if let Some((key, bytes)) = journal.last().map_err(fault)? {
+    if let Some((key, bytes)) = journal.last().map_err(redb_error)? {
         let replay_from = record::row_header(bytes.value())?.replay_from;
         ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
         ledger.scan_from = replay_from.max(replayed_to(&transaction)?);
         if ledger.scan_from > ledger.next_key {
-            return Err(damaged(
+            return Err(damaged_database_error(
                 "the place from which to replay lies behind its last row",
             ));
         }
-        ledger.heads = uncovered(&transaction, ledger.scan_from)?;
+        ledger.heads = find_uncovered_heads(&transaction, ledger.scan_from)?;
     }
     Ok(ledger)
 }
 
 /// The key from which the last [`checkpoint_all`] lets replay begin; 0 where it never ran.
 fn replayed_to(transaction: &ReadTransaction) -> Result<u64> {
-    let meta = transaction.open_table(META).map_err(fault)?;
-    let Some(mark) = meta.get(REPLAY_FROM_KEY).map_err(fault)? else {
+    let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
+    let Some(mark) = meta.get(REPLAY_FROM_KEY).map_err(redb_error)? else {
         return Ok(0);
     };
     let mark = mark.value().try_into();
     mark.map(u64::from_le_bytes)
-        .map_err(|_| damaged("the place from which to replay cannot be read"))
+        .map_err(|_| damaged_database_error("the place from which to replay cannot be read"))
 }
 
 /// The disk space that [`checkpoint_all`] may need.
@@ -73,7 +73,7 @@ pub(super) fn checkpoint_all(database: &Database, ledger: &mut Ledger) -> Result
     for heads in heads.chunks(CHECKPOINTED_TOGETHER_MAX) {
         checkpoint_together(database, heads)?;
         for (id, _) in heads {
-            ledger.heads.cover(id);
+            ledger.heads.record_snapshot(id);
         }
     }
     if ledger.scan_from < ledger.next_key {
@@ -84,51 +84,55 @@ pub(super) fn checkpoint_all(database: &Database, ledger: &mut Ledger) -> Result
 }
 
 fn mark_replayed(database: &Database, key: u64) -> Result<()> {
-    let writing = database.begin_write().map_err(fault)?;
-    let mut meta = writing.open_table(META).map_err(fault)?;
+    let writing = database.begin_write().map_err(redb_error)?;
+    let mut meta = writing.open_table(META_TABLE).map_err(redb_error)?;
     meta.insert(REPLAY_FROM_KEY, key.to_le_bytes().as_slice())
-        .map_err(fault)?;
+        .map_err(redb_error)?;
     drop(meta);
-    writing.commit().map_err(fault)
+    writing.commit().map_err(redb_error)
 }
 
 fn checkpoint_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Result<()> {
-    let reading = database.begin_read().map_err(fault)?;
-    let writing = database.begin_write().map_err(fault)?;
+    let reading = database.begin_read().map_err(redb_error)?;
+    let writing = database.begin_write().map_err(redb_error)?;
     {
-        let mut executions = writing.open_table(EXECUTIONS).map_err(fault)?;
+        let mut executions = writing.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
         for (id, last) in heads {
-            let stored = reader::load(&reading, id, Some(*last))?
-                .ok_or_else(|| damaged("an execution has journal rows and no snapshot"))?;
+            let stored = reader::load(&reading, id, Some(*last))?.ok_or_else(|| {
+                damaged_database_error("an execution has journal rows and no snapshot")
+            })?;
             let mut bytes =
                 record::encode_snapshot(&stored.execution, stored.position.snapshot_bytes)?;
             record::seal_snapshot(&mut bytes, *last);
             executions
                 .insert(id.as_str(), bytes.as_slice())
-                .map_err(fault)?;
+                .map_err(redb_error)?;
         }
     }
-    writing.commit().map_err(fault)
+    writing.commit().map_err(redb_error)
 }
 
 /// The heads, computed from the rows from `replay_from` on.
-fn uncovered(transaction: &ReadTransaction, replay_from: u64) -> Result<DirtySet> {
-    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
-    let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
+fn find_uncovered_heads(transaction: &ReadTransaction, replay_from: u64) -> Result<DirtySet> {
+    let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+    let executions = transaction
+        .open_table(EXECUTIONS_TABLE)
+        .map_err(redb_error)?;
     let mut heads = DirtySet::default();
     let mut covered = HashMap::new();
-    for entry in journal.range(replay_from..).map_err(fault)? {
-        let (key, bytes) = entry.map_err(fault)?;
+    for entry in journal.range(replay_from..).map_err(redb_error)? {
+        let (key, bytes) = entry.map_err(redb_error)?;
         let (_, row) = record::decode_row(bytes.value())?;
         let id = row.execution_id;
         if !covered.contains_key(&id) {
-            let snapshot = executions.get(id.as_str()).map_err(fault)?;
-            let snapshot =
-                snapshot.ok_or_else(|| damaged("an execution has journal rows and no snapshot"))?;
+            let snapshot = executions.get(id.as_str()).map_err(redb_error)?;
+            let snapshot = snapshot.ok_or_else(|| {
+                damaged_database_error("an execution has journal rows and no snapshot")
+            })?;
             covered.insert(id.clone(), record::snapshot_header(snapshot.value())?.last);
         }
         if key.value() > covered[&id] {
-            heads.advance(&id, row.revision, key.value());
+            heads.record_row(&id, row.revision, key.value());
         }
     }
     Ok(heads)

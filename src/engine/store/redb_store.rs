@@ -15,15 +15,16 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, Committed, Due, Examined, ListPage, ListQuery, Placed, Position, Reached,
-    RefusedCall, Store, Stored, TelemetryQuery,
-    batch::{OpenEntry, Write},
-    check, closed, examine, file, list,
+    BoxFuture, Commit, Committed, DueExecution, ExaminationProgress, ExaminedPortion, ListPage,
+    ListQuery, LoadedExecution, PlacedEntry, Position, RefusedCall, Store, TelemetryQuery,
+    batch::{OpenEntry, WriteRequest},
+    check_commit, examine, file, list,
     lock::Lock,
     options::Options,
     paths, reader, record,
     shared::Shared,
-    writer::{Message, Request, Writer},
+    store_closed_error,
+    writer::{Request, Writer, WriterMessage},
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence,
@@ -58,7 +59,7 @@ impl OwnedDirectory {
     ///
     /// # Errors
     /// `STORE_BUSY` where another process owns it, `FILE_UNUSABLE` where the system refuses.
-    pub fn take(directory: &Path) -> Result<Self> {
+    pub fn take_ownership(directory: &Path) -> Result<Self> {
         Ok(Self {
             lock: file::lock(directory)?,
             directory: directory.to_path_buf(),
@@ -75,7 +76,7 @@ impl OwnedDirectory {
 #[derive(Debug)]
 pub struct RedbStore {
     shared: Arc<Shared>,
-    queue: Option<Sender<Message>>,
+    queue: Option<Sender<WriterMessage>>,
     /// Permits for the writer's queue. Closed with the store.
     room: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -94,7 +95,7 @@ impl RedbStore {
     /// refuses. None of them changes the file, except that fresh snapshots stay if damage is found while they are
     /// written.
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
-        Self::open_owned(OwnedDirectory::take(directory)?, options)
+        Self::open_owned(OwnedDirectory::take_ownership(directory)?, options)
     }
 
     /// Opens the store in a directory that this process owns already. If that fails, the directory is released.
@@ -102,11 +103,11 @@ impl RedbStore {
     /// # Errors
     /// As [`RedbStore::open`], without `STORE_BUSY`.
     pub fn open_owned(taken: OwnedDirectory, options: Options) -> Result<Self> {
-        let options = options.checked()?;
+        let options = options.check_options()?;
         let (directory, lock) = (&taken.directory, taken.lock);
-        let path = file::prepare(directory, &lock, &options)?;
+        let path = file::prepare_data_file(directory, &lock, &options)?;
         let (opened, ledger) = file::open(&path, &lock, &options)?;
-        paths::sweep(&path);
+        paths::remove_crash_leftovers(&path);
         let owner = Owner(ledger.next_key);
         let shared = Arc::new(Shared::new(path, options, opened, &ledger));
         let (queue, messages) = mpsc::channel();
@@ -114,7 +115,9 @@ impl RedbStore {
         let writer = thread::Builder::new()
             .name("midex-writer".into())
             .spawn(move || writer.run())
-            .map_err(|error| Error::internal("the store's writer cannot start").because(error))?;
+            .map_err(|error| {
+                Error::internal("the store's writer cannot start").with_source(error)
+            })?;
         Ok(Self {
             shared,
             queue: Some(queue),
@@ -134,38 +137,38 @@ impl RedbStore {
         }
     }
 
-    async fn write(&self, work: Write) -> Result<Sequence> {
+    async fn write(&self, work: WriteRequest) -> Result<Sequence> {
         let room = Arc::clone(&self.room).acquire_owned().await;
-        let room = room.map_err(|_| closed())?;
+        let room = room.map_err(|_| store_closed_error())?;
         let (answer, answered) = oneshot::channel();
-        self.send(Message::Request(Request { work, answer, room }))?;
-        answered.await.map_err(|_| closed())?
+        self.send(WriterMessage::Request(Request { work, answer, room }))?;
+        answered.await.map_err(|_| store_closed_error())?
     }
 
     /// Reads at once, on the caller's thread.
     fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T>) -> Result<T> {
-        self.heed(self.shared.read(read))
+        self.report_failed_read(self.shared.read(read))
     }
 
     /// Passes a read's result on. If the read failed, tells the writer to reopen the database.
-    fn heed<T>(&self, read: Result<T>) -> Result<T> {
+    fn report_failed_read<T>(&self, read: Result<T>) -> Result<T> {
         if read.is_err() && self.shared.must_tell_of_read() {
             // Fails only after the store was closed, when nothing more is read.
-            let _ = self.send(Message::ReadFailed);
+            let _ = self.send(WriterMessage::ReadFailed);
         }
         read
     }
 
-    fn send(&self, message: Message) -> Result<()> {
-        let queue = self.queue.as_ref().ok_or_else(closed)?;
-        queue.send(message).map_err(|_| closed())
+    fn send(&self, message: WriterMessage) -> Result<()> {
+        let queue = self.queue.as_ref().ok_or_else(store_closed_error)?;
+        queue.send(message).map_err(|_| store_closed_error())
     }
 
     /// Decides whether `commit` carries a snapshot: always at the creation and at the end of an execution, otherwise if
     /// one is due and it is small or outweighed by the rows since the last one. If a snapshot was encoded but is too
     /// large, its size is returned: none is encoded again before the rows outweigh that size. Otherwise a long
     /// execution would encode one in vain at every third transition.
-    fn snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<Snapshot> {
+    fn decide_snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<SnapshotDecision> {
         let Position {
             snapshot_revision,
             snapshot_bytes,
@@ -183,12 +186,12 @@ impl RedbStore {
             let bytes = record::encode_snapshot(&commit.next, snapshot_bytes)?;
             let length = bytes.len() as u64;
             return Ok(if must || outweighed(length) {
-                Snapshot::Made(bytes)
+                SnapshotDecision::Made(bytes)
             } else {
-                Snapshot::TooLarge(length)
+                SnapshotDecision::TooLarge(length)
             });
         }
-        Ok(Snapshot::NotDue)
+        Ok(SnapshotDecision::NotDue)
     }
 
     async fn read_blocking<T: Send + 'static>(
@@ -197,13 +200,13 @@ impl RedbStore {
     ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
         let read = tokio::task::spawn_blocking(move || read(&shared));
-        self.heed(
+        self.report_failed_read(
             read.await
-                .map_err(|error| Error::internal("a read was not finished").because(error))?,
+                .map_err(|error| Error::internal("a read was not finished").with_source(error))?,
         )
     }
 
-    fn writer(&self) -> Option<JoinHandle<()>> {
+    fn take_writer_thread(&self) -> Option<JoinHandle<()>> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         writer.take()
     }
@@ -216,31 +219,31 @@ impl Store for RedbStore {
 
     fn commit(&self, mut commit: Commit) -> BoxFuture<'_, Result<Committed>> {
         Box::pin(async move {
-            check(&commit)?;
-            let _caller = Caller::new(&self.shared.callers);
+            check_commit(&commit)?;
+            let _caller = WaitingCaller::new(&self.shared.callers);
             let row_bytes = record::encode_row(&commit.row)?;
             let bytes = row_bytes.len() as u64;
-            let snapshot = self.snapshot(&commit, bytes)?;
+            let snapshot = self.decide_snapshot(&commit, bytes)?;
             let behind = Position {
                 bytes_since_snapshot: commit.position.bytes_since_snapshot + bytes,
                 due: commit.due,
                 ..commit.position
             };
             let (snapshot, position) = match snapshot {
-                Snapshot::Made(snapshot) => {
-                    let position = behind.at(commit.row.revision, &snapshot);
+                SnapshotDecision::Made(snapshot) => {
+                    let position = behind.after_snapshot(commit.row.revision, &snapshot);
                     (Some(snapshot), position)
                 }
-                Snapshot::TooLarge(bytes) => {
+                SnapshotDecision::TooLarge(bytes) => {
                     let behind = Position {
                         oversized_snapshot_bytes: bytes,
                         ..behind
                     };
                     (None, behind)
                 }
-                Snapshot::NotDue => (None, behind),
+                SnapshotDecision::NotDue => (None, behind),
             };
-            let work = Write::Transition {
+            let work = WriteRequest::Transition {
                 open: commit.open_entry(),
                 row: commit.row,
                 row_bytes,
@@ -262,8 +265,8 @@ impl Store for RedbStore {
                 return Ok(position);
             }
             let snapshot = record::encode_snapshot(&execution, position.snapshot_bytes)?;
-            let position = position.at(execution.revision(), &snapshot);
-            let work = Write::Checkpoint {
+            let position = position.after_snapshot(execution.revision(), &snapshot);
+            let work = WriteRequest::Checkpoint {
                 id: execution.id().clone(),
                 revision: execution.revision(),
                 snapshot,
@@ -273,11 +276,11 @@ impl Store for RedbStore {
         })
     }
 
-    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<LoadedExecution>>> {
         Box::pin(async move {
-            let head = self.shared.head(id);
+            let head = self.shared.uncovered_head(id);
             let loaded = self.read(|read| reader::load(read, id, head));
-            loaded.map_err(|error| error.with("execution_id", id.as_str()))
+            loaded.map_err(|error| error.with_context("execution_id", id.as_str()))
         })
     }
 
@@ -287,7 +290,7 @@ impl Store for RedbStore {
         revisions: BTreeSet<u64>,
     ) -> BoxFuture<'a, Result<Vec<Row>>> {
         Box::pin(async move {
-            let head = self.shared.head(id);
+            let head = self.shared.uncovered_head(id);
             self.read(|read| reader::rows(read, id, &revisions, head))
         })
     }
@@ -295,7 +298,7 @@ impl Store for RedbStore {
     fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
         let id = id.clone();
         Box::pin(self.read_blocking(move |shared| {
-            let head = shared.head(&id);
+            let head = shared.uncovered_head(&id);
             shared.read(|read| reader::history(read, &id, head))
         }))
     }
@@ -304,23 +307,23 @@ impl Store for RedbStore {
         Box::pin(async move { self.read(|read| reader::content(read, digest)) })
     }
 
-    fn note(&self, refusal: RefusedCall) {
-        if self.shared.note(refusal) {
+    fn note_refusal(&self, refusal: RefusedCall) {
+        if self.shared.queue_refusal(refusal) {
             // Fails only after the store was closed, when telemetry is no longer read.
-            let _ = self.send(Message::Refused);
+            let _ = self.send(WriterMessage::Refused);
         }
     }
 
-    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>> {
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<PlacedEntry>>> {
         Box::pin(async move {
             let (reading, written) = oneshot::channel();
-            self.send(Message::Reading(reading))?;
+            self.send(WriterMessage::Reading(reading))?;
             // The sender is only ever dropped. Refusals that could not be written are not shown, and the read below
             // reports the failure.
             let _ = written.await;
             let reading = self.read_blocking(move |shared| match &query.execution_id {
                 Some(id) => {
-                    let head = shared.head(id);
+                    let head = shared.uncovered_head(id);
                     shared.read(|read| reader::telemetry_of(read, id, &query, head))
                 }
                 None => reader::telemetry(shared, &query),
@@ -330,29 +333,33 @@ impl Store for RedbStore {
     }
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>> {
-        Box::pin(self.read_blocking(move |shared| list::page(shared, &query)))
+        Box::pin(self.read_blocking(move |shared| list::list_page(shared, &query)))
     }
 
-    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
-        Box::pin(self.read_blocking(move |shared| list::due(shared, before, limit)))
+    fn due_executions(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DueExecution>>> {
+        Box::pin(self.read_blocking(move |shared| list::due_executions(shared, before, limit)))
     }
 
-    fn examine(&self, from: Reached) -> BoxFuture<'_, Result<Examined>> {
-        Box::pin(self.read_blocking(move |shared| examine::slice(shared, from)))
+    fn examine(&self, from: ExaminationProgress) -> BoxFuture<'_, Result<ExaminedPortion>> {
+        Box::pin(self.read_blocking(move |shared| examine::examine_slice(shared, from)))
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.room.close();
-            let Some(writer) = self.writer() else {
+            let Some(writer) = self.take_writer_thread() else {
                 return Ok(());
             };
             let (answer, answered) = oneshot::channel();
-            self.send(Message::Close(answer))?;
-            let done = answered.await.map_err(|_| closed())?;
+            self.send(WriterMessage::Close(answer))?;
+            let done = answered.await.map_err(|_| store_closed_error())?;
             let joined = tokio::task::spawn_blocking(move || writer.join()).await;
             joined
-                .map_err(|error| Error::internal("the writer was not joined").because(error))?
+                .map_err(|error| Error::internal("the writer was not joined").with_source(error))?
                 .map_err(|_| Error::internal("the store's writer panicked"))?;
             done
         })
@@ -363,7 +370,7 @@ impl Drop for RedbStore {
     /// Waits until every accepted request has been stored. Afterwards another process can open the file.
     fn drop(&mut self) {
         self.queue = None;
-        if let Some(writer) = self.writer()
+        if let Some(writer) = self.take_writer_thread()
             && writer.join().is_err()
         {
             tracing::error!("the store's writer panicked");
@@ -386,7 +393,7 @@ impl Commit {
 
 impl Position {
     /// The position right after a snapshot.
-    fn at(self, revision: u64, snapshot: &[u8]) -> Self {
+    fn after_snapshot(self, revision: u64, snapshot: &[u8]) -> Self {
         Self {
             snapshot_revision: revision,
             snapshot_bytes: snapshot.len() as u64,
@@ -398,7 +405,7 @@ impl Position {
 }
 
 /// Whether a transition carries a snapshot.
-enum Snapshot {
+enum SnapshotDecision {
     NotDue,
     /// Encoded, but so large that it is not worth writing yet. Holds its size in bytes.
     TooLarge(u64),
@@ -406,16 +413,16 @@ enum Snapshot {
 }
 
 /// Counts a caller as long as it waits.
-struct Caller<'a>(&'a AtomicUsize);
+struct WaitingCaller<'a>(&'a AtomicUsize);
 
-impl<'a> Caller<'a> {
+impl<'a> WaitingCaller<'a> {
     fn new(callers: &'a AtomicUsize) -> Self {
         callers.fetch_add(1, Ordering::Relaxed);
         Self(callers)
     }
 }
 
-impl Drop for Caller<'_> {
+impl Drop for WaitingCaller<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -426,8 +433,8 @@ mod tests {
     use super::*;
     use midex_domain::{Event, Payload, WorkflowName, event::Created};
 
-    fn event(revision: u64) -> Event {
-        let digest = Digest::of(&revision.to_le_bytes());
+    fn event_of_revision(revision: u64) -> Event {
+        let digest = Digest::compute(&revision.to_le_bytes());
         if revision == 1 {
             return Event::Created(Box::new(Created {
                 workflow: WorkflowName::parse("w").expect("a name"),
@@ -463,9 +470,9 @@ mod tests {
                 execution_id: ExecutionId::parse("long").expect("an id"),
                 revision,
                 at: Timestamp::from_milliseconds(0),
-                events: vec![event(revision)],
+                events: vec![event_of_revision(revision)],
             };
-            let next = Execution::advance(execution, &row).expect("an execution");
+            let next = Execution::apply_row(execution, &row).expect("an execution");
             let commit = Commit {
                 next: Arc::new(next.clone()),
                 row: Arc::new(row),

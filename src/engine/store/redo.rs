@@ -37,14 +37,14 @@ use std::{
 use self::{file::LogFile, state::LogId};
 pub(super) use self::{
     pending::{read, refuse_orphan},
-    state::{FORMAT_WITH_LOG, Follows, say},
+    state::{FORMAT_WITH_LOG, FollowingLog, record_following_log},
 };
-use super::{changes::Changes, options::Options, paths};
+use super::{changes::ChangeBuffer, options::Options, paths};
 use midex_domain::limits;
 
 /// The log of an open store, as its writer uses it.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct RedoLog {
     path: PathBuf,
     options: Options,
     /// How many commits to the data file remain until a log is started.
@@ -55,7 +55,7 @@ pub(super) struct Log {
     unfolded: Option<u64>,
 }
 
-impl Log {
+impl RedoLog {
     /// No log yet for the data file at `path`. With `unfolded`, there is the log of an earlier process, which needs
     /// this many bytes.
     pub(super) fn new(path: &Path, options: &Options, unfolded: Option<u64>) -> Self {
@@ -69,16 +69,19 @@ impl Log {
     }
 
     /// A buffer for the changes of a batch, limited to the space that is left in the log.
-    pub(super) fn changes(&self) -> Changes {
-        let room = self.open.as_ref().map_or(0, |(file, _)| file.left());
-        Changes::behind(record::begin(), usize::try_from(room).unwrap_or(usize::MAX))
+    pub(super) fn changes(&self) -> ChangeBuffer {
+        let room = self.open.as_ref().map_or(0, |(file, _)| file.bytes_left());
+        ChangeBuffer::new_after_prefix(
+            record::new_record_buffer(),
+            usize::try_from(room).unwrap_or(usize::MAX),
+        )
     }
 
     /// Makes `changes` durable. Returns false if they must be committed to the data file instead.
     ///
     /// # Errors
     /// Those of the system. It is then unknown what the log holds of `changes`.
-    pub(super) fn append(&mut self, changes: Changes) -> io::Result<bool> {
+    pub(super) fn append(&mut self, changes: ChangeBuffer) -> io::Result<bool> {
         let (Some((file, id)), Some(body)) = (&mut self.open, changes.into_bytes()) else {
             return Ok(false);
         };
@@ -88,7 +91,7 @@ impl Log {
 
     /// The log that will follow the next commit to the data file: the present file under another id, a new file if
     /// enough commits have passed, or none.
-    pub(super) fn next(&mut self) -> Option<Follows> {
+    pub(super) fn prepare_next_log(&mut self) -> Option<FollowingLog> {
         if self.unfolded.is_some() {
             return None;
         }
@@ -96,7 +99,7 @@ impl Log {
             self.left = self.left.saturating_sub(1);
             return None;
         }
-        match self.made() {
+        match self.create_or_grow_log() {
             Ok(follows) => Some(follows),
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), %error, "no redo log for now: each batch is committed to the database itself");
@@ -107,21 +110,21 @@ impl Log {
     }
 
     /// Creates the log file, or grows the present one.
-    fn made(&mut self) -> io::Result<Follows> {
+    fn create_or_grow_log(&mut self) -> io::Result<FollowingLog> {
         let (most, id) = (self.options.redo_bytes, LogId::random());
         if let Some((file, _)) = &mut self.open {
             file.grow(most)?;
             let bytes = file.bytes();
-            return Ok(Follows { id, bytes });
+            return Ok(FollowingLog { id, bytes });
         }
         let bytes = limits::REDO_BYTES_MIN.min(most);
-        let file = LogFile::begin(&self.path, self.options.hook.clone(), bytes)?;
+        let file = LogFile::create_log(&self.path, self.options.hook.clone(), bytes)?;
         self.open = Some((file, id));
-        Ok(Follows { id, bytes })
+        Ok(FollowingLog { id, bytes })
     }
 
     /// Called once the data file is durable and names `next` as the log that follows it.
-    pub(super) fn folded(&mut self, next: Option<Follows>) {
+    pub(super) fn finish_fold(&mut self, next: Option<FollowingLog>) {
         if let (Some(next), Some((file, id))) = (next, &mut self.open) {
             file.rewind();
             *id = next.id;

@@ -32,16 +32,16 @@ use std::{
 };
 
 use super::{
-    backend::{Disk, Operation},
+    backend::{DataFile, Operation},
     batch::Ledger,
     database,
-    fault::{unavailable, unusable},
+    fault::{file_unusable_error, store_unavailable_error},
     lock::Lock,
     options::Options,
     paths,
     shared::OpenDatabase,
 };
-use midex_domain::error::{Code, Error, NextCall, Result, again};
+use midex_domain::error::{Code, Error, NextCall, Result, repeat_call};
 
 /// Bytes copied at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -57,15 +57,15 @@ pub(super) fn open(
     options: &Options,
 ) -> Result<(OpenDatabase, Ledger)> {
     // If `path` is a link, its target is replaced.
-    let place = fs::canonicalize(path).map_err(|error| unusable(path, &error))?;
-    paths::sweep(&place);
-    let draft = paths::draft(&place);
+    let place = fs::canonicalize(path).map_err(|error| file_unusable_error(path, &error))?;
+    paths::remove_crash_leftovers(&place);
+    let draft = paths::draft_path(&place);
     let opened = write_anew(&place, &draft, lock, options);
     opened.map_err(|error| {
         if let Err(error) = paths::remove(&draft) {
             tracing::warn!(%error, "what was written anew in vain cannot be removed");
         }
-        refused(path, error)
+        rewrite_failed_error(path, error)
     })
 }
 
@@ -75,29 +75,30 @@ fn write_anew(
     lock: &Arc<Lock>,
     options: &Options,
 ) -> Result<(OpenDatabase, Ledger)> {
-    let source = Disk::new(paths::at(path)?, options.hook.clone(), lock);
-    let copy = begin(path, draft, options).map_err(|error| unusable(draft, &error))?;
-    let copy = Disk::new(copy, options.hook.clone(), lock);
-    copy.trust();
-    copy_all(&source, &copy).map_err(|error| unavailable(path, &error))?;
+    let source = DataFile::new(paths::open_read_write(path)?, options.hook.clone(), lock);
+    let copy = create_replacement_file(path, draft, options)
+        .map_err(|error| file_unusable_error(draft, &error))?;
+    let copy = DataFile::new(copy, options.hook.clone(), lock);
+    copy.keep_changes();
+    copy_all(&source, &copy).map_err(|error| store_unavailable_error(path, &error))?;
     let (opened, ledger) = database::open_checked(path, copy, options)?;
     put_in_place(&opened.disk, draft, path, lock, options)
-        .map_err(|error| unusable(path, &error))?;
+        .map_err(|error| file_unusable_error(path, &error))?;
     lock.written_anew();
     tracing::warn!(path = %path.display(), "the content of the database was written anew after a failed sync");
     Ok((opened, ledger))
 }
 
 /// Creates an empty file with the permissions of the file that it will replace.
-fn begin(path: &Path, draft: &Path, options: &Options) -> io::Result<File> {
-    options.before(Operation::Create)?;
+fn create_replacement_file(path: &Path, draft: &Path, options: &Options) -> io::Result<File> {
+    options.call_hook_before(Operation::Create)?;
     let copy = paths::create_new(draft)?;
     copy.set_permissions(fs::metadata(path)?.permissions())?;
     Ok(copy)
 }
 
-fn copy_all(source: &Disk, copy: &Disk) -> io::Result<()> {
-    let bytes = source.bytes()?;
+fn copy_all(source: &DataFile, copy: &DataFile) -> io::Result<()> {
+    let bytes = source.file_length()?;
     copy.reserve(bytes)?;
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut offset = 0;
@@ -112,27 +113,27 @@ fn copy_all(source: &Disk, copy: &Disk) -> io::Result<()> {
 }
 
 fn put_in_place(
-    copy: &Disk,
+    copy: &DataFile,
     draft: &Path,
     path: &Path,
     lock: &Lock,
     options: &Options,
 ) -> io::Result<()> {
     copy.sync()?;
-    options.before(Operation::Rename)?;
+    options.call_hook_before(Operation::Rename)?;
     fs::rename(draft, path)?;
-    lock.name(copy.identity()?);
-    options.before(Operation::SyncDirectory)?;
+    lock.record_data_file(copy.identity()?);
+    options.call_hook_before(Operation::SyncDirectory)?;
     paths::sync_directory(path.parent().unwrap_or(path))
 }
 
 /// The advice to callers while the disk loses writes.
-const AGAIN: NextCall = again(
+const RETRY_NEXT_CALL: NextCall = repeat_call(
     "in a second; if it stays so, your user is to mend or replace the disk of {path}, on which room for a second copy of the file is needed: midex goes on by itself, and nothing that was acknowledged is lost",
 );
 
 /// The error of a failed rewrite. An error about damage is returned unchanged.
-fn refused(path: &Path, error: Error) -> Error {
+fn rewrite_failed_error(path: &Path, error: Error) -> Error {
     if !matches!(error.code(), Code::StoreUnavailable | Code::FileUnusable) {
         return error;
     }
@@ -142,7 +143,7 @@ fn refused(path: &Path, error: Error) -> Error {
         error.message()
     );
     Error::new(Code::StoreUnavailable, message)
-        .with("path", path.display().to_string())
-        .with_next(AGAIN)
-        .because(error)
+        .with_context("path", path.display().to_string())
+        .with_next(RETRY_NEXT_CALL)
+        .with_source(error)
 }

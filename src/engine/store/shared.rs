@@ -13,9 +13,9 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::{
     RefusedCall,
-    backend::Disk,
-    batch::{Effects, Ledger},
-    fault::{fault, guarded},
+    backend::DataFile,
+    batch::{BatchEffects, Ledger},
+    fault::{catch_redb_panic, redb_error},
     options::Options,
 };
 use midex_domain::{
@@ -29,7 +29,7 @@ use midex_domain::{
 pub(super) struct Shared {
     pub(super) path: PathBuf,
     pub(super) options: Options,
-    slot: RwLock<Slot>,
+    slot: RwLock<DatabaseSlot>,
     /// The last row of each execution that is ahead of its snapshot, as of the last commit.
     heads: Mutex<HashMap<ExecutionId, u64>>,
     refusals: Mutex<VecDeque<RefusedCall>>,
@@ -51,12 +51,12 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct OpenDatabase {
     pub(super) database: Database,
-    pub(super) disk: Arc<Disk>,
+    pub(super) disk: Arc<DataFile>,
 }
 
 /// The database, or the error of every call while it is shut.
 #[derive(Debug)]
-pub(super) enum Slot {
+pub(super) enum DatabaseSlot {
     /// The database is open.
     Open(OpenDatabase),
     /// The database was shut by a failure, or is closed for good.
@@ -74,7 +74,7 @@ impl Shared {
         let shared = Self {
             path,
             options,
-            slot: RwLock::new(Slot::Open(opened)),
+            slot: RwLock::new(DatabaseSlot::Open(opened)),
             heads: Mutex::default(),
             refusals: Mutex::default(),
             told: AtomicBool::new(false),
@@ -93,10 +93,10 @@ impl Shared {
     /// Calls `read` with a read transaction, which ends when `read` returns.
     pub(super) fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T>) -> Result<T> {
         let slot = self.slot();
-        let opened = slot.opened()?;
-        let done = guarded(|| read(&opened.database.begin_read().map_err(fault)?));
+        let opened = slot.open_database()?;
+        let done = catch_redb_panic(|| read(&opened.database.begin_read().map_err(redb_error)?));
         done.map_err(|error| match error.code() {
-            Code::StoreCorrupt | Code::StoreTooNew | Code::StoreFormat => self.place(error),
+            Code::StoreCorrupt | Code::StoreTooNew | Code::StoreFormat => self.with_path(error),
             Code::StoreUnavailable => {
                 self.read_failed.store(true, Ordering::Release);
                 error
@@ -112,11 +112,11 @@ impl Shared {
 
     /// Shuts the database, which must then be reopened, and returns the previous slot. No read is running at that
     /// moment.
-    pub(super) fn shut(&self, error: Error) -> Slot {
+    pub(super) fn shut_database(&self, error: Error) -> DatabaseSlot {
         let mut slot = self.slot_mut();
         self.read_failed.store(false, Ordering::Release);
         self.read_told.store(false, Ordering::Release);
-        std::mem::replace(&mut *slot, Slot::Shut(error))
+        std::mem::replace(&mut *slot, DatabaseSlot::Shut(error))
     }
 
     /// Whether a read of the open database has failed, so that it is of no further use.
@@ -126,8 +126,8 @@ impl Shared {
 
     /// The last row of an execution that is ahead of its snapshot. Must be called before a read transaction begins: a
     /// transaction that begins later sees at least this row.
-    pub(super) fn head(&self, id: &ExecutionId) -> Option<u64> {
-        self.heads().get(id).copied()
+    pub(super) fn uncovered_head(&self, id: &ExecutionId) -> Option<u64> {
+        self.lock_heads().get(id).copied()
     }
 
     /// The heads of several executions, in their order and all as of one moment.
@@ -135,13 +135,13 @@ impl Shared {
         &self,
         ids: impl Iterator<Item = &'a ExecutionId>,
     ) -> Vec<Option<u64>> {
-        let heads = self.heads();
+        let heads = self.lock_heads();
         ids.map(|id| heads.get(id).copied()).collect()
     }
 
     /// Queues a refusal, if there is room. Returns whether the writer must be notified.
-    pub(super) fn note(&self, refusal: RefusedCall) -> bool {
-        let mut refusals = self.refusals();
+    pub(super) fn queue_refusal(&self, refusal: RefusedCall) -> bool {
+        let mut refusals = self.lock_refusals();
         if refusals.len() < limits::REFUSALS_QUEUED_MAX {
             refusals.push_back(refusal);
         }
@@ -149,19 +149,19 @@ impl Shared {
     }
 
     pub(super) fn take_refusals(&self) -> Vec<RefusedCall> {
-        let mut refusals = self.refusals();
+        let mut refusals = self.lock_refusals();
         self.told.store(false, Ordering::Release);
         refusals.drain(..).collect()
     }
 
-    fn place(&self, error: Error) -> Error {
-        error.with("path", self.path.display().to_string())
+    fn with_path(&self, error: Error) -> Error {
+        error.with_context("path", self.path.display().to_string())
     }
 
     /// Updates the heads after a commit. Runs before the callers get their answers, so readers see the new rows by
     /// then.
-    pub(super) fn publish(&self, effects: &Effects) {
-        let mut heads = self.heads();
+    pub(super) fn publish_heads(&self, effects: &BatchEffects) {
+        let mut heads = self.lock_heads();
         for (id, head) in &effects.heads {
             match head {
                 Some(last) => heads.insert(id.clone(), *last),
@@ -176,7 +176,7 @@ impl Shared {
 
     /// Queues the refusals of a batch that was not stored again, for the next batch.
     pub(super) fn put_back(&self, refusals: Vec<RefusedCall>) {
-        let mut waiting = self.refusals();
+        let mut waiting = self.lock_refusals();
         for refusal in refusals.into_iter().rev() {
             if waiting.len() < limits::REFUSALS_QUEUED_MAX {
                 waiting.push_front(refusal);
@@ -186,27 +186,27 @@ impl Shared {
 
     pub(super) fn take_heads(&self, ledger: &Ledger) {
         let heads = ledger.heads.iter();
-        *self.heads() = heads.map(|(id, head)| (id.clone(), head.last)).collect();
+        *self.lock_heads() = heads.map(|(id, head)| (id.clone(), head.last)).collect();
     }
 
-    pub(super) fn slot(&self) -> RwLockReadGuard<'_, Slot> {
+    pub(super) fn slot(&self) -> RwLockReadGuard<'_, DatabaseSlot> {
         self.slot.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn slot_mut(&self) -> RwLockWriteGuard<'_, Slot> {
+    pub(super) fn slot_mut(&self) -> RwLockWriteGuard<'_, DatabaseSlot> {
         self.slot.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn heads(&self) -> MutexGuard<'_, HashMap<ExecutionId, u64>> {
+    pub(super) fn lock_heads(&self) -> MutexGuard<'_, HashMap<ExecutionId, u64>> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn refusals(&self) -> MutexGuard<'_, VecDeque<RefusedCall>> {
+    pub(super) fn lock_refusals(&self) -> MutexGuard<'_, VecDeque<RefusedCall>> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Slot {
+impl DatabaseSlot {
     /// Whether the database is shut and reopening may help. Reopening does not help against damage, another format, or
     /// a lost file.
     pub(super) fn may_open(&self) -> bool {
@@ -219,7 +219,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn opened(&self) -> Result<&OpenDatabase> {
+    pub(super) fn open_database(&self) -> Result<&OpenDatabase> {
         match self {
             Self::Open(opened) => Ok(opened),
             Self::Shut(error) => Err(error.clone()),

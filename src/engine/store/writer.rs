@@ -16,13 +16,13 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
     RefusedCall,
-    batch::{self, Effects, Ledger, Write},
-    closed,
-    fault::{batch_failed, fault, guarded, unavailable},
+    batch::{self, BatchEffects, Ledger, WriteRequest},
+    fault::{batch_failed, catch_redb_panic, redb_error, store_unavailable_error},
     file,
     lock::Lock,
-    redo::{self, Follows, Log},
-    shared::{OpenDatabase, Shared, Slot},
+    redo::{self, FollowingLog, RedoLog},
+    shared::{DatabaseSlot, OpenDatabase, Shared},
+    store_closed_error,
 };
 use midex_domain::{
     Digest, Sequence,
@@ -40,7 +40,7 @@ const ROOM_PER_COMMIT_BYTES: u64 = 256 << 10;
 
 /// A message to the writer.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum WriterMessage {
     /// Store something, and answer.
     Request(Request),
     /// Refusals are queued, and are to be written.
@@ -57,7 +57,7 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Request {
     /// What to store.
-    pub(super) work: Write,
+    pub(super) work: WriteRequest,
     /// Receives the answer.
     pub(super) answer: oneshot::Sender<Result<Sequence>>,
     /// The permit of the bounded queue, released once the writer has taken the request.
@@ -71,10 +71,10 @@ pub(super) struct Writer {
     /// Held while the database is open, and while it is shut by a failure, so that no other process takes the
     /// directory.
     lock: Arc<Lock>,
-    queue: Receiver<Message>,
+    queue: Receiver<WriterMessage>,
     ledger: Ledger,
-    log: Log,
-    pace: Pace,
+    log: RedoLog,
+    pace: CommitPace,
     closing: Option<oneshot::Sender<Result<()>>>,
     /// When the database was last reopened, or the attempt to reopen it last failed.
     reopened: Option<Instant>,
@@ -93,8 +93,8 @@ struct IndeterminateBatch {
 
 /// The messages of one batch.
 #[derive(Debug, Default)]
-struct Gathered {
-    works: Vec<Write>,
+struct GatheredBatch {
+    works: Vec<WriteRequest>,
     answers: Vec<oneshot::Sender<Result<Sequence>>>,
     /// Readers that wait until the refusals are written.
     readers: Vec<oneshot::Sender<()>>,
@@ -109,16 +109,16 @@ impl Writer {
     pub(super) fn new(
         shared: Arc<Shared>,
         lock: Arc<Lock>,
-        queue: Receiver<Message>,
+        queue: Receiver<WriterMessage>,
         ledger: Ledger,
     ) -> Self {
         Self {
-            log: Log::new(&shared.path, &shared.options, ledger.unfolded),
+            log: RedoLog::new(&shared.path, &shared.options, ledger.unfolded),
             shared,
             lock,
             queue,
             ledger,
-            pace: Pace::default(),
+            pace: CommitPace::default(),
             closing: None,
             reopened: None,
             indeterminate: None,
@@ -127,21 +127,21 @@ impl Writer {
 
     /// Runs until it receives [`Message::Close`] or all senders are gone, and then closes the database.
     pub(super) fn run(mut self) {
-        while let Some(first) = self.wait() {
-            let mut gathered = Gathered::default();
-            self.take(first, &mut gathered);
+        while let Some(first) = self.wait_for_message() {
+            let mut gathered = GatheredBatch::default();
+            self.take_message(first, &mut gathered);
             self.gather(&mut gathered);
-            self.heal();
+            self.reopen_after_failure();
             self.store(gathered);
         }
-        self.heal();
-        self.store(Gathered::default());
-        self.finish();
+        self.reopen_after_failure();
+        self.store(GatheredBatch::default());
+        self.close_database();
     }
 
     /// The next message. While it waits, it reopens a database that was shut by a failure, or folds an idle redo log
     /// into the data file.
-    fn wait(&mut self) -> Option<Message> {
+    fn wait_for_message(&mut self) -> Option<WriterMessage> {
         if self.closing.is_some() {
             return self.queue.try_recv().ok();
         }
@@ -156,36 +156,36 @@ impl Writer {
                 Ok(message) => return Some(message),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) if is_shut => self.reopen(),
-                Err(RecvTimeoutError::Timeout) => self.settle(),
+                Err(RecvTimeoutError::Timeout) => self.fold_idle_log(),
             }
         }
     }
 
     /// Folds the redo log into the data file, which is then complete without the log. This also frees the memory that
     /// redb needed for the unfolded commits.
-    fn settle(&mut self) {
+    fn fold_idle_log(&mut self) {
         if let Err(error) = self.make_room(0, 0) {
             tracing::debug!(%error, "the redo log stays");
             return;
         }
-        let settled = guarded(|| {
+        let settled = catch_redb_panic(|| {
             let slot = self.shared.slot();
-            let opened = slot.opened()?;
+            let opened = slot.open_database()?;
             opened.disk.check_names_and_length(&self.shared.path)?;
-            let transaction = opened.database.begin_write().map_err(fault)?;
+            let transaction = opened.database.begin_write().map_err(redb_error)?;
             fold(transaction, &mut self.log, opened, None)
         });
         if let Err(error) = settled {
             let error = batch_failed(&self.shared.path, error);
             tracing::warn!(%error, "the redo log could not be put into the database");
-            self.shut(error);
+            self.shut_database(error);
         }
     }
 
-    fn take(&mut self, message: Message, gathered: &mut Gathered) {
+    fn take_message(&mut self, message: WriterMessage, gathered: &mut GatheredBatch) {
         match message {
-            Message::Request(request) => {
-                gathered.bytes += request.work.bytes();
+            WriterMessage::Request(request) => {
+                gathered.bytes += request.work.encoded_bytes();
                 for (digest, content) in request.work.contents() {
                     if gathered.contents.insert(*digest, content.len()).is_none() {
                         gathered.bytes += content.len();
@@ -195,44 +195,48 @@ impl Writer {
                 gathered.answers.push(request.answer);
                 drop(request.room);
             }
-            Message::Refused | Message::ReadFailed => {}
-            Message::Reading(reader) => gathered.readers.push(reader),
-            Message::Close(answer) => self.closing = Some(answer),
+            WriterMessage::Refused | WriterMessage::ReadFailed => {}
+            WriterMessage::Reading(reader) => gathered.readers.push(reader),
+            WriterMessage::Close(answer) => self.closing = Some(answer),
         }
     }
 
     /// Takes the queued messages. If commits are slow, also waits for callers that are expected to send soon.
-    fn gather(&mut self, gathered: &mut Gathered) {
+    fn gather(&mut self, gathered: &mut GatheredBatch) {
         self.drain(gathered);
-        let Some(patience) = self.pace.patience().filter(|_| !gathered.works.is_empty()) else {
+        let Some(patience) = self
+            .pace
+            .wait_for_callers()
+            .filter(|_| !gathered.works.is_empty())
+        else {
             return;
         };
         let deadline = now() + patience;
         while gathered.works.len() < self.pace.callers && self.has_room(gathered) {
             let left = deadline.saturating_duration_since(now());
             match self.queue.recv_timeout(left) {
-                Ok(message) => self.take(message, gathered),
+                Ok(message) => self.take_message(message, gathered),
                 Err(_) => break,
             }
         }
         self.drain(gathered);
     }
 
-    fn drain(&mut self, gathered: &mut Gathered) {
+    fn drain(&mut self, gathered: &mut GatheredBatch) {
         while self.has_room(gathered)
             && let Ok(message) = self.queue.try_recv()
         {
-            self.take(message, gathered);
+            self.take_message(message, gathered);
         }
     }
 
-    fn has_room(&self, gathered: &Gathered) -> bool {
+    fn has_room(&self, gathered: &GatheredBatch) -> bool {
         gathered.works.len() < self.shared.options.batch_max
             && gathered.bytes < limits::BATCH_BYTES_MAX
     }
 
     /// Stores the whole batch or nothing of it, and answers its callers.
-    fn store(&mut self, mut gathered: Gathered) {
+    fn store(&mut self, mut gathered: GatheredBatch) {
         let refusals = self.shared.take_refusals();
         if gathered.works.is_empty() && refusals.is_empty() {
             return;
@@ -242,7 +246,7 @@ impl Writer {
         let room = gathered.bytes.saturating_sub(stored) as u64 * ROOM_PER_BYTE;
         let done = self.write(&mut gathered.works, refusals, room);
         let callers = self.shared.callers.load(Ordering::Relaxed);
-        self.pace.committed(now() - began, callers);
+        self.pace.record_commit(now() - began, callers);
         match done {
             Ok(effects) => {
                 for (to, answer) in gathered.answers.into_iter().zip(effects.answers) {
@@ -265,10 +269,10 @@ impl Writer {
 
     fn write(
         &mut self,
-        works: &mut [Write],
+        works: &mut [WriteRequest],
         refusals: Vec<RefusedCall>,
         room: u64,
-    ) -> Result<Effects> {
+    ) -> Result<BatchEffects> {
         let is_ample = match self.make_room(works.len() + refusals.len(), room) {
             Ok(is_ample) => is_ample,
             Err(error) => {
@@ -277,10 +281,10 @@ impl Writer {
             }
         };
         let next_key = self.ledger.next_key;
-        let done = guarded(|| self.transact(works, &refusals, is_ample));
+        let done = catch_redb_panic(|| self.transact(works, &refusals, is_ample));
         match done {
             Ok(effects) => {
-                self.shared.publish(&effects);
+                self.shared.publish_heads(&effects);
                 Ok(effects)
             }
             Err(error) => {
@@ -288,8 +292,8 @@ impl Writer {
                 // same file.
                 let error = batch_failed(&self.shared.path, error);
                 self.indeterminate = Some(IndeterminateBatch { refusals, next_key });
-                self.shut(error.clone());
-                self.heal();
+                self.shut_database(error.clone());
+                self.reopen_after_failure();
                 Err(error)
             }
         }
@@ -308,28 +312,28 @@ impl Writer {
     fn make_room(&self, requests: usize, bytes: u64) -> Result<bool> {
         let slot = self.shared.slot();
         let pages = requests as u64 * ROOM_PER_REQUEST_BYTES + ROOM_PER_COMMIT_BYTES;
-        slot.opened()?
+        slot.open_database()?
             .disk
             .reserve(bytes + pages + self.log.unfolded())
-            .map_err(|error| unavailable(&self.shared.path, &error))
+            .map_err(|error| store_unavailable_error(&self.shared.path, &error))
     }
 
     fn transact(
         &mut self,
-        works: &mut [Write],
+        works: &mut [WriteRequest],
         refusals: &[RefusedCall],
         is_ample: bool,
-    ) -> Result<Effects> {
+    ) -> Result<BatchEffects> {
         let slot = self.shared.slot();
-        let opened = slot.opened()?;
+        let opened = slot.open_database()?;
         opened.disk.check_names_and_length(&self.shared.path)?;
-        let mut transaction = opened.database.begin_write().map_err(fault)?;
+        let mut transaction = opened.database.begin_write().map_err(redb_error)?;
         transaction
             .set_durability(Durability::Immediate)
-            .map_err(fault)?;
+            .map_err(redb_error)?;
         let mut changes = self.log.changes();
         let works = works.iter_mut();
-        let effects = batch::apply(
+        let effects = batch::apply_writes(
             &transaction,
             &mut self.ledger,
             works,
@@ -343,15 +347,19 @@ impl Writer {
             } else {
                 Ok(false)
             };
-            if logged.map_err(|error| unavailable(&self.shared.path, &error))? {
+            if logged.map_err(|error| store_unavailable_error(&self.shared.path, &error))? {
                 // The batch is durable in the log. The data file gets it at the next fold, with everything else in the
                 // log.
                 transaction
                     .set_durability(Durability::None)
-                    .map_err(fault)?;
-                transaction.commit().map_err(fault)?;
+                    .map_err(redb_error)?;
+                transaction.commit().map_err(redb_error)?;
             } else {
-                let next = if is_ample { self.log.next() } else { None };
+                let next = if is_ample {
+                    self.log.prepare_next_log()
+                } else {
+                    None
+                };
                 fold(transaction, &mut self.log, opened, next)?;
             }
             // If the file was removed during the commit, the batch was not stored: check before the callers are
@@ -359,16 +367,16 @@ impl Writer {
             opened.disk.check_names_and_length(&self.shared.path)?;
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
         } else {
-            transaction.abort().map_err(fault)?;
+            transaction.abort().map_err(redb_error)?;
         }
         Ok(effects)
     }
 
     /// Reopens the database after a failure, unless that was tried just now.
-    fn heal(&mut self) {
+    fn reopen_after_failure(&mut self) {
         if self.shared.read_failed() {
             let message = "a read failed, and the database has to be opened again";
-            self.shut(Error::new(Code::StoreUnavailable, message));
+            self.shut_database(Error::new(Code::StoreUnavailable, message));
         }
         if self.reopening_in().is_zero() && self.shared.slot().may_open() {
             self.reopen();
@@ -384,10 +392,10 @@ impl Writer {
     }
 
     /// Closes the database after a failed write or read, because redb refuses every further operation.
-    fn shut(&self, error: Error) {
-        let shut = self.shared.shut(error);
+    fn shut_database(&self, error: Error) {
+        let shut = self.shared.shut_database(error);
         // Closing a database that failed fails as well. The next opening repairs it.
-        let _ = guarded(|| {
+        let _ = catch_redb_panic(|| {
             drop(shut);
             Ok(())
         });
@@ -397,43 +405,46 @@ impl Writer {
         match file::open(&self.shared.path, &self.lock, &self.shared.options) {
             Ok((opened, ledger)) => {
                 self.shared.take_heads(&ledger);
-                self.log = Log::new(&self.shared.path, &self.shared.options, ledger.unfolded);
+                self.log = RedoLog::new(&self.shared.path, &self.shared.options, ledger.unfolded);
                 self.ledger = ledger;
                 if let Some(indeterminate) = self.indeterminate.take()
                     && indeterminate.next_key == self.ledger.next_key
                 {
                     self.shared.put_back(indeterminate.refusals);
                 }
-                *self.shared.slot_mut() = Slot::Open(opened);
+                *self.shared.slot_mut() = DatabaseSlot::Open(opened);
                 self.shared.reopenings.fetch_add(1, Ordering::Relaxed);
                 tracing::info!("the database is open again");
             }
             Err(error) => {
                 tracing::warn!(%error, "the database cannot be opened again yet");
-                *self.shared.slot_mut() = Slot::Shut(error);
+                *self.shared.slot_mut() = DatabaseSlot::Shut(error);
             }
         }
         self.reopened = Some(now());
     }
 
-    fn finish(mut self) {
-        let slot = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(closed()));
+    fn close_database(mut self) {
+        let slot = std::mem::replace(
+            &mut *self.shared.slot_mut(),
+            DatabaseSlot::Shut(store_closed_error()),
+        );
         let done = match slot {
-            Slot::Open(opened) => guarded(|| {
+            DatabaseSlot::Open(opened) => catch_redb_panic(|| {
                 if let Err(error) = opened.disk.check_names_and_length(&self.shared.path) {
                     tracing::error!(%error, "the database is not where it was");
                     return Ok(());
                 }
                 if self.log.is_open() && opened.disk.reserve(self.log.unfolded()).is_ok() {
-                    let transaction = opened.database.begin_write().map_err(fault)?;
+                    let transaction = opened.database.begin_write().map_err(redb_error)?;
                     fold(transaction, &mut self.log, &opened, None)?;
                 }
-                if let Err(error) = opened.disk.release() {
+                if let Err(error) = opened.disk.release_reserved_space() {
                     tracing::warn!(%error, "room behind the database was not given back");
                 }
-                opened.database.close().map_err(fault)
+                opened.database.close().map_err(redb_error)
             }),
-            Slot::Shut(_) => Ok(()),
+            DatabaseSlot::Shut(_) => Ok(()),
         };
         if let Err(error) = &done {
             tracing::warn!(%error, "the database was not closed cleanly");
@@ -449,40 +460,40 @@ impl Writer {
 /// this commit, if any.
 fn fold(
     mut transaction: WriteTransaction,
-    log: &mut Log,
+    log: &mut RedoLog,
     opened: &OpenDatabase,
-    next: Option<Follows>,
+    next: Option<FollowingLog>,
 ) -> Result<()> {
-    let bytes = opened.disk.bytes();
-    let bytes = bytes.map_err(|error| fault(redb::StorageError::Io(error)))?;
+    let bytes = opened.disk.file_length();
+    let bytes = bytes.map_err(|error| redb_error(redb::StorageError::Io(error)))?;
     if log.is_open() || next.is_some() {
-        redo::say(&transaction, next)?;
+        redo::record_following_log(&transaction, next)?;
     }
     // With quick repair, the file opens at once after a crash. This pays off for a large file, and for one that stays
     // unchanged while a log grows.
     transaction.set_quick_repair(next.is_some() || bytes >= limits::QUICK_REPAIR_FILE_BYTES);
-    transaction.commit().map_err(fault)?;
-    log.folded(next);
+    transaction.commit().map_err(redb_error)?;
+    log.finish_fold(next);
     Ok(())
 }
 
 /// The duration of commits and the number of callers. They decide how long to wait for further requests.
 #[derive(Debug, Default)]
-struct Pace {
+struct CommitPace {
     /// The duration of a commit, smoothed over about eight commits.
     commit: Duration,
     /// The callers that waited when the last commit ended. A caller that was answered often calls again soon.
     callers: usize,
 }
 
-impl Pace {
+impl CommitPace {
     /// How long to wait for further callers; `None` if commits are fast or there is only one caller.
-    fn patience(&self) -> Option<Duration> {
+    fn wait_for_callers(&self) -> Option<Duration> {
         let slow = self.commit >= limits::ADAPTIVE_WAIT_COMMIT_MIN && self.callers > 1;
         slow.then(|| (self.commit / 4).min(limits::ADAPTIVE_WAIT_MAX))
     }
 
-    fn committed(&mut self, took: Duration, callers: usize) {
+    fn record_commit(&mut self, took: Duration, callers: usize) {
         self.commit = if self.commit.is_zero() {
             took
         } else {

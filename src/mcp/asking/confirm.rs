@@ -4,9 +4,9 @@ use rmcp::model::CallToolResponse;
 use serde_json::{Value, json};
 
 use super::{Call, ElicitationResult, can_ask, elicitation_result};
-use midex_catalog::By;
+use midex_catalog::Requester;
 use midex_domain::{
-    document::meaning,
+    document::canonical_digest,
     error::{Code, Error, Result},
 };
 
@@ -20,16 +20,16 @@ pub(crate) struct Confirmation {
     /// The objects of the action, as context of the error if it is refused.
     pub(crate) about: Vec<(&'static str, String)>,
     /// The fallback if the user cannot be asked.
-    pub(crate) unasked: Unasked,
+    pub(crate) unasked: ConfirmationFallback,
     /// On whose behalf the action runs after the user has agreed.
-    pub(crate) by: By,
+    pub(crate) by: Requester,
     /// The version of the file that the user is asked about, if it is about one. The action must not change another.
     pub(crate) version: Option<String>,
 }
 
 /// The fallback if the user cannot be asked.
 #[derive(Debug)]
-pub(crate) enum Unasked {
+pub(crate) enum ConfirmationFallback {
     /// The action runs anyway.
     Done,
     /// The action is refused until the call itself states that the user wants it.
@@ -39,9 +39,9 @@ pub(crate) enum Unasked {
 }
 
 /// The outcome of the question.
-pub(crate) enum Agreement {
+pub(crate) enum ConfirmationOutcome {
     /// The action may run, on behalf of this party.
-    Agreed(By),
+    Agreed(Requester),
     /// The question was returned to the client, which repeats the call with the answer.
     Pending(Box<CallToolResponse>),
 }
@@ -50,7 +50,7 @@ pub(crate) enum Agreement {
 const TRUST: &str = "trust:";
 
 /// Whether the key is that of a trust question.
-pub(super) fn is_of_trust(key: &str) -> bool {
+pub(super) fn is_trust_question_key(key: &str) -> bool {
     key.starts_with(TRUST)
 }
 
@@ -59,11 +59,11 @@ pub(crate) fn trust(refused: &Error) -> Confirmation {
     let question = refused.context("question").and_then(Value::as_str);
     let message = question.unwrap_or_default().to_owned();
     Confirmation {
-        key: format!("{TRUST}{}", meaning(&json!(message))),
+        key: format!("{TRUST}{}", canonical_digest(&json!(message))),
         message,
         about: Vec::new(),
-        unasked: Unasked::Refused,
-        by: By::User,
+        unasked: ConfirmationFallback::Refused,
+        by: Requester::User,
         version: None,
     }
 }
@@ -73,7 +73,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// `CONFIRMATION_REQUIRED` if the user did not agree, or could not be asked and the fallback refuses.
-    pub(crate) async fn agreement(
+    pub(crate) async fn ask_confirmation(
         mut self,
         Confirmation {
             key,
@@ -83,7 +83,7 @@ impl Call<'_> {
             by,
             ..
         }: Confirmation,
-    ) -> Result<Agreement> {
+    ) -> Result<ConfirmationOutcome> {
         let result = match self.responses.remove(&key) {
             Some(response) => elicitation_result(serde_json::from_value(response).ok()),
             None if can_ask(self.context) => {
@@ -98,19 +98,19 @@ impl Call<'_> {
         let refused = |why: &str| {
             let message = format!("nothing was done, for {why}: {message}");
             let error = Error::new(Code::ConfirmationRequired, message);
-            about
-                .into_iter()
-                .fold(error, |error, (name, value)| error.with(name, value))
+            about.into_iter().fold(error, |error, (name, value)| {
+                error.with_context(name, value)
+            })
         };
         match result {
             ElicitationResult::Accepted(form) if form["decision"] == "yes" => {
-                Ok(Agreement::Agreed(by))
+                Ok(ConfirmationOutcome::Agreed(by))
             }
-            ElicitationResult::Pending(needs) => Ok(Agreement::Pending(needs)),
+            ElicitationResult::Pending(needs) => Ok(ConfirmationOutcome::Pending(needs)),
             ElicitationResult::Unavailable => match unasked {
-                Unasked::Done => Ok(Agreement::Agreed(self.app.by())),
-                Unasked::Refused => Err(refused("nobody confirmed it")),
-                Unasked::Error(error) => Err(*error),
+                ConfirmationFallback::Done => Ok(ConfirmationOutcome::Agreed(self.app.requester())),
+                ConfirmationFallback::Refused => Err(refused("nobody confirmed it")),
+                ConfirmationFallback::Error(error) => Err(*error),
             },
             ElicitationResult::Accepted(_) | ElicitationResult::NotAccepted { .. } => {
                 Err(refused("the user did not agree")

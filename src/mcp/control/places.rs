@@ -27,7 +27,7 @@ const CLIENT_BYTES: usize = 128;
 /// [`limits::CONTROL_CLIENTS_MAX`] slots for commands and for clients that have not sent their preamble, and
 /// [`limits::RELAYS_MAX`] slots for relays.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ClientSlots {
     room: Arc<Semaphore>,
     relays: Arc<Semaphore>,
     /// The clients that have not sent their preamble, by number, so in the order of connection.
@@ -45,15 +45,15 @@ struct Silent {
 
 /// A client that occupies a slot.
 #[derive(Debug)]
-pub(super) struct Caller {
-    places: Arc<Places>,
+pub(super) struct SlotHolder {
+    places: Arc<ClientSlots>,
     number: u64,
     turned_away: CancellationToken,
     /// The permit of its slot. Acquiring cannot fail, since the semaphores are never closed.
     place: Option<OwnedSemaphorePermit>,
 }
 
-impl Default for Places {
+impl Default for ClientSlots {
     fn default() -> Self {
         Self {
             room: Arc::new(Semaphore::new(limits::CONTROL_CLIENTS_MAX)),
@@ -65,7 +65,7 @@ impl Default for Places {
     }
 }
 
-impl Places {
+impl ClientSlots {
     fn silent(&self) -> MutexGuard<'_, BTreeMap<u64, Silent>> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,12 +90,12 @@ impl Places {
         clippy::disallowed_methods,
         reason = "how long a caller is silent is no time of an execution"
     )]
-    pub(super) async fn enter(self: &Arc<Self>) -> Caller {
+    pub(super) async fn take_slot(self: &Arc<Self>) -> SlotHolder {
         let place = tokio::select! {
             biased;
             place = self.room.clone().acquire_owned() => place,
             // The slot becomes free once the disconnected client's connection is closed.
-            () = self.turn_away() => self.room.clone().acquire_owned().await,
+            () = self.disconnect_most_silent() => self.room.clone().acquire_owned().await,
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let turned_away = CancellationToken::new();
@@ -104,7 +104,7 @@ impl Places {
             turned_away: turned_away.clone(),
         };
         self.silent().insert(number, silent);
-        Caller {
+        SlotHolder {
             places: self.clone(),
             number,
             turned_away,
@@ -114,7 +114,7 @@ impl Places {
 
     /// Disconnects the client that has been silent longest, after at least [`limits::CONTROL_SILENT_MIN`]. Waits
     /// forever if no client is silent.
-    async fn turn_away(&self) {
+    async fn disconnect_most_silent(&self) {
         loop {
             let first = self
                 .silent()
@@ -137,18 +137,18 @@ impl Places {
     }
 }
 
-impl Caller {
+impl SlotHolder {
     /// Waits for the preamble. `None` if the client is disconnected first.
-    pub(super) async fn hear<T>(&self, said: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn wait_for_preamble<T>(&self, said: impl Future<Output = T>) -> Option<T> {
         let heard = self.turned_away.run_until_cancelled(said).await;
-        heard.filter(|_| self.speaks())
+        heard.filter(|_| self.mark_as_heard())
     }
 
     /// Records that the client has sent its preamble. A relay moves to a relay slot.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` if there are [`limits::RELAYS_MAX`] relays already.
-    pub(super) fn settle(&mut self, client: ClientInfo) -> Result<()> {
+    pub(super) fn record_preamble(&mut self, client: ClientInfo) -> Result<()> {
         if client.role == Role::Relay {
             let place = self.places.relays.clone().try_acquire_owned();
             self.place = Some(place.map_err(|_| too_many_relays())?);
@@ -158,14 +158,14 @@ impl Caller {
     }
 
     /// Marks the client as not silent, so that it keeps its slot. False if the slot was already given away.
-    fn speaks(&self) -> bool {
+    fn mark_as_heard(&self) -> bool {
         self.places.silent().remove(&self.number).is_some()
     }
 }
 
-impl Drop for Caller {
+impl Drop for SlotHolder {
     fn drop(&mut self) {
-        self.speaks();
+        self.mark_as_heard();
         self.places.clients().remove(&self.number);
     }
 }
@@ -183,31 +183,34 @@ fn too_many_relays() -> Error {
 mod tests {
     use super::*;
 
-    async fn full(places: &Arc<Places>) -> Vec<Caller> {
+    async fn full(places: &Arc<ClientSlots>) -> Vec<SlotHolder> {
         let mut callers = Vec::new();
         for _ in 0..limits::CONTROL_CLIENTS_MAX {
-            callers.push(places.enter().await);
+            callers.push(places.take_slot().await);
         }
         callers
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_was_silent_longest_makes_room_and_not_before_its_time() {
-        let places = Arc::new(Places::default());
+    async fn longest_silent_client_is_evicted() {
+        let places = Arc::new(ClientSlots::default());
         let mut callers = full(&places).await;
         assert_eq!(
-            callers[0].hear(async { "who I am" }).await,
+            callers[0].wait_for_preamble(async { "who I am" }).await,
             Some("who I am")
         );
         let since = places.silent()[&1].since;
         let entering = tokio::spawn({
             let places = places.clone();
-            async move { places.enter().await }
+            async move { places.take_slot().await }
         });
         let second = callers.remove(1);
-        assert_eq!(second.hear(std::future::pending::<()>()).await, None);
+        assert_eq!(
+            second.wait_for_preamble(std::future::pending::<()>()).await,
+            None
+        );
         assert_eq!(since.elapsed(), limits::CONTROL_SILENT_MIN);
-        assert!(!second.speaks(), "too late");
+        assert!(!second.mark_as_heard(), "too late");
         drop(second);
         callers.push(entering.await.expect("a place"));
         let turned_away = callers
@@ -218,14 +221,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_spoken_is_never_turned_away() {
-        let places = Arc::new(Places::default());
+        let places = Arc::new(ClientSlots::default());
         let mut callers = full(&places).await;
         for caller in &callers {
-            caller.hear(async {}).await.expect("a place");
+            caller.wait_for_preamble(async {}).await.expect("a place");
         }
-        let waits = tokio::time::timeout(limits::CONTROL_SILENT_MIN * 100, places.enter()).await;
+        let waits =
+            tokio::time::timeout(limits::CONTROL_SILENT_MIN * 100, places.take_slot()).await;
         assert!(waits.is_err());
         callers.pop();
-        places.enter().await;
+        places.take_slot().await;
     }
 }

@@ -14,13 +14,13 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use super::socket::refused;
 use crate::{ToolNames, ToolProfile, Toolsets};
 use midex_domain::{
-    NamedByProject,
+    ProjectDirectories,
     error::{Code, Error, Result},
     limits,
 };
 use midex_server::{
     app,
-    config::{AuthorTo, Config, RegistryDir},
+    config::{AuthorTarget, Config, RegistryDir},
 };
 
 /// The version of the control protocol. Builds with the same number work together, whatever their midex version. Fields
@@ -57,9 +57,9 @@ pub struct Preamble {
     #[serde(default)]
     registry_dir: Option<RegistryDir>,
     #[serde(default)]
-    named_by_project: NamedByProject,
+    named_by_project: ProjectDirectories,
     #[serde(default)]
-    author_to: AuthorTo,
+    author_to: AuthorTarget,
     /// The environment variables that the client's user allows expressions to read, with their values.
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -89,7 +89,7 @@ struct Version {
 
 impl Preamble {
     /// The preamble of this process, from its options and the profile of its client.
-    pub fn of(options: &app::Options, role: Role, profile: ToolProfile) -> Self {
+    pub fn from_options(options: &app::Options, role: Role, profile: ToolProfile) -> Self {
         let config = &options.config;
         // Non-Unicode paths are converted lossily, since JSON is Unicode. Project names are shown in the same form.
         let absolute = |path: &PathBuf| {
@@ -109,7 +109,7 @@ impl Preamble {
                 path: absolute(&dir.path).into(),
                 ..dir.clone()
             }),
-            named_by_project: NamedByProject {
+            named_by_project: ProjectDirectories {
                 workflows: named.workflows.as_ref().map(|path| absolute(path).into()),
                 agents: named.agents.as_ref().map(|path| absolute(path).into()),
             },
@@ -132,17 +132,17 @@ impl Preamble {
         let version: Version = serde_json::from_str(line)
             .map_err(|_| refused("the first line at the control socket is none of midex"))?;
         if version.protocol != PROTOCOL {
-            return Err(of_another_protocol(&version));
+            return Err(other_protocol_error(&version));
         }
         serde_json::from_str(line).map_err(|error| {
-            refused("the first line at the control socket lacks something").because(error)
+            refused("the first line at the control socket lacks something").with_source(error)
         })
     }
 
     /// The tool profile of the client. Only a command gets the tools that are reserved for people.
     pub(super) fn profile(&self) -> ToolProfile {
         match self.role {
-            Role::Command => ToolProfile::COMMANDS,
+            Role::Command => ToolProfile::ALL_TOOLS_DOTTED,
             Role::Relay => ToolProfile {
                 toolsets: Toolsets::known(self.toolsets.iter().map(String::as_str)),
                 tool_names: self.tool_names,
@@ -183,9 +183,13 @@ impl Preamble {
     }
 
     /// The settings that the client requested and that the owner has with other values. The owner's values apply.
-    pub fn unheeded(&self, owner: &Greeting) -> Vec<String> {
-        let ttl = (self.token_ttl_ms != owner.token_ttl_ms)
-            .then(|| format!("--token-ttl is {} there", shown(owner.token_ttl_ms)));
+    pub fn ignored_settings(&self, owner: &Greeting) -> Vec<String> {
+        let ttl = (self.token_ttl_ms != owner.token_ttl_ms).then(|| {
+            format!(
+                "--token-ttl is {} there",
+                format_flag_duration(owner.token_ttl_ms)
+            )
+        });
         let every = (self.snapshot_every != owner.snapshot_every)
             .then(|| format!("--snapshot-every is {} there", owner.snapshot_every));
         ttl.into_iter().chain(every).collect()
@@ -235,10 +239,10 @@ impl Greeting {
     /// The error with which the owner refused; `USAGE_INVALID` if it speaks another protocol version.
     pub(super) fn parse(line: &str) -> Result<Self> {
         let greeting: Self = serde_json::from_str(line)
-            .map_err(|error| refused("the owner's first line cannot be read").because(error))?;
+            .map_err(|error| refused("the owner's first line cannot be read").with_source(error))?;
         match &greeting.error {
             Some(error) => Err(Error::from_payload(error)),
-            None if greeting.protocol != PROTOCOL => Err(of_another_protocol(&Version {
+            None if greeting.protocol != PROTOCOL => Err(other_protocol_error(&Version {
                 protocol: greeting.protocol,
                 midex: greeting.midex,
             })),
@@ -248,7 +252,7 @@ impl Greeting {
 }
 
 /// A duration in the syntax of its flag: `24h`.
-fn shown(milliseconds: u64) -> String {
+fn format_flag_duration(milliseconds: u64) -> String {
     let duration = jiff::SignedDuration::try_from(Duration::from_millis(milliseconds));
     duration.map_or_else(|_| format!("{milliseconds}ms"), |it| format!("{it:#}"))
 }
@@ -257,7 +261,7 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn of_another_protocol(other: &Version) -> Error {
+fn other_protocol_error(other: &Version) -> Error {
     let message = format!(
         "two builds of midex that cannot work together use one data directory: {} speaks protocol {} of the control socket, {} speaks {PROTOCOL}",
         other.midex,
@@ -278,7 +282,7 @@ pub(super) async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> Res
     match read {
         Ok(_) if line.ends_with('\n') => Ok(line),
         Ok(_) => Err(refused("the first line has no end")),
-        Err(error) => Err(refused("the first line cannot be read").because(error)),
+        Err(error) => Err(refused("the first line cannot be read").with_source(error)),
     }
 }
 
@@ -288,7 +292,7 @@ pub(super) async fn write_line(
     line: &impl Serialize,
 ) -> Result<()> {
     let mut text = serde_json::to_string(line)
-        .map_err(|error| Error::internal("the first line cannot be written").because(error))?;
+        .map_err(|error| Error::internal("the first line cannot be written").with_source(error))?;
     text.push('\n');
     if text.len() as u64 > limits::CONTROL_PREAMBLE_BYTES_MAX {
         let message = format!(
@@ -298,5 +302,5 @@ pub(super) async fn write_line(
         return Err(Error::new(Code::LimitExceeded, message));
     }
     let written = output.write_all(text.as_bytes()).await;
-    written.map_err(|error| refused("the other side has gone").because(error))
+    written.map_err(|error| refused("the other side has gone").with_source(error))
 }

@@ -27,14 +27,14 @@ pub(super) struct SocketPath {
 pub(super) struct Identity(u64, u64);
 
 impl Identity {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn from_path(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
         Ok(Self(metadata.dev(), metadata.ino()))
     }
 }
 
 impl SocketPath {
-    pub(super) fn of(data_dir: &Path) -> io::Result<Self> {
+    pub(super) fn from_data_dir(data_dir: &Path) -> io::Result<Self> {
         let path = data_dir.join(SOCKET);
         if path.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self {
@@ -60,12 +60,12 @@ impl SocketPath {
         }
         let listener = UnixListener::bind(&self.path)?;
         fs::set_permissions(&self.path, fs::Permissions::from_mode(0o600))?;
-        Ok((listener, Identity::of(&self.path)?))
+        Ok((listener, Identity::from_path(&self.path)?))
     }
 
     /// Whether the path still leads to the socket that was bound.
     pub(super) fn is_bound(&self, bound: Identity) -> bool {
-        Identity::of(&self.path).is_ok_and(|there| there == bound)
+        Identity::from_path(&self.path).is_ok_and(|there| there == bound)
     }
 
     /// Removes the socket that was bound. If the directory was replaced, the path leads to another socket, which is
@@ -85,7 +85,7 @@ impl SocketPath {
 /// Checks that the other end belongs to the same user. Executions and preambles are private to their user.
 pub(super) fn check_user(stream: &UnixStream) -> Result<()> {
     let other = stream.peer_cred().map_err(|error| {
-        refused("it is not known who is at the other end of the control socket").because(error)
+        refused("it is not known who is at the other end of the control socket").with_source(error)
     })?;
     if other.uid() == rustix::process::geteuid().as_raw() {
         return Ok(());

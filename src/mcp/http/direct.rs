@@ -14,7 +14,7 @@ use rmcp::{
 };
 
 use super::refusal;
-use crate::{LineTransport, frame, splice::Splices};
+use crate::{LineTransport, frame, splice::SplicedResult};
 use midex_domain::error::Error;
 use midex_http::{access::text, refusal::Reply};
 
@@ -36,7 +36,7 @@ pub(super) fn peer(handler: impl ServerHandler) -> Peer<RoleServer> {
 
 /// The call in `body`, if the fast path can answer it.
 pub(super) fn call(headers: &HeaderMap, body: &[u8]) -> Option<Call> {
-    if !is_ordinary(headers) {
+    if !has_fast_path_headers(headers) {
         return None;
     }
     let call = frame::tool_call(body)?;
@@ -51,7 +51,7 @@ pub(super) fn call(headers: &HeaderMap, body: &[u8]) -> Option<Call> {
     is_ordinary.then_some(call)
 }
 
-fn is_ordinary(headers: &HeaderMap) -> bool {
+fn has_fast_path_headers(headers: &HeaderMap) -> bool {
     let accepted = text(headers, header::ACCEPT.as_str()).unwrap_or_default();
     let accepts = |kind| accepted.split(',').any(|each| each.trim() == kind);
     let is = |name, value| text(headers, name) == Some(value);
@@ -83,12 +83,12 @@ pub(super) async fn answer(
     std::mem::swap(&mut context.meta, call.request.get_meta_mut());
     std::mem::swap(&mut context.extensions, call.request.extensions_mut());
     context.extensions.insert(parts);
-    context.extensions.insert(Splices);
+    context.extensions.insert(SplicedResult);
     let _gone = context.ct.clone().drop_guard();
     let work = tokio::spawn(async move { handler.handle_request(call.request, context).await });
     let done = work
         .await
-        .map_err(|error| Error::internal("the call was not finished").because(error))?;
+        .map_err(|error| Error::internal("the call was not finished").with_source(error))?;
     let message = match done {
         Ok(result) => JsonRpcMessage::response(result, id),
         Err(error) => JsonRpcMessage::error(error, Some(id)),

@@ -33,7 +33,7 @@ use midex_http::{
     access::{Access, text},
     body::{self, RequestBody},
     budget::{Budget, BudgetKind, Share},
-    connections::{Connection, Connections, Work},
+    connections::{Connection, Connections, RequestGuard},
     refusal::{HttpError, Reply},
     room::MemoryBudget,
 };
@@ -86,7 +86,7 @@ struct Admitted {
     /// The slot for the session that the request may start.
     slot: Option<SessionSlot>,
     admission: Arc<Admission>,
-    work: Work,
+    work: RequestGuard,
 }
 
 impl<H: ServerHandler> Endpoint<H> {
@@ -161,10 +161,10 @@ impl<H: ServerHandler> Endpoint<H> {
             _ => response,
         };
         let response = self
-            .mended(response)
+            .complete_rmcp_refusal(response)
             .await
             .map_err(|refusal| refusal.of(id))?;
-        Ok(response.map(|reply| body::holding(reply, admission, work, &self.room)))
+        Ok(response.map(|reply| body::count_reply_body(reply, admission, work, &self.room)))
     }
 
     /// Answers a request that does not start a session.
@@ -192,14 +192,14 @@ impl<H: ServerHandler> Endpoint<H> {
         let beginning = tokio::spawn(async move {
             let response = service.handle(request).await;
             if let Some(id) = text(response.headers(), SESSION_ID) {
-                slot.fill(id);
+                slot.register_session(id);
             }
             response
         });
         let begun = beginning.await;
         begun.map_err(|error| {
             Error::internal("the session could not begin")
-                .because(error)
+                .with_source(error)
                 .into()
         })
     }
@@ -214,9 +214,10 @@ impl<H: ServerHandler> Endpoint<H> {
             RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
                 return Err(oversized(&body));
             }
-            RequestBody::Whole(body, bytes) => {
-                (frame::mended(&body).map_or(body, Bytes::from), bytes)
-            }
+            RequestBody::Whole(body, bytes) => (
+                frame::repair_surrogate_escapes(&body).map_or(body, Bytes::from),
+                bytes,
+            ),
             RequestBody::Oversized(beginning) => return Err(oversized(&beginning)),
         };
         // From here on the client waits for the server, so the connection counts as busy.
@@ -250,7 +251,7 @@ impl<H: ServerHandler> Endpoint<H> {
             _call: self
                 .room
                 .budget
-                .take(BudgetKind::Calls, 1)
+                .acquire_share(BudgetKind::Calls, 1)
                 .map_err(refused)?,
             _bytes: bytes,
             _id: begin(session.as_ref(), &envelope).map_err(refused)?,
@@ -279,17 +280,24 @@ impl<H: ServerHandler> Endpoint<H> {
         let session = text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
         // A stream that resumes a pending call delivers only the answer of that call.
         let is_of_call = text(request.headers(), LAST_EVENT_ID).is_some_and(|id| id.contains('/'));
-        let share = self.room.budget.take(BudgetKind::Streams, 1)?;
+        let share = self.room.budget.acquire_share(BudgetKind::Streams, 1)?;
         let open = session
             .filter(|_| !is_of_call)
             .map(|session| session.stream());
         let response = Box::pin(self.service.handle(request)).await;
         if !response.status().is_success() {
-            return self.mended(response).await;
+            return self.complete_rmcp_refusal(response).await;
         }
-        let turn = open.as_ref().map(OpenStream::turn).unwrap_or_default();
+        let turn = open.as_ref().map(OpenStream::end_token).unwrap_or_default();
         let held = (share, open);
-        Ok(response.map(|reply| body::holding(body::until(reply, turn), held, work, &self.room)))
+        Ok(response.map(|reply| {
+            body::count_reply_body(
+                body::end_body_on_cancel(reply, turn),
+                held,
+                work,
+                &self.room,
+            )
+        }))
     }
 
     async fn end(
@@ -303,7 +311,7 @@ impl<H: ServerHandler> Endpoint<H> {
             .as_ref()
             .is_none_or(|id| self.sessions.find(id).is_some());
         let mut response = self
-            .mended(Box::pin(self.service.handle(request)).await)
+            .complete_rmcp_refusal(Box::pin(self.service.handle(request)).await)
             .await?;
         if !is_known {
             return Err(Error::new(Code::SessionNotFound, "Session not found").into());
@@ -317,21 +325,24 @@ impl<H: ServerHandler> Endpoint<H> {
     }
 
     /// Adds the midex payload to refusals of rmcp, which are plain text or lack it.
-    async fn mended(&self, response: Response<Reply>) -> Result<Response<Reply>, RequestError> {
+    async fn complete_rmcp_refusal(
+        &self,
+        response: Response<Reply>,
+    ) -> Result<Response<Reply>, RequestError> {
         if response.status().is_success() {
             return Ok(response);
         }
         if !is_json(response.headers()) {
-            return Err(refused(response).await.into());
+            return Err(refusal_from_rmcp(response).await.into());
         }
         let status = response.status();
-        let said = collected(response).await;
-        Ok(refusal::completed(status, &said, &*self.ids))
+        let said = collect_body(response).await;
+        Ok(refusal::complete_error_payload(status, &said, &*self.ids))
     }
 }
 
 impl<H: ServerHandler> Service for Endpoint<H> {
-    fn room(&self) -> &MemoryBudget {
+    fn memory_budget(&self) -> &MemoryBudget {
         &self.room
     }
 
@@ -340,13 +351,13 @@ impl<H: ServerHandler> Service for Endpoint<H> {
         request: Request<Incoming>,
         connection: &Arc<Connection>,
     ) -> Response<Reply> {
-        let request = with_accept(request);
+        let request = normalize_accept_header(request);
         let answered = match self.check(&request) {
             Ok(()) => match *request.method() {
                 Method::POST => self.post(request, connection).await,
                 Method::GET => self.stream(request, connection).await,
                 Method::DELETE => self.end(request, connection).await,
-                _ => Err(unserved()),
+                _ => Err(method_not_allowed()),
             },
             Err(error) => Err(error.into()),
         };
@@ -358,11 +369,11 @@ impl<H: ServerHandler> Service for Endpoint<H> {
     }
 
     async fn sweep(&self) {
-        self.sessions.sweep().await;
+        self.sessions.end_unused_sessions().await;
     }
 }
 
-fn unserved() -> RequestError {
+fn method_not_allowed() -> RequestError {
     let error = Error::new(
         Code::RequestInvalid,
         "the endpoint takes POST, GET and DELETE",
@@ -386,7 +397,7 @@ fn begin(session: Option<&Arc<HttpSession>>, envelope: &Envelope) -> Result<Opti
 
 /// Rewrites `Accept` to the exact values that rmcp requires, if the request accepts them by the rules of HTTP: a
 /// missing header accepts anything, and a media range accepts everything that it matches.
-fn with_accept(mut request: Request<Incoming>) -> Request<Incoming> {
+fn normalize_accept_header(mut request: Request<Incoming>) -> Request<Incoming> {
     let given = request.headers().get_all(header::ACCEPT).iter();
     let given: Vec<_> = given.filter_map(|value| value.to_str().ok()).collect();
     let accepts = |kind: &str, group: &str| {
@@ -440,7 +451,8 @@ fn oversized(beginning: &[u8]) -> RequestError {
     let (bytes, values) = (limits::FRAME_BYTES_MAX, limits::FRAME_VALUES_MAX);
     let limit = format!("{bytes} bytes, or {values} values, in one message");
     let message = format!("the body exceeds the limit of {limit}");
-    RequestError::from(Error::limit(limit).with_message(message)).of(frame::early_id(beginning))
+    RequestError::from(Error::limit_exceeded(limit).with_message(message))
+        .of(frame::find_id_near_start(beginning))
 }
 
 /// The answer to a body that is not a message, the same as over other transports.
@@ -452,14 +464,14 @@ fn unreadable(body: &[u8], ids: &dyn IdSource) -> Response<Reply> {
     };
     match refused {
         JsonRpcMessage::Error(JsonRpcError { error, id, .. }) => {
-            let error = JsonRpcMessage::error(answer::completed(error, ids), id);
+            let error = JsonRpcMessage::error(answer::add_error_payload(error, ids), id);
             refusal::message(StatusCode::BAD_REQUEST, &error)
         }
         other => refusal::message(StatusCode::BAD_REQUEST, &other),
     }
 }
 
-async fn collected(response: Response<Reply>) -> Bytes {
+async fn collect_body(response: Response<Reply>) -> Bytes {
     match response.into_body().collect().await {
         Ok(said) => said.to_bytes(),
         Err(never) => match never {},
@@ -467,9 +479,9 @@ async fn collected(response: Response<Reply>) -> Bytes {
 }
 
 /// Converts a plain-text refusal of rmcp.
-async fn refused(response: Response<Reply>) -> HttpError {
+async fn refusal_from_rmcp(response: Response<Reply>) -> HttpError {
     let mut status = response.status();
-    let said = collected(response).await;
+    let said = collect_body(response).await;
     let said = String::from_utf8_lossy(&said);
     // The session ended while a call of it was being sent.
     if said.ends_with("Session service terminated") || said.contains("Session not found") {

@@ -30,6 +30,6 @@ pub async fn serve<H: ServerHandler>(
 ) -> Result<()> {
     let address = listener
         .local_addr()
-        .map_err(|error| Error::internal("the listener has no address").because(error))?;
+        .map_err(|error| Error::internal("the listener has no address").with_source(error))?;
     http::serve(listener, Endpoint::new(address, handler, options), stop).await
 }

@@ -35,17 +35,21 @@ impl RequestError {
 
     /// The HTTP response.
     pub(super) fn answer(self, ids: &dyn IdSource) -> Response<Reply> {
-        let fault = answer::fault(&self.error.error, "http", ids);
+        let fault = answer::request_error_data(&self.error.error, "http", ids);
         let message = JsonRpcMessage::error(fault, self.id);
-        self.error.response(written(&message))
+        self.error.response(serialize_message(&message))
     }
 }
 
 /// Adds the midex error payload to a JSON-RPC error that lacks it.
-pub(super) fn completed(status: StatusCode, said: &[u8], ids: &dyn IdSource) -> Response<Reply> {
+pub(super) fn complete_error_payload(
+    status: StatusCode,
+    said: &[u8],
+    ids: &dyn IdSource,
+) -> Response<Reply> {
     match serde_json::from_slice(said) {
         Ok(TxJsonRpcMessage::<RoleServer>::Error(JsonRpcError { error, id, .. })) => {
-            let error = answer::completed(error, ids);
+            let error = answer::add_error_payload(error, ids);
             message(status, &JsonRpcMessage::error(error, id))
         }
         _ => json(status, said.to_owned()),
@@ -57,10 +61,10 @@ pub(super) fn message(
     status: StatusCode,
     message: &TxJsonRpcMessage<RoleServer>,
 ) -> Response<Reply> {
-    json(status, written(message))
+    json(status, serialize_message(message))
 }
 
-fn written(message: &TxJsonRpcMessage<RoleServer>) -> Vec<u8> {
+fn serialize_message(message: &TxJsonRpcMessage<RoleServer>) -> Vec<u8> {
     // Serializing cannot fail, since messages contain no maps with keys other than strings.
-    splice::encoded(message).unwrap_or_default()
+    splice::encode_message(message).unwrap_or_default()
 }

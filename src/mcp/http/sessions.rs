@@ -26,11 +26,11 @@ use midex_domain::{
 #[derive(Debug)]
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
-    inner: Mutex<Inner>,
+    inner: Mutex<HttpSessionsState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct HttpSessionsState {
     open: HashMap<String, Arc<HttpSession>>,
     /// The number of sessions that are being created.
     coming: usize,
@@ -72,7 +72,7 @@ impl Sessions {
         self.manager.clone()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, HttpSessionsState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,7 +82,7 @@ impl Sessions {
         inner.uses += 1;
         let now = (inner.uses, inner.sweeps);
         let session = inner.open.get(id)?.clone();
-        session.touch(now);
+        session.record_use(now);
         Some(session)
     }
 
@@ -129,7 +129,7 @@ impl Sessions {
     }
 
     /// Ends unused sessions, and removes those that rmcp has ended. To be called once a second.
-    pub(super) async fn sweep(self: &Arc<Self>) {
+    pub(super) async fn end_unused_sessions(self: &Arc<Self>) {
         // Read our list first, then rmcp's: a session that is created in between is then not taken for ended.
         let before: Vec<_> = self.inner().open.keys().cloned().collect();
         let ended: Vec<_> = {
@@ -164,16 +164,16 @@ fn busy() -> Error {
     Error::new(Code::ServerBusy, message)
 }
 
-impl Inner {
+impl HttpSessionsState {
     fn least_used(&self) -> Option<String> {
         let waiting = self.open.iter().filter(|(_, session)| !session.is_busy());
-        let least = waiting.min_by_key(|(_, session)| session.used().0)?;
+        let least = waiting.min_by_key(|(_, session)| session.last_use().0)?;
         Some(least.0.clone())
     }
 
     fn unused(&self) -> Vec<String> {
         let unused = |session: &HttpSession| {
-            self.sweeps - session.used().1 > limits::HTTP_SESSION_IDLE_MAX.as_secs()
+            self.sweeps - session.last_use().1 > limits::HTTP_SESSION_IDLE_MAX.as_secs()
         };
         self.open
             .iter()
@@ -196,10 +196,10 @@ impl SessionSlot {
     }
 
     /// Registers the created session under this id.
-    pub(super) fn fill(self, id: &str) {
+    pub(super) fn register_session(self, id: &str) {
         let mut inner = self.sessions.inner();
         inner.uses += 1;
-        self.session.touch((inner.uses, inner.sweeps));
+        self.session.record_use((inner.uses, inner.sweeps));
         inner.open.insert(id.to_owned(), self.session.clone());
     }
 }
@@ -224,11 +224,11 @@ impl HttpSession {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn used(&self) -> (u64, u64) {
+    fn last_use(&self) -> (u64, u64) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn touch(&self, now: (u64, u64)) {
+    fn record_use(&self, now: (u64, u64)) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
@@ -242,7 +242,7 @@ impl HttpSession {
 
     /// The notification channel of its client.
     pub(super) fn channel(&self) -> NotificationChannel {
-        NotificationChannel::through(self.streams.subscribe())
+        NotificationChannel::from_stream_count(self.streams.subscribe())
     }
 
     /// Registers a call with this id.
@@ -315,7 +315,7 @@ pub(super) struct OpenStream {
 impl OpenStream {
     /// Cancelled when the stream should end, because the stream that delivered notifications has ended. The client then
     /// opens a new one.
-    pub(super) fn turn(&self) -> CancellationToken {
+    pub(super) fn end_token(&self) -> CancellationToken {
         self.turn.clone()
     }
 }
@@ -339,7 +339,7 @@ mod tests {
         let sessions = Arc::new(Sessions::new());
         for number in 0..limits::HTTP_SESSIONS_MAX {
             let slot = sessions.slot().await.expect("room");
-            slot.fill(&number.to_string());
+            slot.register_session(&number.to_string());
         }
         sessions
     }
@@ -353,7 +353,7 @@ mod tests {
             .begin(RequestId::Number(1));
         let stream = sessions.find("1").expect("it is open").stream();
         sessions.find("2").expect("it is open");
-        sessions.slot().await.expect("room").fill("new");
+        sessions.slot().await.expect("room").register_session("new");
         assert!(
             sessions.find("3").is_none(),
             "the first that is neither busy nor used since"
@@ -384,10 +384,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_that_was_given_up_ends_although_who_asked_for_its_place_has_gone() {
+    async fn eviction_outlives_its_requester() {
         let sessions = full().await;
         let (id, _transport) = sessions.manager.create_session().await.expect("one");
-        sessions.slot().await.expect("room").fill(&id);
+        sessions.slot().await.expect("room").register_session(&id);
         for number in 1..limits::HTTP_SESSIONS_MAX {
             sessions.find(&number.to_string()).expect("it is open");
         }
@@ -435,38 +435,45 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_bring_nothing_end_with_the_one_that_did() {
+    fn idle_streams_end_with_the_active() {
         let session = Arc::new(HttpSession::new());
         let [first, second, third] = [(); 3].map(|()| session.stream());
         assert_eq!(*session.streams.borrow(), 1);
         drop(second);
-        assert!(!third.turn().is_cancelled() && session.is_busy());
+        assert!(!third.end_token().is_cancelled() && session.is_busy());
         drop(first);
-        assert!(third.turn().is_cancelled(), "its client shall open another");
+        assert!(
+            third.end_token().is_cancelled(),
+            "its client shall open another"
+        );
         assert_eq!(*session.streams.borrow(), 0);
         let fourth = session.stream();
         assert_eq!(*session.streams.borrow(), 1);
         drop(third);
-        assert!(!fourth.turn().is_cancelled());
+        assert!(!fourth.end_token().is_cancelled());
         drop(fourth);
         assert!(!session.is_busy());
     }
 
     #[tokio::test]
-    async fn those_that_rmcp_has_ended_and_those_that_nobody_uses_are_forgotten() {
+    async fn ended_and_unused_sessions_go() {
         let sessions = Arc::new(Sessions::new());
         let (id, _transport) = sessions.manager.create_session().await.expect("a session");
-        sessions.slot().await.expect("room").fill(&id);
-        sessions.slot().await.expect("room").fill("ended");
-        sessions.sweep().await;
+        sessions.slot().await.expect("room").register_session(&id);
+        sessions
+            .slot()
+            .await
+            .expect("room")
+            .register_session("ended");
+        sessions.end_unused_sessions().await;
         assert!(sessions.find("ended").is_none());
         let stream = sessions.find(&id).expect("it is open").stream();
         for _ in 0..=limits::HTTP_SESSION_IDLE_MAX.as_secs() + 1 {
-            sessions.sweep().await;
+            sessions.end_unused_sessions().await;
         }
         assert_eq!(sessions.inner().open.len(), 1, "a stream is open");
         drop(stream);
-        sessions.sweep().await;
+        sessions.end_unused_sessions().await;
         assert_eq!(sessions.inner().open.len(), 0);
         assert!(sessions.manager.sessions.read().await.is_empty());
     }

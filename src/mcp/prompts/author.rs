@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::{Page, PromptArguments};
+use super::{PromptArguments, PromptText};
 use crate::resources::MANUAL;
 use midex_domain::{
     error::Result,
     finding::{Finding, errors},
     grammar,
 };
-use midex_registry::{Examined, Manifest, Registry};
+use midex_registry::{Manifest, ManifestCheck, Registry};
 use midex_server::app::App;
 
 const RULES: &str = "Rules:\n\
@@ -32,7 +32,11 @@ const SEQUENCE: &str = "Then check and keep it, in this order: workflow.validate
     Answer with one YAML manifest and nothing beside it.";
 
 /// The prompt for writing a new workflow.
-pub(super) async fn author(app: &App, mut page: Page, given: &PromptArguments) -> Result<String> {
+pub(super) async fn author(
+    app: &App,
+    mut page: PromptText,
+    given: &PromptArguments,
+) -> Result<String> {
     page.say("Write a workflow of midex: a manifest in YAML that leads an agent, step by step, to this goal.");
     page.quote("The goal:", "text", given.get("goal").unwrap_or_default());
     for (name, heading) in [
@@ -49,9 +53,9 @@ pub(super) async fn author(app: &App, mut page: Page, given: &PromptArguments) -
     }
     page.say("The manual with every key is the resource midex://authoring/spec, the JSON Schema midex://authoring/schema.");
     page.say(RULES);
-    page.say(&at_hand(app, &*app.registry().await?));
+    page.say(&available_capabilities(app, &*app.registry().await?));
     page.say(SEQUENCE);
-    Ok(page.done())
+    Ok(page.finish())
 }
 
 /// Each available kind of step, with its example from the manual.
@@ -66,7 +70,7 @@ fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The agents, activities and catalogs that a step may use here.
-fn at_hand(app: &App, registry: &Registry) -> String {
+fn available_capabilities(app: &App, registry: &Registry) -> String {
     let agents = registry.agents().filter(|entry| entry.value.is_some());
     let agents: Vec<_> = agents.map(|entry| &*entry.name).collect();
     let mut text = format!("Agents that a step may name here: {}.", agents.join(", "));
@@ -105,8 +109,12 @@ fn at_hand(app: &App, registry: &Registry) -> String {
 }
 
 /// The prompt for changing a workflow.
-pub(super) async fn extend(app: &App, mut page: Page, given: &PromptArguments) -> Result<String> {
-    let (manifest, examined) = looked_at(app, given).await?;
+pub(super) async fn extend(
+    app: &App,
+    mut page: PromptText,
+    given: &PromptArguments,
+) -> Result<String> {
+    let (manifest, examined) = examine_manifest(app, given).await?;
     page.say("Change this workflow of midex, and nothing that the change does not ask for.");
     page.quote(
         "The change:",
@@ -125,12 +133,16 @@ pub(super) async fn extend(app: &App, mut page: Page, given: &PromptArguments) -
          where it runs. Answer with the whole manifest in its own format and nothing beside it. \
          Then workflow.validate it, and workflow.save it with the version that workflow.get shows as expected_version.",
     );
-    Ok(page.done())
+    Ok(page.finish())
 }
 
 /// The prompt for fixing an invalid workflow.
-pub(super) async fn fix(app: &App, mut page: Page, given: &PromptArguments) -> Result<String> {
-    let (manifest, examined) = looked_at(app, given).await?;
+pub(super) async fn fix(
+    app: &App,
+    mut page: PromptText,
+    given: &PromptArguments,
+) -> Result<String> {
+    let (manifest, examined) = examine_manifest(app, given).await?;
     page.say("Correct every violation of this workflow of midex, so that it means what its author meant.");
     page.quote("The manifest:", manifest.format.as_str(), &manifest.text);
     if let Some(violations) = given.get("violations") {
@@ -149,25 +161,25 @@ pub(super) async fn fix(app: &App, mut page: Page, given: &PromptArguments) -> R
         "Where edits are given, make them as they stand. Change nothing else, and keep the order and the comments. \
          Answer with the whole manifest in its own format and nothing beside it; then workflow.validate it again.",
     );
-    Ok(page.done())
+    Ok(page.finish())
 }
 
 /// The definition that a prompt is about, given as text or id, with the result of its check.
-async fn looked_at(app: &App, given: &PromptArguments) -> Result<(Manifest, Examined)> {
+async fn examine_manifest(app: &App, given: &PromptArguments) -> Result<(Manifest, ManifestCheck)> {
     let text = given.get("manifest").unwrap_or_default().to_owned();
     app.look_into_registry(move |registry| {
         let known = registry
             .workflow(&text)
             .and_then(|entry| registry.manifest(entry));
         let manifest = known.unwrap_or_else(|| Manifest::of_text(text, None));
-        let examined = registry.examine(&manifest);
+        let examined = registry.check_manifest(&manifest);
         (manifest, examined)
     })
     .await
 }
 
 /// Adds the findings, each with the line that it refers to.
-fn findings(page: &mut Page, manifest: &Manifest, findings: &[Finding], heading: &str) {
+fn findings(page: &mut PromptText, manifest: &Manifest, findings: &[Finding], heading: &str) {
     if findings.is_empty() {
         return;
     }

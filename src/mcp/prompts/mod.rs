@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use rmcp::model::{Implementation, Prompt, PromptArgument};
 use serde_json::{Map, Value};
 
-use self::page::Page;
+use self::page::PromptText;
 use super::{
     profile::ToolProfile,
     tools::{Spelling, Toolset},
@@ -94,7 +94,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    pub(super) fn of(profile: ToolProfile, client: Option<&Implementation>) -> Self {
+    pub(super) fn for_client(profile: ToolProfile, client: Option<&Implementation>) -> Self {
         Self {
             authors: profile.toolsets.contains(Toolset::Author),
             runs: profile.toolsets.contains(Toolset::Run),
@@ -121,7 +121,10 @@ impl Offer {
         let workflows = registry.workflows().filter(|_| self.runs);
         prompts.extend(workflows.filter_map(|entry| {
             let name = self.spelling.name(&format!("{RUN}{}", entry.name));
-            Some(run::listed(name, &entry.value.as_ref()?.workflow))
+            Some(run::prompt_for_workflow(
+                name,
+                &entry.value.as_ref()?.workflow,
+            ))
         }));
         // Two workflow ids may map to the same name when dots become underscores. The first one keeps it.
         let mut seen = std::collections::HashSet::new();
@@ -139,14 +142,14 @@ impl Offer {
         name: &str,
         arguments: Map<String, Value>,
     ) -> Result<String> {
-        let page = Page::new(self.spelling);
-        if let Some(spec) = self.specs().find(|spec| is_named(spec.name, name)) {
-            let given = PromptArguments::of(spec, arguments)?;
+        let page = PromptText::new(self.spelling);
+        if let Some(spec) = self.specs().find(|spec| is_prompt_name(spec.name, name)) {
+            let given = PromptArguments::from_map(spec, arguments)?;
             return match spec.name {
                 "workflow.author" => author::author(app, page, &given).await,
                 "workflow.extend" => author::extend(app, page, &given).await,
                 "workflow.fix_validation" => author::fix(app, page, &given).await,
-                _ => run::with_inputs(app, page, &given).await,
+                _ => run::collect_inputs_prompt(app, page, &given).await,
             };
         }
         let registry = app.registry().await?;
@@ -167,7 +170,7 @@ impl Offer {
         argument: &str,
     ) -> Result<Vec<String>> {
         let registry = app.registry().await?;
-        if self.specs().any(|spec| is_named(spec.name, name)) {
+        if self.specs().any(|spec| is_prompt_name(spec.name, name)) {
             let ids = registry.workflows().map(|entry| entry.name.clone());
             return Ok(if argument == MANIFEST.0 {
                 ids.collect()
@@ -186,7 +189,7 @@ impl Offer {
         let mut usable = registry
             .workflows()
             .filter(|entry| self.runs && entry.value.is_some());
-        let found = usable.find(|entry| is_named(&format!("{RUN}{}", entry.name), name));
+        let found = usable.find(|entry| is_prompt_name(&format!("{RUN}{}", entry.name), name));
         found.map(|entry| entry.name.clone())
     }
 
@@ -201,7 +204,7 @@ impl Offer {
 }
 
 /// Whether the name is that of this prompt, in either spelling.
-fn is_named(dotted: &str, name: &str) -> bool {
+fn is_prompt_name(dotted: &str, name: &str) -> bool {
     dotted == name || Spelling::Underscored.name(dotted) == name
 }
 
@@ -209,7 +212,7 @@ fn is_named(dotted: &str, name: &str) -> bool {
 struct PromptArguments(HashMap<String, String>);
 
 impl PromptArguments {
-    fn of(spec: &Spec, arguments: Map<String, Value>) -> Result<Self> {
+    fn from_map(spec: &Spec, arguments: Map<String, Value>) -> Result<Self> {
         let mut given = HashMap::new();
         let mut violations = Vec::new();
         for (name, value) in arguments {
@@ -237,7 +240,7 @@ impl PromptArguments {
         match violations.first() {
             None => Ok(Self(given)),
             Some(first) => Err(Error::new(Code::ArgumentsInvalid, first.message.clone())
-                .with("tool", "prompts/get")
+                .with_context("tool", "prompts/get")
                 .with_violations(violations)),
         }
     }

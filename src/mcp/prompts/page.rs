@@ -5,14 +5,14 @@ use serde_json::Value;
 use crate::tools::{self, Spelling, Toolsets};
 
 /// A prompt text under construction.
-pub(super) struct Page {
+pub(super) struct PromptText {
     text: String,
     spelling: Spelling,
     /// The tools that the instructions may name.
     tools: Vec<&'static str>,
 }
 
-impl Page {
+impl PromptText {
     pub(super) fn new(spelling: Spelling) -> Self {
         Self {
             text: String::new(),
@@ -41,7 +41,7 @@ impl Page {
             .extend([&*fence, language, "\n", text, "\n", &*fence, "\n\n"]);
     }
 
-    pub(super) fn done(self) -> String {
+    pub(super) fn finish(self) -> String {
         self.text.trim_end().to_owned() + "\n"
     }
 }

@@ -3,7 +3,7 @@
 use rmcp::model::{Prompt, PromptArgument};
 use serde_json::{Map, Value, json};
 
-use super::{Page, PromptArguments, page};
+use super::{PromptArguments, PromptText, page};
 use midex_domain::{
     definition::{Definition, Workflow},
     error::{Code, Error, Result, Violation},
@@ -14,7 +14,7 @@ use midex_registry::{Manifest, Registry};
 use midex_server::app::{App, Subject};
 
 /// The prompt that starts a workflow, with the workflow's inputs as arguments.
-pub(super) fn listed(name: String, workflow: &Workflow) -> Prompt {
+pub(super) fn prompt_for_workflow(name: String, workflow: &Workflow) -> Prompt {
     let inputs = workflow.inputs.iter().flat_map(Inputs::iter);
     let arguments = inputs.map(|input| {
         let argument =
@@ -44,13 +44,13 @@ pub(super) fn values(registry: &Registry, id: &str, input: &str) -> Vec<String> 
 /// The prompt for starting a workflow with these inputs.
 pub(super) async fn start(
     app: &App,
-    mut page: Page,
+    mut page: PromptText,
     id: String,
     arguments: Map<String, Value>,
 ) -> Result<String> {
-    let definition = app.sound(Subject::Named(id.clone())).await?;
-    let given = as_meant(&definition.workflow, arguments);
-    let missing = asked(app, &definition, given.clone()).await?;
+    let definition = app.valid_definition(Subject::Named(id.clone())).await?;
+    let given = parse_typed_arguments(&definition.workflow, arguments);
+    let missing = open_input_lines(app, &definition, given.clone()).await?;
     page.say(&format!(
         "Take your user through the workflow `{id}` of midex."
     ));
@@ -75,26 +75,26 @@ pub(super) async fn start(
         page.say("Ask your user one question for each of them; then call workflow.start with the workflow's name and all inputs.");
     }
     page.say("Do each step as its persona and its instructions say, and hand it in with workflow.next_step, until workflow_state is completed.");
-    Ok(page.done())
+    Ok(page.finish())
 }
 
 /// The prompt for collecting the inputs of a definition that the caller provides.
-pub(super) async fn with_inputs(
+pub(super) async fn collect_inputs_prompt(
     app: &App,
-    mut page: Page,
+    mut page: PromptText,
     given: &PromptArguments,
 ) -> Result<String> {
     let text = given.get("manifest").unwrap_or_default().to_owned();
     let is_known = app.registry().await?.workflow(&text).is_some();
-    let definition = app.sound(if is_known {
+    let definition = app.valid_definition(if is_known {
         Subject::Named(text)
     } else {
         Subject::Lent(Manifest::of_text(text, None))
     });
     let definition = definition.await?;
     let partial = partial(given.get("partial_inputs"))?;
-    let missing = asked(app, &definition, partial.clone()).await?;
-    let inputs = definition.workflow.inputs.as_ref().map(view::inputs);
+    let missing = open_input_lines(app, &definition, partial.clone()).await?;
+    let inputs = definition.workflow.inputs.as_ref().map(view::input_views);
     page.say("Come to the inputs of this workflow of midex.");
     page.quote("The workflow:", "text", definition.workflow.name.as_str());
     page.quote(
@@ -114,11 +114,11 @@ pub(super) async fn with_inputs(
         page.say("Answer with one question for each of them that nothing above answers; once none is left, with one JSON object that has all inputs and nothing beside it.");
     }
     page.say("workflow.resolve_inputs says whether a start can be made with them.");
-    Ok(page.done())
+    Ok(page.finish())
 }
 
 /// The inputs that are missing or invalid, one JSON line each.
-async fn asked(
+async fn open_input_lines(
     app: &App,
     definition: &Definition,
     given: Map<String, Value>,
@@ -135,7 +135,7 @@ async fn asked(
 }
 
 /// Arguments are texts. If an input has another type, its argument is parsed as JSON.
-fn as_meant(workflow: &Workflow, arguments: Map<String, Value>) -> Map<String, Value> {
+fn parse_typed_arguments(workflow: &Workflow, arguments: Map<String, Value>) -> Map<String, Value> {
     let is_text = |name: &str| {
         let mut inputs = workflow.inputs.iter().flat_map(Inputs::iter);
         let input = inputs.find(|input| input.key.as_str() == name);
@@ -159,8 +159,8 @@ fn partial(text: Option<&str>) -> Result<Map<String, Value>> {
     serde_json::from_str(text).map_err(|error| {
         let message = "`partial_inputs` is no JSON object";
         Error::new(Code::ArgumentsInvalid, message)
-            .with("tool", "prompts/get")
+            .with_context("tool", "prompts/get")
             .with_violations(vec![Violation::new("/partial_inputs", "type", message)])
-            .because(error)
+            .with_source(error)
     })
 }

@@ -58,7 +58,7 @@ impl Resource {
 
 /// The kind of a request, as far as repeating it after a takeover is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asks {
+pub(super) enum RequestRepeatability {
     /// May be repeated: a read, a call with a token, or a start with an execution id chosen by the caller.
     Repeatable,
     /// The handshake.
@@ -72,7 +72,7 @@ pub(super) enum Asks {
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn of(line: &'a [u8]) -> Self {
+    pub(super) fn parse(line: &'a [u8]) -> Self {
         serde_json::from_slice(line).unwrap_or_default()
     }
 
@@ -131,21 +131,21 @@ impl<'a> Message<'a> {
     }
 
     /// The kind of the request.
-    pub(super) fn asks(&self) -> Asks {
+    pub(super) fn asks(&self) -> RequestRepeatability {
         match self.method.as_deref() {
-            Some("initialize") => Asks::Handshake,
+            Some("initialize") => RequestRepeatability::Handshake,
             Some("tools/call") => self
                 .tool_call()
-                .map_or(Asks::Repeatable, |call| call.asks()),
+                .map_or(RequestRepeatability::Repeatable, |call| call.asks()),
             Some("resources/subscribe") => self.subscription(true),
             Some("resources/unsubscribe") => self.subscription(false),
             Some("subscriptions/listen") => {
                 let listen: Option<Listen> = self.params();
-                listen.map_or(Asks::Repeatable, |listen| {
-                    Asks::Listen(listen.notifications)
+                listen.map_or(RequestRepeatability::Repeatable, |listen| {
+                    RequestRepeatability::Listen(listen.notifications)
                 })
             }
-            _ => Asks::Repeatable,
+            _ => RequestRepeatability::Repeatable,
         }
     }
 
@@ -165,14 +165,13 @@ impl<'a> Message<'a> {
         let params: Option<Params> = self.params();
         let version = params.and_then(|mut params| params.meta.remove(PROTOCOL_VERSION));
         let version = version.as_ref().and_then(Value::as_str);
-        version.is_some_and(metadata::is_of_modern_era)
+        version.is_some_and(metadata::is_modern_version)
     }
 
-    fn subscription(&self, begins: bool) -> Asks {
+    fn subscription(&self, begins: bool) -> RequestRepeatability {
         let named: Option<Resource> = self.params();
-        named.map_or(Asks::Repeatable, |Resource { uri }| Asks::Subscription {
-            uri,
-            begins,
+        named.map_or(RequestRepeatability::Repeatable, |Resource { uri }| {
+            RequestRepeatability::Subscription { uri, begins }
         })
     }
 }
@@ -196,10 +195,10 @@ impl ToolCall {
         )
     }
 
-    fn asks(&self) -> Asks {
+    fn asks(&self) -> RequestRepeatability {
         // Repeating a call of an unknown tool is safe: it is refused again.
         let Ok(tool) = tools::find(Toolsets::ALL, &self.name) else {
-            return Asks::Repeatable;
+            return RequestRepeatability::Repeatable;
         };
         let has = |name| self.arguments.get(name).is_some_and(Value::is_string);
         let is_repeatable = match tool.name() {
@@ -209,15 +208,15 @@ impl ToolCall {
             _ => tool.is_read_only() || has("token"),
         };
         if is_repeatable {
-            Asks::Repeatable
+            RequestRepeatability::Repeatable
         } else {
-            Asks::Once
+            RequestRepeatability::Once
         }
     }
 }
 
 /// The message with another id. `None` if it is not a JSON object.
-pub(super) fn with_id(line: &[u8], id: &RequestId) -> Option<Vec<u8>> {
+pub(super) fn replace_message_id(line: &[u8], id: &RequestId) -> Option<Vec<u8>> {
     let mut message: Map<String, Value> = serde_json::from_slice(line).ok()?;
     message.insert("id".to_owned(), id.clone().into_json_value());
     serde_json::to_vec(&message).ok()
@@ -239,11 +238,11 @@ pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn asks(method: &str, params: &Value) -> Asks {
-        Message::of(&request("1", method, params)).asks()
+    fn asks(method: &str, params: &Value) -> RequestRepeatability {
+        Message::parse(&request("1", method, params)).asks()
     }
 
-    fn call(tool: &str, arguments: &Value) -> Asks {
+    fn call(tool: &str, arguments: &Value) -> RequestRepeatability {
         asks(
             "tools/call",
             &json!({ "name": tool, "arguments": arguments }),
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_repeated_where_its_second_time_changes_nothing() {
+    fn harmless_calls_are_repeatable() {
         for (tool, arguments) in [
             ("workflow.next_step", json!({ "token": "t" })),
             ("workflow_next_step", json!({ "token": "t" })),
@@ -261,7 +260,11 @@ mod tests {
             ("execution.resume", json!({})),
             ("no.such_tool", json!({})),
         ] {
-            assert_eq!(call(tool, &arguments), Asks::Repeatable, "{tool}");
+            assert_eq!(
+                call(tool, &arguments),
+                RequestRepeatability::Repeatable,
+                "{tool}"
+            );
         }
         for (tool, arguments) in [
             ("workflow.start", json!({ "workflow_name": "w" })),
@@ -269,18 +272,21 @@ mod tests {
             ("execution.pause", json!({ "execution_id": "e" })),
             ("execution.resume", json!({ "execution_id": "e" })),
         ] {
-            assert_eq!(call(tool, &arguments), Asks::Once, "{tool}");
+            assert_eq!(call(tool, &arguments), RequestRepeatability::Once, "{tool}");
         }
-        assert_eq!(asks("resources/read", &json!({})), Asks::Repeatable);
+        assert_eq!(
+            asks("resources/read", &json!({})),
+            RequestRepeatability::Repeatable
+        );
     }
 
     #[test]
     fn a_message_under_another_id_is_otherwise_the_same() {
         let line = request("1", "tools/list", &json!({ "cursor": "c" }));
-        let other = with_id(&line, &RequestId::Number(7)).expect("an object");
-        let message = Message::of(&other);
+        let other = replace_message_id(&line, &RequestId::Number(7)).expect("an object");
+        let message = Message::parse(&other);
         assert_eq!(message.id(), Some(RequestId::Number(7)));
         assert_eq!(message.method.as_deref(), Some("tools/list"));
-        assert_eq!(with_id(b"[]", &RequestId::Number(7)), None);
+        assert_eq!(replace_message_id(b"[]", &RequestId::Number(7)), None);
     }
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use rmcp::model::{RequestId, SubscriptionFilter};
 use serde_json::{Value, json};
 
-use super::message::{self, Asks, Message};
+use super::message::{self, Message, RequestRepeatability};
 use crate::{answer, metadata};
 use midex_domain::{
     clock::IdSource,
-    error::{Code, Error, address, call, read},
+    error::{Code, Error, address, call_tool, read_resource},
     limits,
 };
 
@@ -44,7 +44,7 @@ pub(super) struct Pending {
 struct Call {
     line: Vec<u8>,
     order: u64,
-    asks: Asks,
+    asks: RequestRepeatability,
     /// Whether the call was sent, so that a server may have read it.
     sent: bool,
     /// For a call that was not sent: whether answering it needs a store.
@@ -55,7 +55,7 @@ struct Call {
 
 /// What to do with a line of the owner.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Passed {
+pub(super) enum OwnerLineAction {
     /// Pass the line on to the client.
     On,
     /// Send these lines to the client instead; none to drop the line.
@@ -72,7 +72,7 @@ impl Pending {
     pub(super) fn is_settled(&self) -> bool {
         self.calls
             .values()
-            .all(|call| matches!(call.asks, Asks::Listen(_)))
+            .all(|call| matches!(call.asks, RequestRepeatability::Listen(_)))
     }
 
     /// Whether an unsent call is pending that needs no store.
@@ -85,7 +85,7 @@ impl Pending {
     ///
     /// # Errors
     /// The id of the call, if a call with this id is pending already.
-    pub(super) fn hear(
+    pub(super) fn record_client_line(
         &mut self,
         line: &[u8],
         message: &Message<'_>,
@@ -136,38 +136,47 @@ impl Pending {
 
     /// Handles a response or a notification of the owner. `ends` tells that the relay is ending, so that there is no
     /// next owner.
-    pub(super) fn answered(&mut self, line: &[u8], message: &Message<'_>, ends: bool) -> Passed {
+    pub(super) fn handle_owner_message(
+        &mut self,
+        line: &[u8],
+        message: &Message<'_>,
+        ends: bool,
+    ) -> OwnerLineAction {
         match (message.method.as_deref(), message.id()) {
-            (Some("notifications/subscriptions/acknowledged"), None) => self.acknowledged(message),
-            (Some(_), _) | (None, None) => Passed::On,
+            (Some("notifications/subscriptions/acknowledged"), None) => {
+                self.handle_listen_ack(message)
+            }
+            (Some(_), _) | (None, None) => OwnerLineAction::On,
             (None, Some(id)) => self.settle(&id, line, ends),
         }
     }
 
-    fn settle(&mut self, id: &RequestId, line: &[u8], ends: bool) -> Passed {
+    fn settle(&mut self, id: &RequestId, line: &[u8], ends: bool) -> OwnerLineAction {
         if let RequestId::String(own) = id
             && let Some(uri) = self.own.remove(&**own)
         {
-            return Passed::Instead(uri.map(|uri| updated(&uri, None)).into_iter().collect());
+            return OwnerLineAction::Instead(
+                uri.map(|uri| updated(&uri, None)).into_iter().collect(),
+            );
         }
         let Some(call) = self.calls.get(id) else {
-            return Passed::On;
+            return OwnerLineAction::On;
         };
-        let may_ask_again = call.asks != Asks::Once;
-        let is_listen = matches!(call.asks, Asks::Listen(_));
+        let may_ask_again = call.asks != RequestRepeatability::Once;
+        let is_listen = matches!(call.asks, RequestRepeatability::Listen(_));
         // The owner is shutting down: the next owner repeats the call or the listen, so drop this response.
         let is_put_off = (is_listen && is_result(line)) || (may_ask_again && is_stopping(line));
         if is_put_off && !ends {
-            return Passed::Instead(Vec::new());
+            return OwnerLineAction::Instead(Vec::new());
         }
         let call = self.forget(id);
         match call.map(|call| call.asks) {
-            Some(Asks::Handshake) if is_result(line) => {
+            Some(RequestRepeatability::Handshake) if is_result(line) => {
                 if let Some((_, answered)) = &mut self.handshake {
                     *answered = true;
                 }
             }
-            Some(Asks::Subscription { uri, begins }) if is_result(line) => {
+            Some(RequestRepeatability::Subscription { uri, begins }) if is_result(line) => {
                 if begins {
                     self.subscriptions.insert(uri);
                 } else {
@@ -176,12 +185,12 @@ impl Pending {
             }
             _ => {}
         }
-        Passed::On
+        OwnerLineAction::On
     }
 
     /// Passes on the first acknowledgement of a listen. After a takeover, reports instead everything that may have
     /// changed in between.
-    fn acknowledged(&mut self, message: &Message<'_>) -> Passed {
+    fn handle_listen_ack(&mut self, message: &Message<'_>) -> OwnerLineAction {
         let params: Option<serde_json::Map<String, Value>> = message.params();
         let id = params
             .as_ref()
@@ -191,19 +200,19 @@ impl Pending {
             let call = self.calls.get_mut(&id)?;
             Some((id, call))
         }) else {
-            return Passed::On;
+            return OwnerLineAction::On;
         };
         if !std::mem::replace(&mut call.acknowledged, true) {
-            return Passed::On;
+            return OwnerLineAction::On;
         }
-        let Asks::Listen(filter) = &call.asks else {
-            return Passed::On;
+        let RequestRepeatability::Listen(filter) = &call.asks else {
+            return OwnerLineAction::On;
         };
-        Passed::Instead(news(&id, filter))
+        OwnerLineAction::Instead(missed_change_notifications(&id, filter))
     }
 
     /// The handshake, and the calls that a server without a store can answer.
-    pub(super) fn without_store(&mut self) -> Vec<Vec<u8>> {
+    pub(super) fn lines_needing_no_store(&mut self) -> Vec<Vec<u8>> {
         let mut lines = self.greeting();
         lines.extend(self.send(|call| !call.sent && !call.needs_store));
         lines
@@ -211,10 +220,10 @@ impl Pending {
 
     /// The handshake lines, which precede everything else.
     fn greeting(&mut self) -> Vec<Vec<u8>> {
-        let mut lines = self.send(|call| call.asks == Asks::Handshake);
+        let mut lines = self.send(|call| call.asks == RequestRepeatability::Handshake);
         if let Some((line, true)) = self.handshake.clone() {
             let id = RequestId::String(self.own_id(None).into());
-            lines.extend(message::with_id(&line, &id));
+            lines.extend(message::replace_message_id(&line, &id));
         }
         lines.extend(self.initialized.clone());
         lines
@@ -224,7 +233,7 @@ impl Pending {
     /// requests concurrently.
     fn resubscribe(&mut self) -> Vec<Vec<u8>> {
         let ends = self.calls.values().filter_map(|call| match &call.asks {
-            Asks::Subscription { uri, begins: false } => Some(uri.clone()),
+            RequestRepeatability::Subscription { uri, begins: false } => Some(uri.clone()),
             _ => None,
         });
         let ends: BTreeSet<_> = ends.collect();
@@ -252,11 +261,11 @@ impl Pending {
     /// The second value holds error responses for the calls that may not.
     pub(super) fn replay(&mut self, ids: &dyn IdSource) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         self.own.clear();
-        let is_lost = |call: &Call| call.sent && call.asks == Asks::Once;
+        let is_lost = |call: &Call| call.sent && call.asks == RequestRepeatability::Once;
         let answers = self.refuse(is_lost, unknown_outcome, ids);
         let mut lines = self.greeting();
         lines.extend(self.resubscribe());
-        lines.extend(self.send(|call| call.asks != Asks::Handshake));
+        lines.extend(self.send(|call| call.asks != RequestRepeatability::Handshake));
         (lines, answers)
     }
 
@@ -278,18 +287,19 @@ impl Pending {
 
     /// Abandons an owner that is suspended or hangs. Calls that need no store will be sent to a server in this process.
     /// Returns error responses for the other calls that were sent, except listens, which the next owner gets.
-    pub(super) fn leave(&mut self, busy: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
+    pub(super) fn abandon_owner(&mut self, busy: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
         for call in self.calls.values_mut() {
-            call.needs_store = !Message::of(&call.line).needs_no_store();
+            call.needs_store = !Message::parse(&call.line).needs_no_store();
             call.sent &= call.needs_store;
         }
-        let is_left = |call: &Call| call.sent && !matches!(call.asks, Asks::Listen(_));
+        let is_left =
+            |call: &Call| call.sent && !matches!(call.asks, RequestRepeatability::Listen(_));
         let error = |message: &Message<'_>| {
-            if message.asks() != Asks::Once {
+            if message.asks() != RequestRepeatability::Once {
                 return busy.clone();
             }
             let what = format!("{} and does not answer: {NOT_KNOWN}", busy.message());
-            may_be_done(busy.clone().with_message(what), message)
+            add_outcome_hint(busy.clone().with_message(what), message)
         };
         self.refuse(is_left, error, ids)
     }
@@ -306,7 +316,7 @@ impl Pending {
         let mut answers = Vec::new();
         for (_, id) in refused {
             if let Some(call) = self.forget(&id) {
-                let message = Message::of(&call.line);
+                let message = Message::parse(&call.line);
                 answers.push(refusal(&id, &message, &error(&message), ids));
             }
         }
@@ -319,14 +329,14 @@ fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSou
     let id = id.clone().into_json_value();
     let Some(call) = message.tool_call() else {
         let method = message.method.as_deref().unwrap_or_default();
-        let fault = answer::fault(error, method, ids);
+        let fault = answer::request_error_data(error, method, ids);
         let answer = json!({ "jsonrpc": "2.0", "id": id, "error": fault });
         return answer.to_string().into_bytes();
     };
-    let error = error.clone().during(call.tool());
-    let mut result = answer::refusal(&error, call.execution(), call.tool(), ids);
+    let error = error.clone().with_tool(call.tool());
+    let mut result = answer::tool_error_result(&error, call.execution(), call.tool(), ids);
     if message.is_modern() {
-        result = metadata::signed(result);
+        result = metadata::with_server_identity(result);
     } else {
         result.result_type = None;
     }
@@ -338,28 +348,31 @@ fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSou
 fn unknown_outcome(message: &Message<'_>) -> Error {
     let what =
         format!("the midex that owned the data directory ended before it answered: {NOT_KNOWN}");
-    may_be_done(Error::new(Code::ServerStopping, what), message)
+    add_outcome_hint(Error::new(Code::ServerStopping, what), message)
 }
 
 /// The error for a call that may have been done, with the call that shows whether it was.
-fn may_be_done(error: Error, message: &Message<'_>) -> Error {
-    const TELLS: &str = "it tells whether the call was done; if not, send the call again";
+fn add_outcome_hint(error: Error, message: &Message<'_>) -> Error {
+    const OUTCOME_HINT: &str = "it tells whether the call was done; if not, send the call again";
     match message.tool_call().and_then(|call| call.execution()) {
         Some(id) => error
-            .with("execution_id", id)
-            .with_next(read(address!("workflow_status/{execution_id}"), TELLS)),
+            .with_context("execution_id", id)
+            .with_next(read_resource(
+                address!("workflow_status/{execution_id}"),
+                OUTCOME_HINT,
+            )),
         None if message
             .tool_call()
             .is_some_and(|call| call.writes_definitions()) =>
         {
-            error.with_next(call("workflow.list", &[], TELLS))
+            error.with_next(call_tool("workflow.list", &[], OUTCOME_HINT))
         }
-        None => error.with_next(call("execution.list", &[], TELLS)),
+        None => error.with_next(call_tool("execution.list", &[], OUTCOME_HINT)),
     }
 }
 
 /// Notifications of everything that may have changed while a listen had no server.
-fn news(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
+fn missed_change_notifications(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
     let uris = filter.resource_subscriptions.iter().flatten();
     let mut lines: Vec<_> = uris.map(|uri| updated(uri, Some(id))).collect();
     for (wanted, method) in [
@@ -390,7 +403,7 @@ fn updated(uri: &str, listen: Option<&RequestId>) -> Vec<u8> {
 
 /// A response, of which only the kind matters.
 #[derive(serde::Deserialize)]
-struct Answer {
+struct ResponseKind {
     #[serde(default)]
     result: Option<Value>,
     #[serde(default)]
@@ -398,7 +411,7 @@ struct Answer {
 }
 
 fn is_result(line: &[u8]) -> bool {
-    let answer: Option<Answer> = serde_json::from_slice(line).ok();
+    let answer: Option<ResponseKind> = serde_json::from_slice(line).ok();
     answer.is_some_and(|answer| answer.result.is_some())
 }
 
@@ -410,7 +423,7 @@ fn is_stopping(line: &[u8]) -> bool {
     if line.len() > REFUSAL_BYTES_MAX || !has_word(line) {
         return false;
     }
-    let Ok(answer) = serde_json::from_slice::<Answer>(line) else {
+    let Ok(answer) = serde_json::from_slice::<ResponseKind>(line) else {
         return false;
     };
     let payload = match (&answer.result, &answer.error) {

@@ -11,14 +11,14 @@ use midex_domain::limits;
 /// The open requests of the current owner. Different owners use the same ids, so the relay gives requests of later
 /// owners distinct ids towards the client.
 #[derive(Debug, Default)]
-pub(super) struct Questions {
+pub(super) struct OwnerRequests {
     /// Oldest first: the id towards the client, and the owner's id.
     open: VecDeque<(RequestId, RequestId)>,
     /// How many owners were lost.
     gone: u64,
 }
 
-impl Questions {
+impl OwnerRequests {
     /// The line to send to the client. A call has one open request at a time, so if there are more than
     /// [`limits::CLIENT_CALLS_MAX`], the oldest one is obsolete.
     pub(super) fn ask(&mut self, own: RequestId, line: &[u8]) -> Option<Vec<u8>> {
@@ -26,7 +26,7 @@ impl Questions {
             0 => own.clone(),
             gone => RequestId::String(format!("{gone}/{own}").into()),
         };
-        let line = message::with_id(line, &id)?;
+        let line = message::replace_message_id(line, &id)?;
         if self.open.len() == limits::CLIENT_CALLS_MAX {
             self.open.pop_front();
         }
@@ -38,21 +38,21 @@ impl Questions {
     pub(super) fn answer(&mut self, id: &RequestId, line: &[u8]) -> Option<Vec<u8>> {
         let at = self.open.iter().position(|(shown, _)| shown == id)?;
         let (_, own) = self.open.remove(at)?;
-        message::with_id(line, &own)
+        message::replace_message_id(line, &own)
     }
 
     /// The notification that tells the client that the owner cancelled the request with this id.
     pub(super) fn withdraw(&mut self, own: &RequestId) -> Option<Vec<u8>> {
         let at = self.open.iter().position(|(_, asked)| asked == own)?;
         let (id, _) = self.open.remove(at)?;
-        Some(withdrawn(id, "the question was withdrawn"))
+        Some(cancelled_notification(id, "the question was withdrawn"))
     }
 
     /// Like [`Self::withdraw`], for all requests of an owner that was lost.
     pub(super) fn withdraw_all(&mut self) -> Vec<Vec<u8>> {
         self.gone += 1;
         let open = self.open.drain(..);
-        open.map(|(id, _)| withdrawn(id, "the server was replaced"))
+        open.map(|(id, _)| cancelled_notification(id, "the server was replaced"))
             .collect()
     }
 
@@ -62,7 +62,7 @@ impl Questions {
     }
 }
 
-fn withdrawn(id: RequestId, reason: &str) -> Vec<u8> {
+fn cancelled_notification(id: RequestId, reason: &str) -> Vec<u8> {
     let params = json!({ "requestId": id.into_json_value(), "reason": reason });
     message::notification("notifications/cancelled", &params)
 }

@@ -14,7 +14,7 @@ pub(super) struct Silence {
 
 impl Silence {
     /// Stops the timer: the owner sent something, or no call is pending.
-    pub(super) fn end(&mut self) {
+    pub(super) fn stop_timer(&mut self) {
         *self = Self::default();
     }
 
@@ -24,7 +24,7 @@ impl Silence {
     }
 
     /// The time at which the silence is too long.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         let asked = self.is_asked.then_some(limits::OWNER_ALIVE_MAX);
         Some(self.since? + limits::OWNER_SILENT_MAX + asked.unwrap_or_default())
     }
@@ -34,7 +34,7 @@ impl Silence {
     pub(super) fn ask_or_end(&mut self) -> bool {
         let is_stopped = std::mem::replace(&mut self.is_asked, true);
         if is_stopped {
-            self.end();
+            self.stop_timer();
         }
         is_stopped
     }
@@ -46,18 +46,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "no time of an execution")]
-    async fn an_owner_is_asked_before_it_counts_as_stopped_and_any_line_of_it_begins_anew() {
+    async fn silent_owner_is_pinged_first() {
         let mut silence = Silence::default();
         let now = Instant::now();
         silence.begin(now);
         silence.begin(now + limits::OWNER_SILENT_MAX);
-        assert_eq!(silence.due(), Some(now + limits::OWNER_SILENT_MAX));
+        assert_eq!(silence.deadline(), Some(now + limits::OWNER_SILENT_MAX));
         assert!(!silence.ask_or_end());
         let end = now + limits::OWNER_SILENT_MAX + limits::OWNER_ALIVE_MAX;
-        assert_eq!(silence.due(), Some(end));
-        silence.end();
+        assert_eq!(silence.deadline(), Some(end));
+        silence.stop_timer();
         silence.begin(end);
         assert!(!silence.ask_or_end() && silence.ask_or_end());
-        assert_eq!(silence.due(), None);
+        assert_eq!(silence.deadline(), None);
     }
 }

@@ -84,9 +84,13 @@ impl Default for Page {
 impl Page {
     /// The URI of the page after the workflow `last`, for the list at this address.
     pub(super) fn next(&self, address: &str, last: &str) -> String {
-        let mut next = format!("{address}?limit={}&after={}", self.limit, uri::encode(last));
+        let mut next = format!(
+            "{address}?limit={}&after={}",
+            self.limit,
+            uri::encode_segment(last)
+        );
         if let Some(query) = &self.query {
-            next.extend(["&query=", &uri::encode(query)]);
+            next.extend(["&query=", &uri::encode_segment(query)]);
         }
         next
     }
@@ -97,7 +101,7 @@ impl Address {
     ///
     /// # Errors
     /// `RESOURCE_NOT_FOUND` if it names no resource; `ARGUMENTS_INVALID` if its query is invalid.
-    pub(super) fn of(
+    pub(super) fn parse_kind(
         address: &str,
         values: Vec<&str>,
         make: fn(&mut Variables<'_>) -> Result<Self>,
@@ -113,7 +117,11 @@ impl Address {
         let parsed = make(&mut variables)?;
         // Refuse pairs that were not consumed, since the resource does not know their names.
         match variables.query.into_keys().next() {
-            Some(name) => Err(bad(&name, &name, "a name that this resource's query has")),
+            Some(name) => Err(query_value_error(
+                &name,
+                &name,
+                "a name that this resource's query has",
+            )),
             None => Ok(parsed),
         }
     }
@@ -124,7 +132,7 @@ fn pairs(query: &str) -> Option<HashMap<String, String>> {
     let mut pairs = HashMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=')?;
-        let (name, value) = (uri::decode(name)?, uri::decode(value)?);
+        let (name, value) = (uri::decode_segment(name)?, uri::decode_segment(value)?);
         if pairs.insert(name, value).is_some() {
             return None;
         }
@@ -149,7 +157,7 @@ impl Variables<'_> {
 
     /// The next variable in the path, as `parse` takes it. There is no resource of a malformed one.
     fn one<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
-        let text = self.path.next().and_then(uri::decode);
+        let text = self.path.next().and_then(uri::decode_segment);
         let parsed = text.and_then(|text| parse(&text));
         parsed.ok_or_else(|| unknown(self.address))
     }
@@ -181,7 +189,7 @@ impl Variables<'_> {
         let expected = || format!("a {name} from {} to {}", range.start(), range.end());
         number
             .map(Some)
-            .ok_or_else(|| bad(name, &text, &expected()))
+            .ok_or_else(|| query_value_error(name, &text, &expected()))
     }
 
     pub(super) fn agent(&mut self) -> Result<Address> {
@@ -194,7 +202,7 @@ impl Variables<'_> {
         let event_type = self.pair("event_type").map(|text| {
             let names = EventType::ALL.iter().map(|kind| kind.as_str());
             let expected = format!("an event_type: {}", names.collect::<Vec<_>>().join(", "));
-            EventType::parse(&text).ok_or_else(|| bad("event_type", &text, &expected))
+            EventType::parse(&text).ok_or_else(|| query_value_error("event_type", &text, &expected))
         });
         let event_type = event_type.transpose()?;
         let limit = self.number("limit", 1..=limits::TELEMETRY_LIMIT_MAX)?;
@@ -215,7 +223,11 @@ impl Variables<'_> {
             None => Ok(Reader::Model),
             Some("person") => Ok(Reader::Person),
             Some("worker") => Ok(Reader::Worker),
-            Some(text) => Err(bad("reader", text, "a reader: person or worker")),
+            Some(text) => Err(query_value_error(
+                "reader",
+                text,
+                "a reader: person or worker",
+            )),
         }
     }
 
@@ -224,7 +236,7 @@ impl Variables<'_> {
         match self.pair("graph").as_deref() {
             None => Ok(Address::WorkflowStatus(id)),
             Some("true") => Ok(Address::Graph(id)),
-            Some(text) => Err(bad("graph", text, "true")),
+            Some(text) => Err(query_value_error("graph", text, "true")),
         }
     }
 
@@ -250,25 +262,25 @@ impl Variables<'_> {
     }
 }
 
-fn bad(name: &str, found: &str, expected: &str) -> Error {
+fn query_value_error(name: &str, found: &str, expected: &str) -> Error {
     let found: String = found.chars().take(60).collect();
     let name: String = name.chars().take(60).collect();
     let message = format!("`{found}` is not {expected}");
     let violation =
-        Violation::new(format!("/{name}"), "query", message.clone()).expecting(expected);
+        Violation::new(format!("/{name}"), "query", message.clone()).with_expected(expected);
     Error::new(Code::ArgumentsInvalid, message)
-        .with("tool", "resources/read")
+        .with_context("tool", "resources/read")
         .with_violations(vec![violation])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resources::ROOT;
+    use crate::resources::WORKFLOW_URI_PREFIX;
 
     fn code(address: &str) -> Option<Code> {
         let is_whole = address.contains("://");
-        let root = if is_whole { "" } else { ROOT };
+        let root = if is_whole { "" } else { WORKFLOW_URI_PREFIX };
         let parsed = Address::parse(&format!("{root}{address}"));
         parsed.err().map(|error| error.code())
     }

@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::{AUTHORING, ResourceContent, address::Page};
 use crate::tools::{CommandFilter, page_of_commands};
-use midex_domain::error::{NextCall, Result, read};
+use midex_domain::error::{NextCall, Result, read_resource};
 use midex_registry::{self as registry, Registry};
 use midex_server::app::App;
 
 /// Suggests the manifest with the nearest id.
-const NEAREST: NextCall = read(
+const NEAREST: NextCall = read_resource(
     &[("uri", "midex://authoring/manifest/{nearest}")],
     "if that is the one meant",
 );
@@ -40,7 +40,7 @@ pub(super) fn manifest(registry: &Registry, id: &str) -> Result<ResourceContent>
     match registry.manifest(entry) {
         Some(manifest) => {
             let media_type = manifest.format.media_type();
-            Ok(ResourceContent::of_text(manifest.text, media_type))
+            Ok(ResourceContent::from_text(manifest.text, media_type))
         }
         // The file is too large, or not a text.
         None if entry.is_broken() => Err(registry::invalid(entry)),

@@ -23,11 +23,11 @@ pub(crate) async fn complete(
     if !is_template(reference, sets) {
         return Err(unknown(reference));
     }
-    Ok(beginning(values(app, name, given).await?, begun))
+    Ok(filter_by_prefix(values(app, name, given).await?, begun))
 }
 
 /// The values that begin with the typed text, ignoring case.
-pub(crate) fn beginning(mut values: Vec<String>, begun: &str) -> Vec<String> {
+pub(crate) fn filter_by_prefix(mut values: Vec<String>, begun: &str) -> Vec<String> {
     let begun = begun.to_lowercase();
     values.retain(|value| value.to_lowercase().starts_with(&begun));
     values
@@ -111,7 +111,7 @@ async fn steps(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>
     let Some(id) = execution(given) else {
         return Ok(Vec::new());
     };
-    let definition = app.kept_definition(&id).await?;
+    let definition = app.stored_definition(&id).await?;
     let steps = definition.workflow.steps.iter();
     Ok(steps.map(|step| step.id.to_string()).collect())
 }

@@ -8,7 +8,7 @@ use super::{ResourceContent, address::Page};
 use midex_domain::{
     Definition,
     definition::Persona,
-    error::{Code, Error, NextCall, Result, address, read},
+    error::{Code, Error, NextCall, Result, address, read_resource},
     finding::{Finding, is_broken},
     limits, view,
 };
@@ -20,7 +20,7 @@ pub(super) fn workflows(registry: &Registry) -> Value {
 }
 
 /// A page of the workflows, nearest source first, each formatted by `shown`, for the list at this address.
-pub(super) fn page_of(
+pub(super) fn workflow_page(
     registry: &Registry,
     page: &Page,
     address: &str,
@@ -39,7 +39,7 @@ pub(super) fn page_of(
     let words: Vec<_> = words.split_whitespace().collect();
     let mut left = entries[begin..]
         .iter()
-        .filter(|entry| entry.speaks_of(words.iter().copied()));
+        .filter(|entry| entry.contains_words(words.iter().copied()));
     let entries: Vec<&WorkflowEntry> = left.by_ref().copied().take(page.limit).collect();
     let last = entries.last().filter(|_| left.next().is_some());
     Ok(ResourceContent {
@@ -59,9 +59,9 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
         details["version"] = json!(definition.workflow.version);
         // A workflow that declares no inputs accepts any object, so the field is left out.
         if let Some(inputs) = &definition.workflow.inputs {
-            details["inputs"] = json!(view::inputs(inputs));
+            details["inputs"] = json!(view::input_views(inputs));
             let steps = definition.workflow.steps.iter();
-            let later = steps.filter_map(|step| step.acting().kind.asks_for());
+            let later = steps.filter_map(|step| step.acting().kind.requested_inputs());
             let later: BTreeSet<_> = later.flatten().collect();
             if !later.is_empty() {
                 details["asked_later"] = json!(later);
@@ -80,8 +80,10 @@ pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.agent(name);
     let entry = entry.ok_or_else(|| not_found(name))?;
     let persona = entry.value.as_ref();
-    let mut shown =
-        persona.map_or_else(|| json!({ "name": entry.name }), |known| persona_of(known));
+    let mut shown = persona.map_or_else(
+        || json!({ "name": entry.name }),
+        |known| persona_value(known),
+    );
     shown["source"] = json!(entry.source);
     note_findings(&mut shown, &entry.findings);
     Ok(shown)
@@ -92,10 +94,10 @@ pub(super) fn agent_of(definition: &Definition, name: &str) -> Result<Value> {
     let mut kept = definition.personas.values();
     let persona = kept.find(|persona| persona.name.as_str() == name);
     let persona = persona.ok_or_else(|| not_found(name))?;
-    Ok(persona_of(persona))
+    Ok(persona_value(persona))
 }
 
-fn persona_of(persona: &Persona) -> Value {
+fn persona_value(persona: &Persona) -> Value {
     let mut shown = json!({
         "name": persona.name,
         "description": persona.description,
@@ -110,7 +112,7 @@ fn persona_of(persona: &Persona) -> Value {
 }
 
 /// Suggests the details of the workflow with the nearest name.
-const NEAREST: NextCall = read(
+const NEAREST: NextCall = read_resource(
     address!("workflow_details/{nearest}"),
     "if that is the one meant",
 );
@@ -133,7 +135,7 @@ fn not_found(name: &str) -> Error {
 pub(super) fn summary(entry: &WorkflowEntry) -> Value {
     let mut summary = entry.value.as_ref().map_or_else(
         || json!({ "name": entry.name }),
-        |definition| described(definition),
+        |definition| describe_definition(definition),
     );
     if entry.is_broken() {
         note_findings(&mut summary, &entry.findings);
@@ -150,7 +152,7 @@ fn note_findings(shown: &mut Value, findings: &[Finding]) {
     }
 }
 
-fn described(definition: &Definition) -> Value {
+fn describe_definition(definition: &Definition) -> Value {
     let workflow = &definition.workflow;
     let phases: Vec<_> = workflow
         .steps
@@ -178,7 +180,7 @@ mod tests {
     use midex_registry::{Directory, Registry, Source, Sources};
 
     #[test]
-    fn a_stale_workflow_is_shown_as_it_was_with_what_is_wrong_now() {
+    fn stale_workflow_has_findings() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("w.md");
         let text =

@@ -8,10 +8,10 @@ use midex_domain::limits::{self, Figure, Limit};
 
 /// Every limit with its value.
 pub(super) fn limits() -> Value {
-    limits::all().iter().map(shown).collect()
+    limits::all().iter().map(limit_value).collect()
 }
 
-fn shown(limit: &Limit) -> Value {
+fn limit_value(limit: &Limit) -> Value {
     let value = match limit.figure {
         Figure::Number(number) => json!(number),
         Figure::Time(time) => milliseconds(time),

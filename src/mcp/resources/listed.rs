@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use rmcp::model::{Annotations, Resource, ResourceTemplate, Role};
 
 use super::{
-    JSON, ROOT,
-    table::{BESIDE, ROOTS, ResourceSpec, TABLE, USEFUL},
+    JSON, WORKFLOW_URI_PREFIX,
+    table::{PRIORITY_BACKGROUND, ROOTS, ResourceSpec, TABLE, USEFUL},
 };
 use crate::tools::{Toolset, Toolsets};
 use midex_domain::uri;
@@ -38,7 +38,7 @@ pub(super) fn is_fixed(root: &str, path: &str) -> bool {
 }
 
 /// The static resources.
-pub(crate) fn fixed(sets: Toolsets) -> Vec<Resource> {
+pub(crate) fn static_resources(sets: Toolsets) -> Vec<Resource> {
     let resource = |row: &ResourceSpec| {
         let mut resource = Resource::new(row.uri(), row.name)
             .with_title(row.title)
@@ -53,7 +53,7 @@ pub(crate) fn fixed(sets: Toolsets) -> Vec<Resource> {
 
 /// All resources without arguments: the static ones, then each workflow and each agent.
 pub(crate) fn list(registry: &Registry, sets: Toolsets) -> Vec<Resource> {
-    let mut resources = fixed(sets);
+    let mut resources = static_resources(sets);
     resources.extend(registry.workflows().map(workflow));
     resources.extend(registry.agents().map(agent));
     resources
@@ -72,14 +72,15 @@ fn agent(entry: &AgentEntry) -> Resource {
     let persona = entry.value.as_ref();
     let description = persona.map(|persona| persona.description.as_str());
     let title = format!("Agent {}", entry.name);
-    definition("agent", &entry.name, title, description).with_annotations(annotations(BESIDE))
+    definition("agent", &entry.name, title, description)
+        .with_annotations(annotations(PRIORITY_BACKGROUND))
 }
 
 fn definition(kind: &str, name: &str, title: String, description: Option<&str>) -> Resource {
     let description =
         description.unwrap_or("Its file cannot be used; this says what is wrong with it");
     Resource::new(
-        format!("{ROOT}{kind}/{}", uri::encode(name)),
+        format!("{WORKFLOW_URI_PREFIX}{kind}/{}", uri::encode_segment(name)),
         format!("{kind}/{name}"),
     )
     .with_title(title)

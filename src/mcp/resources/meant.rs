@@ -1,15 +1,15 @@
 //! Suggestions for resource URIs that do not exist.
 
-use super::{AUTHORING, ROOT, SKILL, listed};
+use super::{AUTHORING, SKILL, WORKFLOW_URI_PREFIX, listed};
 use midex_domain::{
-    error::{Code, Error, NextCall, read},
+    error::{Code, Error, NextCall, read_resource},
     nearest::nearest,
     uri,
 };
 use midex_server::app::App;
 
 /// Alternative names for resources that clients may try.
-const FOREIGN: &[(&str, &[&str])] = &[
+const RESOURCE_KIND_ALIASES: &[(&str, &[&str])] = &[
     (
         "available_workflows",
         &["workflows", "list_workflows", "workflow_list"],
@@ -24,13 +24,13 @@ const FOREIGN: &[(&str, &[&str])] = &[
 ];
 
 /// Suggests a resource for authors.
-const FOR_AUTHORS: NextCall = read(
+const FOR_AUTHORS: NextCall = read_resource(
     &[("uri", "midex://authoring/{address}")],
     "if that is the one meant",
 );
 
 /// Adds the nearest existing resource to the error for an address.
-pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
+pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error) -> Error {
     if error.code() != Code::ResourceNotFound {
         return error;
     }
@@ -39,11 +39,11 @@ pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
         let kinds = listed::kinds(AUTHORING).into_iter();
         let near = nearest(kind, kinds.filter(|kind| listed::is_fixed(AUTHORING, kind)));
         return error
-            .with("address", near.unwrap_or("manifests"))
+            .with_context("address", near.unwrap_or("manifests"))
             .with_next(FOR_AUTHORS);
     }
     if address.starts_with(SKILL) {
-        return error.with("address", "available_workflows");
+        return error.with_context("address", "available_workflows");
     }
     let path = match kind(address) {
         (Some("agent"), Some(name)) => agent(app, name).await,
@@ -51,7 +51,7 @@ pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
             let id = rest.split('/').next().unwrap_or_default();
             Some(format!("workflow_artifacts/{id}"))
         }
-        (Some(kind), _) if listed::is_fixed(ROOT, kind) => Some(kind.to_owned()),
+        (Some(kind), _) if listed::is_fixed(WORKFLOW_URI_PREFIX, kind) => Some(kind.to_owned()),
         (Some(kind), Some(rest)) => Some(format!("{kind}/{rest}")),
         // The name or id is missing.
         (Some("agent" | "workflow_details"), None) => Some("available_workflows".to_owned()),
@@ -59,8 +59,8 @@ pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
         (None, _) => None,
     };
     // Never suggest the refused address itself.
-    let path = path.filter(|path| address.strip_prefix(ROOT) != Some(path));
-    error.with("address", path.unwrap_or_else(|| "executions".to_owned()))
+    let path = path.filter(|path| address.strip_prefix(WORKFLOW_URI_PREFIX) != Some(path));
+    error.with_context("address", path.unwrap_or_else(|| "executions".to_owned()))
 }
 
 /// The kind of resource that was probably meant, and the rest of the path.
@@ -71,10 +71,10 @@ fn kind(address: &str) -> (Option<&'static str>, Option<&str>) {
     let (name, rest) = path
         .split_once('/')
         .map_or((path, None), |(name, rest)| (name, Some(rest)));
-    let kinds = || listed::kinds(ROOT).into_iter();
+    let kinds = || listed::kinds(WORKFLOW_URI_PREFIX).into_iter();
     let known = kinds().find(|kind| *kind == name);
     let foreign = || {
-        let mut table = FOREIGN.iter();
+        let mut table = RESOURCE_KIND_ALIASES.iter();
         let found = table.find(|(_, theirs)| theirs.contains(&name));
         found.map(|(ours, _)| *ours)
     };
@@ -86,11 +86,11 @@ fn kind(address: &str) -> (Option<&'static str>, Option<&str>) {
 }
 
 async fn agent(app: &App, name: &str) -> Option<String> {
-    let name = uri::decode(name)?;
+    let name = uri::decode_segment(name)?;
     let registry = app.registry().await.ok()?;
     let near = nearest(&name, registry.agents().map(|agent| agent.name.as_str()));
     Some(match near {
-        Some(near) => format!("agent/{}", uri::encode(near)),
+        Some(near) => format!("agent/{}", uri::encode_segment(near)),
         None => "available_workflows".to_owned(),
     })
 }

@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use self::address::Address;
 pub(super) use self::{
-    complete::{beginning, complete},
-    listed::{fixed, list, templates},
+    complete::{complete, filter_by_prefix},
+    listed::{list, static_resources, templates},
     skills::{get_skill, list_skills},
     watched::{DefinitionTopic, WatchedAddress, needs_no_store},
 };
@@ -31,14 +31,14 @@ use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
-use midex_registry::{self as registry, SchemaDraft, SchemaOf};
+use midex_registry::{self as registry, SchemaDraft, SchemaKind};
 use midex_server::app::App;
 
 /// The manual of the manifest format.
 pub(super) const MANUAL: &str = include_str!("manifest.md");
 const ERRORS: &str = include_str!("errors.md");
 
-const ROOT: &str = "midex://workflow/";
+const WORKFLOW_URI_PREFIX: &str = "midex://workflow/";
 const AUTHORING: &str = "midex://authoring/";
 const SKILL: &str = "skill://";
 
@@ -104,8 +104,8 @@ pub(super) fn offered(address: &str, sets: Toolsets) -> Result<()> {
     let message =
         format!("{shown} is of the toolset `{set}`, and this server offers --toolsets {sets}");
     Err(Error::new(Code::ResourceNotFound, message)
-        .with("uri", shown)
-        .with("tool", "resources/read")
+        .with_context("uri", shown)
+        .with_context("tool", "resources/read")
         .with_action("Read a resource that resources/list shows, or have the server started with this toolset too"))
 }
 
@@ -125,9 +125,9 @@ pub(super) async fn read(app: &App, address: &str, is_parsed: bool) -> Result<Re
         Ok(content) => return Ok(content.part(address, is_parsed)),
         Err(error) => error,
     };
-    let error = error.with("uri", shorten(address));
-    let error = meant::explained(app, address, error).await;
-    Err(error.with("tool", "resources/read"))
+    let error = error.with_context("uri", shorten(address));
+    let error = meant::add_nearest_resource(app, address, error).await;
+    Err(error.with_context("tool", "resources/read"))
 }
 
 impl From<Value> for ResourceContent {
@@ -145,7 +145,7 @@ impl From<Value> for ResourceContent {
 
 impl ResourceContent {
     /// Like `from`, for a text.
-    fn of_text(text: String, media_type: &'static str) -> Self {
+    fn from_text(text: String, media_type: &'static str) -> Self {
         Self {
             content: Content::Text(text),
             media_type,
@@ -157,19 +157,19 @@ impl ResourceContent {
 async fn content(app: &App, address: Address) -> Result<ResourceContent> {
     Ok(match address {
         Address::Limits => with_server(figures::limits()),
-        Address::Spec => with_server(ResourceContent::of_text(MANUAL.to_owned(), MARKDOWN)),
-        Address::Errors => with_server(ResourceContent::of_text(ERRORS.to_owned(), MARKDOWN)),
+        Address::Spec => with_server(ResourceContent::from_text(MANUAL.to_owned(), MARKDOWN)),
+        Address::Errors => with_server(ResourceContent::from_text(ERRORS.to_owned(), MARKDOWN)),
         Address::Schema => with_server(ResourceContent {
             media_type: SCHEMA,
-            ..registry::schema(SchemaOf::Manifest, SchemaDraft::default()).into()
+            ..registry::schema(SchemaKind::Manifest, SchemaDraft::default()).into()
         }),
         Address::AvailableWorkflows(page) => {
-            let list = format!("{ROOT}available_workflows");
-            definitions::page_of(&*app.registry().await?, &page, &list, definitions::summary)?
+            let list = format!("{WORKFLOW_URI_PREFIX}available_workflows");
+            definitions::workflow_page(&*app.registry().await?, &page, &list, definitions::summary)?
         }
         Address::Manifests(page) => {
             let list = format!("{AUTHORING}manifests");
-            definitions::page_of(&*app.registry().await?, &page, &list, listed_manifest)?
+            definitions::workflow_page(&*app.registry().await?, &page, &list, listed_manifest)?
         }
         Address::CommandCatalog(page) => authors::commands(app, &page).await?,
         Address::ProviderCatalog => Value::from(providers(app).await?).into(),
@@ -179,14 +179,14 @@ async fn content(app: &App, address: Address) -> Result<ResourceContent> {
         }
         Address::Skill(skill) => {
             let text = skills::text(&*app.registry().await?, &skill);
-            ResourceContent::of_text(text.ok_or_else(|| unknown(&skill.uri()))?, MARKDOWN)
+            ResourceContent::from_text(text.ok_or_else(|| unknown(&skill.uri()))?, MARKDOWN)
         }
         Address::WorkflowDetails(name) => {
             definitions::workflow_details(&*app.registry().await?, &name)?.into()
         }
         Address::Agent(name, None) => definitions::agent(&*app.registry().await?, &name)?.into(),
         Address::Agent(name, Some(id)) => {
-            definitions::agent_of(&*app.kept_definition(&id).await?, &name)?.into()
+            definitions::agent_of(&*app.stored_definition(&id).await?, &name)?.into()
         }
         Address::Executions(list) => shown(&app.list(list).await?)?,
         Address::CurrentStep(id, reader) => shown(&app.current_step_for(&id, reader).await?)?,

@@ -10,7 +10,7 @@ use super::{
     meant, offered, shorten, unknown,
 };
 use crate::{
-    page::{Page, page},
+    page::{Page, paginate},
     tools::{Toolset, Toolsets},
 };
 use midex_domain::{
@@ -18,7 +18,7 @@ use midex_domain::{
     error::{Error, Result},
     input::DefaultFrom,
     limits,
-    truncate::shortened,
+    truncate::truncate_to_chars,
     view::{self, InputView},
 };
 use midex_registry::Registry;
@@ -54,7 +54,7 @@ pub(crate) async fn list_skills(
     app.look_into_registry(move |registry| {
         let skills = names(registry).filter(|_| is_offered);
         let skills = skills.map(|skill| (skill.uri(), skill)).collect();
-        let Page { items, next } = page("skills/list", skills, |(uri, _)| uri.as_str(), asked)?;
+        let Page { items, next } = paginate("skills/list", skills, |(uri, _)| uri.as_str(), asked)?;
         let entry = |(_, skill): &(_, SkillName)| Some(entry(skill, file(registry, skill)?));
         let items = items.iter().filter_map(entry).collect();
         Ok(Page { items, next })
@@ -82,8 +82,8 @@ pub(crate) async fn get_skill(app: &App, sets: Toolsets, uri: &str) -> Result<Sk
 }
 
 async fn not_found(app: &App, uri: &str) -> Error {
-    let error = unknown(uri).with("uri", shorten(uri));
-    meant::explained(app, uri, error).await
+    let error = unknown(uri).with_context("uri", shorten(uri));
+    meant::add_nearest_resource(app, uri, error).await
 }
 
 /// The text of a skill's file, if the skill exists.
@@ -121,7 +121,7 @@ fn file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
     let (name, description, body) = match skill {
         SkillName::Workflow(name) => {
             let workflow = &registry.workflow(name)?.value.as_ref()?.workflow;
-            (name, &workflow.description, of_workflow(workflow))
+            (name, &workflow.description, workflow_skill_text(workflow))
         }
         SkillName::Agent(name) => {
             let persona: &Persona = registry.agent(name)?.value.as_ref()?;
@@ -133,7 +133,7 @@ fn file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
     }
     let description = match one_line(description) {
         line if line.is_empty() => format!("The workflow {name}"),
-        line => shortened(&line, limits::SKILL_DESCRIPTION_CHARS_MAX - 1).into_owned(),
+        line => truncate_to_chars(&line, limits::SKILL_DESCRIPTION_CHARS_MAX - 1).into_owned(),
     };
     // A JSON string is also a YAML string, even if its content looks like a number.
     let (front_name, front_description) = (json!(name), json!(description));
@@ -154,14 +154,14 @@ fn one_line(text: &str) -> String {
     words.join(" ").replace(char::is_control, "")
 }
 
-fn of_workflow(workflow: &Workflow) -> String {
+fn workflow_skill_text(workflow: &Workflow) -> String {
     let name = &workflow.name;
     let title = workflow.title.as_deref().map(one_line);
     let title = title.unwrap_or_else(|| format!("The workflow {name}"));
     let description = &workflow.description;
     let inputs = match &workflow.inputs {
         None => "Any JSON object: say in it what there is to work on.\n".to_owned(),
-        Some(inputs) => match &*view::inputs(inputs) {
+        Some(inputs) => match &*view::input_views(inputs) {
             [] => "None.\n".to_owned(),
             inputs => inputs.iter().map(input).collect(),
         },

@@ -1,7 +1,7 @@
 //! The table of resources: one row per resource or resource template, in listing order.
 
 use super::{
-    AUTHORING, JSON, MARKDOWN, ROOT, SCHEMA, SKILL,
+    AUTHORING, JSON, MARKDOWN, SCHEMA, SKILL, WORKFLOW_URI_PREFIX,
     address::{Address as A, SkillName, Variables},
     unknown,
 };
@@ -10,7 +10,7 @@ use midex_domain::error::Result;
 
 /// The URI prefixes, each with the toolset that its resources belong to, if they belong to a single one.
 pub(super) const ROOTS: [(&str, Option<Toolset>); 3] = [
-    (ROOT, None),
+    (WORKFLOW_URI_PREFIX, None),
     (AUTHORING, Some(Toolset::Author)),
     (SKILL, Some(Toolset::Run)),
 ];
@@ -73,7 +73,7 @@ impl A {
         let mut rows = TABLE.iter().rev();
         let row = rows.find_map(|row| Some((row, row.values(uri)?)));
         let (row, values) = row.ok_or_else(|| unknown(address))?;
-        Self::of(address, values, row.address)
+        Self::parse_kind(address, values, row.address)
     }
 }
 
@@ -82,7 +82,7 @@ const NEEDED: f32 = 1.0;
 /// The priority of resources that help an agent.
 pub(super) const USEFUL: f32 = 0.5;
 /// The priority of background information.
-pub(super) const BESIDE: f32 = 0.25;
+pub(super) const PRIORITY_BACKGROUND: f32 = 0.25;
 
 /// A row: `root "path" "name" "title" "description", media type, priority, address`.
 macro_rules! resource {
@@ -102,64 +102,64 @@ macro_rules! resource {
 
 /// All resources. A row with more variables stands below the others that fit its addresses.
 pub(super) const TABLE: [ResourceSpec; 29] = [
-    resource! { ROOT "available_workflows" "available_workflows" "Available workflows"
+    resource! { WORKFLOW_URI_PREFIX "available_workflows" "available_workflows" "Available workflows"
     "Every workflow that can be started, with its phases; broken ones with their findings",
     Some(JSON), NEEDED, |it| it.page().map(A::AvailableWorkflows) },
-    resource! { ROOT "executions" "executions" "Executions"
+    resource! { WORKFLOW_URI_PREFIX "executions" "executions" "Executions"
     "The executions of this project, last changed first",
     Some(JSON), USEFUL, |it| it.list().map(A::Executions) },
-    resource! { ROOT "telemetry" "telemetry" "Telemetry"
+    resource! { WORKFLOW_URI_PREFIX "telemetry" "telemetry" "Telemetry"
     "The latest events of all executions, oldest first",
-    Some(JSON), BESIDE, |it| it.telemetry(None) },
-    resource! { ROOT "limits" "limits" "Limits"
+    Some(JSON), PRIORITY_BACKGROUND, |it| it.telemetry(None) },
+    resource! { WORKFLOW_URI_PREFIX "limits" "limits" "Limits"
     "Every limit of this server with its value, its unit and what it limits",
-    Some(JSON), BESIDE, |_| Ok(A::Limits) },
-    resource! { ROOT "available_workflows{?limit,after,query}" "available_workflows" "Available workflows"
+    Some(JSON), PRIORITY_BACKGROUND, |_| Ok(A::Limits) },
+    resource! { WORKFLOW_URI_PREFIX "available_workflows{?limit,after,query}" "available_workflows" "Available workflows"
     "The workflows that contain all words of query, at most 200 at once, those that follow the one named \
      after; _meta.next is the address of the next page",
     Some(JSON), USEFUL, |it| it.page().map(A::AvailableWorkflows) },
-    resource! { ROOT "workflow_details/{workflow_name}" "workflow_details" "Workflow details"
+    resource! { WORKFLOW_URI_PREFIX "workflow_details/{workflow_name}" "workflow_details" "Workflow details"
     "One workflow: its text, its phases and who acts in them",
     Some(JSON), USEFUL, |it| it.text().map(A::WorkflowDetails) },
-    resource! { ROOT "agent/{name}" "agent" "Agent"
+    resource! { WORKFLOW_URI_PREFIX "agent/{name}" "agent" "Agent"
     "One agent: its persona as it is in the files",
-    Some(JSON), BESIDE, |it| it.agent() },
-    resource! { ROOT "agent/{name}{?execution_id}" "agent" "Agent of an execution"
+    Some(JSON), PRIORITY_BACKGROUND, |it| it.agent() },
+    resource! { WORKFLOW_URI_PREFIX "agent/{name}{?execution_id}" "agent" "Agent of an execution"
     "One agent: its persona as an execution keeps it",
-    Some(JSON), BESIDE, |it| it.agent() },
-    resource! { ROOT "current_step/{execution_id}" "current_step" "Current step"
+    Some(JSON), PRIORITY_BACKGROUND, |it| it.agent() },
+    resource! { WORKFLOW_URI_PREFIX "current_step/{execution_id}" "current_step" "Current step"
     "What to do now in an execution, as whom, what was decided before, and the token to come back with. Read \
      this to go on after a restart or a lost context; an expired token is renewed by reading it",
     Some(JSON), NEEDED, |it| Ok(A::CurrentStep(it.execution()?, it.reader()?)) },
-    resource! { ROOT "workflow_status/{execution_id}" "workflow_status" "Workflow status"
+    resource! { WORKFLOW_URI_PREFIX "workflow_status/{execution_id}" "workflow_status" "Workflow status"
     "Where an execution stands: its state, times, step counts, and its result",
     Some(JSON), USEFUL, |it| it.status() },
-    resource! { ROOT "step_history/{execution_id}" "step_history" "Step history"
+    resource! { WORKFLOW_URI_PREFIX "step_history/{execution_id}" "step_history" "Step history"
     "Every visit of every step of an execution, with its output",
     Some(JSON), USEFUL, |it| Ok(A::StepHistory(it.execution()?, None)) },
-    resource! { ROOT "step_history/{execution_id}/{step_name}" "step_history" "History of a step"
+    resource! { WORKFLOW_URI_PREFIX "step_history/{execution_id}/{step_name}" "step_history" "History of a step"
     "Every visit of one step of an execution, with its output",
-    Some(JSON), BESIDE, |it| Ok(A::StepHistory(it.execution()?, Some(it.step()?))) },
-    resource! { ROOT "workflow_artifacts/{execution_id}" "workflow_artifacts" "Artifacts"
+    Some(JSON), PRIORITY_BACKGROUND, |it| Ok(A::StepHistory(it.execution()?, Some(it.step()?))) },
+    resource! { WORKFLOW_URI_PREFIX "workflow_artifacts/{execution_id}" "workflow_artifacts" "Artifacts"
     "The artifacts of an execution, without their content",
     Some(JSON), USEFUL, |it| Ok(A::WorkflowArtifacts(it.execution()?, None)) },
-    resource! { ROOT "workflow_artifacts/{execution_id}/{step_name}" "step_artifacts" "Artifacts of a step"
+    resource! { WORKFLOW_URI_PREFIX "workflow_artifacts/{execution_id}/{step_name}" "step_artifacts" "Artifacts of a step"
     "The artifacts that one step handed over, without their content",
-    Some(JSON), BESIDE, |it| Ok(A::WorkflowArtifacts(it.execution()?, Some(it.step()?))) },
-    resource! { ROOT "artifact/{execution_id}/{artifact}{?offset,limit}" "artifact" "Artifact"
+    Some(JSON), PRIORITY_BACKGROUND, |it| Ok(A::WorkflowArtifacts(it.execution()?, Some(it.step()?))) },
+    resource! { WORKFLOW_URI_PREFIX "artifact/{execution_id}/{artifact}{?offset,limit}" "artifact" "Artifact"
     "The content of an artifact, named by its id or its name; offset and limit are bytes, next_offset says \
      where to read on; binary content comes as base64",
     Some(JSON), USEFUL, |it| it.artifact() },
-    resource! { ROOT "executions{?state,workflow,limit,cursor,project}" "executions" "Executions"
+    resource! { WORKFLOW_URI_PREFIX "executions{?state,workflow,limit,cursor,project}" "executions" "Executions"
     "The executions of this project (project=* for all), last changed first; state=open for those \
      that have not ended",
     Some(JSON), USEFUL, |it| it.list().map(A::Executions) },
-    resource! { ROOT "telemetry{?event_type,limit}" "telemetry" "Telemetry"
+    resource! { WORKFLOW_URI_PREFIX "telemetry{?event_type,limit}" "telemetry" "Telemetry"
     "The latest events of all executions, oldest first",
-    Some(JSON), BESIDE, |it| it.telemetry(None) },
-    resource! { ROOT "telemetry/{execution_id}{?event_type,limit}" "execution_telemetry" "Telemetry of an execution"
+    Some(JSON), PRIORITY_BACKGROUND, |it| it.telemetry(None) },
+    resource! { WORKFLOW_URI_PREFIX "telemetry/{execution_id}{?event_type,limit}" "execution_telemetry" "Telemetry of an execution"
     "The events of an execution, oldest first",
-    Some(JSON), BESIDE, |it| { let id = it.execution()?; it.telemetry(Some(id)) } },
+    Some(JSON), PRIORITY_BACKGROUND, |it| { let id = it.execution()?; it.telemetry(Some(id)) } },
     resource! { AUTHORING "spec" "workflow.spec" "How to write a manifest"
     "The manual: every kind of step and every key, each with an example that runs",
     Some(MARKDOWN), USEFUL, |_| Ok(A::Spec) },
@@ -171,28 +171,28 @@ pub(super) const TABLE: [ResourceSpec; 29] = [
     Some(JSON), USEFUL, |it| it.page().map(A::Manifests) },
     resource! { AUTHORING "command-catalog" "command.catalog" "Commands"
     "What can be called as a command, with its arguments: the operations of catalogs, and each workflow",
-    Some(JSON), BESIDE, |it| it.page().map(A::CommandCatalog) },
+    Some(JSON), PRIORITY_BACKGROUND, |it| it.page().map(A::CommandCatalog) },
     resource! { AUTHORING "provider-catalog" "provider.catalog" "Providers"
     "What can provide the values of inputs: the operations of catalogs whose answers are choices",
-    Some(JSON), BESIDE, |_| Ok(A::ProviderCatalog) },
+    Some(JSON), PRIORITY_BACKGROUND, |_| Ok(A::ProviderCatalog) },
     resource! { AUTHORING "errors" "workflow.errors" "Errors"
     "Every error code with its category, whether it is retryable, and the next call",
-    Some(MARKDOWN), BESIDE, |_| Ok(A::Errors) },
+    Some(MARKDOWN), PRIORITY_BACKGROUND, |_| Ok(A::Errors) },
     resource! { AUTHORING "manifest/{workflow_id}" "workflow.manifest" "Manifest"
     "The text of a workflow's file: YAML, JSON or Markdown",
     None, USEFUL, |it| it.text().map(A::Manifest) },
     resource! { AUTHORING "manifests{?limit,after,query}" "workflow.manifests" "Manifests"
     "The files of the workflows that contain all words of query, in pages as available_workflows has them",
-    Some(JSON), BESIDE, |it| it.page().map(A::Manifests) },
+    Some(JSON), PRIORITY_BACKGROUND, |it| it.page().map(A::Manifests) },
     resource! { AUTHORING "command-catalog{?limit,after,query}" "command.catalog" "Commands"
     "The commands that contain all words of query, in pages as available_workflows has them",
-    Some(JSON), BESIDE, |it| it.page().map(A::CommandCatalog) },
+    Some(JSON), PRIORITY_BACKGROUND, |it| it.page().map(A::CommandCatalog) },
     resource! { SKILL "workflow/{workflow_name}/SKILL.md" "workflow_skill" "Workflow as a skill"
     "What a workflow is for, its inputs and how to start it",
-    Some(MARKDOWN), BESIDE, |it| Ok(A::Skill(SkillName::Workflow(it.name()?))) },
+    Some(MARKDOWN), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Workflow(it.name()?))) },
     resource! { SKILL "agent/{name}/SKILL.md" "agent_skill" "Agent as a skill"
     "An agent: its persona",
-    Some(MARKDOWN), BESIDE, |it| Ok(A::Skill(SkillName::Agent(it.name()?))) },
+    Some(MARKDOWN), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Agent(it.name()?))) },
 ];
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
             let path = row.path.split("{?").next().unwrap_or_default();
             let address = format!("{}{}", row.root, path.replace(['{', '}'], ""));
             let values = row.values(&address).expect("the row fits");
-            let own = A::of(&address, values, row.address).expect("an address");
+            let own = A::parse_kind(&address, values, row.address).expect("an address");
             let parsed = A::parse(&format!("{address}?part=1")).expect("an address");
             assert_eq!(format!("{parsed:?}"), format!("{own:?}"), "{address}");
         }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::tools::{command, listed_manifest};
 use midex_domain::{
-    check::Commands,
+    check::OperationLookup,
     error::{Error, Result},
 };
 use midex_registry::Registry;
@@ -53,7 +53,7 @@ impl WatchedAddress {
     /// # Errors
     /// As [`Address::parse`].
     pub(crate) fn parse(uri: &str) -> Result<Self> {
-        let named = |error: Error| error.with("uri", shorten(uri));
+        let named = |error: Error| error.with_context("uri", shorten(uri));
         Ok(match Address::parse(uri).map_err(named)? {
             // A page depends on all workflows, since one may move into it from another page.
             Address::AvailableWorkflows(_) => Self::Definitions(DefinitionTopic::Workflows),
@@ -98,7 +98,10 @@ impl DefinitionTopic {
                 json!(version)
             }
             Self::Commands => {
-                let operations = registry.abilities().commands().map(Commands::version);
+                let operations = registry
+                    .abilities()
+                    .commands()
+                    .map(OperationLookup::version);
                 let workflows: Value = registry.workflows().filter_map(command).collect();
                 json!([operations, workflows])
             }
@@ -116,7 +119,7 @@ mod tests {
     use midex_domain::{ExecutionId, error::Code};
 
     fn topic(address: &str) -> Option<Topic> {
-        match WatchedAddress::parse(&format!("{}{address}", super::super::ROOT))
+        match WatchedAddress::parse(&format!("{}{address}", super::super::WORKFLOW_URI_PREFIX))
             .expect("an address")
         {
             WatchedAddress::Executions(topic) => topic,

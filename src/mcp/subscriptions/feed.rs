@@ -13,7 +13,7 @@ use midex_domain::{
     error::{Error, Result},
     limits,
 };
-use midex_server::app::{App, Listener, Name};
+use midex_server::app::{App, Listener, TopicName};
 
 /// The subscribed addresses, and the changes that are not reported yet.
 #[derive(Debug)]
@@ -29,14 +29,14 @@ struct Addresses {
     /// Their total size in bytes.
     bytes: usize,
     /// The addresses of definitions, with the digest of the content that was last seen.
-    definitions: HashMap<Name, (DefinitionTopic, u64)>,
+    definitions: HashMap<TopicName, (DefinitionTopic, u64)>,
 }
 
 /// A pending notification.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Notice {
     /// A resource changed. Holds its URI as the client wrote it.
-    Updated(Name),
+    Updated(TopicName),
     /// The list of resources changed.
     ResourcesChanged,
     /// The list of prompts changed.
@@ -64,7 +64,7 @@ impl Feed {
     /// `RESOURCE_NOT_FOUND`, `ARGUMENTS_INVALID` if the address is invalid; `LIMIT_EXCEEDED`.
     pub(super) fn add(&self, uri: &str) -> Result<()> {
         let watched = WatchedAddress::parse(uri)?;
-        let name: Name = uri.into();
+        let name: TopicName = uri.into();
         let mut addresses = self.addresses();
         if self.listener.has(uri) {
             return Ok(());
@@ -76,14 +76,14 @@ impl Feed {
         }
         addresses.bytes += uri.len();
         match watched {
-            WatchedAddress::Executions(topic) => self.listener.add(&name, topic),
-            WatchedAddress::Nothing => self.listener.add(&name, None),
+            WatchedAddress::Executions(topic) => self.listener.subscribe(&name, topic),
+            WatchedAddress::Nothing => self.listener.subscribe(&name, None),
             WatchedAddress::Definitions(shown) => {
                 // Definitions of a client of the control socket are watched only once it subscribes to one.
                 self.app.definitions().watch();
                 let digest = shown.digest(&self.app.definitions().loaded());
                 addresses.definitions.insert(name.clone(), (shown, digest));
-                self.listener.add(&name, None)
+                self.listener.subscribe(&name, None)
             }
         };
         Ok(())
@@ -115,7 +115,7 @@ impl Feed {
 
 /// Takes the pending notifications from a feed.
 #[derive(Debug)]
-pub(super) struct Taker {
+pub(super) struct NoticeReceiver {
     feed: Arc<Feed>,
     /// The version counter of the definitions.
     version: watch::Receiver<u64>,
@@ -137,7 +137,7 @@ impl Lists {
     }
 }
 
-impl Taker {
+impl NoticeReceiver {
     /// A taker that also reports changes of the lists in `tells`.
     pub(super) fn new(feed: Arc<Feed>, tells: Lists) -> Self {
         Self {
@@ -160,7 +160,7 @@ impl Taker {
                 return;
             }
             tokio::select! {
-                () = self.feed.listener.changed() => {}
+                () = self.feed.listener.wait_for_change() => {}
                 Ok(()) = self.version.changed() => self.look_at_definitions(),
             }
         }
@@ -174,7 +174,7 @@ impl Taker {
         if std::mem::take(&mut self.changed.prompts) {
             return Some(Notice::PromptsChanged);
         }
-        self.feed.listener.take().map(Notice::Updated)
+        self.feed.listener.take_marked_name().map(Notice::Updated)
     }
 
     fn look_at_definitions(&mut self) {
@@ -184,7 +184,7 @@ impl Taker {
 }
 
 pub(super) fn too_many_addresses() -> Error {
-    Error::limit(format!(
+    Error::limit_exceeded(format!(
         "at most {} addresses, {} bytes together, are listened to at once",
         limits::SUBSCRIPTION_ADDRESSES_MAX,
         limits::SUBSCRIPTION_BYTES_MAX

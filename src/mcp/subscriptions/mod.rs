@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use self::{
-    feed::{Feed, Lists, Notice, Taker},
+    feed::{Feed, Lists, Notice, NoticeReceiver},
     session::SessionNotifier,
 };
 use midex_domain::{
@@ -46,12 +46,12 @@ impl Listens {
     }
 
     /// The limit for one client over a pair of streams: [`limits::LISTENS_MAX`].
-    pub fn of_one_client() -> Self {
+    pub fn for_one_client() -> Self {
         Self::new(limits::LISTENS_MAX)
     }
 
     /// The limit for all clients without a handshake over HTTP: [`limits::HTTP_LISTENS_MAX`].
-    pub fn over_http() -> Self {
+    pub fn for_http() -> Self {
         Self::new(limits::HTTP_LISTENS_MAX)
     }
 }
@@ -73,7 +73,7 @@ pub(super) struct Subscriptions {
 struct Listen {
     /// Declared first, so that it is released first: a slot is free as soon as the listen ends.
     _place: OwnedSemaphorePermit,
-    taker: Taker,
+    taker: NoticeReceiver,
 }
 
 impl Subscriptions {
@@ -147,7 +147,7 @@ impl Subscriptions {
             prompts: requested.prompts_list_changed == Some(true),
         };
         // Create the taker before adding addresses, so that changes in between are recorded.
-        let taker = Taker::new(feed.clone(), tells);
+        let taker = NoticeReceiver::new(feed.clone(), tells);
         let mut accepted = Vec::new();
         for uri in uris {
             match feed.add(uri) {
@@ -209,7 +209,7 @@ impl Subscriptions {
         tokio::select! {
             biased;
             () = context.cancelled() => false,
-            () = self.app.stopping().cancelled() => false,
+            () = self.app.stop_token().cancelled() => false,
             () = listen.taker.ready() => true,
         }
     }
@@ -229,6 +229,6 @@ async fn send(context: &SubscriptionContext, notice: Notice) -> Result<(), Subsc
 }
 
 fn too_many_listens(max: usize) -> Error {
-    Error::limit(format!("at most {max} listens are open at once"))
+    Error::limit_exceeded(format!("at most {max} listens are open at once"))
         .with_action("Cancel one of the listens, or add its addresses to one that is open anew")
 }

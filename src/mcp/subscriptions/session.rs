@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::channel::NotificationChannel,
-    feed::{Feed, Lists, Notice, Taker},
+    feed::{Feed, Lists, Notice, NoticeReceiver},
 };
 use midex_server::app::App;
 
@@ -33,8 +33,8 @@ impl SessionNotifier {
     /// Starts sending notifications of changes from now on.
     pub(super) fn begin(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
         let feed = Arc::new(Feed::new(app));
-        let taker = Taker::new(feed.clone(), ALL);
-        let channel = NotificationChannel::of(extensions);
+        let taker = NoticeReceiver::new(feed.clone(), ALL);
+        let channel = NotificationChannel::from_extensions(extensions);
         let end = CancellationToken::new();
         let ended = end.clone();
         // The task holds only the feed, so dropping the session ends it.
@@ -56,7 +56,11 @@ impl SessionNotifier {
 
 /// Sends one notification after another. Repeated changes of a resource while the client is slow or unreachable are
 /// sent once.
-async fn notify(mut taker: Taker, peer: Peer<RoleServer>, mut channel: NotificationChannel) {
+async fn notify(
+    mut taker: NoticeReceiver,
+    peer: Peer<RoleServer>,
+    mut channel: NotificationChannel,
+) {
     loop {
         taker.ready().await;
         if !channel.open().await {

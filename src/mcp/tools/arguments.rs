@@ -9,7 +9,7 @@ use midex_domain::{
 };
 
 /// Argument names that other systems use for ours.
-const FOREIGN: &[(&str, &[&str])] = &[
+const ARGUMENT_ALIASES: &[(&str, &[&str])] = &[
     ("token", &["continuation_token", "new_token", "step_token"]),
     ("output", &["result", "outputs", "response", "answer"]),
     ("workflow_name", &["workflow", "name", "workflow_id", "id"]),
@@ -74,7 +74,7 @@ pub(super) fn take_as_meant(listed: &Value, arguments: &mut Map<String, Value>) 
             .map(str::trim)
             .map(serde_json::from_str::<Value>);
         if let Some(Ok(said)) = said
-            && is_of(&said, kind)
+            && has_json_type(&said, kind)
         {
             *value = said;
         }
@@ -108,7 +108,7 @@ fn whole(number: &Number) -> Option<u64> {
     (number.fract() == 0.0 && number >= 0.0).then_some(number as u64)
 }
 
-fn is_of(value: &Value, kind: &str) -> bool {
+fn has_json_type(value: &Value, kind: &str) -> bool {
     match kind {
         "object" => value.is_object(),
         "array" => value.is_array(),
@@ -134,8 +134,8 @@ pub(super) fn suggest(listed: &Value, arguments: &Value, violations: &mut [Viola
         .keys()
         .filter(|name| !properties.contains_key(*name));
     let said: Vec<_> = names
-        .filter_map(|name| Some((name, ours(name, properties, arguments)?)))
-        .map(|(name, ours)| format!("`{}`: did you mean `{ours}`?", short(name)))
+        .filter_map(|name| Some((name, find_intended_argument(name, properties, arguments)?)))
+        .map(|(name, ours)| format!("`{}`: did you mean `{ours}`?", shorten_name(name)))
         .collect();
     if !said.is_empty() {
         let text = said.join(" ");
@@ -147,7 +147,7 @@ pub(super) fn suggest(listed: &Value, arguments: &Value, violations: &mut [Viola
 }
 
 /// The argument that `name` probably means, among those that are not given.
-fn ours<'a>(
+fn find_intended_argument<'a>(
     name: &str,
     properties: &'a Map<String, Value>,
     arguments: &Map<String, Value>,
@@ -156,11 +156,11 @@ fn ours<'a>(
         .keys()
         .filter(|name| !arguments.contains_key(*name))
         .map(String::as_str);
-    foreign(name, free.clone()).or_else(|| nearest(name, free))
+    find_argument_alias(name, free.clone()).or_else(|| nearest(name, free))
 }
 
 /// The arguments with their intended names and enum values. Arguments without a probable meaning are dropped.
-pub(super) fn mended(listed: &Value, arguments: &Value) -> Value {
+pub(super) fn correct_arguments(listed: &Value, arguments: &Value) -> Value {
     let (Some(properties), Some(given)) = (listed["properties"].as_object(), arguments.as_object())
     else {
         return arguments.clone();
@@ -168,15 +168,18 @@ pub(super) fn mended(listed: &Value, arguments: &Value) -> Value {
     let mut mended = Map::new();
     for (name, value) in given {
         let known = properties.contains_key(name).then_some(name.as_str());
-        if let Some(name) = known.or_else(|| ours(name, properties, given)) {
-            mended.insert(name.to_owned(), option(&properties[name], value));
+        if let Some(name) = known.or_else(|| find_intended_argument(name, properties, given)) {
+            mended.insert(
+                name.to_owned(),
+                nearest_enum_value(&properties[name], value),
+            );
         }
     }
     Value::Object(mended)
 }
 
 /// Whether the arguments are short enough to repeat in an error message: only texts of limited length, on one line.
-pub(super) fn can_be_said(arguments: &Value) -> bool {
+pub(super) fn is_short_enough_to_repeat(arguments: &Value) -> bool {
     let values = arguments.as_object().into_iter().flatten();
     values.map(|(_, value)| value.as_str()).all(|text| {
         text.is_some_and(|text| text.len() <= limits::REPEATED_BYTES_MAX && !text.contains('\n'))
@@ -185,7 +188,7 @@ pub(super) fn can_be_said(arguments: &Value) -> bool {
 
 /// The enum value of `schema` that is nearest to `value`, if it has enum values. A permutation of the letters also
 /// counts.
-fn option(schema: &Value, value: &Value) -> Value {
+fn nearest_enum_value(schema: &Value, value: &Value) -> Value {
     let options = || {
         let options = schema["enum"].as_array().into_iter().flatten();
         options.filter_map(Value::as_str)
@@ -203,15 +206,15 @@ fn option(schema: &Value, value: &Value) -> Value {
 }
 
 /// The name among `free` for which other systems use `name`.
-fn foreign<'a>(name: &str, mut free: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn find_argument_alias<'a>(name: &str, mut free: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     free.find(|ours| {
-        let mut table = FOREIGN.iter().filter(|(known, _)| known == ours);
+        let mut table = ARGUMENT_ALIASES.iter().filter(|(known, _)| known == ours);
         table.any(|(_, theirs)| theirs.contains(&name.as_str()))
     })
 }
 
-fn short(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     name.chars().take(60).collect()
 }
 
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn json_as_text_is_taken_where_a_text_would_be_refused_and_nowhere_else() {
+    fn json_text_is_parsed_if_needed() {
         let mut arguments = json!({
             "token": "1", "output": "{\"a\":1}", "inputs": " {\"b\":2}\n", "limit": "3", "known_agents": "[\"x\"]", "approved": "true"
         });
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_mended_where_it_is_plain_what_was_meant() {
+    fn clear_argument_errors_are_fixed() {
         let listed = json!({ "properties": {
             "state": { "enum": ["open", "paused"] }, "workflow_name": { "type": "string" }
         } });
@@ -298,12 +301,14 @@ mod tests {
                 json!({ "workflow_name": "w" }),
             ),
         ] {
-            assert_eq!(mended(&listed, &given), meant);
+            assert_eq!(correct_arguments(&listed, &given), meant);
         }
         let of = |bytes: usize| json!({ "state": "x".repeat(bytes) });
-        assert!(can_be_said(&of(limits::REPEATED_BYTES_MAX)));
-        assert!(!can_be_said(&of(limits::REPEATED_BYTES_MAX + 1)));
-        assert!(!can_be_said(&json!({ "limit": 3 })));
+        assert!(is_short_enough_to_repeat(&of(limits::REPEATED_BYTES_MAX)));
+        assert!(!is_short_enough_to_repeat(&of(
+            limits::REPEATED_BYTES_MAX + 1
+        )));
+        assert!(!is_short_enough_to_repeat(&json!({ "limit": 3 })));
     }
 
     #[test]

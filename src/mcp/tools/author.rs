@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::unfit;
+use super::argument_rule_error;
 use midex_domain::{Class, error::Result, limits};
 use midex_registry::{Format, Manifest};
 use midex_server::app::Subject;
@@ -50,7 +50,7 @@ impl DefinitionSelection {
                 };
                 let message =
                     format!("{tool} takes exactly one of `manifest` and `workflow_id`: {which}");
-                Err(unfit(path, "oneOf", &message))
+                Err(argument_rule_error(path, "oneOf", &message))
             }
         }
     }

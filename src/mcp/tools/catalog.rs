@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Nothing, unfit};
+use super::{NoArguments, argument_rule_error};
 use midex_catalog::{Catalog, Settings, call, operation::SecurityScheme};
 use midex_domain::{
     error::{Result, Violation},
@@ -33,7 +33,7 @@ impl CatalogSelection {
         let title = self.catalog_title.as_ref();
         let Some(name) = self.catalog_id.as_ref().or(title) else {
             let message = "name the catalog by catalog_id";
-            return Err(unfit("/catalog_id", "required", message));
+            return Err(argument_rule_error("/catalog_id", "required", message));
         };
         let catalog = set.require(name)?;
         match title {
@@ -42,23 +42,30 @@ impl CatalogSelection {
                     "catalog_id is `{}` and catalog_title is another one's",
                     catalog.id
                 );
-                Err(unfit("/catalog_title", "contradiction", &message))
+                Err(argument_rule_error(
+                    "/catalog_title",
+                    "contradiction",
+                    &message,
+                ))
             }
             _ => Ok(catalog.id.clone()),
         }
     }
 }
 
-pub(super) async fn list(app: &App, _: Nothing) -> Result<Value> {
+pub(super) async fn list(app: &App, _: NoArguments) -> Result<Value> {
     let set = app.catalog_set().await?;
     let secrets = app.catalog_secrets().await;
-    let catalogs = set.catalogs().iter().map(|one| shown(one, &secrets));
+    let catalogs = set
+        .catalogs()
+        .iter()
+        .map(|one| catalog_summary(one, &secrets));
     let catalogs: Vec<_> = catalogs.collect();
     Ok(json!({ "catalogs": catalogs }))
 }
 
 /// A catalog, as `catalog.list` shows it. `secrets` are the available secrets.
-fn shown(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
+fn catalog_summary(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
     let Catalog {
         id, settings, book, ..
     } = catalog;
@@ -98,7 +105,7 @@ pub(super) fn headers(settings: &Settings, secrets: &BTreeSet<String>) -> Value 
         let shown = values.iter().map(|(name, value)| {
             let references = call::references(value);
             let is_set = references.iter().all(|name| secrets.contains(name));
-            json!({ "name": name, "set": is_set, "source": source_of(value), "kind": kind })
+            json!({ "name": name, "set": is_set, "source": secret_sources(value), "kind": kind })
         });
         shown.collect::<Vec<_>>()
     };
@@ -119,8 +126,8 @@ pub(super) fn schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> 
             SecurityScheme::Bearer => "bearer".to_owned(),
             SecurityScheme::Other { scheme } => format!("{scheme}, which midex has no way for"),
         };
-        let value = catalog.given_for(name, scheme);
-        json!({ "name": name, "what": what, "source": value.map(source_of) })
+        let value = catalog.credential_for_scheme(name, scheme);
+        json!({ "name": name, "what": what, "source": value.map(secret_sources) })
     };
     let book = catalog.book.as_ref().ok();
     let all = book.into_iter().flat_map(|book| &book.head().schemes);
@@ -128,7 +135,7 @@ pub(super) fn schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> 
 }
 
 /// The sources of the secrets in a value.
-fn source_of(value: &str) -> String {
+fn secret_sources(value: &str) -> String {
     match &call::references(value)[..] {
         [] => "literal".to_owned(),
         references => references.join(", "),
@@ -136,7 +143,7 @@ fn source_of(value: &str) -> String {
 }
 
 /// The violations or warnings of a document.
-pub(super) fn told(violations: &[Violation]) -> Value {
+pub(super) fn violation_values(violations: &[Violation]) -> Value {
     let told = violations.iter().take(limits::VIOLATIONS_MAX);
     told.map(|one| json!(one)).collect()
 }

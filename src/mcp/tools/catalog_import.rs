@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    catalog::{CatalogSelection, told},
+    catalog::{CatalogSelection, violation_values},
     view,
 };
 use midex_catalog::{Import, ImportPlan, call::Reach, document};
@@ -31,7 +31,7 @@ impl DocumentSource {
             Some(_) => Some(SourceType::Path),
             None => None,
         };
-        app.document_of(&self.source, source_type).await
+        app.read_document(&self.source, source_type).await
     }
 }
 
@@ -99,8 +99,8 @@ pub(super) async fn validate(app: &App, arguments: DocumentSource) -> Result<Val
         "valid": inspected.violations.is_empty(),
         "document_kind": inspected.kind,
         "operation_count": inspected.operation_count,
-        "warnings": told(&inspected.warnings),
-        "violations": told(&inspected.violations),
+        "warnings": violation_values(&inspected.warnings),
+        "violations": violation_values(&inspected.violations),
     }))
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn preview(app: &App, arguments: Preview) -> Result<Value> {
         .iter()
         .map(|operation| first(&operation.name))
         .collect();
-    let addresses = planned.addresses();
+    let addresses = planned.count_base_urls();
     let mut answer = json!({
         "addresses": addresses,
         "catalog": {
@@ -158,7 +158,7 @@ pub(super) async fn preview(app: &App, arguments: Preview) -> Result<Value> {
 
 /// The warnings about the document, and a warning if its operations cannot be called at their address.
 fn warnings(planned: &ImportPlan) -> Value {
-    let mut warnings = told(&planned.compiled.warnings);
+    let mut warnings = violation_values(&planned.compiled.warnings);
     let allowed = planned.settings.allow.iter().map(String::as_str);
     let reach = Reach::new(planned.id.as_str(), allowed).ok();
     let refusal = reach.and_then(|reach| reach.refusal_of(&planned.settings.base_url));
@@ -179,7 +179,7 @@ pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
     let planned = app
         .change_catalogs(move |catalogs| catalogs.import(&wanted))
         .await?;
-    let addresses = planned.addresses();
+    let addresses = planned.count_base_urls();
     let ImportPlan {
         id,
         settings,
@@ -189,7 +189,7 @@ pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
     } = &planned;
     let places = app.catalogs()?.places().clone();
     let mut warnings = warnings(&planned);
-    let breaks = app.broken_by(&before, id, changes).await?;
+    let breaks = app.find_broken_steps(&before, id, changes).await?;
     if let (Some(warnings), false) = (warnings.as_array_mut(), breaks.is_empty()) {
         warnings.extend(breaks.iter().map(|one| {
             let message = format!(
@@ -219,7 +219,7 @@ pub(super) async fn refresh(app: &App, arguments: Refresh) -> Result<Value> {
     let id = arguments.catalog.id(app).await?;
     let before = app.catalog_set().await?;
     let catalog = before.require(&id)?;
-    let (source, document) = app.document_of(&catalog.settings.source, None).await?;
+    let (source, document) = app.read_document(&catalog.settings.source, None).await?;
     let wanted = Import {
         source,
         document,
@@ -239,9 +239,12 @@ pub(super) async fn refresh(app: &App, arguments: Refresh) -> Result<Value> {
             .await?
     };
     let mut answer = view(&planned.changes)?;
-    answer["breaks"] = view(&app.broken_by(&before, &id, &planned.changes).await?)?;
+    answer["breaks"] = view(
+        &app.find_broken_steps(&before, &id, &planned.changes)
+            .await?,
+    )?;
     answer["catalog_id"] = json!(id);
     answer["applied"] = json!(apply);
-    answer["warnings"] = told(&planned.compiled.warnings);
+    answer["warnings"] = violation_values(&planned.compiled.warnings);
     Ok(answer)
 }

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
+    argument_rule_error,
     catalog::{CatalogSelection, headers, schemes},
-    unfit,
 };
-use crate::asking::{Confirmation, Unasked};
-use midex_catalog::{By, call};
+use crate::asking::{Confirmation, ConfirmationFallback};
+use midex_catalog::{Requester, call};
 use midex_domain::{
     Class,
     error::{Code, Error, Result},
@@ -48,7 +48,7 @@ pub(super) struct BaseUrl {
 
 pub(super) async fn set_base_url(app: &App, arguments: BaseUrl) -> Result<Value> {
     let id = arguments.catalog.id(app).await?;
-    let (url, by) = (arguments.base_url, app.by());
+    let (url, by) = (arguments.base_url, app.requester());
     let changed = app.change_catalog(&id, move |settings, _| settings.set_base_url(&url, by));
     let changed = changed.await?;
     let settings = &changed.settings;
@@ -89,7 +89,7 @@ pub(super) async fn secrets_question(
         .flatten()
         .flat_map(|value| call::references(value))
         .collect();
-    if app.by() == By::User || secrets.is_empty() {
+    if app.requester() == Requester::User || secrets.is_empty() {
         return Ok(None);
     }
     let id = arguments.catalog.id(app).await?;
@@ -112,15 +112,15 @@ pub(super) async fn secrets_question(
         ),
         message,
         about: vec![("catalog_id", id)],
-        unasked: Unasked::Error(Box::new(refusal)),
-        by: By::User,
+        unasked: ConfirmationFallback::Error(Box::new(refusal)),
+        by: Requester::User,
         version: None,
     }))
 }
 
 pub(super) async fn set_headers(app: &App, arguments: HeaderChange) -> Result<Value> {
     let id = arguments.catalog.id(app).await?;
-    let (replace, by) = (arguments.mode == HeadersMode::Replace, app.by());
+    let (replace, by) = (arguments.mode == HeadersMode::Replace, app.requester());
     let changed = app.change_catalog(&id, move |settings, _| {
         settings.set_headers(&arguments.headers, replace, by)
     });
@@ -143,14 +143,14 @@ pub(super) struct CommandClass {
 
 pub(super) async fn set_class(app: &App, arguments: CommandClass) -> Result<Value> {
     let id = arguments.catalog.id(app).await?;
-    let (operation, class, by) = (arguments.id, arguments.class, app.by());
+    let (operation, class, by) = (arguments.id, arguments.class, app.requester());
     let name = operation.clone();
     app.change_catalog(&id, move |settings, catalog| {
         let book = catalog.book.as_ref().ok();
         let entry = book.and_then(|book| Some(&book.entries()[book.find(&name)?]));
         let Some(entry) = entry else {
             let message = format!("the catalog has no operation `{name}`");
-            return Err(unfit("/id", "enum", &message));
+            return Err(argument_rule_error("/id", "enum", &message));
         };
         settings.set_class(&entry.name, catalog.class(entry), class, by)
     })
@@ -159,7 +159,7 @@ pub(super) async fn set_class(app: &App, arguments: CommandClass) -> Result<Valu
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Removal {
+pub(super) struct RemoveArguments {
     #[serde(flatten)]
     catalog: CatalogSelection,
     /// Its document too
@@ -169,7 +169,10 @@ pub(super) struct Removal {
     confirm: bool,
 }
 
-pub(super) async fn remove_question(app: &App, arguments: Removal) -> Result<Option<Confirmation>> {
+pub(super) async fn remove_question(
+    app: &App,
+    arguments: RemoveArguments,
+) -> Result<Option<Confirmation>> {
     if arguments.confirm {
         return Ok(None);
     }
@@ -188,13 +191,13 @@ pub(super) async fn remove_question(app: &App, arguments: Removal) -> Result<Opt
             "Remove the catalog `{id}`, the file `{path}`, {what}? Steps that call it will wait."
         ),
         about: vec![("catalog_id", id), ("path", path)],
-        unasked: Unasked::Refused,
-        by: app.by(),
+        unasked: ConfirmationFallback::Refused,
+        by: app.requester(),
         version: None,
     }))
 }
 
-pub(super) async fn remove(app: &App, arguments: Removal) -> Result<Value> {
+pub(super) async fn remove(app: &App, arguments: RemoveArguments) -> Result<Value> {
     let id = arguments.catalog.id(app).await?;
     let (name, with_document) = (id.clone(), arguments.remove_manifest);
     let left = app
@@ -207,18 +210,18 @@ pub(super) async fn remove(app: &App, arguments: Removal) -> Result<Value> {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Allowed {
+pub(super) struct AllowHostArguments {
     #[serde(flatten)]
     catalog: CatalogSelection,
     host_port: String,
 }
 
-pub(super) async fn allow(app: &App, arguments: Allowed) -> Result<Value> {
+pub(super) async fn allow(app: &App, arguments: AllowHostArguments) -> Result<Value> {
     let id = arguments.catalog.id(app).await?;
     let host = arguments.host_port;
     if let Err(wrong) = call::Reach::new(id.as_str(), [host.as_str()]) {
         let message = format!("`{wrong}` is not of the form HOST:PORT");
-        return Err(unfit("/host_port", "format", &message));
+        return Err(argument_rule_error("/host_port", "format", &message));
     }
     let changed = app.change_catalog(&id, move |settings, _| {
         settings.allow.insert(host);

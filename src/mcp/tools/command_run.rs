@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{schemas::fields, unfit};
-use crate::asking::{Confirmation, Unasked};
+use super::{argument_rule_error, schemas::fields};
+use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_domain::{
     Class, State,
-    error::{Code, Error, FailureCode, NextCall, Result, again},
+    error::{Code, Error, FailureCode, NextCall, Result, repeat_call},
     limits,
 };
 use midex_server::{
@@ -65,7 +65,7 @@ pub(super) async fn run_destructive(app: &App, arguments: Destructive) -> Result
     run(app, arguments.call, Class::Destructive).await
 }
 
-fn tool_of(class: Class) -> &'static str {
+fn tool_for_class(class: Class) -> &'static str {
     match class {
         Class::Safe => "command.run_safe",
         Class::Standard => "command.run",
@@ -73,13 +73,16 @@ fn tool_of(class: Class) -> &'static str {
     }
 }
 
-pub(super) async fn question(app: &App, arguments: Destructive) -> Result<Option<Confirmation>> {
+pub(super) async fn confirm_destructive(
+    app: &App,
+    arguments: Destructive,
+) -> Result<Option<Confirmation>> {
     let Destructive { call, confirm } = arguments;
     let key = format!("command.run_destructive:{}", json!(call));
     let (id, with) = (call.id.clone(), json!(call.with));
-    if let CommandMeant::Operation(named) = meant(app, &id, Class::Destructive).await? {
+    if let CommandMeant::Operation(named) = find_command(app, &id, Class::Destructive).await? {
         // Check first that the call can be sent, so that the user is not asked in vain.
-        app.admit(&id, &named, &call.call()?).await?;
+        app.check_call(&id, &named, &call.call()?).await?;
     }
     if confirm {
         return Ok(None);
@@ -93,37 +96,37 @@ pub(super) async fn question(app: &App, arguments: Destructive) -> Result<Option
         key,
         message: format!("Call `{id}`, which takes something away, with {shown}?"),
         about: vec![("id", id)],
-        unasked: Unasked::Refused,
-        by: app.by(),
+        unasked: ConfirmationFallback::Refused,
+        by: app.requester(),
         version: None,
     }))
 }
 
 /// The target of the command, if it is of the class of the tool that was called.
-async fn meant(app: &App, id: &str, called: Class) -> Result<CommandMeant> {
-    let (meant, class) = app.command_meant(id).await?;
+async fn find_command(app: &App, id: &str, called: Class) -> Result<CommandMeant> {
+    let (meant, class) = app.resolve_command(id).await?;
     if class == called {
         return Ok(meant);
     }
     let message = format!(
         "`{id}` is of class {}: {} is the tool for it",
         class.as_str(),
-        tool_of(class)
+        tool_for_class(class)
     );
     Err(Error::new(Code::CommandClassRefused, message)
-        .with("tool", tool_of(class))
-        .with("id", id))
+        .with_context("tool", tool_for_class(class))
+        .with_context("id", id))
 }
 
 async fn run(app: &App, arguments: Arguments, class: Class) -> Result<Value> {
     let id = arguments.id.split_whitespace().collect::<Vec<_>>();
     let id = id.join(" ");
     let call = arguments.call()?;
-    match meant(app, &id, class).await? {
-        CommandMeant::Workflow(name) => started(app, &id, &name, call.with).await,
+    match find_command(app, &id, class).await? {
+        CommandMeant::Workflow(name) => start_workflow_command(app, &id, &name, call.with).await,
         CommandMeant::Operation(named) => {
-            app.admit(&id, &named, &call).await?;
-            called(app, &id, call).await
+            app.check_call(&id, &named, &call).await?;
+            call_operation(app, &id, call).await
         }
     }
 }
@@ -136,14 +139,20 @@ impl Arguments {
         Ok(CommandCall {
             with: self.with,
             body: self.body,
-            timeout: timeout.map_err(|message| unfit("/timeout", "format", &message))?,
+            timeout: timeout
+                .map_err(|message| argument_rule_error("/timeout", "format", &message))?,
             pages: self.paginate.map(pages),
         })
     }
 }
 
 /// Running a workflow as a command starts an execution of it.
-async fn started(app: &App, id: &str, name: &str, inputs: Map<String, Value>) -> Result<Value> {
+async fn start_workflow_command(
+    app: &App,
+    id: &str,
+    name: &str,
+    inputs: Map<String, Value>,
+) -> Result<Value> {
     let inputs = (!inputs.is_empty()).then_some(Value::Object(inputs));
     let begun = app.start(name, None, inputs, None).await?;
     Ok(json!({
@@ -151,33 +160,33 @@ async fn started(app: &App, id: &str, name: &str, inputs: Map<String, Value>) ->
     }))
 }
 
-async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
+async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value> {
     let begun = app.now();
-    let ran = app.call(id, call, WAITED).await?;
+    let ran = app.call(id, call, CALL_WAIT).await?;
     let status = ran.status;
     let run = json!({ "run_id": status.execution_id, "execution_id": status.execution_id });
     if let Some(failure) = &status.error {
         let message = failure.message.clone();
         let error = Error::new(Code::CommandFailed, message)
-            .with("command", id)
-            .with("execution_id", status.execution_id.as_str())
-            .with("failure_code", failure.code.as_str());
+            .with_context("command", id)
+            .with_context("execution_id", status.execution_id.as_str())
+            .with_context("failure_code", failure.code.as_str());
         let code = FailureCode::parse(&failure.code);
         let error = match code {
-            _ if failure.is_retryable => error.with_retryable(true).with_action(LATER),
+            _ if failure.is_retryable => error.with_retryable(true).with_action(RETRY_ADVICE),
             Some(FailureCode::Http) if matches!(failure.status, Some(401 | 403)) => {
-                app.asking_for_credentials(id, error).await
+                app.add_credential_hint(id, error).await
             }
             Some(FailureCode::Http) | None => error,
             // The call did not reach a service.
             Some(_) => error.with_next(UNSENT),
         };
         let error = match failure.status {
-            Some(status) => error.with("status_code", status),
+            Some(status) => error.with_context("status_code", status),
             None => error,
         };
         return Err(match &failure.response_payload {
-            Some(payload) => error.with("response_payload", payload.clone()),
+            Some(payload) => error.with_context("response_payload", payload.clone()),
             None => error,
         });
     }
@@ -195,10 +204,10 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
 }
 
 /// The advice if the call itself is correct. The service may have done it before the failure.
-const LATER: &str = "Call {tool} again: a little later, where a second call does no harm; else look first whether the first was done";
+const RETRY_ADVICE: &str = "Call {tool} again: a little later, where a second call does no harm; else look first whether the first was done";
 
 /// The advice if the message says why the call cannot be sent.
-const UNSENT: NextCall = again("once what the message says is mended");
+const UNSENT: NextCall = repeat_call("once what the message says is mended");
 
 /// How long to wait for a call. After that it continues, and `execution.wait` waits for its end.
-const WAITED: Duration = limits::WAIT_MAX;
+const CALL_WAIT: Duration = limits::WAIT_MAX;

@@ -4,15 +4,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{catalog::schemes, workflow_list::fitting};
+use super::{catalog::schemes, workflow_list::fit_in_answer};
 use midex_catalog::{
-    Catalog, Named, Set,
+    Catalog, CatalogOperation, Set,
     document::Provider,
     media_type::BodyFormat,
     operation::{Content, Operation},
 };
 use midex_domain::{
-    error::{Code, Error, Result, Violation, again},
+    error::{Code, Error, Result, Violation, repeat_call},
     limits,
     schema::sample,
     view,
@@ -54,7 +54,7 @@ pub(super) async fn list_providers(app: &App, arguments: ProviderQuery) -> Resul
 
 pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<Value> {
     if let Some(id) = arguments.id {
-        return Ok(json!({ "command": everything(app, &id).await? }));
+        return Ok(json!({ "command": command_details(app, &id).await? }));
     }
     let wanted = CommandFilter {
         query: arguments.query.unwrap_or_default(),
@@ -64,7 +64,7 @@ pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<
         limit: arguments.limit.unwrap_or(limits::COMMANDS_LISTED),
     };
     let (found, last, total) = page(app, wanted).await?;
-    let commands = fitting(&found, Value::clone);
+    let commands = fit_in_answer(&found, Value::clone);
     let id = |one: &Value| one["id"].as_str().map(str::to_owned);
     let last = if commands.len() < found.len() {
         commands.last().and_then(id)
@@ -169,7 +169,7 @@ fn gone(after: &str) -> Error {
     let violation = Violation::new("/cursor", "gone", message.clone());
     Error::new(Code::ArgumentsInvalid, message)
         .with_violations(vec![violation])
-        .with_next(again(
+        .with_next(repeat_call(
             "without a cursor: the list has changed, and begins anew",
         ))
 }
@@ -178,7 +178,7 @@ async fn workflows(app: &App, query: &str) -> Result<Vec<Value>> {
     let query = query.to_lowercase();
     app.look_into_registry(move |registry| {
         let entries = registry.workflows();
-        let entries = entries.filter(|entry| entry.speaks_of(query.split_whitespace()));
+        let entries = entries.filter(|entry| entry.contains_words(query.split_whitespace()));
         entries.filter_map(command).collect()
     })
     .await
@@ -195,26 +195,26 @@ pub(crate) async fn providers(app: &App) -> Result<Vec<Value>> {
                 .providers
                 .providers
                 .into_iter()
-                .map(move |provider| provider_of(&vendor, &provider))
+                .map(move |provider| provider_entry(&vendor, &provider))
         });
         Ok(providers.take(limits::COMMAND_CATALOG_MAX).collect())
     })
     .await
 }
 
-fn provider_of(vendor: &str, provider: &Provider) -> Value {
+fn provider_entry(vendor: &str, provider: &Provider) -> Value {
     let mut shown = json!(provider);
     shown["id"] = json!(format!("{vendor} {}", provider.id));
     shown
 }
 
 /// An operation, as it is listed.
-fn entry(set: &Set, named: &Named) -> Option<Value> {
+fn entry(set: &Set, named: &CatalogOperation) -> Option<Value> {
     let book = named.catalog.book.as_ref().ok()?;
-    Some(listed(set, named, &book.bare(named.place).ok()?))
+    Some(operation_summary(set, named, &book.bare(named.place).ok()?))
 }
 
-fn listed(set: &Set, named: &Named, operation: &Operation) -> Value {
+fn operation_summary(set: &Set, named: &CatalogOperation, operation: &Operation) -> Value {
     let arguments = operation.parameters.iter().map(|parameter| {
         let kind = parameter.schema.get("type").cloned().unwrap_or(Value::Null);
         json!({ "name": parameter.argument, "in": parameter.location.as_str(), "type": kind, "required": parameter.is_required })
@@ -245,8 +245,8 @@ fn listed(set: &Set, named: &Named, operation: &Operation) -> Value {
 }
 
 /// All details of one command.
-async fn everything(app: &App, id: &str) -> Result<Value> {
-    let named = match app.command_meant(id).await?.0 {
+async fn command_details(app: &App, id: &str) -> Result<Value> {
+    let named = match app.resolve_command(id).await?.0 {
         CommandMeant::Operation(named) => named,
         CommandMeant::Workflow(name) => {
             let shown =
@@ -255,16 +255,16 @@ async fn everything(app: &App, id: &str) -> Result<Value> {
         }
     };
     read(app, move |set| {
-        whole(set, &named).map_err(|error| {
-            Error::internal("a catalog cannot be read").because(std::io::Error::other(error))
+        operation_details(set, &named).map_err(|error| {
+            Error::internal("a catalog cannot be read").with_source(std::io::Error::other(error))
         })
     })
     .await
 }
 
-fn whole(set: &Set, named: &Named) -> Result<Value, String> {
+fn operation_details(set: &Set, named: &CatalogOperation) -> Result<Value, String> {
     let operation = named.catalog.operation(named.place)?;
-    let mut shown = listed(set, named, &operation);
+    let mut shown = operation_summary(set, named, &operation);
     let content = operation
         .body
         .as_ref()
@@ -277,14 +277,14 @@ fn whole(set: &Set, named: &Named) -> Result<Value, String> {
     shown["description"] = json!(operation.description);
     let prepared = named.catalog.prepared(named.place)?;
     shown["input_schema"] = prepared.input_schema();
-    shown["body_schema"] = content.map_or(Value::Null, Content::asked);
+    shown["body_schema"] = content.map_or(Value::Null, Content::schema_for_callers);
     if let Some(body) = operation
         .body
         .as_ref()
         .filter(|body| body.contents.len() > 1)
     {
         let each = body.contents.iter();
-        let each = each.map(|content| (content.media_type.clone(), content.asked()));
+        let each = each.map(|content| (content.media_type.clone(), content.schema_for_callers()));
         shown["body_schemas"] = Value::Object(each.collect());
     }
     shown["output_schema"] = operation.output.clone().unwrap_or_default();
@@ -306,7 +306,7 @@ fn example(shown: &Value) -> Value {
     };
     let properties = &shown["input_schema"]["properties"];
     let shared = &shown["input_schema"]["$defs"];
-    let required = list(&shown["input_schema"]["required"])
+    let required = value_items(&shown["input_schema"]["required"])
         .iter()
         .filter_map(Value::as_str);
     let with = required.map(|name| {
@@ -319,14 +319,14 @@ fn example(shown: &Value) -> Value {
     let with: Map<_, _> = with.collect();
     let mut arguments = json!({ "id": shown["id"], "with": with });
     if shown["body"]["required"] == true {
-        arguments["body"] = body_of(&shown["body"]["media_type"], &shown["body_schema"]);
+        arguments["body"] = example_body(&shown["body"]["media_type"], &shown["body_schema"]);
     }
     json!({ "tool": tool, "arguments": arguments })
 }
 
 /// An example body of this media type that matches the schema.
-fn body_of(media_type: &Value, schema: &Value) -> Value {
-    let kind = BodyFormat::of(media_type.as_str().unwrap_or_default());
+fn example_body(media_type: &Value, schema: &Value) -> Value {
+    let kind = BodyFormat::from_media_type(media_type.as_str().unwrap_or_default());
     match sample(schema) {
         _ if kind == BodyFormat::Bytes => json!("ZXhhbXBsZQ=="),
         // A form must be an object, even if its schema does not say so.
@@ -337,14 +337,14 @@ fn body_of(media_type: &Value, schema: &Value) -> Value {
     }
 }
 
-fn list(value: &Value) -> &[Value] {
+fn value_items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// A workflow as a command, if it can be started.
 pub(crate) fn command(entry: &WorkflowEntry) -> Option<Value> {
     let workflow = &entry.value.as_ref()?.workflow;
-    let arguments = workflow.inputs.iter().flat_map(view::inputs);
+    let arguments = workflow.inputs.iter().flat_map(view::input_views);
     let arguments = arguments.map(
         |input| json!({ "name": input.name, "required": input.required, "schema": input.schema }),
     );

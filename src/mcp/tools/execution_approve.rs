@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{arguments::token, execution, lifecycle::Changed, unfit};
+use super::{argument_rule_error, arguments::token, execution, lifecycle::StateChangeAnswer};
 use midex_domain::{
     Digest, StepId,
     error::Result,
@@ -54,13 +54,14 @@ pub(super) async fn answer(app: &App, arguments: StepAnswer) -> Result<Advanced>
     app.next_step(token(&arguments.token), report).await
 }
 
-pub(super) async fn approve(app: &App, arguments: Approval) -> Result<Changed> {
+pub(super) async fn approve(app: &App, arguments: Approval) -> Result<StateChangeAnswer> {
     let id = execution(&arguments.execution_id)?;
     let shown = Digest::parse(&arguments.shown);
     let answer = GateAnswer {
         step: step(&arguments.step_name)?,
         visit: arguments.visit,
-        shown: shown.ok_or_else(|| unfit("/shown", "format", "`shown` is not a digest"))?,
+        shown: shown
+            .ok_or_else(|| argument_rule_error("/shown", "format", "`shown` is not a digest"))?,
         approved: arguments.approved,
         by: arguments.by,
         via: Channel::Terminal,
@@ -74,10 +75,11 @@ pub(super) async fn approve(app: &App, arguments: Approval) -> Result<Changed> {
     let message = format!("'{}' of execution '{id}' is {word}", answer.step);
     let status = app.command(&id, answer).await?;
     let message = format!("{message}; the execution is {}", status.state);
-    Ok(Changed::of(status, message))
+    Ok(StateChangeAnswer::from_status(status, message))
 }
 
 /// The step of this name. The schema does not check every rule of names.
 pub(super) fn step(name: &str) -> Result<StepId> {
-    StepId::parse(name).map_err(|error| unfit("/step_name", "format", error.message()))
+    StepId::parse(name)
+        .map_err(|error| argument_rule_error("/step_name", "format", error.message()))
 }

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{execution, execution_approve::step, lifecycle::Changed, present, unfit};
+use super::{
+    argument_rule_error, execution, execution_approve::step, lifecycle::StateChangeAnswer, present,
+};
 use midex_domain::{
     error::{Error, Result},
     execution::{Resolution, Verdict},
@@ -45,7 +47,7 @@ enum VerdictName {
     Failed,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Changed> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
     let id = execution(&arguments.execution_id)?;
     let verdict = match (arguments.verdict, arguments.output) {
         (VerdictName::Retry, None) => Verdict::Retry,
@@ -53,8 +55,14 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Changed> {
         (VerdictName::Failed, None) => {
             Verdict::Failed(arguments.message.unwrap_or_else(|| "it failed".to_owned()))
         }
-        (VerdictName::Output, None) => return Err(of_output("the verdict `output` needs output")),
-        _ => return Err(of_output("output belongs to the verdict `output` alone")),
+        (VerdictName::Output, None) => {
+            return Err(verdict_output_error("the verdict `output` needs output"));
+        }
+        _ => {
+            return Err(verdict_output_error(
+                "output belongs to the verdict `output` alone",
+            ));
+        }
     };
     let resolution = Resolution {
         step: step(&arguments.step_name)?,
@@ -64,9 +72,9 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Changed> {
     };
     let status = app.command(&id, resolution).await?;
     let message = format!("Execution '{id}' is {}", status.state);
-    Ok(Changed::of(status, message))
+    Ok(StateChangeAnswer::from_status(status, message))
 }
 
-fn of_output(message: &str) -> Error {
-    unfit("/output", "dependentRequired", message)
+fn verdict_output_error(message: &str) -> Error {
+    argument_rule_error("/output", "dependentRequired", message)
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{execution, personas::KnownAgents, schemas::shape_of, view};
+use super::{execution, personas::KnownAgents, schemas::shallow_view_schema, view};
 use midex_domain::{
     error::Result,
     limits,
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 }
 
 /// Fields that are documented by the `current_step` resource, and so not listed again here.
-const EXPLAINED: [&str; 12] = [
+const DOCUMENTED_FIELDS: [&str; 12] = [
     "description",
     "item",
     "inputs_at_start",
@@ -44,9 +44,12 @@ const EXPLAINED: [&str; 12] = [
 
 /// The schema of both possible answers: the fields of both, none of them required except `success` and `message`.
 pub(super) fn output() -> Value {
-    let (mut one, two) = (shape_of::<CurrentStep>(), shape_of::<Resumed>());
+    let (mut one, two) = (
+        shallow_view_schema::<CurrentStep>(),
+        shallow_view_schema::<Resumed>(),
+    );
     if let Some(fields) = one["properties"].as_object_mut() {
-        fields.retain(|name, _| !EXPLAINED.contains(&name.as_str()));
+        fields.retain(|name, _| !DOCUMENTED_FIELDS.contains(&name.as_str()));
     }
     if let (Some(ours), Some(theirs)) = (
         one["properties"].as_object_mut(),
@@ -62,14 +65,15 @@ pub(super) fn output() -> Value {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
     let going = match arguments.execution_id {
         Some(id) => OpenWork::One(Box::new(
-            app.go_on(&execution(&id)?, arguments.reason).await?,
+            app.resume_current_step(&execution(&id)?, arguments.reason)
+                .await?,
         )),
-        None => app.resumed(arguments.project).await?,
+        None => app.open_work(arguments.project).await?,
     };
     let mut answer = match going {
         OpenWork::One(mut step) => {
             step.leave_out_known(&arguments.known.known_agents.unwrap_or_default());
-            one(&step)?
+            current_step_answer(&step)?
         }
         OpenWork::Several(several) => view(&several)?,
     };
@@ -78,7 +82,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
 }
 
 /// The current step of one execution. Adds `state` and `message`, as lifecycle tools return them.
-fn one(step: &CurrentStep) -> Result<Value> {
+fn current_step_answer(step: &CurrentStep) -> Result<Value> {
     let mut answer = view(step)?;
     answer["state"] = json!(step.workflow_state);
     if step.message.is_none() {

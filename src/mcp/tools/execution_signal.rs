@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{execution, lifecycle::Changed};
+use super::{execution, lifecycle::StateChangeAnswer};
 use midex_domain::{error::Result, execution::SignalRequest, limits, view::SignalView};
 use midex_server::app::App;
 
@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     payload: Option<Value>,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Changed> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
     let id = execution(&arguments.execution_id)?;
     let name = arguments.signal;
     let payload = arguments.payload.unwrap_or_default();
@@ -36,5 +36,5 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Changed> {
         "Execution '{id}' has the signal '{name}': it {became}. The execution is {}",
         status.state
     );
-    Ok(Changed::of(status, message))
+    Ok(StateChangeAnswer::from_status(status, message))
 }

@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 
 /// Where the execution stands after the wait.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Waited {
+pub(super) struct WaitAnswer {
     /// True: the call did what it says.
     success: bool,
     /// Whether the execution moved past `since_revision` (or, without it, moved at all).
@@ -45,11 +45,11 @@ pub(super) struct Waited {
 }
 
 /// The time limit of a call with these arguments, which need not be checked yet.
-pub(super) fn longest(arguments: &Map<String, Value>) -> Duration {
+pub(super) fn max_duration(arguments: &Map<String, Value>) -> Duration {
     duration(arguments.get("timeout_s").and_then(Value::as_f64))
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Waited> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WaitAnswer> {
     let id = execution(&arguments.execution_id)?;
     let timeout = duration(arguments.timeout_s);
     let (status, changed) = app.wait(&id, arguments.since_revision, timeout).await?;
@@ -63,7 +63,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Waited> {
         let id = in_quotes(id.as_str());
         format!("Step '{step}' is ready. Call execution.resume with execution_id '{id}': it has the task and the token")
     });
-    Ok(Waited {
+    Ok(WaitAnswer {
         success: true,
         changed,
         message,

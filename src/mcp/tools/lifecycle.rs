@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::execution;
-use midex_domain::{Change, Lifecycle, error::Result, limits, view::StatusView};
+use midex_domain::{Lifecycle, LifecycleChange, error::Result, limits, view::StatusView};
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub(super) struct Arguments {
 
 /// What a change of state answers: where the execution stands now.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Changed {
+pub(super) struct StateChangeAnswer {
     /// True: the state was changed.
     success: bool,
     /// The state after the call.
@@ -29,9 +29,9 @@ pub(super) struct Changed {
     status: StatusView,
 }
 
-impl Changed {
+impl StateChangeAnswer {
     /// The answer of a state change: the new status, and a sentence about what happened.
-    pub(super) fn of(status: StatusView, message: String) -> Self {
+    pub(super) fn from_status(status: StatusView, message: String) -> Self {
         Self {
             success: true,
             workflow_state: status.state.clone(),
@@ -41,30 +41,36 @@ impl Changed {
     }
 }
 
-pub(super) async fn pause(app: &App, arguments: Arguments) -> Result<Changed> {
+pub(super) async fn pause(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
     change(app, arguments, Lifecycle::Pause).await
 }
 
-pub(super) async fn abandon(app: &App, arguments: Arguments) -> Result<Changed> {
+pub(super) async fn abandon(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
     change(app, arguments, Lifecycle::Abandon).await
 }
 
-pub(super) async fn diverge(app: &App, arguments: Arguments) -> Result<Changed> {
+pub(super) async fn diverge(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
     change(app, arguments, Lifecycle::Diverge).await
 }
 
-pub(super) async fn fail(app: &App, arguments: Arguments) -> Result<Changed> {
+pub(super) async fn fail(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
     change(app, arguments, Lifecycle::Fail).await
 }
 
-async fn change(app: &App, arguments: Arguments, lifecycle: Lifecycle) -> Result<Changed> {
+async fn change(
+    app: &App,
+    arguments: Arguments,
+    lifecycle: Lifecycle,
+) -> Result<StateChangeAnswer> {
     let id = execution(&arguments.execution_id)?;
     let reason = arguments.reason;
-    let status = app.command(&id, Change { lifecycle, reason }).await?;
+    let status = app
+        .command(&id, LifecycleChange { lifecycle, reason })
+        .await?;
     let becomes = status.ending.as_ref();
     let becomes = becomes.map_or_else(String::new, |ending| {
         format!(", and becomes {ending} once the steps for that are done")
     });
     let message = format!("Execution '{id}' is {}{becomes}", status.state);
-    Ok(Changed::of(status, message))
+    Ok(StateChangeAnswer::from_status(status, message))
 }

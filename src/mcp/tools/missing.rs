@@ -5,13 +5,13 @@ use super::{
     table::{OPERATE, RUN},
 };
 use midex_domain::{
-    error::{Code, Error, NextCall, again, call},
+    error::{Code, Error, NextCall, call_tool, repeat_call},
     limits,
     nearest::nearest,
 };
 
 /// Names that other systems use for our tools, compared with the part after the dot.
-const FOREIGN: &[(&str, &[&str])] = &[
+const TOOL_NAME_ALIASES: &[(&str, &[&str])] = &[
     (
         "workflow.start",
         &["begin", "create", "execute", "launch", "start_workflow"],
@@ -62,9 +62,10 @@ const FOREIGN: &[(&str, &[&str])] = &[
 ];
 
 /// Suggests the same call with the intended tool.
-const MEANT: NextCall = again("if that is the tool that was meant").of("{nearest}");
+const NEAREST_TOOL_CALL: NextCall =
+    repeat_call("if that is the tool that was meant").with_tool("{nearest}");
 /// The suggestion if the server offers the toolset `run` or `operate`.
-const OPEN: NextCall = call(
+const OPEN: NextCall = call_tool(
     "execution.resume",
     &[],
     "it lists what is open; the tools here are {tools}",
@@ -72,12 +73,12 @@ const OPEN: NextCall = call(
 
 pub(super) fn unknown(name: &str, sets: Toolsets) -> Error {
     let shown: String = name.chars().take(limits::NAME_SHOWN_CHARS).collect();
-    match meant(name, sets) {
+    match find_nearest_tool(name, sets) {
         Some(near) => {
             let message = format!("Unknown tool: {shown}; did you mean `{near}`?");
             Error::new(Code::ToolNotFound, message)
-                .with("nearest", near)
-                .with_next(MEANT)
+                .with_context("nearest", near)
+                .with_next(NEAREST_TOOL_CALL)
         }
         None => offered(
             Error::new(Code::ToolNotFound, format!("Unknown tool: {shown}")),
@@ -87,7 +88,7 @@ pub(super) fn unknown(name: &str, sets: Toolsets) -> Error {
 }
 
 /// The offered tool that `name` probably means.
-fn meant(name: &str, sets: Toolsets) -> Option<&'static str> {
+fn find_nearest_tool(name: &str, sets: Toolsets) -> Option<&'static str> {
     let offered = names(sets);
     // Some hosts prefix the server's name: `mcp__midex__workflow_start`.
     let name = name.rsplit("__").next().unwrap_or(name).to_lowercase();
@@ -97,7 +98,7 @@ fn meant(name: &str, sets: Toolsets) -> Option<&'static str> {
         own == last || Spelling::Underscored.name(tool) == last
     };
     let foreign = |tool: &&&str| {
-        let mut table = FOREIGN.iter().filter(|(ours, _)| ours == *tool);
+        let mut table = TOOL_NAME_ALIASES.iter().filter(|(ours, _)| ours == *tool);
         table.any(|(_, theirs)| theirs.contains(&last))
     };
     let everything = names(Toolsets::ALL);
@@ -109,12 +110,12 @@ fn meant(name: &str, sets: Toolsets) -> Option<&'static str> {
     }
 }
 
-pub(super) fn of_people(tool: &str) -> Error {
+pub(super) fn people_only_tool_error(tool: &str) -> Error {
     let message = format!("{tool} is not offered to agents: it hands in what a person answers");
-    let next = call("execution.resume", &[], "it says what waits for a person");
+    let next = call_tool("execution.resume", &[], "it says what waits for a person");
     Error::new(Code::ToolNotFound, message)
-        .with("tool", tool)
-        .with_next(next.after("run `midex approve` in a terminal"))
+        .with_context("tool", tool)
+        .with_next(next.after_person_does("run `midex approve` in a terminal"))
 }
 
 pub(super) fn left_out(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
@@ -122,15 +123,15 @@ pub(super) fn left_out(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
         "{tool} is a tool of the toolset `{of}`, which this server does not offer: it was started with --toolsets {sets}"
     );
     offered(
-        Error::new(Code::ToolNotFound, message).with("tool", tool),
+        Error::new(Code::ToolNotFound, message).with_context("tool", tool),
         sets,
     )
 }
 
 /// Adds the names of the offered tools.
 fn offered(error: Error, sets: Toolsets) -> Error {
-    let error = error.with("tools", names(sets).join(", "));
-    if sets.meet(RUN.and(OPERATE)) {
+    let error = error.with_context("tools", names(sets).join(", "));
+    if sets.intersects(RUN.union(OPERATE)) {
         error.with_next(OPEN)
     } else {
         error.with_action("Use one of the tools that tools/list shows")
@@ -154,9 +155,9 @@ mod tests {
             ("bash", None),
             ("", None),
         ] {
-            assert_eq!(meant(name, Toolsets::ALL), ours, "{name}");
+            assert_eq!(find_nearest_tool(name, Toolsets::ALL), ours, "{name}");
         }
-        assert_eq!(meant("workflow.begin", OPERATE), None);
+        assert_eq!(find_nearest_tool("workflow.begin", OPERATE), None);
     }
 
     #[test]
@@ -166,7 +167,11 @@ mod tests {
             action.starts_with("Call execution.resume: ") && action.contains("workflow.start"),
             "{action}"
         );
-        let none = unknown("bash", Toolsets::of(super::super::Toolset::Author)).suggested_action();
+        let none = unknown(
+            "bash",
+            Toolsets::from_toolset(super::super::Toolset::Author),
+        )
+        .suggested_action();
         assert!(none.starts_with("Use one of the tools"), "{none}");
     }
 }

@@ -45,7 +45,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use self::schemas::{input_of, listed_input, reply_of, shape_of, with_error_shape};
+use self::schemas::{input_schema, listed_input, reply_of, shallow_view_schema, with_error_shape};
 use self::table::TABLE;
 pub(super) use self::{
     commands::{CommandFilter, command, page as page_of_commands, providers},
@@ -59,7 +59,7 @@ pub use self::{
 use crate::asking::Confirmation;
 use midex_domain::{
     Class, ExecutionId, Token,
-    error::{Code, Error, Result, Violation, counted},
+    error::{Code, Error, Result, Violation, format_count},
     limits,
     schema::Schema,
     view::Advanced,
@@ -67,21 +67,21 @@ use midex_domain::{
 use midex_server::app::App;
 
 /// The maximum duration of a call with these arguments, which need not be checked yet.
-type Longest = fn(&Map<String, Value>) -> Duration;
-type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
-type Run<T> = for<'a> fn(&'a App, Map<String, Value>) -> Running<'a, T>;
+type MaxDurationFn = fn(&Map<String, Value>) -> Duration;
+type ToolFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+type ToolFn<T> = for<'a> fn(&'a App, Map<String, Value>) -> ToolFuture<'a, T>;
 
-type MakeSchema = fn() -> Value;
+type SchemaFn = fn() -> Value;
 
 /// How a tool handles checked arguments.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
     /// Returns an answer.
-    Answer(Run<Value>),
+    Answer(ToolFn<Value>),
     /// Advances a workflow. If the execution then waits for the user, the user may be asked.
-    Advance(Run<Advanced>),
+    Advance(ToolFn<Advanced>),
     /// Returns an answer, after the user has confirmed, if there is a question.
-    Confirmed(Run<Option<Confirmation>>, Run<Value>),
+    Confirmed(ToolFn<Option<Confirmation>>, ToolFn<Value>),
 }
 
 /// How a tool changes stored data. The annotations of the tool in `tools/list` follow from it.
@@ -112,9 +112,9 @@ pub(super) struct ToolSpec {
     /// Whether its answers must stay whole. Claude Code moves long answers of other tools into a file.
     is_whole: bool,
     /// The maximum duration of a call, if it is known.
-    longest: Option<Longest>,
-    input: MakeSchema,
-    output: MakeSchema,
+    longest: Option<MaxDurationFn>,
+    input: SchemaFn,
+    output: SchemaFn,
     work: Work,
     schemas: OnceLock<Schemas>,
 }
@@ -128,22 +128,23 @@ struct Schemas {
 }
 
 /// The tools with dotted names, as most clients and the documentation list them.
-static DOTTED: LazyLock<Vec<(Toolsets, Tool)>> = LazyLock::new(|| listed(Spelling::Dotted));
+static DOTTED: LazyLock<Vec<(Toolsets, Tool)>> =
+    LazyLock::new(|| build_tool_list(Spelling::Dotted));
 
 /// The tools of these toolsets, as they are listed.
 pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
     static UNDERSCORED: LazyLock<Vec<(Toolsets, Tool)>> =
-        LazyLock::new(|| listed(Spelling::Underscored));
+        LazyLock::new(|| build_tool_list(Spelling::Underscored));
     let listed = match spelling {
         Spelling::Dotted => &*DOTTED,
         Spelling::Underscored => &*UNDERSCORED,
     };
     // The clones are cheap, since schemas are shared.
-    let offered = listed.iter().filter(|(set, _)| sets.meet(*set));
+    let offered = listed.iter().filter(|(set, _)| sets.intersects(*set));
     offered.map(|(_, tool)| tool.clone()).collect()
 }
 
-fn listed(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
+fn build_tool_list(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
     let names = names(Toolsets::ALL);
     let tools = TABLE.iter();
     tools
@@ -153,7 +154,7 @@ fn listed(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
 
 /// The names of the tools of these toolsets.
 pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
-    let offered = TABLE.iter().filter(|tool| sets.meet(tool.toolsets));
+    let offered = TABLE.iter().filter(|tool| sets.intersects(tool.toolsets));
     offered.map(|tool| tool.name).collect()
 }
 
@@ -162,8 +163,10 @@ pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
     let named =
         |tool: &ToolSpec| tool.name == name || Spelling::Underscored.name(tool.name) == name;
     match TABLE.iter().find(|tool| named(tool)) {
-        Some(tool) if sets.meet(tool.toolsets) => Ok(tool),
-        Some(tool) if tool.toolsets == Toolsets::PEOPLE => Err(missing::of_people(tool.name)),
+        Some(tool) if sets.intersects(tool.toolsets) => Ok(tool),
+        Some(tool) if tool.toolsets == Toolsets::PEOPLE => {
+            Err(missing::people_only_tool_error(tool.name))
+        }
         Some(tool) => Err(missing::left_out(tool.name, tool.toolsets, sets)),
         None => Err(missing::unknown(name, sets)),
     }
@@ -185,7 +188,7 @@ pub fn toolsets_help() -> String {
         format!(
             "- {}: {}",
             set.as_str(),
-            names(Toolsets::of(set)).join(", ")
+            names(Toolsets::from_toolset(set)).join(", ")
         )
     };
     Toolset::ALL.map(line).join("\n")
@@ -196,7 +199,7 @@ impl ToolSpec {
         [name, title, description]: [&'static str; 3],
         toolsets: Toolsets,
         effect: ToolEffect,
-        (input, output): (MakeSchema, MakeSchema),
+        (input, output): (SchemaFn, SchemaFn),
         work: Work,
     ) -> Self {
         Self {
@@ -217,26 +220,26 @@ impl ToolSpec {
     }
 
     /// The schema of the arguments that this function takes.
-    const fn input<'a, A: JsonSchema, R>(_: fn(&'a App, A) -> R) -> MakeSchema {
-        input_of::<A>
+    const fn input<'a, A: JsonSchema, R>(_: fn(&'a App, A) -> R) -> SchemaFn {
+        input_schema::<A>
     }
 
     /// The schema of a view that this function returns.
     const fn shape<'a, A, T: JsonSchema, F: Future<Output = Result<T>>>(
         _: fn(&'a App, A) -> F,
-    ) -> MakeSchema {
-        shape_of::<T>
+    ) -> SchemaFn {
+        shallow_view_schema::<T>
     }
 
     /// The schema of a reply that this function returns.
     const fn reply<'a, A, T: JsonSchema, F: Future<Output = Result<T>>>(
         _: fn(&'a App, A) -> F,
-    ) -> MakeSchema {
+    ) -> SchemaFn {
         reply_of::<T>
     }
 
     /// Sets the class.
-    const fn of(mut self, class: Class) -> Self {
+    const fn with_class(mut self, class: Class) -> Self {
         self.class = Some(class);
         self
     }
@@ -254,7 +257,7 @@ impl ToolSpec {
     }
 
     /// Sets the function for the maximum duration.
-    const fn lasting(mut self, longest: Longest) -> Self {
+    const fn with_max_duration(mut self, longest: MaxDurationFn) -> Self {
         self.longest = Some(longest);
         self
     }
@@ -280,7 +283,7 @@ impl ToolSpec {
     }
 
     /// The maximum duration of a call with these arguments, if it is known.
-    pub(super) fn longest(&self, arguments: &Map<String, Value>) -> Option<Duration> {
+    pub(super) fn max_duration(&self, arguments: &Map<String, Value>) -> Option<Duration> {
         self.longest.map(|longest| longest(arguments))
     }
 
@@ -338,22 +341,28 @@ impl ToolSpec {
     }
 
     /// Normalizes the arguments and checks them. The checked schema accepts more than the listed one.
-    pub(super) fn checked(&self, mut arguments: Map<String, Value>) -> Result<Map<String, Value>> {
+    pub(super) fn check_arguments(
+        &self,
+        mut arguments: Map<String, Value>,
+    ) -> Result<Map<String, Value>> {
         let Schemas { input, checked, .. } = self.schemas();
         arguments::take_as_meant(input, &mut arguments);
         let arguments = Value::Object(arguments);
         let mut violations = checked.violations(&arguments);
         if !violations.is_empty() {
             arguments::suggest(input, &arguments, &mut violations);
-            let mended = arguments::mended(input, &arguments);
+            let mended = arguments::correct_arguments(input, &arguments);
             let message = format!(
                 "the arguments of {} break its schema in {}",
                 self.name,
-                counted(violations.len(), "place")
+                format_count(violations.len(), "place")
             );
-            let mut error = Error::new(Code::ArgumentsInvalid, message).with("tool", self.name);
-            if arguments::can_be_said(&mended) && checked.violations(&mended).is_empty() {
-                error = error.with("arguments", mended);
+            let mut error =
+                Error::new(Code::ArgumentsInvalid, message).with_context("tool", self.name);
+            if arguments::is_short_enough_to_repeat(&mended)
+                && checked.violations(&mended).is_empty()
+            {
+                error = error.with_context("arguments", mended);
             }
             return Err(error.with_violations(violations));
         }
@@ -365,9 +374,9 @@ impl ToolSpec {
 }
 
 /// The arguments of a tool. The schema has checked them.
-fn parsed<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A> {
+fn parse_arguments<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A> {
     serde_json::from_value(Value::Object(arguments))
-        .map_err(|error| Error::internal("checked arguments cannot be read").because(error))
+        .map_err(|error| Error::internal("checked arguments cannot be read").with_source(error))
 }
 
 /// Reads an argument that may be any value, so that `null` differs from an argument that is left out.
@@ -377,7 +386,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 
 /// The arguments of a tool that takes none.
 #[derive(Deserialize, JsonSchema)]
-struct Nothing {}
+struct NoArguments {}
 
 fn object(schema: &Value) -> Arc<Map<String, Value>> {
     Arc::new(schema.as_object().cloned().unwrap_or_default())
@@ -386,7 +395,7 @@ fn object(schema: &Value) -> Arc<Map<String, Value>> {
 /// An answer that is a view.
 pub(super) fn view(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value)
-        .map_err(|error| Error::internal("a view cannot be shown").because(error))
+        .map_err(|error| Error::internal("a view cannot be shown").with_source(error))
 }
 
 /// A reply of a tool that did what it was called for: `success`, and the fields of the view.
@@ -404,7 +413,7 @@ fn reply(view: impl Serialize) -> Result<Value> {
 }
 
 /// The error for an argument that breaks a rule which is not in its schema.
-fn unfit(path: &str, rule: &str, message: &str) -> Error {
+fn argument_rule_error(path: &str, rule: &str, message: &str) -> Error {
     Error::new(Code::ArgumentsInvalid, message)
         .with_violations(vec![Violation::new(path, rule, message)])
 }
@@ -413,7 +422,7 @@ fn unfit(path: &str, rule: &str, message: &str) -> Error {
 fn execution(id: &str) -> Result<ExecutionId> {
     ExecutionId::parse(id).map_err(|error| {
         let violation = Violation::new("/execution_id", "format", error.message())
-            .expecting("printable text that neither starts nor ends with white space");
+            .with_expected("printable text that neither starts nor ends with white space");
         error.with_violations(vec![violation])
     })
 }
@@ -435,7 +444,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_complete_and_found_in_both_spellings() {
-        let all = Toolsets::ALL.and(Toolsets::PEOPLE);
+        let all = Toolsets::ALL.union(Toolsets::PEOPLE);
         for tool in &TABLE {
             assert!(
                 !tool.title.is_empty() && !tool.description.is_empty(),
@@ -465,7 +474,7 @@ mod tests {
 
     /// Some hosts refuse a tool, or the whole list, for smaller deviations.
     #[test]
-    fn what_is_listed_of_arguments_is_what_strict_hosts_take() {
+    fn listed_schemas_suit_strict_hosts() {
         fn check(tool: &str, schema: &Value) {
             assert!(schema["type"].is_string(), "{tool}: {schema}");
             for keyword in ["$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf", "not"] {
@@ -497,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_one_that_every_host_takes_and_no_two_are_the_same() {
+    fn tool_names_are_valid_and_unique() {
         let names = names(Toolsets::ALL).into_iter();
         let mut names: Vec<_> = names.map(|name| Spelling::Underscored.name(name)).collect();
         for name in &names {

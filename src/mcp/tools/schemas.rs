@@ -4,7 +4,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 /// The schema that arguments are checked against. A property that may be left out must not be `null`.
-pub(super) fn input_of<T: JsonSchema>() -> Value {
+pub(super) fn input_schema<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     let generator = settings.into_generator();
@@ -161,7 +161,7 @@ pub(super) fn with_error_shape(mut output: Value) -> Value {
 
 /// The JSON Schema of a view: fields and types without descriptions. Those are in the resources and the instructions,
 /// since the list of tools must stay small.
-pub(super) fn schema_of<T: JsonSchema>() -> Value {
+pub(super) fn view_schema<T: JsonSchema>() -> Value {
     // Describe the serialized form, where a field that may be skipped is not required.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings
@@ -174,13 +174,13 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
 
 /// Like [`schema_of`], but without nested fields. For views that several tools return, of which only one lists the
 /// complete schema.
-pub(super) fn shape_of<T: JsonSchema>() -> Value {
+pub(super) fn shallow_view_schema<T: JsonSchema>() -> Value {
     narrowed::<T>(outline)
 }
 
 /// The schema of a view, each of whose fields `shown` describes.
 fn narrowed<T: JsonSchema>(shown: impl Fn(&Value, &Value) -> Value) -> Value {
-    let mut schema = schema_of::<T>();
+    let mut schema = view_schema::<T>();
     let defined = schema["$defs"].take();
     let required = schema["required"].clone();
     let is_required = |name: &str| {

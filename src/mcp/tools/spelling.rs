@@ -57,7 +57,7 @@ const BRIDGE: &str = " (via mcp-remote";
 
 impl Spelling {
     /// The spelling for this client.
-    pub(crate) fn of(names: ToolNames, client: Option<&Implementation>) -> Self {
+    pub(crate) fn for_client(names: ToolNames, client: Option<&Implementation>) -> Self {
         let underscored = match names {
             ToolNames::Auto => client.is_some_and(|client| refuses_dots(&client.name)),
             ToolNames::Dotted => false,
@@ -151,7 +151,7 @@ mod tests {
             (ToolNames::Underscored, None, Spelling::Underscored),
         ] {
             assert_eq!(
-                Spelling::of(names, client),
+                Spelling::for_client(names, client),
                 spelling,
                 "{names:?} {client:?}"
             );

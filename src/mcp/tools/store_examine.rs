@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{present, unfit};
+use super::{argument_rule_error, present};
 use midex_domain::error::Result;
-use midex_server::app::{App, Examination, Reached};
+use midex_server::app::{App, Examination, ExaminationProgress};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
@@ -18,10 +18,10 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Examination> {
     let from = match arguments.from {
-        None => Reached::default(),
+        None => ExaminationProgress::default(),
         Some(from) => serde_json::from_value(from).map_err(|error| {
             let message = "`from` is not what an examination said last";
-            unfit("/from", "next", message).because(error)
+            argument_rule_error("/from", "next", message).with_source(error)
         })?,
     };
     app.examine(from).await

@@ -4,8 +4,8 @@ use super::{
     ToolEffect::{Create, Read, Remove, Set},
     ToolSpec, Work, catalog, catalog_import, catalog_settings, command_run, commands,
     execution_approve, execution_list, execution_resolve, execution_resume, execution_show,
-    execution_signal, execution_wait, lifecycle, parsed, reply,
-    schemas::{fields, lists, schema_of},
+    execution_signal, execution_wait, lifecycle, parse_arguments, reply,
+    schemas::{fields, lists, view_schema},
     store_examine,
     toolset::{Toolset, Toolsets},
     view, workflow_delete, workflow_get, workflow_list, workflow_next_step, workflow_preview,
@@ -16,10 +16,10 @@ use midex_domain::{
     limits,
 };
 
-pub(super) const RUN: Toolsets = Toolsets::of(Toolset::Run);
-pub(super) const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
-const AUTHOR: Toolsets = Toolsets::of(Toolset::Author);
-const CATALOG: Toolsets = Toolsets::of(Toolset::Catalog);
+pub(super) const RUN: Toolsets = Toolsets::from_toolset(Toolset::Run);
+pub(super) const OPERATE: Toolsets = Toolsets::from_toolset(Toolset::Operate);
+const AUTHOR: Toolsets = Toolsets::from_toolset(Toolset::Author);
+const CATALOG: Toolsets = Toolsets::from_toolset(Toolset::Catalog);
 const PEOPLE: Toolsets = Toolsets::PEOPLE;
 
 /// A row: `"name" "title" "description", toolsets, effect, work(functions) -> schema of the answer`.
@@ -61,21 +61,27 @@ macro_rules! schemas {
 macro_rules! work {
     (Answer($run:path)) => {
         Work::Answer(|app, arguments| {
-            Box::pin(async move { view(&$run(app, parsed(arguments)?).await?) })
+            Box::pin(async move { view(&$run(app, parse_arguments(arguments)?).await?) })
         })
     };
     (Reply($run:path)) => {
         Work::Answer(|app, arguments| {
-            Box::pin(async move { reply($run(app, parsed(arguments)?).await?) })
+            Box::pin(async move { reply($run(app, parse_arguments(arguments)?).await?) })
         })
     };
     (Advance($run:path)) => {
-        Work::Advance(|app, arguments| Box::pin(async move { $run(app, parsed(arguments)?).await }))
+        Work::Advance(|app, arguments| {
+            Box::pin(async move { $run(app, parse_arguments(arguments)?).await })
+        })
     };
     (Confirmed($question:path, $run:path)) => {
         Work::Confirmed(
-            |app, arguments| Box::pin(async move { $question(app, parsed(arguments)?).await }),
-            |app, arguments| Box::pin(async move { reply($run(app, parsed(arguments)?).await?) }),
+            |app, arguments| {
+                Box::pin(async move { $question(app, parse_arguments(arguments)?).await })
+            },
+            |app, arguments| {
+                Box::pin(async move { reply($run(app, parse_arguments(arguments)?).await?) })
+            },
         )
     };
 }
@@ -96,27 +102,27 @@ pub(super) static TABLE: [ToolSpec; 44] = [
     tool! { "workflow.read" "Read a resource"
         "Reads any midex://workflow/…: workflow_details/{workflow_name}, current_step, workflow_status, step_history or \
          workflow_artifacts/{execution_id}, artifact/{execution_id}/{artifact}. next: the rest.",
-        RUN.and(OPERATE), Read, Reply(workflow_read::run) },
+        RUN.union(OPERATE), Read, Reply(workflow_read::run) },
     tool! { "execution.list" "List executions"
         "Lists executions, last changed first.",
-        RUN.and(OPERATE), Read, Answer(execution_list::run) -> schema_of::<execution_list::ExecutionList> },
+        RUN.union(OPERATE), Read, Answer(execution_list::run) -> view_schema::<execution_list::ExecutionList> },
     tool! { "execution.resume" "What was I doing? / Resume an execution"
         "Call it when you lost your place. Without arguments: the task of the only open execution here, or all \
          that are open. With execution_id: its task, persona and tokens; a paused one goes on.",
-        RUN.and(OPERATE), Create, Answer(execution_resume::run) -> execution_resume::output }
+        RUN.union(OPERATE), Create, Answer(execution_resume::run) -> execution_resume::output }
     .whole(),
     tool! { "execution.wait" "Wait for a change"
         "Waits until an execution moves, and returns its status.",
-        RUN.and(OPERATE), Read, Answer(execution_wait::run) -> shape }
+        RUN.union(OPERATE), Read, Answer(execution_wait::run) -> shape }
     .whole()
-    .lasting(execution_wait::longest),
+    .with_max_duration(execution_wait::max_duration),
     tool! { "execution.signal" "Signal an execution"
         "Sends a signal that a step waits for, or will. Each call is one.",
-        RUN.and(OPERATE), Create, Answer(execution_signal::run) -> shape },
+        RUN.union(OPERATE), Create, Answer(execution_signal::run) -> shape },
     tool! { "execution.resolve" "Resolve work"
         "For outcome_unknown: work that must not be done twice was cut off. Find out its result, with the user if in \
          doubt, and report it.",
-        RUN.and(OPERATE), Remove, Answer(execution_resolve::run) -> shape },
+        RUN.union(OPERATE), Remove, Answer(execution_resolve::run) -> shape },
     tool! { "execution.pause" "Pause an execution"
         "Holds an execution until execution.resume. Tokens stay valid.",
         OPERATE, Create, Answer(lifecycle::pause) -> shape },
@@ -131,132 +137,132 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         OPERATE, Remove, Answer(lifecycle::fail) -> shape },
     tool! { "workflow.list" "List workflows"
         "Lists workflows: brief, or with path, version, source and findings.",
-        RUN.and(AUTHOR), Read, Reply(workflow_list::run) }
-    .of(Safe),
+        RUN.union(AUTHOR), Read, Reply(workflow_list::run) }
+    .with_class(Safe),
     tool! { "workflow.get" "Get a workflow's file"
         "Returns the text of a workflow's file, its JSON, and its version.",
         AUTHOR, Read, Reply(workflow_get::run) }
-    .of(Safe)
+    .with_class(Safe)
     .whole(),
     tool! { "workflow.validate" "Check a workflow"
         "Checks a manifest, or a saved workflow: all violations and warnings at once, each with its place and, where there is \
          one, the edit that mends it.",
         AUTHOR, Read, Reply(workflow_validate::run) }
-    .of(Safe)
+    .with_class(Safe)
     .whole(),
     tool! { "workflow.preview_inputs" "Show inputs"
         "Returns each input with type, rules, default, and where its value comes from.",
         AUTHOR, Read, Reply(workflow_preview::preview_inputs) }
-    .of(Safe),
+    .with_class(Safe),
     tool! { "workflow.resolve_inputs" "Resolve inputs"
         "Returns the value of each input with these, and whether a start is possible (ready).",
         AUTHOR, Read, Reply(workflow_preview::resolve_inputs) }
-    .of(Standard)
+    .with_class(Standard)
     .whole(),
     tool! { "workflow.step_plan" "Plan the steps"
         "Returns the steps in order, each with its wave, its dependencies, and whether it would run with these inputs, and why.",
         AUTHOR, Read, Reply(workflow_preview::step_plan) }
-    .of(Standard),
+    .with_class(Standard),
     tool! { "workflow.preview_rendered" "Render the steps"
         "Returns every step as it would be entered with these inputs; unresolved lists what is not known yet.",
         AUTHOR, Read, Reply(workflow_preview::preview_rendered) }
-    .of(Safe)
+    .with_class(Safe)
     .whole(),
     tool! { "workflow.run" "Run a workflow"
         "Starts a workflow, or an unsaved manifest, and returns when it ended, waits for somebody (awaiting has the token \
          for workflow.next_step) or after wait_s.",
         AUTHOR, Create, Reply(workflow_run::run) }
-    .of(Standard)
+    .with_class(Standard)
     .whole()
-    .lasting(workflow_run::longest),
+    .with_max_duration(workflow_run::max_duration),
     tool! { "workflow.save" "Save a workflow"
         "Checks a manifest and writes it. To replace a file give expected_version, as workflow.get has it, or \
          overwrite.",
-        AUTHOR, Set, Confirmed(workflow_save::question, workflow_save::run) }
-    .of(Standard),
+        AUTHOR, Set, Confirmed(workflow_save::confirm_overwrite, workflow_save::run) }
+    .with_class(Standard),
     tool! { "workflow.rename" "Rename a workflow"
         "Gives a workflow another id, in its text and its file's name, and names what still refers to the old one.",
         AUTHOR, Create, Reply(workflow_rename::run) }
-    .of(Standard),
+    .with_class(Standard),
     tool! { "workflow.delete" "Delete a workflow"
         "Deletes a workflow's file. Executions keep theirs.",
-        AUTHOR, Remove, Confirmed(workflow_delete::question, workflow_delete::run) }
-    .of(Destructive),
+        AUTHOR, Remove, Confirmed(workflow_delete::confirm_delete, workflow_delete::run) }
+    .with_class(Destructive),
     tool! { "command.list" "Find commands"
         "Finds operations of catalogs, and workflows, by words.",
         CATALOG, Read, Reply(commands::list_commands) -> || lists("commands") }
-    .of(Safe),
+    .with_class(Safe),
     tool! { "command.run_safe" "Run a safe command"
         "Calls a command that reads.",
         CATALOG, Read, Reply(command_run::run_safe) -> command_run::output }
-    .of(Safe)
+    .with_class(Safe)
     .outside()
-    .lasting(|_| limits::WAIT_MAX),
+    .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "command.run" "Run a command"
         "Calls a command that changes something.",
         CATALOG, Create, Reply(command_run::run_standard) -> command_run::output }
-    .of(Standard)
+    .with_class(Standard)
     .outside()
-    .lasting(|_| limits::WAIT_MAX),
+    .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "command.run_destructive" "Run a destructive command"
         "Calls a command that removes something, once the user agrees.",
-        CATALOG, Remove, Confirmed(command_run::question, command_run::run_destructive) -> command_run::output }
-    .of(Destructive)
+        CATALOG, Remove, Confirmed(command_run::confirm_destructive, command_run::run_destructive) -> command_run::output }
+    .with_class(Destructive)
     .outside()
-    .lasting(|_| limits::WAIT_MAX),
+    .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "provider.list" "List providers"
         "Lists commands that answer with choices for arguments.",
         CATALOG, Read, Reply(commands::list_providers) -> || lists("providers") }
-    .of(Safe),
+    .with_class(Safe),
     tool! { "catalog.list" "List catalogs"
         "Lists catalogs.",
         CATALOG, Read, Reply(catalog::list) ["catalogs"] }
-    .of(Safe),
+    .with_class(Safe),
     tool! { "catalog.validate_openapi" "Validate OpenAPI"
         "Says whether an OpenAPI 3 document can be imported. First of validate, preview, import.",
         CATALOG, Read, Reply(catalog_import::validate)
             ["valid", "document_kind", "operation_count", "warnings", "violations"] }
-    .of(Safe)
+    .with_class(Safe)
     .outside(),
     tool! { "catalog.preview_import" "Preview an import"
         "Shows what an import would make. Writes nothing.",
         CATALOG, Read, Reply(catalog_import::preview)
             ["catalog", "projected_command_count", "projected_group_prefixes", "provider_contract_count", "warnings"] }
-    .of(Safe)
+    .with_class(Safe)
     .outside(),
     tool! { "catalog.import_openapi" "Import a catalog"
         "Imports an OpenAPI document.",
         CATALOG, Set, Reply(catalog_import::import)
             ["catalog_id", "catalog_path", "manifest_path", "command_count", "provider_contract_count", "warnings"] }
-    .of(Standard)
+    .with_class(Standard)
     .outside(),
     tool! { "catalog.refresh" "Refresh a catalog"
         "Reads its document again: shows the difference, and applies it with apply.",
         CATALOG, Set, Reply(catalog_import::refresh) ["catalog_id", "applied", "added", "removed", "changed", "breaks"] }
-    .of(Standard)
+    .with_class(Standard)
     .outside(),
     tool! { "catalog.set_enabled" "Enable or disable a catalog"
         "Steps of a disabled catalog wait for it.",
         CATALOG, Set, Reply(catalog_settings::set_enabled) ["catalog_id", "enabled", "command_count_after_toggle"] }
-    .of(Standard),
+    .with_class(Standard),
     tool! { "catalog.set_base_url" "Set a base URL"
         "Sets where a catalog's commands are called. Secrets do not follow.",
         CATALOG, Set, Reply(catalog_settings::set_base_url) ["catalog_id", "base_url", "addresses", "secrets_go_there"] }
-    .of(Standard),
+    .with_class(Standard),
     tool! { "catalog.set_headers" "Set headers"
         "Sets headers of its calls; null removes one. Secrets are written as ${env:NAME}, once the user agrees.",
         CATALOG, Set, Confirmed(catalog_settings::secrets_question, catalog_settings::set_headers)
             ["catalog_id", "headers", "origins"] }
-    .of(Standard),
+    .with_class(Standard),
     tool! { "catalog.set_class" "Set a class"
         "Makes a command stricter: safe, standard, destructive.",
         CATALOG, Set, Reply(catalog_settings::set_class) ["catalog_id", "id", "class"] }
-    .of(Standard),
+    .with_class(Standard),
     tool! { "catalog.remove" "Remove a catalog"
         "Removes a catalog. Only where the user asked for it.",
         CATALOG, Remove, Confirmed(catalog_settings::remove_question, catalog_settings::remove)
             ["removed_catalog_id", "manifest_removed", "remaining_catalog_count"] }
-    .of(Destructive),
+    .with_class(Destructive),
     tool! { "catalog.allow" "Allow an address"
         "Lets a catalog be called at an address that is not public or not https.",
         PEOPLE, Set, Reply(catalog_settings::allow) ["catalog_id", "allow"] },

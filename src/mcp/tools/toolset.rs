@@ -57,18 +57,18 @@ impl Toolsets {
     pub(crate) const PEOPLE: Self = Self(1 << 7);
 
     /// Only this toolset.
-    pub const fn of(set: Toolset) -> Self {
+    pub const fn from_toolset(set: Toolset) -> Self {
         Self(set.bit())
     }
 
     /// The union of both sets.
     #[must_use]
-    pub const fn and(self, others: Self) -> Self {
+    pub const fn union(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
     /// Whether the sets have a toolset in common.
-    pub fn meet(self, others: Self) -> bool {
+    pub fn intersects(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 
@@ -77,13 +77,13 @@ impl Toolsets {
     /// # Errors
     /// A message that names the unknown toolset and lists the known ones.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut named = text.split(',').map(|name| one(name.trim()));
+        let mut named = text.split(',').map(|name| parse_toolset(name.trim()));
         named.try_fold(Self(0), |sets, set| Ok(Self(sets.0 | set?.bit())))
     }
 
     /// The toolsets of these names. Unknown names are ignored.
     pub(crate) fn known<'a>(names: impl Iterator<Item = &'a str>) -> Self {
-        let sets = names.filter_map(|name| one(name).ok());
+        let sets = names.filter_map(|name| parse_toolset(name).ok());
         sets.fold(Self(0), |sets, set| Self(sets.0 | set.bit()))
     }
 
@@ -101,7 +101,7 @@ impl Toolsets {
     }
 }
 
-fn one(name: &str) -> Result<Toolset, String> {
+fn parse_toolset(name: &str) -> Result<Toolset, String> {
     let found = Toolset::ALL.into_iter().find(|set| set.as_str() == name);
     found.ok_or_else(|| {
         let names = Toolset::ALL.map(Toolset::as_str).join(", ");

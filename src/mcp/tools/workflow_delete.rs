@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::asking::{Confirmation, Unasked};
+use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_domain::{error::Result, limits};
 use midex_registry::Deleted;
-use midex_server::app::{App, Referred};
+use midex_server::app::{App, WithReferences};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
@@ -23,26 +23,29 @@ pub(super) struct Arguments {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Deletion {
     #[serde(flatten)]
-    file: Referred<Deleted>,
+    file: WithReferences<Deleted>,
     deleted: bool,
 }
 
-pub(super) async fn question(app: &App, arguments: Arguments) -> Result<Option<Confirmation>> {
+pub(super) async fn confirm_delete(
+    app: &App,
+    arguments: Arguments,
+) -> Result<Option<Confirmation>> {
     if arguments.confirm {
         return Ok(None);
     }
     let id = arguments.workflow_id;
-    let there = app.deletable(&id, arguments.expected_version).await?;
+    let there = app.preview_delete(&id, arguments.expected_version).await?;
     Ok(Some(Confirmation {
         key: format!("workflow.delete:{}:{}", there.file.path, there.file.version),
         message: format!(
             "Delete the workflow `{id}`, the file `{}`?{}",
             there.file.path,
-            there.told()
+            there.describe_references()
         ),
         about: vec![("workflow_id", id), ("path", there.file.path)],
-        unasked: Unasked::Refused,
-        by: app.by(),
+        unasked: ConfirmationFallback::Refused,
+        by: app.requester(),
         version: Some(there.file.version),
     }))
 }

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::unfit;
+use super::argument_rule_error;
 use midex_domain::{
-    check::Commands,
+    check::OperationLookup,
     error::{Error, Result},
     limits,
-    truncate::{length, shortened},
+    truncate::{json_length, truncate_to_chars},
 };
 use midex_registry::{Registry, Source, WorkflowEntry};
 use midex_server::app::App;
@@ -48,7 +48,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowList>
         limit: arguments.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
         after: arguments.cursor.as_deref().map(Key::parse).transpose()?,
     };
-    app.look_into_registry(move |registry| page.shown(registry))
+    app.look_into_registry(move |registry| page.page_value(registry))
         .await
 }
 
@@ -85,18 +85,18 @@ impl Key {
         key.ok_or_else(bad_cursor)
     }
 
-    fn print(&self) -> String {
+    fn encode(&self) -> String {
         format!("{} {} {}", self.source, self.of_same, self.name)
     }
 }
 
 fn bad_cursor() -> Error {
     let message = "the cursor is none of this list; expected the next_cursor of the page before";
-    unfit("/cursor", "format", message)
+    argument_rule_error("/cursor", "format", message)
 }
 
 impl Page {
-    fn shown(&self, registry: &Registry) -> WorkflowList {
+    fn page_value(&self, registry: &Registry) -> WorkflowList {
         let mut files: Vec<_> = registry.workflows().map(|entry| (entry, None)).collect();
         files.extend(registry.hidden_workflows().map(|entry| {
             let nearer = registry.workflow(&entry.name);
@@ -115,7 +115,7 @@ impl Page {
                 of_same,
             };
             let is_told = !self.is_brief || (nearer.is_none() && !entry.is_broken());
-            if is_told && self.is_of(entry) {
+            if is_told && self.matches(entry) {
                 listed.push((key, *entry, *nearer));
             }
         }
@@ -124,11 +124,11 @@ impl Page {
             .into_iter()
             .filter(|(key, ..)| self.after.as_ref().is_none_or(|after| key > after));
         let page: Vec<_> = left.by_ref().take(self.limit).collect();
-        let workflows = fitting(&page, |(_, entry, nearer)| {
+        let workflows = fit_in_answer(&page, |(_, entry, nearer)| {
             if self.is_brief {
                 brief(entry)
             } else {
-                shown(registry, entry, *nearer)
+                file_entry(registry, entry, *nearer)
             }
         });
         let is_more = workflows.len() < page.len() || left.next().is_some();
@@ -136,21 +136,22 @@ impl Page {
         WorkflowList {
             workflows,
             total,
-            next_cursor: last.map(|(key, ..)| key.print()),
+            next_cursor: last.map(|(key, ..)| key.encode()),
         }
     }
 
-    fn is_of(&self, entry: &WorkflowEntry) -> bool {
+    fn matches(&self, entry: &WorkflowEntry) -> bool {
         let is_source = |source: &String| *source == entry.source.as_str();
-        self.source.as_ref().is_none_or(is_source) && entry.speaks_of(self.query.split_whitespace())
+        self.source.as_ref().is_none_or(is_source)
+            && entry.contains_words(self.query.split_whitespace())
     }
 }
 
 /// The longest prefix of the items that fits into one answer. Always at least one item, however large.
-pub(super) fn fitting<T>(items: &[T], shown: impl Fn(&T) -> Value) -> Vec<Value> {
+pub(super) fn fit_in_answer<T>(items: &[T], shown: impl Fn(&T) -> Value) -> Vec<Value> {
     let (mut fitting, mut bytes) = (Vec::new(), 1_000);
     for item in items.iter().map(shown) {
-        bytes += length(&item) + 1;
+        bytes += json_length(&item) + 1;
         if bytes > limits::ANSWER_BYTES_MAX && !fitting.is_empty() {
             break;
         }
@@ -165,7 +166,7 @@ fn brief(entry: &WorkflowEntry) -> Value {
     let description = workflow.map_or("", |workflow| &workflow.description);
     json!({
         "workflow_id": entry.name,
-        "description": shortened(description, limits::BRIEF_CHARS_MAX),
+        "description": truncate_to_chars(description, limits::BRIEF_CHARS_MAX),
     })
 }
 
@@ -183,25 +184,26 @@ pub(crate) fn listed_manifest(entry: &WorkflowEntry) -> Value {
 }
 
 /// The catalogs that it requires and that are missing.
-fn needs(entry: &WorkflowEntry, commands: Option<&dyn Commands>) -> Vec<String> {
+fn missing_catalogs(entry: &WorkflowEntry, commands: Option<&dyn OperationLookup>) -> Vec<String> {
     let required = entry
         .value
         .iter()
         .flat_map(|known| &known.workflow.requires);
-    let missing = required.filter(|one| commands.is_some_and(|commands| !commands.meets(one)));
+    let missing =
+        required.filter(|one| commands.is_some_and(|commands| !commands.is_requirement_met(one)));
     missing
         .map(|one| format!("catalog:{}", one.title.as_ref().unwrap_or(&one.vendor)))
         .collect()
 }
 
 /// A file. `nearer` is the file that hides it, if any.
-fn shown(registry: &Registry, entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
+fn file_entry(registry: &Registry, entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
     let mut shown = listed_manifest(entry);
     shown["source"] = json!(entry.source);
     if let Some(metadata) = entry.metadata() {
         shown["metadata"] = json!(metadata);
     }
-    let needs = needs(entry, registry.abilities().commands());
+    let needs = missing_catalogs(entry, registry.abilities().commands());
     if !needs.is_empty() {
         shown["needs"] = json!(needs);
     }

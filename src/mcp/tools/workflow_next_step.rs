@@ -64,8 +64,8 @@ fn not_one(both: bool) -> Error {
         "either `output` or `error` is required: send what came of the step, or why it could not be done"
     };
     let violation =
-        Violation::new("", "oneOf", message).expecting("exactly one of `output` and `error`");
+        Violation::new("", "oneOf", message).with_expected("exactly one of `output` and `error`");
     Error::new(Code::ArgumentsInvalid, message)
-        .with("tool", "workflow.next_step")
+        .with_context("tool", "workflow.next_step")
         .with_violations(vec![violation])
 }

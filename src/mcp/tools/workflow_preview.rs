@@ -8,8 +8,8 @@ use super::author::DefinitionSelection;
 use midex_domain::{
     definition::Step,
     error::{Result, Violation},
-    execution::Rehearsed,
-    expression::Unresolved,
+    execution::RehearsedStep,
+    expression::UnresolvedExpression,
     input::{Input, InputReport, InputStatus, Inputs, ProviderResolution},
 };
 use midex_server::app::{App, Plan};
@@ -61,30 +61,30 @@ pub(super) struct RenderedSteps {
     steps: Vec<Value>,
     final_output: Value,
     #[schemars(skip)]
-    final_output_unresolved: Vec<Unresolved>,
+    final_output_unresolved: Vec<UnresolvedExpression>,
 }
 
 pub(super) async fn preview_inputs(app: &App, arguments: DefinitionSelection) -> Result<InputList> {
     let subject = arguments.subject("workflow.preview_inputs")?;
-    let definition = app.sound(subject).await?;
+    let definition = app.valid_definition(subject).await?;
     let workflow = &definition.workflow;
     let inputs: Vec<&Input> = workflow.inputs.iter().flat_map(Inputs::iter).collect();
     let required = inputs.iter().filter(|input| input.is_required());
     Ok(InputList {
         workflow_id: workflow.name.to_string(),
         required: required.map(|input| input.key.to_string()).collect(),
-        inputs: inputs.iter().map(|input| shown(input)).collect(),
+        inputs: inputs.iter().map(|input| input_value(input)).collect(),
     })
 }
 
-fn shown(input: &Input) -> Value {
+fn input_value(input: &Input) -> Value {
     let mut shown = json!({
         "name": input.key,
         "type": input.effective_type(),
         "required": input.is_required(),
         "rules": input.constraints(),
         "depends_on": input.dependencies(),
-        "source": input.source(),
+        "source": input.value_source(),
     });
     let optional = [
         ("label", json!(input.label)),
@@ -102,7 +102,7 @@ fn shown(input: &Input) -> Value {
 
 pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<StartInputs> {
     let subject = arguments.selection.subject("workflow.resolve_inputs")?;
-    let definition = app.sound(subject).await?;
+    let definition = app.valid_definition(subject).await?;
     let resolved = app.resolved(&definition, arguments.inputs).await?;
     let of = |wanted: InputStatus| {
         let reports = resolved.inputs.iter();
@@ -162,7 +162,7 @@ pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<
         definition,
         rehearsal,
     } = app.plan(subject, arguments.inputs).await?;
-    let step = |(step, known): (&Step, &Rehearsed)| {
+    let step = |(step, known): (&Step, &RehearsedStep)| {
         json!({
             "step_id": step.id,
             "kind": step.kind.as_str(),
@@ -180,6 +180,6 @@ pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<
     })
 }
 
-fn will_run(known: &Rehearsed) -> Value {
+fn will_run(known: &RehearsedStep) -> Value {
     known.will_run.map_or_else(|| json!("unknown"), Value::from)
 }

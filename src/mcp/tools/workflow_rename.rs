@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use midex_domain::{error::Result, limits};
 use midex_registry::Renamed;
-use midex_server::app::{App, Referred};
+use midex_server::app::{App, WithReferences};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     expected_version: Option<String>,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Referred<Renamed>> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WithReferences<Renamed>> {
     let (id, new_id) = (&arguments.workflow_id, &arguments.new_id);
     app.rename(id, new_id, arguments.expected_version).await
 }

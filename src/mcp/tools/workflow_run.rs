@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::{author::DefinitionSelection, duration};
 use midex_domain::{
     State,
-    error::{Code, NextCall, Result, again},
-    event::OutputFault,
+    error::{Code, NextCall, Result, repeat_call},
+    event::OutputFailure,
     limits,
     state::Vocabulary,
     view::{CurrentStep, FailureView, WaitView},
@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 }
 
 /// The next call if inputs are invalid.
-const INPUTS_SHOWN: NextCall = again(
+const INPUTS_SHOWN: NextCall = repeat_call(
     "correct every violation; workflow.resolve_inputs with the same arguments says when they are ready",
 );
 
@@ -47,7 +47,7 @@ pub(super) struct WorkflowRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     final_output: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    final_output_error: Vec<OutputFault>,
+    final_output_error: Vec<OutputFailure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_summary: Option<FailureView>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,18 +58,18 @@ pub(super) struct WorkflowRun {
 }
 
 /// The time limit of a call with these arguments, which need not be checked yet.
-pub(super) fn longest(arguments: &Map<String, Value>) -> Duration {
+pub(super) fn max_duration(arguments: &Map<String, Value>) -> Duration {
     duration(arguments.get("wait_s").and_then(Value::as_f64))
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowRun> {
     let subject = arguments.selection.subject("workflow.run")?;
-    let definition = app.sound(subject).await?;
+    let definition = app.valid_definition(subject).await?;
     let (inputs, wait) = (
         arguments.inputs.map(Value::Object),
         duration(arguments.wait_s),
     );
-    let warning = app.hiding(&definition).await;
+    let warning = app.hidden_definition_warning(&definition).await;
     let ran = app.run(definition, inputs, wait).await;
     let RunOutcome { step, status } = ran.map_err(|error| match error.code() {
         // A manifest that is not saved has no details resource to suggest.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::author::manifest;
-use crate::asking::{Confirmation, Unasked};
+use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_domain::error::Result;
 use midex_registry::{Format, Manifest, Save, Saved};
 use midex_server::app::App;
@@ -24,12 +24,15 @@ pub(super) struct Arguments {
 }
 
 /// If the save would overwrite a file that the caller has not read, asks the user, if possible.
-pub(super) async fn question(app: &App, arguments: Arguments) -> Result<Option<Confirmation>> {
+pub(super) async fn confirm_overwrite(
+    app: &App,
+    arguments: Arguments,
+) -> Result<Option<Confirmation>> {
     let save = save(arguments);
     if !save.overwrite || save.expected_version.is_some() {
         return Ok(None);
     }
-    let Some(there) = app.overwritten(&save).await else {
+    let Some(there) = app.file_to_overwrite(&save).await else {
         return Ok(None);
     };
     Ok(Some(Confirmation {
@@ -44,8 +47,8 @@ pub(super) async fn question(app: &App, arguments: Arguments) -> Result<Option<C
             there.workflow_id, there.path
         ),
         about: vec![("workflow_id", there.workflow_id), ("path", there.path)],
-        unasked: Unasked::Done,
-        by: app.by(),
+        unasked: ConfirmationFallback::Done,
+        by: app.requester(),
         version: Some(there.version),
     }))
 }
@@ -57,7 +60,9 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Saved> {
 fn save(arguments: Arguments) -> Save {
     let format = arguments.format.as_deref();
     let manifest = match arguments.manifest {
-        document @ Value::Object(_) if format != Some("json") => Manifest::in_yaml(&document),
+        document @ Value::Object(_) if format != Some("json") => {
+            Manifest::from_object_as_yaml(&document)
+        }
         document => manifest(&document, format),
     };
     Save {

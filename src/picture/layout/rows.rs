@@ -90,7 +90,7 @@ impl Rows {
                 continue;
             };
             let to = match of.to.as_str() {
-                grammar::END => Some(*ends.entry(from).or_insert_with(|| {
+                grammar::END_TARGET => Some(*ends.entry(from).or_insert_with(|| {
                     places.push((usize::MAX, places.len()));
                     places.len() - 1
                 })),

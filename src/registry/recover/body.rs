@@ -2,7 +2,7 @@
 
 use super::{
     Recovery,
-    values::{entry, mapping, position, shown},
+    values::{entry, format_value, mapping, position},
 };
 use midex_domain::{
     check::unknown_key,
@@ -13,19 +13,24 @@ use midex_domain::{
 impl Recovery<'_> {
     /// A `do` next to `foreach`, or a `do` that contains the keys of the step. A `do` that is a text, in a step without
     /// `foreach` or with another kind, is handled by the table of foreign words.
-    pub(super) fn body_out_of_place(&mut self, entries: &mut Vec<Entry>, path: &str) {
+    pub(super) fn recover_misplaced_body(&mut self, entries: &mut Vec<Entry>, path: &str) {
         let is_other_kind = |entry: &Entry| entry.key != "foreach" && grammar::is_kind(&entry.key);
         let Some(at) = position(entries, "do").filter(|_| !entries.iter().any(is_other_kind))
         else {
             return;
         };
         match position(entries, "foreach") {
-            Some(each) => self.body_beside(entries, path, (each, at)),
-            None => self.body_without(entries, path, at),
+            Some(each) => self.move_body_into_foreach(entries, path, (each, at)),
+            None => self.unwrap_lone_body(entries, path, at),
         }
     }
 
-    fn body_beside(&mut self, entries: &mut Vec<Entry>, path: &str, (each, at): (usize, usize)) {
+    fn move_body_into_foreach(
+        &mut self,
+        entries: &mut Vec<Entry>,
+        path: &str,
+        (each, at): (usize, usize),
+    ) {
         let body = entries[at].value.clone();
         let list = &entries[each].value;
         if list.get("do").is_some() || body.text().is_none() && body.entries().is_none() {
@@ -35,22 +40,22 @@ impl Recovery<'_> {
             Some(_) => "write it below `foreach`, beside `in`".to_owned(),
             None => format!(
                 "write `in: {}` below `foreach`, and this `do` beside it",
-                shown(list)
+                format_value(list)
             ),
         };
         let hint = match body.text() {
-            Some(_) => format!("{within}: `do: {{ guidance: {} }}`", shown(&body)),
+            Some(_) => format!("{within}: `do: {{ guidance: {} }}`", format_value(&body)),
             None => within,
         };
         let finding = unknown_key(STEP.what, &entries[at], join(path, "do"));
         self.found.push(finding.suggest(hint).by_hand());
         let list = list.clone();
-        entries[each].value = with_body(list, as_step(body));
+        entries[each].value = add_foreach_body(list, step_from_text(body));
         entries.remove(at);
     }
 
     /// Without a `foreach`, the keys in the `do` belong to the step itself.
-    fn body_without(&mut self, entries: &mut Vec<Entry>, path: &str, at: usize) {
+    fn unwrap_lone_body(&mut self, entries: &mut Vec<Entry>, path: &str, at: usize) {
         let below = entries[at].value.entries().unwrap_or_default();
         let Some(kind) = below.iter().find(|entry| grammar::is_kind(&entry.key)) else {
             return;
@@ -73,7 +78,7 @@ impl Recovery<'_> {
 }
 
 /// Turns a text into a step of kind `guidance`.
-fn as_step(body: Node) -> Node {
+fn step_from_text(body: Node) -> Node {
     match body.text() {
         Some(_) => mapping(body.place, vec![entry("guidance", body)]),
         None => body,
@@ -81,7 +86,7 @@ fn as_step(body: Node) -> Node {
 }
 
 /// Adds the body to the mapping of a `foreach`. A bare list becomes such a mapping.
-fn with_body(list: Node, body: Node) -> Node {
+fn add_foreach_body(list: Node, body: Node) -> Node {
     let (place, body) = (list.place, entry("do", body));
     match list.content {
         Content::Map(mut entries) => {

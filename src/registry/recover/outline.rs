@@ -3,7 +3,7 @@
 
 use super::{
     Recovery, is_large,
-    values::{entry, mapping, position, read},
+    values::{entry, mapping, parse_plain_value, position},
 };
 use midex_domain::{
     check::wrong_type,
@@ -48,7 +48,7 @@ impl Recovery<'_> {
     }
 
     /// `inputs` written as a JSON Schema, or as a list.
-    pub(super) fn inputs_of_another_shape(&mut self, node: &mut Node, path: &str) {
+    pub(super) fn recover_inputs_shape(&mut self, node: &mut Node, path: &str) {
         let properties = node.get("properties").filter(|_| {
             let kind = node.get("type").and_then(Node::text);
             kind == Some("object")
@@ -77,7 +77,7 @@ impl Recovery<'_> {
     }
 
     /// `topic: string`: an input written as only its type.
-    pub(super) fn input_as_its_type(&mut self, node: &mut Node, path: &str) {
+    pub(super) fn recover_type_only_input(&mut self, node: &mut Node, path: &str) {
         let Content::Text(text) = &node.content else {
             return;
         };
@@ -90,11 +90,11 @@ impl Recovery<'_> {
         let finding = finding.suggest(format!("write `{{ type: {kind} }}`"));
         let finding = self.wrapped(finding, node, "type: ", (kind != text).then_some(kind));
         self.found.push(finding);
-        *node = mapping(place, vec![entry("type", read(kind, place))]);
+        *node = mapping(place, vec![entry("type", parse_plain_value(kind, place))]);
     }
 
     /// Steps written as a mapping from their ids.
-    pub(super) fn steps_as_a_mapping(&mut self, node: &mut Node, path: &str) {
+    pub(super) fn recover_steps_mapping(&mut self, node: &mut Node, path: &str) {
         let id_key = self.form.id_key();
         // `dag: { tasks: […] }` and similar: a mapping with nothing but the list.
         if let [only] = node.entries().unwrap_or_default()
@@ -123,8 +123,8 @@ impl Recovery<'_> {
             });
             let old = format!("{}:", step.key);
             let start = is_block.then_some(step.place.start);
-            finding = finding.raw(start, old, format!("- {id_key}: {}", step.key));
-            let mut content = vec![entry(id_key, read(&step.key, step.place))];
+            finding = finding.edit_replace_bytes(start, old, format!("- {id_key}: {}", step.key));
+            let mut content = vec![entry(id_key, parse_plain_value(&step.key, step.place))];
             content[0].place = step.place;
             content.extend(below.iter().filter(|entry| entry.key != id_key).cloned());
             steps.push(mapping(step.place, content));
@@ -159,7 +159,7 @@ fn named(item: &Node, finding: Finding, keys: &[&str]) -> (Option<Entry>, Findin
         && entries.len() > 1
         && entries[1].place.line > first.place.line;
     let start = first.place.start.checked_sub(2).filter(|_| is_block);
-    let finding = finding.raw(
+    let finding = finding.edit_replace_bytes(
         start,
         format!("- {}: {name}", first.key),
         format!("{name}:"),

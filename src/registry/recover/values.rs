@@ -9,16 +9,16 @@ use midex_domain::{
     finding::{Finding, Place, Rule},
     grammar::{
         self, ARM, STEP, Shape,
-        foreign::{self, Bare, Counterpart, Entries},
+        foreign::{self, BareScalar, Counterpart, Entries},
         is_template,
     },
     node::{Content, Entry, Node, join},
-    span::Span,
+    span::HumanDuration,
 };
 
 impl Recovery<'_> {
     /// `agent: { name: … }`: the agent's name, and keys that belong to the step itself.
-    pub(super) fn agent_as_a_mapping(&mut self, entries: &mut Vec<Entry>, path: &str) {
+    pub(super) fn recover_agent_mapping(&mut self, entries: &mut Vec<Entry>, path: &str) {
         let Some(at) = position(entries, "agent") else {
             return;
         };
@@ -43,7 +43,8 @@ impl Recovery<'_> {
         let edited = below.len() == 1 && !self.is_json;
         let old = format!("{{ {}: {text} }}", name.key);
         let start = edited.then_some(node.place.start);
-        self.found.push(finding.raw(start, old, text.to_owned()));
+        self.found
+            .push(finding.edit_replace_bytes(start, old, text.to_owned()));
         let name = name.value.clone();
         let Content::Map(below) = std::mem::replace(&mut entries[at].value, name).content else {
             return;
@@ -56,7 +57,7 @@ impl Recovery<'_> {
     }
 
     /// `if: failure()`: a condition on the outcome of earlier steps, which midex writes as `run_when`.
-    pub(super) fn condition_on_the_end(&mut self, entries: &mut [Entry], path: &str) {
+    pub(super) fn recover_outcome_condition(&mut self, entries: &mut [Entry], path: &str) {
         if position(entries, "run_when").is_some() {
             return;
         }
@@ -86,17 +87,17 @@ impl Recovery<'_> {
             self.found.push(
                 finding
                     .suggest(format!("write `run_when: {meant}`"))
-                    .replace(entry.place, &entry.key, Some("run_when"))
-                    .replace(place, text, Some(meant)),
+                    .edit_replace(entry.place, &entry.key, Some("run_when"))
+                    .edit_replace(place, text, Some(meant)),
             );
             "run_when".clone_into(&mut entry.key);
-            entry.value = read(meant, place);
+            entry.value = parse_plain_value(meant, place);
             return;
         }
     }
 
     /// `type: guidance`: midex gives each kind of step its own key.
-    pub(super) fn kind_under_type(&mut self, entries: &mut Vec<Entry>, path: &str) {
+    pub(super) fn recover_type_key(&mut self, entries: &mut Vec<Entry>, path: &str) {
         let Some(at) = position(entries, "type").or_else(|| position(entries, "kind")) else {
             return;
         };
@@ -110,7 +111,7 @@ impl Recovery<'_> {
             let finding = unknown_key(STEP.what, &entries[at], join(path, &entries[at].key));
             let hint = "the kind is a key: `guidance: TEXT`, `agent: NAME`, `tool: NAME`, or `run: CATALOG OPERATION` for a call of an imported catalog";
             self.found.push(finding.suggest(hint.to_owned()));
-            return super::stand_in(&mut entries[at]);
+            return super::replace_by_placeholder_kind(&mut entries[at]);
         };
         let entry = &entries[at];
         let mut finding = unknown_key(STEP.what, entry, join(path, &entry.key));
@@ -123,7 +124,7 @@ impl Recovery<'_> {
                     "remove it, and write `guidance` for `instructions`: the key is the kind"
                         .to_owned(),
                 );
-                finding.replace(entries[body].place, "instructions", Some("guidance"))
+                finding.edit_replace(entries[body].place, "instructions", Some("guidance"))
             }
             (None, None) => finding.suggest(format!("write `{meant}: …`: the key is the kind")),
         };
@@ -132,12 +133,12 @@ impl Recovery<'_> {
             && (there.is_some() || body.is_some())
         {
             let next = entries.get(at + 1).map(|next| next.place);
-            finding = finding.cut(entry.place, next, entry.value.place);
+            finding = finding.edit_remove_entry(entry.place, next, entry.value.place);
         }
         self.found.push(finding);
         match (there, body) {
             (None, Some(body)) => "guidance".clone_into(&mut entries[body].key),
-            (None, None) => super::stand_in(&mut entries[at]),
+            (None, None) => super::replace_by_placeholder_kind(&mut entries[at]),
             _ => {}
         }
         if entries[at].key != "guidance" {
@@ -146,7 +147,7 @@ impl Recovery<'_> {
     }
 
     /// `withItems: […]` of another system, next to the kind of the step: rewritten to `foreach`.
-    pub(super) fn loop_beside_kind(&mut self, entries: &mut [Entry], path: &str) {
+    pub(super) fn recover_foreign_loop(&mut self, entries: &mut [Entry], path: &str) {
         let is_loop = |entry: &&mut Entry| {
             let meant = foreign::key(STEP.what, &entry.key, |_| false);
             let is_list = entry.value.entries().is_none() && entry.key != "foreach";
@@ -186,7 +187,7 @@ impl Recovery<'_> {
             return;
         }
         let list = entries[at].value.clone();
-        let shown = shown(&list);
+        let shown = format_value(&list);
         let finding = wrong_type(&list, &join(path, "foreach"), "a mapping");
         let hint = format!(
             "write `in: {shown}` below `foreach`, and what is done with each item below `do`"
@@ -202,7 +203,7 @@ impl Recovery<'_> {
     }
 
     /// A `do` that is a list: it must be a single step. The first one is kept and checked.
-    pub(super) fn one_of_a_list(&mut self, node: &mut Node, path: &str) {
+    pub(super) fn recover_body_list(&mut self, node: &mut Node, path: &str) {
         let finding = wrong_type(node, path, "a mapping");
         let Content::List(items) = &mut node.content else {
             return;
@@ -212,7 +213,11 @@ impl Recovery<'_> {
         let first = (!items.is_empty()).then(|| items.remove(0));
         let is_alone = items.is_empty();
         let start = { first.as_ref() }.and_then(|one| one.place.start.checked_sub(2));
-        let finding = finding.raw(start.filter(|_| is_alone), "- ".to_owned(), "  ".to_owned());
+        let finding = finding.edit_replace_bytes(
+            start.filter(|_| is_alone),
+            "- ".to_owned(),
+            "  ".to_owned(),
+        );
         self.found.push(finding);
         if let Some(mut first) = first {
             // If there are several steps, drop the id of the first one: the ids belong into the sub-workflow that the
@@ -221,14 +226,19 @@ impl Recovery<'_> {
                 entries.retain(|entry| is_alone || entry.key != "id");
             }
             *node = first;
-            self.shape(node, path, &Shape::Each);
+            self.recover_value(node, path, &Shape::Each);
         }
     }
 
     /// A plain value in place of a mapping.
-    pub(super) fn bare(&mut self, entries: &mut [Entry], path: &str, place: &'static str) {
+    pub(super) fn recover_plain_values(
+        &mut self,
+        entries: &mut [Entry],
+        path: &str,
+        place: &'static str,
+    ) {
         for entry in entries {
-            let Some(bare) = foreign::bare(place, &entry.key) else {
+            let Some(bare) = foreign::find_bare_scalar(place, &entry.key) else {
                 continue;
             };
             let is_other = matches!(entry.value.content, Content::Map(_) | Content::Null);
@@ -239,23 +249,23 @@ impl Recovery<'_> {
                 (_, content) => !matches!(content, Content::List(_) | Content::Bool(_)),
             };
             if fits && !is_other {
-                self.entries_around(&mut entry.value, &join(path, bare.key), bare);
+                self.wrap_plain_value(&mut entry.value, &join(path, bare.key), bare);
             }
         }
     }
 
-    fn entries_around(&mut self, node: &mut Node, path: &str, bare: &Bare) {
+    fn wrap_plain_value(&mut self, node: &mut Node, path: &str, bare: &BareScalar) {
         // A bare number means seconds, and a single name means a list of one.
         let instead = match (bare.key, &node.content) {
             ("wait", Content::Number(..)) => node.count().map(|count| format!("{count}s")),
-            ("wait", Content::Text(text)) if text.parse::<Span>().is_err() => {
-                Span::meant(text).map(|span| span.to_string())
+            ("wait", Content::Text(text)) if text.parse::<HumanDuration>().is_err() => {
+                HumanDuration::guess_duration(text).map(|span| span.to_string())
             }
             ("input", Content::Text(name)) => Some(format!("[{name}]")),
             _ => None,
         };
         let rows = match (bare.key, &node.content) {
-            ("wait", Content::Text(text)) => awaited(text),
+            ("wait", Content::Text(text)) => wait_entries(text),
             _ => bare.entries,
         };
         let said = |value: &str| {
@@ -267,7 +277,7 @@ impl Recovery<'_> {
             "default" => "a mapping with `from`",
             _ => "a mapping",
         };
-        let value = instead.clone().unwrap_or_else(|| shown(node));
+        let value = instead.clone().unwrap_or_else(|| format_value(node));
         let finding =
             wrong_type(node, path, expected).suggest(format!("write `{{ {} }}`", said(&value)));
         let finding = self.wrapped(finding, node, &said(""), instead.as_deref());
@@ -277,20 +287,23 @@ impl Recovery<'_> {
                 content: Content::List(vec![node.clone()]),
                 ..node.clone()
             },
-            (_, Some(span)) => read(span, node.place),
+            (_, Some(span)) => parse_plain_value(span, node.place),
             _ => node.clone(),
         };
         let entries = rows.iter().map(|(key, given)| {
             entry(
                 key,
-                given.map_or_else(|| value.clone(), |given| read(given, node.place)),
+                given.map_or_else(
+                    || value.clone(),
+                    |given| parse_plain_value(given, node.place),
+                ),
             )
         });
         *node = mapping(node.place, entries.collect());
     }
 
     /// `depends_on: "a, b"`: several ids in one text.
-    pub(super) fn ids_in_one_text(&mut self, node: &mut Node, path: &str) {
+    pub(super) fn split_joined_ids(&mut self, node: &mut Node, path: &str) {
         let Some(text) = node.text().filter(|text| text.contains(',')) else {
             return;
         };
@@ -334,14 +347,14 @@ impl Recovery<'_> {
         let count = arms.len();
         for (at, arm) in arms.iter_mut().enumerate() {
             let path = format!("{path}[{at}]");
-            self.shape(arm, &path, &Shape::Record(&ARM));
-            last = self.else_of(arm, &path, at + 1 == count).or(last);
+            self.recover_value(arm, &path, &Shape::Record(&ARM));
+            last = self.recover_else(arm, &path, at + 1 == count).or(last);
         }
         arms.extend(last);
     }
 
     /// Turns an `else` next to `if` into an arm of its own.
-    fn else_of(&mut self, arm: &mut Node, path: &str, is_last: bool) -> Option<Node> {
+    fn recover_else(&mut self, arm: &mut Node, path: &str, is_last: bool) -> Option<Node> {
         let Content::Map(entries) = &mut arm.content else {
             return None;
         };
@@ -359,15 +372,17 @@ impl Recovery<'_> {
         let is_plain = is_last && own_line && at == entries.len();
         let start = entry.place.start.checked_sub(2).filter(|_| is_plain);
         let (old, new) = (format!("  {}", entry.key), "- next".to_owned());
-        self.found.push(finding.suggest(hint).raw(start, old, new));
+        self.found
+            .push(finding.suggest(hint).edit_replace_bytes(start, old, new));
         "next".clone_into(&mut entry.key);
         Some(mapping(entry.place, vec![entry]))
     }
 }
 
 /// The entries for a `wait` that is only a text: a duration, an instant, or otherwise the name of a signal.
-fn awaited(text: &str) -> Entries {
-    let is_span = || text.parse::<Span>().is_ok() || Span::meant(text).is_some();
+fn wait_entries(text: &str) -> Entries {
+    let is_span =
+        || text.parse::<HumanDuration>().is_ok() || HumanDuration::guess_duration(text).is_some();
     let is_number = || text.starts_with(|c: char| c.is_ascii_digit());
     if text.parse::<jiff::Timestamp>().is_ok() {
         &[("until", None)]
@@ -397,7 +412,12 @@ fn arms(entries: &[Entry], place: Place) -> Vec<Node> {
     let cases = entries.iter().find(|entry| entry.key == "cases");
     if let Some(cases) = cases.and_then(|cases| cases.value.entries()) {
         // Each case leads to a step if the value equals its key. The condition itself is not recovered.
-        let case = |one: &Entry| vec![entry("if", read("true", one.place)), rename(one)];
+        let case = |one: &Entry| {
+            vec![
+                entry("if", parse_plain_value("true", one.place)),
+                rename(one),
+            ]
+        };
         return cases.iter().map(|one| mapping(place, case(one))).collect();
     }
     let own: Vec<_> = entries.iter().filter(is_own).map(rename).collect();
@@ -432,7 +452,7 @@ pub(super) fn mapping(place: Place, entries: Vec<Entry>) -> Node {
 }
 
 /// The node that a plain value is parsed to.
-pub(super) fn read(text: &str, place: Place) -> Node {
+pub(super) fn parse_plain_value(text: &str, place: Place) -> Node {
     let content = match (text, text.parse::<u64>()) {
         ("true", _) => Content::Bool(true),
         (_, Ok(number)) => Content::Number(number.into(), text.to_owned()),
@@ -442,14 +462,14 @@ pub(super) fn read(text: &str, place: Place) -> Node {
 }
 
 /// A value, written for a suggestion.
-pub(super) fn shown(node: &Node) -> String {
+pub(super) fn format_value(node: &Node) -> String {
     match &node.content {
         Content::Text(text) if !is_plain(text) => Value::String(text.clone()).to_string(),
         Content::List(items) => {
-            let items: Vec<_> = items.iter().map(shown).collect();
+            let items: Vec<_> = items.iter().map(format_value).collect();
             format!("[{}]", items.join(", "))
         }
-        _ => written(node).unwrap_or_else(|| "…".to_owned()),
+        _ => short_value_text(node).unwrap_or_else(|| "…".to_owned()),
     }
 }
 
@@ -468,13 +488,13 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// A short plain value as it is written, or a list of such values. `None` for mappings and long texts.
-pub(super) fn written(node: &Node) -> Option<String> {
+pub(super) fn short_value_text(node: &Node) -> Option<String> {
     match &node.content {
         Content::Text(text) if !text.contains('\n') && text.len() <= 80 => Some(text.clone()),
         Content::Number(_, written) => Some(written.clone()),
         Content::Bool(value) => Some(value.to_string()),
         Content::List(items) => {
-            let items: Option<Vec<_>> = items.iter().map(written).collect();
+            let items: Option<Vec<_>> = items.iter().map(short_value_text).collect();
             Some(format!("[{}]", items?.join(", ")))
         }
         _ => None,

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use midex_domain::{
-    draft::Form,
-    error::FAILED_STATUSES,
+    draft::WorkflowFormat,
+    error::FAILED_HTTP_STATUSES,
     grammar::{self, Id, Key, PERSONA, Record, STEP, Shape},
     input::DefaultFrom,
     limits,
@@ -22,7 +22,7 @@ const WHITE_SPACE: &str =
 const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
 
 /// The schema of a workflow, including the `$defs` that it refers to.
-pub(super) fn workflow(form: Form) -> Value {
+pub(super) fn workflow(form: WorkflowFormat) -> Value {
     let top = form.record();
     let mut schema = record(top);
     let mut definitions = Map::from_iter([("stepId".to_owned(), step_id())]);
@@ -33,8 +33,8 @@ pub(super) fn workflow(form: Form) -> Value {
             _ => {}
         }
     }
-    if form == Form::Manifest {
-        definitions.insert("each".into(), each().into());
+    if form == WorkflowFormat::Manifest {
+        definitions.insert("each".into(), foreach_body_schema().into());
     }
     schema.insert("$defs".into(), Value::Object(definitions));
     Value::Object(schema)
@@ -48,7 +48,7 @@ pub(super) fn persona() -> Value {
 /// The schema of a mapping. Planned keys are left out, since the reader refuses them.
 fn record(record: &Record) -> Map<String, Value> {
     let keys: Vec<_> = record.keys.iter().filter(|key| !key.is_planned()).collect();
-    let mut schema = mapping(&keys, record.is_open, described);
+    let mut schema = mapping(&keys, record.is_open, key_schema);
     if record.exactly_one {
         schema.insert("minProperties".into(), json!(1));
         schema.insert("maxProperties".into(), json!(1));
@@ -56,10 +56,10 @@ fn record(record: &Record) -> Map<String, Value> {
     let mut rules = match record.what {
         what if what == STEP.what => step_rules(&keys),
         what if what == grammar::DEFAULT.what => default_rules(),
-        what if what == grammar::INSERTED.what => one_of(&grammar::INSERT_AT),
+        what if what == grammar::INSERT_ITEM_SHAPE.what => exactly_one_rules(&grammar::INSERT_AT),
         _ => Vec::new(),
     };
-    rules.extend(keys.iter().flat_map(|key| rules_beside(key)));
+    rules.extend(keys.iter().flat_map(|key| key_relation_rules(key)));
     if !rules.is_empty() {
         schema.insert("allOf".into(), Value::Array(rules));
     }
@@ -67,7 +67,7 @@ fn record(record: &Record) -> Map<String, Value> {
 }
 
 /// The rules that relate a key to others: a key that may replace it, and a key that it requires.
-fn rules_beside(key: &Key) -> Vec<Value> {
+fn key_relation_rules(key: &Key) -> Vec<Value> {
     let required = |name: &str| json!({ "required": [name] });
     let unless = key
         .unless
@@ -78,7 +78,7 @@ fn rules_beside(key: &Key) -> Vec<Value> {
 }
 
 /// The rule that exactly one of these keys is present.
-fn one_of(keys: &[&str]) -> Vec<Value> {
+fn exactly_one_rules(keys: &[&str]) -> Vec<Value> {
     let required: Vec<_> = keys
         .iter()
         .map(|key| json!({ "required": [key] }))
@@ -87,13 +87,13 @@ fn one_of(keys: &[&str]) -> Vec<Value> {
 }
 
 /// The schema of the `do` of a `foreach`: a step with fewer keys.
-fn each() -> Map<String, Value> {
+fn foreach_body_schema() -> Map<String, Value> {
     let keys = STEP.keys.iter();
     let keys = keys.filter(|key| !key.is_planned() && key.not_each.is_none());
     let keys: Vec<_> = keys.collect();
     let mut schema = mapping(&keys, false, |key| match key.name {
         "on_error" => json!({ "description": key.what, "enum": grammar::ON_ERROR }),
-        _ => described(key),
+        _ => key_schema(key),
     });
     schema.insert("allOf".into(), Value::Array(step_rules(&keys)));
     schema
@@ -126,12 +126,12 @@ fn step_rules(keys: &[&Key]) -> Vec<Value> {
     let kinds_all: Vec<_> = kinds().map(|kind| required(&kind)).collect();
     let mut rules = vec![json!({ "oneOf": kinds_all })];
     let spellings = [("depends_on", "dependsOn")];
-    let pairs = grammar::EXCLUSIVE.iter().chain(&spellings);
+    let pairs = grammar::EXCLUSIVE_FIELD_PAIRS.iter().chain(&spellings);
     let has = |name: &str| keys.iter().any(|key| key.name == name);
     let pairs = pairs.filter(|(one, _)| has(one));
     rules.extend(pairs.map(|(one, other)| not_both(one, other)));
     for kind in kinds() {
-        let idle = keys.iter().filter(|key| !key.concerns(kind.name));
+        let idle = keys.iter().filter(|key| !key.applies_to_kind(kind.name));
         let idle: Vec<_> = idle.map(|key| required(&key)).collect();
         if !idle.is_empty() {
             rules.push(json!({
@@ -161,7 +161,7 @@ fn default_rules() -> Vec<Value> {
 
 /// The schema of a key, with its description. None is added next to a `$ref`: drafts before 2019-09 ignore all siblings
 /// of `$ref`.
-fn described(key: &Key) -> Value {
+fn key_schema(key: &Key) -> Value {
     let mut schema = shape(&key.shape);
     if let Value::Object(map) = &mut schema
         && !map.contains_key("$ref")
@@ -173,13 +173,13 @@ fn described(key: &Key) -> Value {
 
 fn shape(shape: &Shape) -> Value {
     match shape {
-        Shape::Text(max) | Shape::Template(max) => said(*max),
+        Shape::Text(max) | Shape::Template(max) => text_schema(*max),
         Shape::FreeText(max) => json!({ "type": "string", "maxLength": max }),
         Shape::Version => {
             json!({ "type": ["string", "number"], "maxLength": limits::VERSION_BYTES_MAX })
         }
         Shape::Condition => {
-            json!({ "anyOf": [said(limits::EXPRESSION_BYTES_MAX), { "type": "boolean" }] })
+            json!({ "anyOf": [text_schema(limits::EXPRESSION_BYTES_MAX), { "type": "boolean" }] })
         }
         Shape::Name(max) => name(*max),
         Shape::Id(Id::Workflow) => workflow_name(),
@@ -204,11 +204,11 @@ fn shape(shape: &Shape) -> Value {
         Shape::Count(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Shape::Whole => json!({ "type": "integer", "minimum": 0 }),
         Shape::Number => json!({ "type": "number" }),
-        Shape::Span => span(),
-        Shape::SpanOrTemplate => json!({ "anyOf": [span(), template()] }),
+        Shape::Span => duration_schema(),
+        Shape::SpanOrTemplate => json!({ "anyOf": [duration_schema(), template()] }),
         Shape::InstantOrTemplate => json!({ "anyOf": [instant(), template()] }),
         Shape::Failure => {
-            let (least, most) = FAILED_STATUSES.into_inner();
+            let (least, most) = FAILED_HTTP_STATUSES.into_inner();
             // A status may also be written as a text of digits.
             let mut word = name(limits::WORD_BYTES_MAX);
             word["not"] = json!({ "pattern": "^[0-9]+$" });
@@ -270,7 +270,7 @@ fn branches(branch: &Record) -> Value {
 }
 
 /// A text that is not blank.
-fn said(bytes_max: usize) -> Value {
+fn text_schema(bytes_max: usize) -> Value {
     json!({ "type": "string", "maxLength": bytes_max, "pattern": not_blank() })
 }
 
@@ -307,7 +307,7 @@ fn scalars(max: usize) -> Value {
 }
 
 /// A duration: units from largest to smallest, each at most once, at least one of them, and not all zero.
-fn span() -> Value {
+fn duration_schema() -> Value {
     let units = ["d", "h", "m", "s", "ms"].map(|unit| format!("[0-9]+{unit}"));
     let from = |first: usize| {
         let rest = units[first + 1..].iter().map(|unit| format!("({unit})?"));

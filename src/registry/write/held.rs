@@ -95,7 +95,7 @@ impl LockedDirectory {
     }
 
     /// The file in the directory that has this id; if several have it, the one in effect.
-    pub(super) fn held(&self, id: &str) -> Result<Option<LockedFile>> {
+    pub(super) fn find_file(&self, id: &str) -> Result<Option<LockedFile>> {
         let Some((_, path)) = self.entries().find(|(entry, _)| entry.name == id) else {
             return Ok(None);
         };
@@ -126,7 +126,7 @@ impl LockedDirectory {
     }
 
     /// The workflow that is in effect for this id, if it is in another directory.
-    pub(super) fn elsewhere(&self, id: &str) -> Option<&WorkflowEntry> {
+    pub(super) fn find_in_other_directory(&self, id: &str) -> Option<&WorkflowEntry> {
         let is_here = |entry: &&WorkflowEntry| {
             let path = entry.path.as_deref();
             path.is_some_and(|path| path.starts_with(&self.directory))
@@ -145,7 +145,7 @@ impl LockedDirectory {
             is_alike(&entry.name)
                 || path
                     .file_stem()
-                    .is_some_and(|it| is_alike(&super::shown(it)))
+                    .is_some_and(|it| is_alike(&super::file_name_text(it)))
         });
         alike.map_or(Ok(()), |(entry, path)| {
             Err(refusal::look_alike(id, entry, path))
@@ -156,7 +156,7 @@ impl LockedDirectory {
 impl LockedFile {
     /// The version of the file: the digest of its bytes.
     pub(super) fn version(&self) -> String {
-        Digest::of(&self.bytes).to_string()
+        Digest::compute(&self.bytes).to_string()
     }
 
     /// The text of the file.
@@ -172,7 +172,7 @@ impl LockedFile {
 }
 
 /// The error for a new file that could not be written.
-pub(super) fn unwritten(path: &Path, id: &str, error: io::Error) -> Error {
+pub(super) fn write_error(path: &Path, id: &str, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => refusal::taken(id, path),
         _ => unusable(path, error),

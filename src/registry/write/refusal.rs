@@ -2,40 +2,40 @@
 
 use std::path::Path;
 
-use super::{super::WorkflowEntry, held::LockedFile, place};
+use super::{super::WorkflowEntry, describe_location, held::LockedFile};
 use midex_domain::{
-    error::{Code, Error, NextCall, again, call},
+    error::{Code, Error, NextCall, call_tool, repeat_call},
     limits,
 };
 
 /// The next call if the caller has not seen the current version of the file.
-const SEEN_FIRST: NextCall = call(
+const READ_FILE_FIRST_CALL: NextCall = call_tool(
     "workflow.get",
     &[("workflow_id", "{workflow_id}")],
     "make the change in its content, and send its version as expected_version",
 );
 
 /// The next call if the id is taken.
-const ANOTHER_ID: NextCall = again("choose another id");
+const OTHER_ID_CALL: NextCall = repeat_call("choose another id");
 
 /// The next call if the file belongs to another source.
-const A_COPY: NextCall = call(
+const COPY_WORKFLOW_CALL: NextCall = call_tool(
     "workflow.get",
     &[("workflow_id", "{workflow_id}")],
     "workflow.save with its content, without overwrite and expected_version, makes a copy; else the user edits the file",
 );
 
-pub(super) fn identifier(id: &str) -> Error {
+pub(super) fn invalid_id_error(id: &str) -> Error {
     let shown: String = id.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
-    let hint = alike(&shown).map_or_else(String::new, |id| format!("; `{id}` would do"));
+    let hint = suggest_valid_id(&shown).map_or_else(String::new, |id| format!("; `{id}` would do"));
     let message = format!(
         "the id {shown:?} cannot be the name of a file: it takes letters, digits, `_`, `.` and `-`, and begins with a letter or a digit{hint}"
     );
-    Error::new(Code::IdentifierInvalid, message).with("workflow_id", shown)
+    Error::new(Code::IdentifierInvalid, message).with_context("workflow_id", shown)
 }
 
 /// A valid id made of the same words, as a suggestion.
-fn alike(id: &str) -> Option<String> {
+fn suggest_valid_id(id: &str) -> Option<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let words: Vec<_> = id
         .split(|c| !is_word(c))
@@ -50,9 +50,9 @@ pub(super) fn exists(id: &str, held: &LockedFile) -> Error {
         "the workflow `{id}` is there already, as `{}`",
         held.path.display()
     );
-    about(Code::WorkflowAlreadyExists, id, message, Some(&held.path))
-        .with("version", held.version())
-        .with_next(SEEN_FIRST)
+    file_error(Code::WorkflowAlreadyExists, id, message, Some(&held.path))
+        .with_context("version", held.version())
+        .with_next(READ_FILE_FIRST_CALL)
 }
 
 pub(super) fn taken(id: &str, path: &Path) -> Error {
@@ -60,7 +60,7 @@ pub(super) fn taken(id: &str, path: &Path) -> Error {
         "the workflow `{id}` would be `{}`, and a file of another workflow has that name",
         path.display()
     );
-    about(Code::WorkflowAlreadyExists, id, message, Some(path)).with_next(ANOTHER_ID)
+    file_error(Code::WorkflowAlreadyExists, id, message, Some(path)).with_next(OTHER_ID_CALL)
 }
 
 pub(super) fn look_alike(id: &str, entry: &WorkflowEntry, path: &Path) -> Error {
@@ -69,7 +69,7 @@ pub(super) fn look_alike(id: &str, entry: &WorkflowEntry, path: &Path) -> Error 
         path.display(),
         entry.name
     );
-    about(Code::WorkflowAlreadyExists, id, message, Some(path)).with_next(ANOTHER_ID)
+    file_error(Code::WorkflowAlreadyExists, id, message, Some(path)).with_next(OTHER_ID_CALL)
 }
 
 pub(super) fn version(id: &str, expected: &str, held: Option<&LockedFile>) -> Error {
@@ -79,17 +79,17 @@ pub(super) fn version(id: &str, expected: &str, held: Option<&LockedFile>) -> Er
         Some(actual) => format!("the workflow `{id}` has the version {actual}, not {expected}"),
         None => format!("the workflow `{id}` is not there, so it has not the version {expected}"),
     };
-    let error = about(
+    let error = file_error(
         Code::VersionConflict,
         id,
         message,
         held.map(|held| &*held.path),
     )
-    .with("expected_version", expected)
-    .with("actual_version", actual.clone());
+    .with_context("expected_version", expected)
+    .with_context("actual_version", actual.clone());
     match actual {
-        Some(_) => error.with_next(SEEN_FIRST),
-        None => error.with_next(again(
+        Some(_) => error.with_next(READ_FILE_FIRST_CALL),
+        None => error.with_next(repeat_call(
             "without expected_version, if it is to be a new workflow",
         )),
     }
@@ -99,17 +99,17 @@ pub(super) fn not_writable(entry: &WorkflowEntry, directory: &Path) -> Error {
     let message = format!(
         "the workflow `{}` is {}, and the tools write into `{}` alone",
         entry.name,
-        place(entry),
+        describe_location(entry),
         directory.display()
     );
-    about(
+    file_error(
         Code::WorkflowNotWritable,
         &entry.name,
         message,
         entry.path.as_deref(),
     )
-    .with("source", entry.source.as_str())
-    .with_next(A_COPY)
+    .with_context("source", entry.source.as_str())
+    .with_next(COPY_WORKFLOW_CALL)
 }
 
 pub(super) fn not_a_file(id: &str, path: &Path, what: &str) -> Error {
@@ -117,18 +117,18 @@ pub(super) fn not_a_file(id: &str, path: &Path, what: &str) -> Error {
         "`{}`, which has the workflow `{id}`, {what}",
         path.display()
     );
-    about(Code::WorkflowNotWritable, id, message, Some(path)).with_next(A_COPY)
+    file_error(Code::WorkflowNotWritable, id, message, Some(path)).with_next(COPY_WORKFLOW_CALL)
 }
 
-pub(super) fn no_place_for_name(id: &str, held: &LockedFile) -> Error {
+pub(super) fn name_not_located_error(id: &str, held: &LockedFile) -> Error {
     let what = "says its id in a way that cannot be changed at its place";
     not_a_file(id, &held.path, what)
 }
 
-fn about(code: Code, id: &str, message: String, path: Option<&Path>) -> Error {
-    let error = Error::new(code, message).with("workflow_id", id);
+fn file_error(code: Code, id: &str, message: String, path: Option<&Path>) -> Error {
+    let error = Error::new(code, message).with_context("workflow_id", id);
     match path {
-        Some(path) => error.with("path", path.display().to_string()),
+        Some(path) => error.with_context("path", path.display().to_string()),
         None => error,
     }
 }

@@ -15,7 +15,7 @@ use midex_domain::{
     limits,
     view::{CurrentStep, StatusView},
 };
-use midex_registry::{self as registry, Examined, Manifest, Registry};
+use midex_registry::{self as registry, Manifest, ManifestCheck, Registry};
 
 /// The definition that an authoring call works on.
 #[derive(Clone, Debug)]
@@ -31,8 +31,8 @@ impl App {
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`.
-    pub async fn examined(&self, subject: Subject) -> Result<Examined> {
-        self.look_into_registry(move |registry| examined(registry, subject))
+    pub async fn check_definition(&self, subject: Subject) -> Result<ManifestCheck> {
+        self.look_into_registry(move |registry| check_subject(registry, subject))
             .await?
     }
 
@@ -40,20 +40,20 @@ impl App {
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` with every violation.
-    pub async fn sound(&self, subject: Subject) -> Result<Arc<Definition>> {
-        self.look_into_registry(move |registry| sound(registry, subject))
+    pub async fn valid_definition(&self, subject: Subject) -> Result<Arc<Definition>> {
+        self.look_into_registry(move |registry| load_valid_definition(registry, subject))
             .await?
     }
 }
 
-fn examined(registry: &Registry, subject: Subject) -> Result<Examined> {
+fn check_subject(registry: &Registry, subject: Subject) -> Result<ManifestCheck> {
     let name = match subject {
-        Subject::Lent(manifest) => return Ok(registry.examine(&manifest)),
+        Subject::Lent(manifest) => return Ok(registry.check_manifest(&manifest)),
         Subject::Named(name) => name,
     };
     let entry = registry.workflow(&name);
     let entry = entry.ok_or_else(|| registry.no_such_id(&name))?;
-    Ok(Examined {
+    Ok(ManifestCheck {
         name,
         // A broken file still runs as its last good version, but its author works on the current text.
         definition: entry.value.clone().filter(|_| !entry.is_broken()),
@@ -61,16 +61,16 @@ fn examined(registry: &Registry, subject: Subject) -> Result<Examined> {
     })
 }
 
-fn sound(registry: &Registry, subject: Subject) -> Result<Arc<Definition>> {
+fn load_valid_definition(registry: &Registry, subject: Subject) -> Result<Arc<Definition>> {
     let is_lent = matches!(subject, Subject::Lent(_));
-    let Examined {
+    let ManifestCheck {
         name,
         definition,
         findings,
-    } = examined(registry, subject)?;
+    } = check_subject(registry, subject)?;
     definition.ok_or_else(|| match registry.workflow(&name) {
         Some(entry) if !is_lent && is_broken(&entry.findings) => registry::invalid(entry),
-        _ => registry::refused(&name, &findings),
+        _ => registry::invalid_definition_error(&name, &findings),
     })
 }
 
@@ -88,7 +88,7 @@ pub struct ResolvedInputs {
 }
 
 impl ResolvedInputs {
-    fn of(workflow: &Workflow, given: Map<String, Value>, sources: &DefaultSources) -> Self {
+    fn resolve(workflow: &Workflow, given: Map<String, Value>, sources: &DefaultSources) -> Self {
         let Some(declared) = &workflow.inputs else {
             // A workflow that declares no inputs accepts any object.
             return Self {
@@ -154,7 +154,7 @@ impl App {
     ) -> Result<ResolvedInputs> {
         let workflow = &definition.workflow;
         let sources = self.default_sources(workflow, &given).await?;
-        let resolved = ResolvedInputs::of(workflow, given, &sources);
+        let resolved = ResolvedInputs::resolve(workflow, given, &sources);
         let has_provider = |inputs: &&Inputs| inputs.iter().any(|input| input.provider.is_some());
         let Some(inputs) = workflow
             .inputs
@@ -167,7 +167,9 @@ impl App {
         let look = move |registry: &Registry| {
             let commands = registry.abilities().commands();
             inputs.provider_resolutions(&known, |provider, argument| {
-                commands.is_some_and(|commands| check::needs(commands, provider, argument))
+                commands.is_some_and(|commands| {
+                    check::is_argument_required(commands, provider, argument)
+                })
             })
         };
         let providers = self.look_into_registry(look).await?;
@@ -204,13 +206,13 @@ impl App {
     /// # Errors
     /// As [`App::sound`]; `LIMIT_EXCEEDED` if the inputs are too large.
     pub async fn plan(&self, subject: Subject, given: Map<String, Value>) -> Result<Plan> {
-        let definition = self.sound(subject).await?;
+        let definition = self.valid_definition(subject).await?;
         let resolved = self.resolved(&definition, given).await?;
         let app = self.clone();
         let planned = tokio::task::spawn_blocking(move || app.rehearsed(definition, resolved));
         planned
             .await
-            .map_err(|error| Error::internal("the planning panicked").because(error))?
+            .map_err(|error| Error::internal("the planning panicked").with_source(error))?
     }
 
     fn rehearsed(&self, definition: Arc<Definition>, resolved: ResolvedInputs) -> Result<Plan> {
@@ -224,7 +226,7 @@ impl App {
             secrets: &secrets,
             ..Facts::new(&definition, limits::TOKEN_TTL)
         };
-        let rehearsal = Rehearsal::of(facts, resolved.known, open, self.now(), self.ids())?;
+        let rehearsal = Rehearsal::rehearse(facts, resolved.known, open, self.now(), self.ids())?;
         Ok(Plan {
             definition,
             rehearsal,
@@ -242,20 +244,22 @@ impl App {
         inputs: Option<Value>,
         longest: Duration,
     ) -> Result<RunOutcome> {
-        let started = self.start_of(definition, None, inputs, None).await?;
-        self.driven(&started.execution_id, longest).await
+        let started = self
+            .start_definition(definition, None, inputs, None)
+            .await?;
+        self.wait_for_outcome(&started.execution_id, longest).await
     }
 
     /// Waits until an execution has ended or waits for something other than the server, at most `longest`. Returns its
     /// state.
-    pub(super) async fn driven(&self, id: &str, longest: Duration) -> Result<RunOutcome> {
+    pub(super) async fn wait_for_outcome(&self, id: &str, longest: Duration) -> Result<RunOutcome> {
         let id = ExecutionId::parse(id)?;
         let until = self.now().after(longest);
         loop {
             let status = self.status(&id).await?;
             let step = self.current_step(&id).await?;
             let left = until.since(self.now());
-            if left.is_zero() || step.current_step.is_some() || !is_of_server(&status) {
+            if left.is_zero() || step.current_step.is_some() || !is_waiting_on_server(&status) {
                 return Ok(RunOutcome { step, status });
             }
             self.wait(&id, Some(status.revision), left).await?;
@@ -264,7 +268,7 @@ impl App {
 }
 
 /// Whether the server itself can move the execution forward: it waits for an operation, a timer or a retry.
-fn is_of_server(status: &StatusView) -> bool {
+fn is_waiting_on_server(status: &StatusView) -> bool {
     let by_server = ["operation", "timer", "retry"];
     let mut waits = status.waits.iter();
     status.state == State::Running.as_str()

@@ -11,14 +11,14 @@ use serde::Serialize;
 
 use super::{App, open::Slot};
 use midex_catalog::{
-    By, Catalog, Catalogs, Changes, OperationMatch, Set, Settings,
+    Catalog, Catalogs, Changes, OperationMatch, Requester, Set, Settings,
     call::{Reach, allowable},
 };
 use midex_domain::{
     Definition,
     check::Operations,
-    check::enable_call,
-    error::{Code, Error, Result, plain},
+    check::enable_catalog_call,
+    error::{Code, Error, Result, describe_io_error},
     limits,
     view::StatusView,
 };
@@ -36,7 +36,7 @@ pub enum SourceType {
 
 impl SourceType {
     /// Guesses the kind of a source from its text: one with a scheme is a URL.
-    pub fn of(source: &str) -> Self {
+    pub fn guess_from_text(source: &str) -> Self {
         let is_url = source.split_once("://").is_some_and(|(scheme, _)| {
             scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
         });
@@ -46,7 +46,7 @@ impl SourceType {
 
 /// A step that a change to a catalog breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Break {
+pub struct BrokenStep {
     /// The workflow.
     pub workflow_id: String,
     /// The step.
@@ -60,28 +60,28 @@ impl App {
     #[must_use]
     pub fn of_user(self) -> Self {
         Self {
-            by: By::User,
+            by: Requester::User,
             ..self
         }
     }
 
     /// The same app, acting for the given kind of caller.
     #[must_use]
-    pub fn asked_by(&self, by: By) -> Self {
+    pub fn for_requester(&self, by: Requester) -> Self {
         Self { by, ..self.clone() }
     }
 
     /// Points each wait for a disabled catalog to `catalog.set_enabled`: the catalog exists, so importing one is not
     /// needed.
-    pub(super) fn tell_disabled(&self, mut status: StatusView) -> StatusView {
+    pub(super) fn add_disabled_catalog_hints(&self, mut status: StatusView) -> StatusView {
         let Ok(catalogs) = self.catalogs() else {
             return status;
         };
         let set = catalogs.loaded();
         for wait in &mut status.waits {
             let name = wait.catalog.as_deref();
-            if let Some(id) = name.and_then(|name| set.disabled_of(name)) {
-                wait.next_call = Some(enable_call(id));
+            if let Some(id) = name.and_then(|name| set.disabled_catalog_id(name)) {
+                wait.next_call = Some(enable_catalog_call(id));
             }
         }
         status
@@ -99,7 +99,7 @@ impl App {
     }
 
     /// Whether calls act for the user or for a tool.
-    pub fn by(&self) -> By {
+    pub fn requester(&self) -> Requester {
         self.by
     }
 
@@ -121,12 +121,15 @@ impl App {
     ) -> Result<T> {
         let catalogs = self.catalogs()?.clone();
         let worked = tokio::task::spawn_blocking(move || work(&catalogs)).await;
-        worked.map_err(|error| Error::internal("the work with catalogs panicked").because(error))?
+        worked.map_err(|error| {
+            Error::internal("the work with catalogs panicked").with_source(error)
+        })?
     }
 
     /// The secrets that are available to headers of catalogs, as headers refer to them. Empty if there are no catalogs.
     pub async fn catalog_secrets(&self) -> BTreeSet<String> {
-        let names = self.with_catalogs(|catalogs| Ok(catalogs.caller().sources().names()));
+        let names =
+            self.with_catalogs(|catalogs| Ok(catalogs.caller().sources().available_references()));
         names.await.unwrap_or_default()
     }
 
@@ -167,7 +170,7 @@ impl App {
         tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    () = app.stopping().cancelled() => return,
+                    () = app.stop_token().cancelled() => return,
                     told = changes.changed() => if told.is_err() { return },
                 }
                 app.catalogs_changed().await;
@@ -184,7 +187,7 @@ impl App {
         let all = self.host.definitions.all();
         let check = move || {
             for definitions in all {
-                let operations = Operations::now(set.clone());
+                let operations = Operations::capture(set.clone());
                 definitions.change_abilities(|abilities| abilities.operations = Some(operations));
             }
         };
@@ -207,12 +210,12 @@ impl App {
     /// # Errors
     /// `SOURCE_REFUSED` if a tool may not read the path; `FILE_UNUSABLE`, `ADDRESS_REFUSED`, `FETCH_FAILED`,
     /// `LIMIT_EXCEEDED`.
-    pub async fn document_of(
+    pub async fn read_document(
         &self,
         source: &str,
         source_type: Option<SourceType>,
     ) -> Result<(String, Arc<[u8]>)> {
-        match source_type.unwrap_or(SourceType::of(source)) {
+        match source_type.unwrap_or(SourceType::guess_from_text(source)) {
             SourceType::Url => {
                 let reach = Reach::of_imports(&self.config().import_from);
                 let bytes = self.catalogs()?.caller().fetch(source, &reach).await?;
@@ -230,9 +233,9 @@ impl App {
                 };
                 let read = tokio::time::timeout(2 * limits::FILE_READ_WITHIN, reading).await;
                 let late = format!("{source} could not be read in time");
-                let late = |_| Error::new(Code::FileUnusable, late).with("path", source);
+                let late = |_| Error::new(Code::FileUnusable, late).with_context("path", source);
                 let panicked =
-                    |error| Error::internal("reading a document panicked").because(error);
+                    |error| Error::internal("reading a document panicked").with_source(error);
                 read.map_err(late)?.map_err(panicked)?
             }
         }
@@ -254,31 +257,36 @@ impl App {
     ///
     /// # Errors
     /// If the definitions cannot be read.
-    pub async fn broken_by(
+    pub async fn find_broken_steps(
         &self,
         before: &Arc<Set>,
         catalog_id: &str,
         changes: &Changes,
-    ) -> Result<Vec<Break>> {
+    ) -> Result<Vec<BrokenStep>> {
         let (set, id) = (before.clone(), catalog_id.to_owned());
         let removed = changes.removed.clone();
         self.look_into_registry(move |registry| {
             let entries = registry.workflows().filter_map(|entry| entry.value.clone());
             entries
-                .flat_map(|definition| breaks(&definition, &set, &id, &removed))
+                .flat_map(|definition| broken_steps_of_definition(&definition, &set, &id, &removed))
                 .collect()
         })
         .await
     }
 }
 
-fn breaks(definition: &Definition, set: &Set, id: &str, removed: &[String]) -> Vec<Break> {
+fn broken_steps_of_definition(
+    definition: &Definition,
+    set: &Set,
+    id: &str,
+    removed: &[String],
+) -> Vec<BrokenStep> {
     let broken = definition.calls().filter_map(|(step, catalog, operation)| {
-        let OperationMatch::Operation(named) = set.meaning(catalog, operation) else {
+        let OperationMatch::Operation(named) = set.resolve_operation(catalog, operation) else {
             return None;
         };
         let name = named.entry()?.name.to_string();
-        (named.catalog.id == id && removed.contains(&name)).then(|| Break {
+        (named.catalog.id == id && removed.contains(&name)).then(|| BrokenStep {
             workflow_id: definition.workflow.name.to_string(),
             step_id: step.id.to_string(),
             why: format!("the new document has no `{name}`"),
@@ -288,32 +296,31 @@ fn breaks(definition: &Definition, set: &Set, id: &str, removed: &[String]) -> V
 }
 
 /// Reads a document, if the caller may read this path.
-fn read(path: &Path, by: By, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
+fn read(path: &Path, by: Requester, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
     let unusable = |error: std::io::Error| {
         let shown = path.display();
         let message = match error.kind() {
             std::io::ErrorKind::NotFound => format!("there is no file {shown}"),
-            _ => format!("{shown} cannot be read: {}", plain(&error)),
+            _ => format!("{shown} cannot be read: {}", describe_io_error(&error)),
         };
-        Error::new(Code::FileUnusable, message).with("path", path.display().to_string())
+        Error::new(Code::FileUnusable, message).with_context("path", path.display().to_string())
     };
     let real = path.canonicalize().map_err(unusable)?;
     let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
-    if by == By::Tool && !roots.iter().any(is_below) {
+    if by == Requester::Tool && !roots.iter().any(is_below) {
         let message = format!(
             "{} lies neither in the project nor in the user's directory",
             path.display()
         );
-        return Err(
-            Error::new(Code::SourceRefused, message).with("path", path.display().to_string())
-        );
+        return Err(Error::new(Code::SourceRefused, message)
+            .with_context("path", path.display().to_string()));
     }
     let max = limits::DOCUMENT_BYTES_MAX as u64;
     let (bytes, metadata) = read_regular(&real, max).map_err(unusable)?;
     let length = metadata.len().max(bytes.len() as u64);
     if length > max {
         let path = path.display();
-        return Err(Error::limit(format!(
+        return Err(Error::limit_exceeded(format!(
             "{path} has {length} bytes, a document may have {max}"
         )));
     }

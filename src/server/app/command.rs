@@ -6,15 +6,15 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Map, Value, json};
 
 use super::{App, RunOutcome};
-use midex_catalog::{Named, OperationMatch, Set};
+use midex_catalog::{CatalogOperation, OperationMatch, Set};
 use midex_domain::{
     Class, Definition, ExecutionId, StepId, StepKind,
-    check::{CommandMatch, Commands},
+    check::{OperationLookup, OperationLookupResult},
     definition::{Paginate, Step},
-    error::{Code, Error, NextCall, Result, again, call},
+    error::{Code, Error, NextCall, Result, call_tool, repeat_call},
     limits,
     nearest::nearest,
-    span::Span,
+    span::HumanDuration,
 };
 use midex_engine::StartRequest;
 
@@ -35,7 +35,7 @@ pub struct CommandCall {
 #[derive(Clone, Debug)]
 pub enum Command {
     /// An operation of a catalog.
-    Operation(Named),
+    Operation(CatalogOperation),
     /// A workflow.
     Workflow(String),
 }
@@ -48,10 +48,10 @@ impl App {
     ///
     /// # Errors
     /// `COMMAND_NOT_FOUND` with the nearest id; `CATALOG_MISSING` if its catalog is disabled.
-    pub async fn command_meant(&self, id: &str) -> Result<(Command, Class)> {
+    pub async fn resolve_command(&self, id: &str) -> Result<(Command, Class)> {
         let words: Vec<_> = id.split_whitespace().collect();
         let Some((first, rest)) = words.split_first().filter(|(_, rest)| !rest.is_empty()) else {
-            return Err(no_command(id, None));
+            return Err(command_not_found_error(id, None));
         };
         let rest = rest.join(" ");
         if *first == WORKFLOW {
@@ -65,7 +65,7 @@ impl App {
             return class.await?;
         }
         let set = self.catalog_set().await?;
-        match set.meaning(first, &rest) {
+        match set.resolve_operation(first, &rest) {
             OperationMatch::Operation(named) => {
                 let class = named.class();
                 Ok((Command::Operation(named), class))
@@ -73,18 +73,19 @@ impl App {
             OperationMatch::Disabled => {
                 let message = format!("the catalog of `{id}` is disabled or cannot be used");
                 let error = Error::new(Code::CommandNotFound, message);
-                Err(error.with("catalog_id", *first).with_next(ENABLE))
+                Err(error.with_context("catalog_id", *first).with_next(ENABLE))
             }
             OperationMatch::Several(ids) => {
                 let near = format!("{} {rest}", ids[0]);
                 let message = format!("several catalogs have it: {}", ids.join(", "));
-                Err(no_command(id, Some(near))
+                Err(command_not_found_error(id, Some(near))
                     .with_message(format!("`{id}` is not one command: {message}")))
             }
-            OperationMatch::NoOperation(near) => {
-                Err(no_command(id, near.map(|near| format!("{first} {near}"))))
-            }
-            OperationMatch::NoCatalog(_) => Err(no_command(id, nearest_of(&set, id))),
+            OperationMatch::NoOperation(near) => Err(command_not_found_error(
+                id,
+                near.map(|near| format!("{first} {near}")),
+            )),
+            OperationMatch::NoCatalog(_) => Err(command_not_found_error(id, nearest_of(&set, id))),
         }
     }
 
@@ -93,7 +94,12 @@ impl App {
     /// # Errors
     /// `ARGUMENTS_INVALID` with every violation; `ADDRESS_REFUSED` if the catalog has no address, or one that is not
     /// allowed.
-    pub async fn admit(&self, id: &str, named: &Named, call: &CommandCall) -> Result<()> {
+    pub async fn check_call(
+        &self,
+        id: &str,
+        named: &CatalogOperation,
+        call: &CommandCall,
+    ) -> Result<()> {
         let (id, named, call) = (id.to_owned(), named.clone(), call.clone());
         self.with_catalogs(move |catalogs| {
             let catalog = &named.catalog;
@@ -104,11 +110,11 @@ impl App {
             };
             let (with, body) = (Value::Object(call.with), call.body.as_ref());
             let caller = catalogs.caller();
-            let admitted = caller.admit(&id, (&prepared, &target), &with, body);
+            let admitted = caller.check_call(&id, (&prepared, &target), &with, body);
             admitted.map_err(|error| {
                 error
-                    .with("command", id.as_str())
-                    .with("catalog_id", catalog.id.as_str())
+                    .with_context("command", id.as_str())
+                    .with_context("catalog_id", catalog.id.as_str())
             })
         })
         .await
@@ -119,7 +125,7 @@ impl App {
     /// # Errors
     /// `LIMIT_EXCEEDED` if the arguments are too large, and the errors of a start.
     pub async fn call(&self, id: &str, call: CommandCall, longest: Duration) -> Result<RunOutcome> {
-        let (definition, inputs) = of_one_step(id, &call)?;
+        let (definition, inputs) = build_call_definition(id, &call)?;
         let request = StartRequest {
             definition: Arc::new(definition),
             execution_id: None,
@@ -128,20 +134,22 @@ impl App {
             lookup: None,
         };
         let started = self.engine().await?.start(request).await?;
-        self.driven(&started.execution_id, longest).await
+        self.wait_for_outcome(&started.execution_id, longest).await
     }
 
     /// Adds to an authentication failure (the service rejected the credentials) the credential that the user has to
     /// set.
-    pub async fn asking_for_credentials(&self, id: &str, error: Error) -> Error {
-        let Ok((Command::Operation(named), _)) = self.command_meant(id).await else {
+    pub async fn add_credential_hint(&self, id: &str, error: Error) -> Error {
+        let Ok((Command::Operation(named), _)) = self.resolve_command(id).await else {
             return error;
         };
         let (catalog, operation) = (named.catalog.clone(), named.catalog.operation(named.place));
-        let lacked = operation.ok().and_then(|one| catalog.lacked_by(&one));
-        let error = error.with("catalog_id", catalog.id.as_str());
+        let lacked = operation
+            .ok()
+            .and_then(|one| catalog.missing_credential(&one));
+        let error = error.with_context("catalog_id", catalog.id.as_str());
         match lacked {
-            Some(scheme) => error.with("scheme", scheme).with_next(CREDENTIAL),
+            Some(scheme) => error.with_context("scheme", scheme).with_next(CREDENTIAL),
             None => error,
         }
     }
@@ -158,13 +166,13 @@ impl App {
 }
 
 /// Suggests that the user sets the missing credential in a terminal.
-const CREDENTIAL: NextCall = again("once the user has done that").after(
+const CREDENTIAL: NextCall = repeat_call("once the user has done that").after_person_does(
     "run `midex catalog credential {catalog_id} {scheme} '${env:NAME}'` in a terminal, with the name of the secret",
 );
 
 /// Builds the one-step definition of a call, and the inputs to start it with. The caller's values are passed as inputs,
 /// so an expression in them is not evaluated.
-fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
+fn build_call_definition(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
     let (catalog, operation) = id.split_once(' ').unwrap_or((id, ""));
     let values: Vec<_> = call.with.values().cloned().collect();
     let named = call.with.keys().enumerate();
@@ -182,10 +190,10 @@ fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
     };
     let step = Step {
         with: Some(with.collect()),
-        timeout: call.timeout.map(Span::of),
+        timeout: call.timeout.map(HumanDuration::from_duration),
         ..Step::new(StepId::parse(STEP)?, kind)
     };
-    let name = format!("{catalog}.{operation}").replace(|sign: char| !is_of_name(sign), ".");
+    let name = format!("{catalog}.{operation}").replace(|sign: char| !is_name_char(sign), ".");
     let workflow = json!({
         "name": &name[..name.floor_char_boundary(limits::WORKFLOW_NAME_BYTES_MAX)],
         "description": format!("A call of `{id}`"),
@@ -198,7 +206,7 @@ fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
 }
 
 /// Whether a workflow name may contain this character.
-fn is_of_name(sign: char) -> bool {
+fn is_name_char(sign: char) -> bool {
     sign.is_ascii_alphanumeric() || "_.-".contains(sign)
 }
 
@@ -207,10 +215,10 @@ const STEP: &str = "call";
 
 /// The class of a workflow: the strictest class of its operations, and at least [`Class::Standard`], since it starts an
 /// execution.
-fn class_of(definition: &Definition, commands: Option<&dyn Commands>) -> Class {
+fn class_of(definition: &Definition, commands: Option<&dyn OperationLookup>) -> Class {
     let classes = definition.calls().filter_map(|(_, catalog, operation)| {
         match commands?.find(catalog, operation) {
-            CommandMatch::Operation(callable) => Some(callable.class),
+            OperationLookupResult::Operation(callable) => Some(callable.class),
             _ => None,
         }
     });
@@ -218,24 +226,25 @@ fn class_of(definition: &Definition, commands: Option<&dyn Commands>) -> Class {
 }
 
 /// Suggests enabling the catalog.
-const ENABLE: NextCall = call(
+const ENABLE: NextCall = call_tool(
     "catalog.set_enabled",
     &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
     "if your user wants it",
 );
 
 /// Suggests the same call with the nearest command id.
-const NEAREST: NextCall = again("if that is the one meant").with(&[("id", "{nearest}")]);
+const NEAREST: NextCall =
+    repeat_call("if that is the one meant").with_arguments(&[("id", "{nearest}")]);
 
-fn no_command(id: &str, near: Option<String>) -> Error {
+fn command_not_found_error(id: &str, near: Option<String>) -> Error {
     let shown: String = id.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
     let hint = near
         .as_ref()
         .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     let message = format!("there is no command `{shown}`{hint}");
-    let error = Error::new(Code::CommandNotFound, message).with("words", shown);
+    let error = Error::new(Code::CommandNotFound, message).with_context("words", shown);
     match near {
-        Some(near) => error.with("nearest", near).with_next(NEAREST),
+        Some(near) => error.with_context("nearest", near).with_next(NEAREST),
         None => error,
     }
 }

@@ -12,7 +12,7 @@ impl App {
         let shown = self.engine().await?.execution_view(id).await?;
         #[cfg(feature = "catalog")]
         let shown = ExecutionView {
-            status: self.tell_disabled(shown.status),
+            status: self.add_disabled_catalog_hints(shown.status),
             ..shown
         };
         Ok(shown)

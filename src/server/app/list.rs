@@ -61,27 +61,29 @@ impl ListRequest {
 }
 
 fn parse_state(text: &str) -> Result<State> {
-    State::parse(text).ok_or_else(|| bad("state", text, &ListRequest::states().join(", ")))
+    State::parse(text)
+        .ok_or_else(|| invalid_filter_error("state", text, &ListRequest::states().join(", ")))
 }
 
 fn parse_workflow(text: &str) -> Result<WorkflowName> {
-    WorkflowName::parse(text).map_err(|error| bad("workflow_name", text, error.message()))
+    WorkflowName::parse(text)
+        .map_err(|error| invalid_filter_error("workflow_name", text, error.message()))
 }
 
 fn parse_cursor(text: &str) -> Result<Sequence> {
     text.parse()
         .map(Sequence)
-        .map_err(|_| bad("cursor", text, "the next_cursor of the page before"))
+        .map_err(|_| invalid_filter_error("cursor", text, "the next_cursor of the page before"))
 }
 
-fn bad(name: &str, found: &str, expected: &str) -> Error {
+fn invalid_filter_error(name: &str, found: &str, expected: &str) -> Error {
     let shown: String = found.chars().take(60).collect();
     let message = format!("`{shown}` is no {name}");
-    let violation = Violation::new(format!("/{name}"), "enum", message).expecting(expected);
+    let violation = Violation::new(format!("/{name}"), "enum", message).with_expected(expected);
     Error::new(
         Code::ArgumentsInvalid,
         format!("`{shown}` is no {name}; expected {expected}"),
     )
-    .with("tool", "execution.list")
+    .with_context("tool", "execution.list")
     .with_violations(vec![violation])
 }

@@ -50,7 +50,7 @@ impl App {
     /// The engine, for programs that supply their own definitions. Opens the store as [`App::open`] does.
     pub async fn engine(&self) -> Result<Engine> {
         if !self.host.opens_itself {
-            self.tried().await;
+            self.wait_for_open_attempt().await;
         }
         // An open holds the lock until it ends, so a call that waits for the lock gets its outcome.
         let mut slot = self.host.engine.lock().await;
@@ -60,10 +60,10 @@ impl App {
                 tried: Some((at, error)),
             } if !self.host.opens_itself || self.is_recent(*at) => Err(error.clone()),
             Slot::Closed { .. } if self.host.opens_itself => self.fill(&mut slot, None).await,
-            Slot::Closed { .. } if !self.stopping().is_cancelled() => {
-                Err(super::busy(&self.config().data_dir))
+            Slot::Closed { .. } if !self.stop_token().is_cancelled() => {
+                Err(super::store_busy_error(&self.config().data_dir))
             }
-            Slot::Closed { .. } | Slot::Stopped => Err(engine::stopping()),
+            Slot::Closed { .. } | Slot::Stopped => Err(engine::server_stopping_error()),
         }
     }
 
@@ -76,12 +76,12 @@ impl App {
 
     /// Waits until this process has tried to own its directory and open the store, or is stopping; at most
     /// [`limits::OWNED_WITHIN`].
-    async fn tried(&self) {
+    async fn wait_for_open_attempt(&self) {
         let mut outcome = self.host.opened.subscribe();
         let tried = async {
             tokio::select! {
                 _ = outcome.wait_for(Option::is_some) => {}
-                () = self.stopping().cancelled() => {}
+                () = self.stop_token().cancelled() => {}
             }
         };
         // The caller reads the outcome from the slot.
@@ -139,10 +139,10 @@ impl App {
             None => RedbStore::open(&data_dir, options),
         };
         let opened = tokio::task::spawn_blocking(open).await;
-        let store: Arc<dyn Store> = Arc::new(
-            opened
-                .map_err(|error| Error::internal("opening the store panicked").because(error))??,
-        );
+        let store: Arc<dyn Store> =
+            Arc::new(opened.map_err(|error| {
+                Error::internal("opening the store panicked").with_source(error)
+            })??);
         let options = engine::Options {
             activities,
             operations,
@@ -162,7 +162,7 @@ impl App {
 
 /// The result of verifying a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verified {
+pub enum StoreVerification {
     /// No store was ever created.
     Nothing,
     /// A store was created, but its file is missing.
@@ -175,22 +175,22 @@ pub enum Verified {
 ///
 /// # Errors
 /// As [`App::open`].
-pub fn verify(config: &Config) -> Result<Verified> {
+pub fn verify(config: &Config) -> Result<StoreVerification> {
     let Ok(file) = std::fs::metadata(config.data_dir.join(store::FILE_NAME)) else {
         // Taking ownership creates the directory, so do it only if the directory exists.
         let is_gone = config.data_dir.is_dir()
-            && OwnedDirectory::take(&config.data_dir)?.has_lost_its_store();
+            && OwnedDirectory::take_ownership(&config.data_dir)?.has_lost_its_store();
         return Ok(if is_gone {
-            Verified::Gone
+            StoreVerification::Gone
         } else {
-            Verified::Nothing
+            StoreVerification::Nothing
         });
     };
     let options = store::Options {
         check_all: true,
         ..store::Options::default()
     };
-    let owned = OwnedDirectory::take(&config.data_dir)?;
+    let owned = OwnedDirectory::take_ownership(&config.data_dir)?;
     drop(RedbStore::open_owned(owned, options)?);
-    Ok(Verified::Sound(file.len()))
+    Ok(StoreVerification::Sound(file.len()))
 }

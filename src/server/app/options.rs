@@ -6,7 +6,7 @@ use crate::config::Config;
 #[cfg(feature = "catalog")]
 use midex_catalog::{Catalogs, call::Sources};
 use midex_domain::{
-    check::Abilities,
+    check::ServerCapabilities,
     clock::{Clock, IdSource},
     operation::Operations,
 };
@@ -61,11 +61,11 @@ impl Options {
     }
 
     /// The activities that definitions are checked against. Operations and secrets are added elsewhere.
-    pub(super) fn abilities(&self) -> Abilities {
+    pub(super) fn abilities(&self) -> ServerCapabilities {
         let activities = self.activities.names().map(str::to_owned);
-        Abilities {
+        ServerCapabilities {
             activities: activities.collect(),
-            ..Abilities::default()
+            ..ServerCapabilities::default()
         }
     }
 }

@@ -8,7 +8,7 @@ use super::App;
 use crate::config::Trust;
 use midex_domain::{
     Class, Definition, StepKind,
-    check::{Callable, CommandMatch, Commands},
+    check::{OperationLookup, OperationLookupResult, OperationSignature},
     definition::Step,
     error::{Code, Error, Result, shell_word},
     limits,
@@ -17,7 +17,7 @@ use midex_registry::Definitions;
 
 impl App {
     /// A warning if a project's definition hides one of the same name that belongs to the user or is part of midex.
-    pub async fn hiding(&self, definition: &Definition) -> Option<String> {
+    pub async fn hidden_definition_warning(&self, definition: &Definition) -> Option<String> {
         if !definition.is_of_project() {
             return None;
         }
@@ -60,11 +60,11 @@ impl App {
 /// `PROJECT_NOT_TRUSTED` with the effects of the workflow.
 pub(super) fn check_trust(
     definition: &Definition,
-    commands: Option<&dyn Commands>,
+    commands: Option<&dyn OperationLookup>,
     (trust, project): (&Trust, &Path),
 ) -> Result<()> {
     let effects = effects(definition, commands);
-    if effects.is_empty() || trust.includes(project) {
+    if effects.is_empty() || trust.is_trusted(project) {
         return Ok(());
     }
     let (name, shown) = (&definition.workflow.name, project.display().to_string());
@@ -77,24 +77,24 @@ pub(super) fn check_trust(
     let its = format!("its workflow `{name}` {words}");
     let message = format!("the project `{shown}` is not trusted, and {its}");
     Err(Error::new(Code::ProjectNotTrusted, message)
-        .with("workflow", name.as_str())
-        .with(
+        .with_context("workflow", name.as_str())
+        .with_context(
             "question",
             format!("Trust the project {shown}? I{}", &its[1..]),
         )
-        .with("project_word", shell_word(&shown))
-        .with("project", shown))
+        .with_context("project_word", shell_word(&shown))
+        .with_context("project", shown))
 }
 
 /// The effects of a workflow, in words: all that it does beyond guiding a model and calling safe operations. An
 /// operation whose catalog is missing counts as an effect, since its class is unknown.
-fn effects(definition: &Definition, commands: Option<&dyn Commands>) -> Vec<String> {
+fn effects(definition: &Definition, commands: Option<&dyn OperationLookup>) -> Vec<String> {
     let effect = |step: &Step| match &step.kind {
         StepKind::Activity { name, .. } => Some(format!("runs the activity `{name}`")),
         StepKind::Run {
             catalog, operation, ..
         } => match commands.map(|commands| commands.find(catalog, operation)) {
-            Some(CommandMatch::Operation(callable)) if callable.class == Class::Safe => {
+            Some(OperationLookupResult::Operation(callable)) if callable.class == Class::Safe => {
                 let gives = gives_header(step, &callable);
                 gives.then(|| format!("sends headers with `{catalog} {operation}`"))
             }
@@ -115,7 +115,7 @@ fn effects(definition: &Definition, commands: Option<&dyn Commands>) -> Vec<Stri
 }
 
 /// Whether a step passes a header or a cookie to an operation.
-fn gives_header(step: &Step, callable: &Callable) -> bool {
+fn gives_header(step: &Step, callable: &OperationSignature) -> bool {
     let mut headers = callable.arguments.iter().filter(|one| one.is_header);
     let with = step.with.as_ref();
     headers.any(|header| with.is_some_and(|with| with.contains_key(&header.name)))

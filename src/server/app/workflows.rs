@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::trust::check_trust;
 use crate::config::{Trust, account, places};
 use midex_domain::{
-    Definition, Directories, Lookup,
+    Definition, Directories, WorkflowLookup,
     error::{Code, Error, Result},
     limits,
     operation::BoxFuture,
@@ -18,7 +18,7 @@ use midex_registry::Definitions;
 pub(super) struct DefinitionCache {
     /// The definitions of the process itself, for executions whose directories belong to another machine or user.
     own: Arc<Definitions>,
-    own_lookup: Lookup,
+    own_lookup: WorkflowLookup,
     trust: Trust,
     /// Least recently used first.
     loaded: Mutex<Vec<(Directories, Arc<Definitions>)>>,
@@ -28,10 +28,10 @@ impl DefinitionCache {
     /// Creates a cache that holds the definitions of the process itself under `directories`.
     pub(super) fn new(directories: Directories, own: Arc<Definitions>, trust: Trust) -> Self {
         let loaded = Mutex::new(vec![(directories.clone(), own.clone())]);
-        let own_lookup = Lookup {
+        let own_lookup = WorkflowLookup {
             directories,
             account: account(),
-            ..Lookup::default()
+            ..WorkflowLookup::default()
         };
         Self {
             own,
@@ -54,7 +54,7 @@ impl DefinitionCache {
 
     /// The definitions of these directories, loaded if necessary. Above [`limits::DEFINITIONS_KEPT_MAX`] entries, the
     /// least recently used one without a caller is dropped.
-    pub(super) fn of(&self, directories: &Directories) -> Arc<Definitions> {
+    pub(super) fn definitions_in(&self, directories: &Directories) -> Arc<Definitions> {
         let mut loaded = self.lock();
         let known = loaded.iter().position(|(of, _)| of == directories);
         let (of, definitions) = known.map_or_else(
@@ -74,8 +74,8 @@ impl DefinitionCache {
     }
 
     /// The look-up that is stored with an execution, for a caller with these directories.
-    pub(super) fn lookup(&self, directories: Directories) -> Lookup {
-        Lookup {
+    pub(super) fn lookup(&self, directories: Directories) -> WorkflowLookup {
+        WorkflowLookup {
             directories,
             ..self.own_lookup.clone()
         }
@@ -83,9 +83,9 @@ impl DefinitionCache {
 
     /// The definitions that a look-up refers to. If its directories belong to another machine or user, those of the
     /// process itself.
-    fn of_lookup(&self, lookup: &Lookup) -> Arc<Definitions> {
+    fn of_lookup(&self, lookup: &WorkflowLookup) -> Arc<Definitions> {
         if lookup.account == self.own_lookup.account {
-            return self.of(&lookup.directories);
+            return self.definitions_in(&lookup.directories);
         }
         self.own.clone()
     }
@@ -94,7 +94,7 @@ impl DefinitionCache {
 impl Workflows for DefinitionCache {
     fn find<'a>(
         &'a self,
-        lookup: Option<&'a Lookup>,
+        lookup: Option<&'a WorkflowLookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         let lookup = lookup.unwrap_or(&self.own_lookup).clone();
@@ -103,14 +103,14 @@ impl Workflows for DefinitionCache {
         Box::pin(async move {
             let definition = find(&definitions, &lookup, name).await;
             let definition =
-                definition.map_err(|error| in_directories(error, &lookup.directories))?;
+                definition.map_err(|error| add_searched_directories(error, &lookup.directories))?;
             definitions.meets_requirements(&definition)?;
             if lookup.is_of_project || definition.is_of_project() {
                 let (judged, project) = (definition.clone(), lookup.directories.project_dir);
                 let check = move |all: &Definitions| {
                     check_trust(&judged, all.abilities().commands(), (&trust, &project))
                 };
-                definitions.look(check).await??;
+                definitions.run_blocking(check).await??;
             }
             Ok(definition)
         })
@@ -121,7 +121,7 @@ impl Workflows for DefinitionCache {
 /// known at the start of the execution is not found: a workflow of that name elsewhere may be a different one.
 async fn find(
     definitions: &Arc<Definitions>,
-    lookup: &Lookup,
+    lookup: &WorkflowLookup,
     name: &str,
 ) -> Result<Arc<Definition>> {
     let directories = lookup.directories.clone();
@@ -135,7 +135,7 @@ async fn find(
 }
 
 /// Adds the searched directories to a "workflow not found" error. Returns other errors unchanged.
-fn in_directories(error: Error, directories: &Directories) -> Error {
+fn add_searched_directories(error: Error, directories: &Directories) -> Error {
     if error.code() != Code::WorkflowNotFound {
         return error;
     }
@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_shared_dropped_past_the_limit_and_of_this_machine_and_user_alone() {
+    fn cache_shares_and_drops_definitions() {
         let own = Arc::new(Definitions::new(places(&directories("own"))));
         let cache = DefinitionCache::new(directories("own"), own.clone(), Trust::Everything);
-        let caller = cache.of(&directories("caller"));
+        let caller = cache.definitions_in(&directories("caller"));
         for number in 0..=limits::DEFINITIONS_KEPT_MAX {
-            cache.of(&directories(number.to_string()));
+            cache.definitions_in(&directories(number.to_string()));
         }
         assert_eq!(cache.all().len(), limits::DEFINITIONS_KEPT_MAX);
         let mut lookup = cache.lookup(directories("caller"));

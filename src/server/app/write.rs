@@ -48,7 +48,7 @@ pub enum Reference {
 
 /// A workflow file, together with everything that refers to its id.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Referred<T> {
+pub struct WithReferences<T> {
     /// The file.
     #[serde(flatten)]
     pub file: T,
@@ -62,16 +62,18 @@ impl App {
     /// # Errors
     /// As [`registry::save`].
     pub async fn save(&self, save: Save) -> Result<Saved> {
-        self.write(move |definitions, target| registry::save(definitions, target, &save))
-            .await
+        self.with_author_directory(move |definitions, target| {
+            registry::save(definitions, target, &save)
+        })
+        .await
     }
 
     /// The file that a save would replace, if there is one.
-    pub async fn overwritten(&self, save: &Save) -> Option<Deleted> {
+    pub async fn file_to_overwrite(&self, save: &Save) -> Option<Deleted> {
         let manifest = save.manifest.clone();
-        let found = self.write(move |definitions, target| {
-            let id = definitions.current().examine(&manifest).name;
-            registry::deletable(definitions, target, &id, None)
+        let found = self.with_author_directory(move |definitions, target| {
+            let id = definitions.current().check_manifest(&manifest).name;
+            registry::preview_delete(definitions, target, &id, None)
         });
         // `ok`: the save that follows reports the same error.
         found.await.ok()
@@ -86,9 +88,9 @@ impl App {
         id: &str,
         new_id: &str,
         expected_version: Option<String>,
-    ) -> Result<Referred<Renamed>> {
+    ) -> Result<WithReferences<Renamed>> {
         let (old, new) = (id.to_owned(), new_id.to_owned());
-        let renamed = self.write(move |definitions, target| {
+        let renamed = self.with_author_directory(move |definitions, target| {
             registry::rename(
                 definitions,
                 target,
@@ -96,19 +98,19 @@ impl App {
                 expected_version.as_deref(),
             )
         });
-        Ok(self.referred(id, renamed.await?).await)
+        Ok(self.attach_references(id, renamed.await?).await)
     }
 
     /// What [`App::delete`] would delete. Changes nothing.
     ///
     /// # Errors
     /// As [`registry::delete`].
-    pub async fn deletable(
+    pub async fn preview_delete(
         &self,
         id: &str,
         expected_version: Option<String>,
-    ) -> Result<Referred<Deleted>> {
-        self.of_file(id, expected_version, registry::deletable)
+    ) -> Result<WithReferences<Deleted>> {
+        self.change_workflow_file(id, expected_version, registry::preview_delete)
             .await
     }
 
@@ -120,36 +122,37 @@ impl App {
         &self,
         id: &str,
         expected_version: Option<String>,
-    ) -> Result<Referred<Deleted>> {
-        self.of_file(id, expected_version, registry::delete).await
+    ) -> Result<WithReferences<Deleted>> {
+        self.change_workflow_file(id, expected_version, registry::delete)
+            .await
     }
 
-    async fn of_file(
+    async fn change_workflow_file(
         &self,
         id: &str,
         expected: Option<String>,
         work: fn(&Definitions, &Directory, &str, Option<&str>) -> Result<Deleted>,
-    ) -> Result<Referred<Deleted>> {
+    ) -> Result<WithReferences<Deleted>> {
         let owned = id.to_owned();
-        let file = self.write(move |definitions, target| {
+        let file = self.with_author_directory(move |definitions, target| {
             work(definitions, target, &owned, expected.as_deref())
         });
-        Ok(self.referred(id, file.await?).await)
+        Ok(self.attach_references(id, file.await?).await)
     }
 
-    async fn referred<T>(&self, id: &str, file: T) -> Referred<T> {
+    async fn attach_references<T>(&self, id: &str, file: T) -> WithReferences<T> {
         let referred_by = self.references(id).await;
-        Referred { file, referred_by }
+        WithReferences { file, referred_by }
     }
 
     /// Runs `work` on the directory that the authoring tools write into.
-    async fn write<T: Send + 'static>(
+    async fn with_author_directory<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Definitions, &Directory) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let authoring = self.authoring.clone().ok_or_else(|| {
             let message = "there is no home directory to write workflows into";
-            Error::new(Code::FileUnusable, message).with("path", "the user's directory")
+            Error::new(Code::FileUnusable, message).with_context("path", "the user's directory")
         })?;
         self.look_into_files(move |definitions| work(definitions, &authoring.directory))
             .await?
@@ -199,9 +202,9 @@ impl App {
     }
 }
 
-impl Referred<Deleted> {
+impl WithReferences<Deleted> {
     /// The references in words, for the confirmation before a delete. Starts with a space unless it is empty.
-    pub fn told(&self) -> String {
+    pub fn describe_references(&self) -> String {
         let told = self.referred_by.iter().map(|reference| match reference {
             Reference::OpenExecutions { count } => {
                 format!(" Executions of it that are open: {count}; they keep their definition.")

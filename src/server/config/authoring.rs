@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Config;
 #[cfg(feature = "catalog")]
-use midex_catalog::Places;
+use midex_catalog::CatalogPaths;
 use midex_domain::error::{Code, Error, Result};
 use midex_registry::{Directory, Source, user_dir};
 
@@ -33,7 +33,7 @@ pub struct RegistryDir {
 /// Which workflow directory the authoring tools write into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AuthorTo {
+pub enum AuthorTarget {
     /// The registry's directory if the environment names one, otherwise the user's.
     #[default]
     User,
@@ -75,14 +75,14 @@ impl RegistryDir {
 /// # Errors
 /// `USAGE_INVALID` if a variable holds a relative path.
 #[cfg(feature = "catalog")]
-pub(super) fn catalogs() -> Result<Option<Places>> {
+pub(super) fn catalogs() -> Result<Option<CatalogPaths>> {
     let beside = path_in(CONFIG_ENV)?;
     let beside = beside.map(|file| file.parent().unwrap_or(&file).join("catalogs"));
     let path = path_in(CATALOGS_ENV)?.or(beside);
     let path = path.or_else(|| Some(user_dir()?.join("catalogs")));
     let cache = etcetera::choose_base_strategy().ok();
     let cache = cache.map(|base| base.cache_dir().join("midex").join("catalogs"));
-    Ok(path.map(|catalogs| Places {
+    Ok(path.map(|catalogs| CatalogPaths {
         cache: cache.unwrap_or_else(|| catalogs.join(".cache")),
         catalogs,
     }))
@@ -93,14 +93,14 @@ impl Config {
     /// directory.
     pub fn authoring(&self) -> Option<Authoring> {
         let (source, path, reason) = match (self.author_to, &self.registry_dir) {
-            (AuthorTo::Project, _) => {
+            (AuthorTarget::Project, _) => {
                 let path = self.project_dir.join("workflows");
                 (Source::Project, path, "--author-to project".to_owned())
             }
-            (AuthorTo::User, Some(RegistryDir { path, variable })) => {
+            (AuthorTarget::User, Some(RegistryDir { path, variable })) => {
                 (Source::Registry, path.clone(), variable.clone())
             }
-            (AuthorTo::User, None) => {
+            (AuthorTarget::User, None) => {
                 let path = user_dir()?.join("workflows");
                 (Source::User, path, "the user's directory".to_owned())
             }

@@ -9,7 +9,7 @@ use std::{
 use toml_edit::{Array, DocumentMut, value};
 
 use midex_domain::{
-    error::{Code, Error, Result, plain},
+    error::{Code, Error, Result, describe_io_error},
     limits,
 };
 use midex_folder::{Existing, Folder};
@@ -35,7 +35,7 @@ impl Trust {
 
     /// Whether the project at this directory is trusted. Compares the directory after resolving links; trust does not
     /// extend to its parents or subdirectories. Reads files, so do not call it on an async worker thread.
-    pub fn includes(&self, project: &Path) -> bool {
+    pub fn is_trusted(&self, project: &Path) -> bool {
         let listed = || self.projects().unwrap_or_default();
         let is_listed = || fs::canonicalize(project).is_ok_and(|real| listed().contains(&real));
         *self == Self::Everything || is_listed()
@@ -58,7 +58,7 @@ impl Trust {
     /// # Errors
     /// `FILE_UNUSABLE` if a directory to add does not exist, or the file cannot be changed.
     pub fn set(&self, project: &Path, is_trusted: bool) -> Result<bool> {
-        let failed = |error: io::Error| unusable(project, &plain(&error));
+        let failed = |error: io::Error| unusable(project, &describe_io_error(&error));
         let real = match fs::canonicalize(project) {
             Err(_) if !is_trusted => std::path::absolute(project).map_err(failed)?,
             real => real.map_err(failed)?,
@@ -69,7 +69,7 @@ impl Trust {
         // If the path is a symbolic link, change the file that it points to.
         let file = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         let directory = file.parent().unwrap_or(Path::new("/"));
-        let failed = |error: io::Error| unusable(path, &plain(&error));
+        let failed = |error: io::Error| unusable(path, &describe_io_error(&error));
         fs::create_dir_all(directory).map_err(failed)?;
         let folder = Folder::open(directory).map_err(failed)?;
         let _lock = folder.lock().map_err(failed)?;
@@ -115,5 +115,5 @@ fn document(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
 fn unusable(path: &Path, why: &str) -> Error {
     let path = path.display().to_string();
     let message = format!("`{path}` cannot be used: {why}");
-    Error::new(Code::FileUnusable, message).with("path", path)
+    Error::new(Code::FileUnusable, message).with_context("path", path)
 }

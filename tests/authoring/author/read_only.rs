@@ -25,7 +25,7 @@ const PLACES: [&str; 2] = ["workflows", "home/.config"];
 fn digest(directory: &Path) -> Digest {
     let mut told = Vec::new();
     describe(directory, &mut told);
-    Digest::of(&told)
+    Digest::compute(&told)
 }
 
 fn describe(path: &Path, told: &mut Vec<u8>) {

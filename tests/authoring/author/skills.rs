@@ -31,7 +31,7 @@ fn verify(client: &mut Reader, skill: &Value) -> String {
     assert_eq!(file["mimeType"], "text/markdown");
     let content = text(&file["text"]);
     let resources = list(&skill["resources"]);
-    let digest = format!("sha256:{}", Digest::of(content.as_bytes()));
+    let digest = format!("sha256:{}", Digest::compute(content.as_bytes()));
     assert_eq!(
         resources,
         [json!({ "uri": uri, "digest": digest, "size": content.len() })]

@@ -6,7 +6,7 @@ use midex_domain::{
     Definition, Digest, StepId,
     clock::SeededIds,
     event::Channel,
-    execution::{Facts, GateAnswer, Rehearsal, Rehearsed, Report, SignalRequest},
+    execution::{Facts, GateAnswer, Rehearsal, RehearsedStep, Report, SignalRequest},
     limits,
     view::{ReadyStep, StatusView},
 };
@@ -34,7 +34,7 @@ fn definition(case: &Case) -> Arc<Definition> {
         "w.json" => Format::Json,
         _ => Format::Yaml,
     };
-    let examined = SHIPPED.examine(&Manifest::of_text(case.meant.clone(), Some(format)));
+    let examined = SHIPPED.check_manifest(&Manifest::of_text(case.meant.clone(), Some(format)));
     examined
         .definition
         .unwrap_or_else(|| panic!("{}: {:?}", case.title, examined.findings))
@@ -49,10 +49,10 @@ fn inputs(definition: &Definition, dice: &mut Dice) -> Map<String, Value> {
         .unwrap_or_default()
 }
 
-fn planned(definition: &Definition, inputs: Map<String, Value>) -> Vec<Rehearsed> {
+fn planned(definition: &Definition, inputs: Map<String, Value>) -> Vec<RehearsedStep> {
     let facts = Facts::new(definition, limits::TOKEN_TTL);
     let ids = SeededIds::new(1);
-    let rehearsal = Rehearsal::of(facts, inputs, [], EPOCH, &ids);
+    let rehearsal = Rehearsal::rehearse(facts, inputs, [], EPOCH, &ids);
     rehearsal.expect("a rehearsal").steps
 }
 
@@ -133,7 +133,7 @@ fn approval(status: &StatusView) -> Option<GateAnswer> {
 }
 
 /// Holds what a plan is sure of to what came of it. How many steps it is sure of.
-fn compared(definition: &Definition, plan: &[Rehearsed], told: &Told, title: &str) -> usize {
+fn compared(definition: &Definition, plan: &[RehearsedStep], told: &Told, title: &str) -> usize {
     let steps = definition.workflow.steps.iter().zip(plan);
     let mut sure = 0;
     for (step, known) in steps {

@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use midex_catalog::{Catalogs, Places, call::Sources as Secrets};
+use midex_catalog::{CatalogPaths, Catalogs, call::Sources as Secrets};
 use midex_domain::{
-    check::{Abilities, Operations},
+    check::{Operations, ServerCapabilities},
     finding::{Rule, Severity},
 };
 use midex_registry::check_text;
@@ -31,9 +31,9 @@ pub(super) static WITH_SHOP: LazyLock<Registry> = LazyLock::new(|| {
     fs::write(catalogs.join("shop/catalog.toml"), SETTINGS).unwrap();
     fs::write(catalogs.join("shop/document.yaml"), document().to_string()).unwrap();
     let cache = places.path().join("cache");
-    let catalogs = Catalogs::open(Places { catalogs, cache }, Secrets::default());
-    let abilities = Abilities {
-        operations: Some(Operations::now(catalogs.loaded())),
+    let catalogs = Catalogs::open(CatalogPaths { catalogs, cache }, Secrets::default());
+    let abilities = ServerCapabilities {
+        operations: Some(Operations::capture(catalogs.loaded())),
         ..activities(&["build"])
     };
     Registry::load_for(&Sources::default(), &abilities)

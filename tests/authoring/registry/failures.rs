@@ -1,6 +1,6 @@
 //! What a manifest says of failures: which are tried again, and what a step that handles one may read.
 
-use midex_domain::{check::Abilities, finding::Finding};
+use midex_domain::{check::ServerCapabilities, finding::Finding};
 use midex_registry::check_text;
 
 use super::*;
@@ -8,7 +8,7 @@ use super::*;
 /// The findings of a manifest with these steps, each as `rule path`.
 fn found(steps: &str) -> Vec<String> {
     let named = |finding: &Finding| format!("{} {}", finding.rule, finding.path);
-    let abilities: Abilities = activities(&["build"]);
+    let abilities: ServerCapabilities = activities(&["build"]);
     let shipped = Registry::load_for(&Sources::default(), &abilities);
     let text = format!("workflow: w\ndescription: d\nsteps:\n{steps}");
     let (_, findings) = check_text("w.yaml", &text, &shipped);

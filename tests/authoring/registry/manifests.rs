@@ -3,10 +3,10 @@
 
 use midex_domain::{
     Step, StepKind, Workflow,
-    definition::{Next, OnError, RunWhen, Via, Wait},
+    definition::{InputChannel, JumpTarget, OnError, RunWhen, Wait},
     finding::{Rule, is_broken},
     limits,
-    span::Span,
+    span::HumanDuration,
 };
 use midex_registry::check_text;
 use serde_json::json;
@@ -154,7 +154,7 @@ fn every_kind_and_field_is_read() {
     let StepKind::Input { via, reextract, .. } = &step(&workflow, "ask").kind else {
         panic!()
     };
-    assert_eq!((*via, *reextract), (Via::Guidance, true));
+    assert_eq!((*via, *reextract), (InputChannel::Guidance, true));
     let call = step(&workflow, "call");
     let StepKind::Run {
         catalog,
@@ -178,7 +178,7 @@ fn every_kind_and_field_is_read() {
         OnError::Step(step(&workflow, "stop").id.clone())
     );
     assert_eq!(step(&workflow, "work").run_when, RunWhen::Finished);
-    assert_eq!(step(&workflow, "note").next, Some(Next::End));
+    assert_eq!(step(&workflow, "note").next, Some(JumpTarget::End));
     assert_eq!(step(&workflow, "think").max_visits, Some(3));
     let StepKind::Foreach { alias, body, .. } = &step(&workflow, "each").kind else {
         panic!()
@@ -199,7 +199,10 @@ fn every_kind_and_field_is_read() {
         "1m30s",
         "the longest pause is not shorter than the first"
     );
-    assert_eq!(repeat.every, Span::of(limits::REPEAT_EVERY_DEFAULT));
+    assert_eq!(
+        repeat.every,
+        HumanDuration::from_duration(limits::REPEAT_EVERY_DEFAULT)
+    );
     assert_eq!(repeat.max_attempts, limits::REPEAT_ATTEMPTS_DEFAULT);
     let plain = sound(&after_a(
         "  - id: g\n    gate: Go?\n  - id: f\n    foreach: {in: [1], do: {guidance: x}}\n",

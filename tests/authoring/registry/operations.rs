@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use midex_domain::{
     Class,
-    check::{Abilities, Argument, BodyFields, Callable, CommandMatch, Commands, Operations},
+    check::{
+        Argument, BodyFields, OperationLookup, OperationLookupResult, OperationSignature,
+        Operations, ServerCapabilities,
+    },
     definition::Requirement,
     error::Violation,
     finding::Rule,
@@ -28,10 +31,10 @@ fn argument(name: &str, is_required: bool) -> Argument {
     }
 }
 
-impl Commands for Shop {
-    fn find(&self, catalog: &str, operation: &str) -> CommandMatch {
+impl OperationLookup for Shop {
+    fn find(&self, catalog: &str, operation: &str) -> OperationLookupResult {
         let callable = |class, arguments: &[Argument], body| {
-            CommandMatch::Operation(Arc::new(Callable {
+            OperationLookupResult::Operation(Arc::new(OperationSignature {
                 class,
                 arguments: arguments.to_vec(),
                 body,
@@ -54,26 +57,28 @@ impl Commands for Shop {
                 };
                 callable(Class::Standard, &[argument("shop", true)], Some(body))
             }
-            ("shop", _) => CommandMatch::NoOperation(Some("orders:info".to_owned())),
-            ("closed", _) => CommandMatch::Disabled,
-            ("twice", _) => CommandMatch::Several(vec!["one".to_owned(), "two".to_owned()]),
-            _ => CommandMatch::NoCatalog(Some("shop".to_owned())),
+            ("shop", _) => OperationLookupResult::NoOperation(Some("orders:info".to_owned())),
+            ("closed", _) => OperationLookupResult::Disabled,
+            ("twice", _) => {
+                OperationLookupResult::Several(vec!["one".to_owned(), "two".to_owned()])
+            }
+            _ => OperationLookupResult::NoCatalog(Some("shop".to_owned())),
         }
     }
 
-    fn provider_like(&self, _: &str, _: &str) -> Option<String> {
+    fn similar_provider(&self, _: &str, _: &str) -> Option<String> {
         None
     }
 
-    fn breaks(&self, _: (&str, &str), _: &Value, _: Option<&Value>) -> Vec<Violation> {
+    fn validate_call(&self, _: (&str, &str), _: &Value, _: Option<&Value>) -> Vec<Violation> {
         Vec::new()
     }
 
-    fn meets(&self, requirement: &Requirement) -> bool {
+    fn is_requirement_met(&self, requirement: &Requirement) -> bool {
         requirement.vendor == "shop"
     }
 
-    fn disabled(&self, _: &Requirement) -> Option<String> {
+    fn disabled_catalog_for(&self, _: &Requirement) -> Option<String> {
         None
     }
 
@@ -83,9 +88,9 @@ impl Commands for Shop {
 }
 
 fn registry() -> Registry {
-    let abilities = Abilities {
-        operations: Some(Operations::now(Arc::new(Shop))),
-        ..Abilities::default()
+    let abilities = ServerCapabilities {
+        operations: Some(Operations::capture(Arc::new(Shop))),
+        ..ServerCapabilities::default()
     };
     Registry::load_for(&Sources::default(), &abilities)
 }

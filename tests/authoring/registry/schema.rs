@@ -4,7 +4,7 @@ use std::{path::Path, sync::LazyLock};
 
 use midex_domain::{finding::Rule, schema::Schema};
 use midex_registry::{
-    DefinitionKind, FileReport, SchemaDraft, SchemaOf, check_text, schema, validate,
+    DefinitionKind, FileReport, SchemaDraft, SchemaKind, check_text, schema, validate,
 };
 use serde_json::{Value, json};
 
@@ -47,7 +47,12 @@ const UNREAD: &[Rule] = &[
 
 /// The three schemas of files, each in both drafts.
 static SCHEMAS: LazyLock<[[Schema; 2]; 3]> = LazyLock::new(|| {
-    [SchemaOf::Manifest, SchemaOf::FrontMatter, SchemaOf::Agent].map(|of| {
+    [
+        SchemaKind::Manifest,
+        SchemaKind::FrontMatter,
+        SchemaKind::Agent,
+    ]
+    .map(|of| {
         [SchemaDraft::Draft202012, SchemaDraft::Draft7]
             .map(|draft| Schema::compile(&schema(of, draft)).unwrap())
     })

@@ -5,7 +5,7 @@ use midex_cli::{
     validate::{ValidateArgs, validate},
 };
 use midex_domain::{
-    finding::{Rule, Severity, arrange},
+    finding::{Rule, Severity, sort_and_limit},
     limits,
 };
 use midex_registry::check_text;
@@ -87,7 +87,7 @@ fn errors_are_listed_before_warnings_where_there_is_no_room_for_all() {
         .map(|line| finding(Rule::MissingDescription, line))
         .collect();
     findings.push(finding(Rule::UnknownKey, limits::FINDINGS_MAX));
-    let arranged = arrange(findings);
+    let arranged = sort_and_limit(findings);
     let [.., error, more] = &arranged[..] else {
         panic!()
     };

@@ -11,7 +11,7 @@ use std::{
 };
 
 use midex_domain::{
-    Change, ExecutionId, Lifecycle,
+    ExecutionId, Lifecycle, LifecycleChange,
     clock::{Clock, SeededIds, Timestamp},
     execution::Report,
 };
@@ -230,7 +230,7 @@ impl Player {
 
     async fn change(&self, id: &str, lifecycle: Lifecycle, reason: &str) {
         self.later(5);
-        let change = Change {
+        let change = LifecycleChange {
             lifecycle,
             reason: Some(reason.to_owned()),
         };

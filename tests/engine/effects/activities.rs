@@ -21,9 +21,9 @@ fn seeing(seen: &Seen, name: &str, answer: Value) -> impl Activity + use<> {
 async fn an_output_is_the_steps_and_the_next_step_is_given_it() {
     let (log, seen) = (Log::new(), Seen::default());
     let activities = Activities::default()
-        .with(seeing(&seen, "add", json!({ "sum": 3 })))
-        .and_then(|activities| activities.with(seeing(&seen, "double", json!(6))))
-        .and_then(|activities| activities.with(seeing(&seen, "tell", json!(null))))
+        .with_activity(seeing(&seen, "add", json!({ "sum": 3 })))
+        .and_then(|activities| activities.with_activity(seeing(&seen, "double", json!(6))))
+        .and_then(|activities| activities.with_activity(seeing(&seen, "tell", json!(null))))
         .expect("activities");
     let engine = engine(&log, activities).await;
     let with = json!({ "with": { "value": "${{ steps.add.sum }}", "of": "${{ inputs.who }}" } });
@@ -66,7 +66,11 @@ async fn the_idempotency_key_is_one_for_the_attempts_of_a_visit_and_of_nothing_e
             }
         }
     });
-    let engine = engine(&log, Activities::default().with(twice).expect("one")).await;
+    let engine = engine(
+        &log,
+        Activities::default().with_activity(twice).expect("one"),
+    )
+    .await;
     let retry = json!({ "max_attempts": 2, "backoff": "1s", "max_backoff": "1s", "jitter": false });
     let steps = each("twice", &[1, 2], 2, json!({ "retry": retry }));
     begin(&engine, defined(steps, json!({})), json!({})).await;
@@ -205,7 +209,9 @@ async fn engine_with_key(store: Arc<Faulty>, activities: Activities, log: &Log) 
     let key = ("KEY".to_owned(), "hunter2-hunter2".to_owned());
     let options = Options {
         activities,
-        environments: Environments::everywhere([("REGION".to_owned(), "north".to_owned())].into()),
+        environments: Environments::default_for_all_projects(
+            [("REGION".to_owned(), "north".to_owned())].into(),
+        ),
         secrets: Secrets::from_iter([key]),
         ..options(store, log.clock)
     };

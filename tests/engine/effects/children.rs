@@ -5,7 +5,7 @@ mod families;
 use std::collections::BTreeMap;
 
 use midex_domain::{
-    Lookup,
+    WorkflowLookup,
     error::{Code, Error, Result},
     execution::Report,
     operation::BoxFuture,
@@ -42,7 +42,7 @@ impl Known {
 impl Workflows for Known {
     fn find<'a>(
         &'a self,
-        _: Option<&'a Lookup>,
+        _: Option<&'a WorkflowLookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         let found = self.all.lock().unwrap().get(name).cloned();
@@ -435,7 +435,7 @@ async fn lists_show_roots_where_asked_and_a_resume_tells_what_is_open_below() {
     assert_eq!(ids, [("e", None)]);
     let only = family.engine.only_open(None).await.unwrap();
     assert_eq!(only, Some(child.clone()));
-    let resumed = family.engine.resumed(None).await.unwrap();
+    let resumed = family.engine.open_executions(None).await.unwrap();
     let open = list_of(&resumed.open_executions, |open| open.execution_id.as_str());
     assert_eq!(open, [child.as_str()]);
 }

@@ -216,7 +216,7 @@ async fn the_reason_for_an_end_outlives_what_is_left_to_do() {
         + "compensate_when: [abandoned]\n";
     let engine = told(&log, ["book", "pay", "cancel", "refund"], &lines).await;
     until_step(&engine, "send").await;
-    let change = midex_domain::Change {
+    let change = midex_domain::LifecycleChange {
         lifecycle: Lifecycle::Abandon,
         reason: Some("no longer wanted".to_owned()),
     };

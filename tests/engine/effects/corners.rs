@@ -1,7 +1,7 @@
 //! Where hooks, compensations, joins and the end of an execution meet each other, and what people do meanwhile.
 
 use midex_domain::{
-    Change, PauseReason, StepId,
+    LifecycleChange, PauseReason, StepId,
     execution::{Report, Resolution, Verdict},
     limits,
 };
@@ -178,7 +178,7 @@ steps:
     assert_eq!(done, count);
     assert_eq!(
         rebuilt.memory()["n"],
-        midex_domain::Document::of(&json!(0)).digest()
+        midex_domain::JsonText::from_value(&json!(0)).digest()
     );
 }
 
@@ -243,7 +243,7 @@ steps:
     let log = Log::new();
     let engine = told(&log, ["a", "back"], &lines).await;
     until_step(&engine, "b").await;
-    let change = Change {
+    let change = LifecycleChange {
         lifecycle: Lifecycle::Abandon,
         reason: Some("nobody wants it".into()),
     };

@@ -50,7 +50,7 @@ fn crashed_in_first(is_idempotent: bool, more: Value) -> (Vec<String>, String, V
 pub(super) fn two(log: &Log, is_idempotent: bool) -> Activities {
     let first = log.activity("first", seconds(10), |_| Ok(json!(1)));
     let first = if is_idempotent {
-        first.idempotent()
+        first.as_idempotent()
     } else {
         first
     };
@@ -99,7 +99,7 @@ async fn nobody_takes_up_what_a_leaving_actor_is_about_to_begin() {
         async move { begin(&engine, defined(steps, json!({})), json!({})).await }
     });
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
-    assert_eq!(engine.awake(), 0, "it was sent away");
+    assert_eq!(engine.awake_count(), 0, "it was sent away");
     let kept = signalled(&engine, "other", json!(1)).await;
     assert_eq!(kept.state, "running");
     begun.await.expect("a start");
@@ -236,7 +236,7 @@ async fn the_actor_may_sleep_while_its_execution_is_worked_on() {
     let steps = json!([activity("first", None, json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     tokio::time::sleep(limits::IDLE_MAX + 3 * limits::IDLE_SWEEP_EVERY).await;
-    assert_eq!(engine.awake(), 0);
+    assert_eq!(engine.awake_count(), 0);
     until_state(&engine, "completed").await;
     assert_eq!(log.lines(), ["first 1"]);
     assert_eq!(log.passed(), seconds(3600), "the outcome woke it");
@@ -297,7 +297,7 @@ async fn those_that_waited_for_their_turn_at_a_stop_begin_at_the_next_start() {
                 Ok(json!(1))
             }
         });
-        Activities::default().with(one).expect("one")
+        Activities::default().with_activity(one).expect("one")
     };
     let total = limits::ATTEMPTS_AT_ONCE_MAX + 5;
     let items: Vec<_> = (0..total).collect();

@@ -3,7 +3,7 @@
 use super::{crash::process, *};
 use midex_domain::{
     clock::Timestamp,
-    document::{Digest, Document},
+    document::{Digest, JsonText},
     event::{Event, Payload, Row, VisitId},
     execution::Execution,
     execution::{EffectOutput, OutputPage},
@@ -65,13 +65,13 @@ impl Operations for Book {
             let mut failing = self.failing.lock().expect("a list");
             if let Some(at) = failing.iter().position(|failing| *failing == page) {
                 failing.remove(at);
-                return Err(OperationFailure::new("network", "gone").retryable());
+                return Err(OperationFailure::new("network", "gone").as_retryable());
             }
             let more = page < self.length.min(u64::from(max_pages.unwrap_or(10)));
             Ok(EffectOutput::Page(OutputPage {
                 items: vec![json!(page * 10), json!(format!("{page} hunter2-hunter2"))],
                 next: more.then(|| Cursor {
-                    next: Document::of(&json!({ "page": page + 1 })),
+                    next: JsonText::from_value(&json!({ "page": page + 1 })),
                     seen: vec![page],
                 }),
                 around: call
@@ -260,7 +260,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
         let input = store.content(input.expect("an input").digest).await;
         let mut input: Value = serde_json::from_slice(&input.unwrap().unwrap()).unwrap();
         input["value"]["pages"] = json!({ "kept": kept, "next": { "page": 3 } });
-        let text = Document::of(&input);
+        let text = JsonText::from_value(&input);
         let stored = store.load(&id()).await.unwrap().expect("an execution");
         let row = Row {
             execution_id: id(),
@@ -275,7 +275,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
                 },
             }],
         };
-        let next = Execution::advance(Some(stored.execution), &row).unwrap();
+        let next = Execution::apply_row(Some(stored.execution), &row).unwrap();
         let commit = Commit {
             due: next.wake_at(&definition),
             next: Arc::new(next),

@@ -24,7 +24,7 @@ async fn a_timer_fires_at_its_instant_and_its_actor_may_sleep_until_then() {
     let log = Log::new();
     let engine = started(&log, [], wait("25h")).await;
     tokio::time::sleep(seconds(24 * 3600)).await;
-    assert_eq!(engine.awake(), 0);
+    assert_eq!(engine.awake_count(), 0);
     let status = until_state(&engine, "completed").await;
     assert_eq!(status.duration_ms, Some(25 * 3600 * 1000));
     brought(
@@ -133,7 +133,7 @@ async fn a_sleeping_execution_that_cannot_be_read_when_it_is_due_is_tried_again(
     let engine = engine_on(store.clone(), log.clock, Activities::default()).await;
     begin(&engine, defined(wait("1h"), json!({})), json!({})).await;
     tokio::time::sleep(seconds(3500)).await;
-    assert_eq!(engine.awake(), 0);
+    assert_eq!(engine.awake_count(), 0);
     store.unreadable.store(2, Ordering::SeqCst);
     tokio::time::sleep(seconds(110)).await;
     let status = engine.status_now("e").await;
@@ -202,7 +202,7 @@ fn steady(wall: &Arc<Mutex<Duration>>) -> Arc<SteadyClock> {
     let since = TokioClock::starting_at(EPOCH);
     let passed = move || since.now().since(EPOCH);
     let wall = SetClock(since, wall.clone());
-    Arc::new(SteadyClock::following(wall, passed))
+    Arc::new(SteadyClock::from_clocks(wall, passed))
 }
 
 fn on_steady(store: &Arc<Faulty>, clock: Arc<SteadyClock>, activities: Activities) -> Options {
@@ -221,8 +221,8 @@ async fn a_clock_that_is_set_back_delays_neither_timers_nor_retries_nor_deadline
     });
     let slow = log.activity("slow", seconds(3600), |_| Ok(json!(1)));
     let activities = Activities::default()
-        .with(flaky)
-        .and_then(|all| all.with(slow));
+        .with_activity(flaky)
+        .and_then(|all| all.with_activity(slow));
     let store = Arc::new(Faulty::default());
     let engine = Engine::new(on_steady(&store, steady(&wall), activities.expect("both")))
         .await

@@ -8,8 +8,8 @@ use std::{
 };
 
 use midex_domain::{
-    Change, Command, Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts,
-    Lookup, Row, Token, Transition,
+    Command, Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts,
+    LifecycleChange, Row, Token, Transition, WorkflowLookup,
     clock::{Clock, SeededIds},
     error::Result,
     execution::{
@@ -17,7 +17,7 @@ use midex_domain::{
         Submission, Values,
     },
     limits,
-    offer::CONTINUE,
+    offer::CONTINUE_OPTION_ID,
     operation::BoxFuture,
     view::{self, Advanced, FoundValues, ReadyStep, Shortened, StatusView, ValueRequest},
 };
@@ -33,7 +33,7 @@ fn submitted(report: Report) -> Submission {
     let is_odd = |value: &Value| value.as_i64().is_some_and(|number| number % 2 == 1);
     let chooses = matches!(&report, Report::Output(value) if is_odd(value));
     Submission {
-        choice: chooses.then(|| CONTINUE.to_owned()),
+        choice: chooses.then(|| CONTINUE_OPTION_ID.to_owned()),
         ..report.into()
     }
 }
@@ -45,7 +45,7 @@ pub(super) trait Subject {
     /// The tokens of all open steps by step, renewed where they have expired; and the revision.
     async fn read(&mut self) -> (BTreeMap<String, String>, u64);
     async fn state(&mut self) -> StatusView;
-    async fn change(&mut self, change: Change) -> Result<()>;
+    async fn change(&mut self, change: LifecycleChange) -> Result<()>;
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()>;
     /// What the server works on comes to something.
     async fn work(
@@ -118,7 +118,7 @@ impl Pure {
 
     fn become_next(&mut self, transition: Transition) -> Result<Advanced> {
         let before = self.execution.take();
-        let next = Execution::advance(before, &transition.row).expect("events apply");
+        let next = Execution::apply_row(before, &transition.row).expect("events apply");
         assert_eq!(
             next, transition.next,
             "the events say all that the transition does"
@@ -163,7 +163,7 @@ impl Pure {
         let row = rows.last().expect("a row");
         let then = Execution::replay(rows).expect("rows");
         self.show(&then, Some(row), |subject| {
-            view::advanced(subject, row, replayed)
+            view::advanced_reply(subject, row, replayed)
         })
     }
 
@@ -204,7 +204,7 @@ impl Pure {
             for ValueRequest { need, bytes_max } in asked {
                 let value = self.look_up(&need);
                 if let Some(bytes) = bytes_max {
-                    let shortened = Shortened::of(&value, bytes);
+                    let shortened = Shortened::shorten(&value, bytes);
                     found.shortened.insert((need.digest, bytes), shortened);
                 } else {
                     found.values.insert(need.digest, value);
@@ -263,7 +263,7 @@ impl Subject for Pure {
         };
         if let Some(execution) = &self.execution {
             execution
-                .restart(&self.definition, &start)
+                .revision_of_repeated_start(&self.definition, &start)
                 .map(|key| self.answer(key, true))
         } else {
             let transition = Execution::start(self.facts(), start, self.clock.now(), &self.ids)?;
@@ -291,7 +291,7 @@ impl Subject for Pure {
         self.shown(view::status)
     }
 
-    async fn change(&mut self, change: Change) -> Result<()> {
+    async fn change(&mut self, change: LifecycleChange) -> Result<()> {
         self.command(&Command::Change(change)).map(|_| ())
     }
 
@@ -313,7 +313,7 @@ impl Subject for Pure {
         assert!(self.begun.contains(attempt_id), "{attempt_id:?}");
         let mut child = Self::new(definition, self.clock);
         let start = Start {
-            id: attempt_id.child(self.execution().id()),
+            id: attempt_id.child_execution_id(self.execution().id()),
             project: None,
             inputs: None,
             defaults: DefaultSources::default(),
@@ -405,7 +405,7 @@ pub(super) struct Known(BTreeMap<&'static str, Arc<Definition>>);
 impl Workflows for Known {
     fn find<'a>(
         &'a self,
-        _: Option<&'a Lookup>,
+        _: Option<&'a WorkflowLookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         let found = self.0.get(name).cloned();
@@ -482,7 +482,7 @@ impl Subject for Whole {
             .expect("the execution exists")
     }
 
-    async fn change(&mut self, change: Change) -> Result<()> {
+    async fn change(&mut self, change: LifecycleChange) -> Result<()> {
         let answered = self.engine.command(&self.id, change).await?;
         let status = self
             .engine
@@ -506,7 +506,7 @@ impl Subject for Whole {
             store: self.store.clone(),
             engine: self.engine.clone(),
             seed: self.seed,
-            id: attempt_id.child(&self.id),
+            id: attempt_id.child_execution_id(&self.id),
             workflows: self.workflows.clone(),
         }
     }

@@ -3,7 +3,7 @@
 
 use midex_domain::{
     clock::SeededIds,
-    execution::{Facts, Rehearsal, Rehearsed, Report, SignalRequest},
+    execution::{Facts, Rehearsal, RehearsedStep, Report, SignalRequest},
     limits,
     view::ReadyStep,
 };
@@ -36,10 +36,10 @@ const HAS: Has = Has {
     children: false,
 };
 
-fn rehearsed(flow: &Flow) -> Vec<Rehearsed> {
+fn rehearsed(flow: &Flow) -> Vec<RehearsedStep> {
     let facts = Facts::new(&flow.definition, limits::TOKEN_TTL);
     let ids = SeededIds::new(1);
-    let rehearsal = Rehearsal::of(facts, Map::new(), [], EPOCH, &ids);
+    let rehearsal = Rehearsal::rehearse(facts, Map::new(), [], EPOCH, &ids);
     rehearsal.expect("a rehearsal").steps
 }
 

@@ -164,7 +164,7 @@ async fn an_answer_counts_for_what_was_shown_and_nothing_else() {
     let play = at_gate(SHIP).await;
     let shown = status(&play).await;
     let other = GateAnswer {
-        shown: Digest::of(b"Ship v2?"),
+        shown: Digest::compute(b"Ship v2?"),
         ..gate_answer(&shown, true, None)
     };
     assert_eq!(refused(&play, other).await.code(), Code::GateChanged);

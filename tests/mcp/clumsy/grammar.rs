@@ -83,15 +83,15 @@ async fn every_code_that_a_tool_answers_with_names_a_call_that_can_be_made() {
             .flat_map(|reason| states.map(|state| (reason, state)))
         {
             let error = Error::new(*code, "x")
-                .with("execution_id", "it's e")
-                .with("workflow_state", state)
-                .with("pause_reasons", json!([reason]))
-                .with("workflow", "bug-fix")
-                .with("path", "/p")
-                .with("data_dir", "/d")
-                .with("address", "executions")
-                .with("limit", "9 bytes")
-                .during("workflow.next_step");
+                .with_context("execution_id", "it's e")
+                .with_context("workflow_state", state)
+                .with_context("pause_reasons", json!([reason]))
+                .with_context("workflow", "bug-fix")
+                .with_context("path", "/p")
+                .with_context("data_dir", "/d")
+                .with_context("address", "executions")
+                .with_context("limit", "9 bytes")
+                .with_tool("workflow.next_step");
             let action = error.suggested_action();
             assert_eq!(
                 fault(&action, &host.tools),
@@ -101,7 +101,7 @@ async fn every_code_that_a_tool_answers_with_names_a_call_that_can_be_made() {
         }
         // Where less is known, it is another call and no hole.
         let action = Error::new(*code, "x")
-            .during("workflow.next_step")
+            .with_tool("workflow.next_step")
             .suggested_action();
         assert_eq!(fault(&action, &host.tools), None, "{code}: {action}");
     }

@@ -245,7 +245,7 @@ impl Host {
         let all = self.read("midex://workflow/executions?limit=100").await;
         let mut found = Vec::new();
         for execution in all.body["content"]["executions"].as_array().unwrap() {
-            let id = midex_domain::uri::encode(execution["execution_id"].as_str().unwrap());
+            let id = midex_domain::uri::encode_segment(execution["execution_id"].as_str().unwrap());
             let status = self
                 .read(&format!("midex://workflow/workflow_status/{id}"))
                 .await;

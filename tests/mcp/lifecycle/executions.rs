@@ -115,7 +115,7 @@ fn page(server: &mut Server, limit: usize, cursor: Option<&str>) -> Value {
     let mut uri = format!("midex://workflow/executions?limit={limit}");
     if let Some(cursor) = cursor {
         arguments["cursor"] = json!(cursor);
-        uri = format!("{uri}&cursor={}", midex_domain::uri::encode(cursor));
+        uri = format!("{uri}&cursor={}", midex_domain::uri::encode_segment(cursor));
     }
     let mut page = server.done("execution.list", arguments);
     page.as_object_mut().unwrap().remove("success");

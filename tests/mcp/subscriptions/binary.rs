@@ -80,7 +80,7 @@ async fn what_one_client_does_the_other_is_told() {
     };
     let data_dir = config.data_dir.clone();
     let options = Options::new(config, Arc::new(SystemClock), Arc::new(SystemIds));
-    let preamble = Preamble::of(&options, Role::Command, ToolProfile::default());
+    let preamble = Preamble::from_options(&options, Role::Command, ToolProfile::default());
     let owner = loop {
         if let Some(owner) = control::connect(&data_dir, &preamble)
             .await

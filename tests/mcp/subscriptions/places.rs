@@ -172,7 +172,7 @@ impl Beside<'_> {
 #[tokio::test]
 async fn stateless_clients_over_http_have_so_many_listens_together() {
     let house = House::new();
-    let listens = Listens::over_http();
+    let listens = Listens::for_http();
     let server = || Server::sharing(house.app.clone(), listens.clone());
     let address = [uri("executions")];
     let mut clients: Vec<_> = (0..4)

@@ -16,7 +16,7 @@ use midex_domain::{
 };
 use midex_engine::{
     Engine, Options,
-    store::{self, Entry, RedbStore, Store, TelemetryQuery},
+    store::{self, RedbStore, Store, TelemetryEntry, TelemetryQuery},
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
@@ -112,7 +112,12 @@ impl Bank {
         for name in ["e", "f", "g"].map(id) {
             all.push(json!([
                 self.engine.status(&name).await.unwrap(),
-                self.engine.see(&name).await.unwrap().execution.revision(),
+                self.engine
+                    .see_execution(&name)
+                    .await
+                    .unwrap()
+                    .execution
+                    .revision(),
                 self.engine.history(&name).await.unwrap(),
             ]));
         }
@@ -226,7 +231,7 @@ async fn refusals(store: &RedbStore) -> u64 {
     let told = store.telemetry(query).await.unwrap();
     let kept = told
         .iter()
-        .filter(|told| matches!(told.1, Entry::Refusal(_)));
+        .filter(|told| matches!(told.1, TelemetryEntry::Refusal(_)));
     kept.count() as u64
 }
 

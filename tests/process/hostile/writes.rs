@@ -5,7 +5,7 @@ use midex_domain::{
     error::{Code, Result},
 };
 use midex_registry::{Existing, Format, Manifest, Save, Template, create};
-use midex_server::{app::App, config::AuthorTo};
+use midex_server::{app::App, config::AuthorTarget};
 
 use super::{CANARY, World};
 
@@ -13,7 +13,7 @@ const TEXT: &str = "workflow: mine\ndescription: d\nsteps:\n  - { id: a, guidanc
 
 async fn save(world: &World) -> Result<()> {
     let mut config = world.config();
-    config.author_to = AuthorTo::Project;
+    config.author_to = AuthorTarget::Project;
     let clock = std::sync::Arc::new(midex_domain::clock::SystemClock);
     let ids = std::sync::Arc::new(midex_domain::clock::SeededIds::new(1));
     let save = Save {

@@ -3,7 +3,7 @@
 
 use std::{path::Path, process::Command};
 
-use midex_domain::uri::encode;
+use midex_domain::uri::encode_segment;
 use serde_json::{Value, json};
 
 use midex_test::{Client, Fields, Server, address, output, serve_alone};
@@ -106,7 +106,7 @@ fn every_resource_has_them() {
         );
         // By the address that it gives itself, by its id and by its name.
         let given = all[0]["uri"].as_str().unwrap().to_owned();
-        let by_name = format!("{}/{}", address("artifact", id), encode("a / b?"));
+        let by_name = format!("{}/{}", address("artifact", id), encode_segment("a / b?"));
         for uri in [given, format!("{}/1", address("artifact", id)), by_name] {
             assert_eq!(server.read(&uri)["content"], "the content", "{uri}");
         }
@@ -141,7 +141,7 @@ fn every_list_has_them() {
         };
         uri = format!(
             "midex://workflow/executions?limit=2&cursor={}",
-            encode(cursor)
+            encode_segment(cursor)
         );
     }
     assert_eq!(seen, expected);

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use midex_domain::uri::encode;
+use midex_domain::uri::encode_segment;
 use serde_json::json;
 
 use midex_test::{
@@ -87,7 +87,7 @@ fn an_artifact_that_is_called_like_a_path_is_an_artifact_and_no_file() {
         by_id.has_fields(json!({ "name": name, "content": format!("of {name}") }));
         let by_name = witness.read(&format!(
             "midex://workflow/artifact/victim/{}",
-            encode(name)
+            encode_segment(name)
         ));
         // A name that is also an id means the artifact with this id.
         let meant = name.parse::<usize>().map_or(*name, |id| names[id - 1]);

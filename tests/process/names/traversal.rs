@@ -14,7 +14,7 @@ use midex_cli::{
     new::{FileArgs, FormatArg, NewArgs},
     validate::ValidateArgs,
 };
-use midex_domain::uri::{decode, encode};
+use midex_domain::uri::{decode_segment, encode_segment};
 use midex_registry as registry;
 use midex_server::config::Config;
 use serde_json::{Value, json};
@@ -315,11 +315,15 @@ fn a_name_of_a_definition_finds_no_file() {
             "{entry:?}: {answer}"
         );
         for kind in ["agent", "workflow_details"] {
-            for segment in [encode(entry), encode(&encode(entry)), entry.to_owned()] {
+            for segment in [
+                encode_segment(entry),
+                encode_segment(&encode_segment(entry)),
+                entry.to_owned(),
+            ] {
                 let address = format!("midex://workflow/{kind}/{segment}");
                 let found = exists(server, &address, entry);
                 // A link that leaves is listed, as a finding; and an address may spell a name in more than one way.
-                let named = decode(&segment).unwrap_or_default();
+                let named = decode_segment(&segment).unwrap_or_default();
                 let known = ["link", "linked", "up", "bug-fix", "reviewer"].contains(&&*named);
                 assert!(!found || known && named == named.trim(), "{kind} {entry:?}");
             }
@@ -403,8 +407,8 @@ fn an_artifact_and_a_step_lie_in_no_directory() {
         let kept = reply["success"] == true;
         let uri = format!(
             "midex://workflow/artifact/{}/{}",
-            encode(&id),
-            encode(entry)
+            encode_segment(&id),
+            encode_segment(entry)
         );
         let shown = server.request("resources/read", json!({ "uri": uri }));
         harmless(&shown, entry);
@@ -415,16 +419,16 @@ fn an_artifact_and_a_step_lie_in_no_directory() {
             assert_eq!(shown["content"], content, "{entry:?}");
         }
         for address in [
-            format!("midex://workflow/artifact/{}/{entry}", encode(&id)),
+            format!("midex://workflow/artifact/{}/{entry}", encode_segment(&id)),
             format!("midex://workflow/artifact/{entry}/1"),
             format!(
                 "midex://workflow/workflow_artifacts/{}/{}",
-                encode(&id),
-                encode(entry)
+                encode_segment(&id),
+                encode_segment(entry)
             ),
             format!(
                 "midex://workflow/workflow_artifacts/{}/{entry}",
-                encode(&id)
+                encode_segment(&id)
             ),
         ] {
             exists(server, &address, entry);

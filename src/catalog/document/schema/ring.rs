@@ -32,7 +32,7 @@ fn measure<'a>(
 ) {
     let mut stack = vec![first];
     while let Some(name) = stack.last().copied() {
-        let targets = targets(name, shared);
+        let targets = directly_applied_schemas(name, shared);
         let is_open = match depths.get(name) {
             Some(Some(_)) => {
                 stack.pop();
@@ -64,7 +64,7 @@ fn measure<'a>(
 
 /// The shared schemas that apply to the same value as this schema: by reference, or in `allOf`, `anyOf`, `oneOf`,
 /// `not`, `if`, `then`, `else` and `dependentSchemas`.
-fn targets<'a>(name: &str, shared: &'a BTreeMap<String, Value>) -> Vec<&'a str> {
+fn directly_applied_schemas<'a>(name: &str, shared: &'a BTreeMap<String, Value>) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut open: Vec<_> = shared.get(name).into_iter().collect();
     while let Some(value) = open.pop() {

@@ -10,7 +10,7 @@ use super::{
         grammar::is_template,
         node::Node,
     },
-    Commands,
+    OperationLookup,
 };
 use crate::error::Violation;
 
@@ -18,13 +18,13 @@ use crate::error::Violation;
 pub(super) fn check(
     found: &mut Vec<Finding>,
     step: &StepDraft,
-    commands: &dyn Commands,
+    commands: &dyn OperationLookup,
     named: (&str, &str),
 ) {
     let [with, body] = ["with", "body"].map(|key| step.field(key));
     let json = |field: Option<&RawField>| field.map(|field| field.value.to_json());
     let given = json(with).unwrap_or(Value::Null);
-    let breaks = commands.breaks(named, &given, json(body).as_ref());
+    let breaks = commands.validate_call(named, &given, json(body).as_ref());
     let breaks = breaks.into_iter().filter_map(|violation| {
         let (field, pointer) = match violation.path.strip_prefix("/with") {
             Some(pointer) => (with?, pointer),
@@ -39,7 +39,7 @@ pub(super) fn check(
 fn finding(field: &RawField, pointer: &str, violation: &Violation) -> Option<Finding> {
     let told_elsewhere = ["unknown_argument", "body"].contains(&violation.rule.as_str());
     field.value.to_json().pointer(pointer)?;
-    let (node, path) = field.value.at_pointer(pointer, &field.path);
+    let (node, path) = field.value.find_by_pointer(pointer, &field.path);
     if told_elsewhere || has_expression(node) {
         return None;
     }
@@ -52,7 +52,7 @@ fn finding(field: &RawField, pointer: &str, violation: &Violation) -> Option<Fin
     );
     Some(
         match violation.expected.as_ref().zip(violation.actual.as_ref()) {
-            Some((expected, actual)) => finding.expected(expected, actual),
+            Some((expected, actual)) => finding.with_expected(expected, actual),
             None => finding,
         },
     )
@@ -60,6 +60,6 @@ fn finding(field: &RawField, pointer: &str, violation: &Violation) -> Option<Fin
 
 fn has_expression(node: &Node) -> bool {
     let mut is_there = false;
-    node.each_text("", &mut |_, text, _| is_there |= is_template(text));
+    node.for_each_text("", &mut |_, text, _| is_there |= is_template(text));
     is_there
 }

@@ -1,12 +1,12 @@
 //! Checks expressions about failures: `steps.ID.error`, `run.failure`, and outputs of steps that failed.
 
 use super::{super::flow::run_when, Checker, Finding, Owner, Reference, Root, Rule, Scope, Site};
-use crate::expression::{ERROR, ERROR_FIELDS};
+use crate::expression::{ERROR_FIELDS, ERROR_KEY};
 
 impl Checker<'_, '_, '_> {
     /// Adds a finding for a failure that is read where nothing failed, or for an output that is read where its step
     /// failed. Returns true if the reference needs no further checks.
-    pub(super) fn failed(
+    pub(super) fn check_failure_access(
         &mut self,
         site: &Site<'_>,
         scope: Scope<'_>,
@@ -15,14 +15,14 @@ impl Checker<'_, '_, '_> {
     ) -> bool {
         let is_guarded = all
             .iter()
-            .any(|other| other.is_guarded && other.is_above(reference));
+            .any(|other| other.is_guarded && other.is_prefix_of(reference));
         let step = reference.step().and_then(|id| self.flow.position(&id));
-        let is_error = step.is_some_and(|step| self.is_error(scope, reference, step));
+        let is_error = step.is_some_and(|step| self.is_step_error_path(scope, reference, step));
         let finding = match step {
-            Some(step) if is_error => self.error(site, reference, step),
+            Some(step) if is_error => self.unknown_error_field_finding(site, reference, step),
             _ if is_guarded => None,
             Some(step) => self.failed_output(site, scope, reference, step),
-            None => self.failure(site, scope, reference),
+            None => self.check_run_failure(site, scope, reference),
         };
         let is_told = finding.is_some();
         self.found.extend(finding);
@@ -41,20 +41,25 @@ impl Checker<'_, '_, '_> {
     }
 
     /// Whether the path refers to the failure of a step. If no failure is implied, `error` is a field of the output.
-    fn is_error(&self, scope: Scope<'_>, reference: &Reference, step: usize) -> bool {
+    fn is_step_error_path(&self, scope: Scope<'_>, reference: &Reference, step: usize) -> bool {
         let result = self.steps[step].field("result");
-        let declared = result.and_then(|field| field.value.get("properties")?.get(ERROR));
+        let declared = result.and_then(|field| field.value.get("properties")?.get(ERROR_KEY));
         let is_after_failures = |asks: usize| {
             let draft = &self.steps[asks];
             let runs_on_failures = draft.is_provision || run_when(draft) == Some("failed");
-            scope.is_beside || runs_on_failures || self.flow.handles(asks, step)
+            scope.is_beside || runs_on_failures || self.flow.is_on_error_handler(asks, step)
         };
         reference.is_error()
             && declared.is_none()
             && matches!(scope.owner, Owner::Step(asks, _) if is_after_failures(asks))
     }
 
-    fn error(&self, site: &Site<'_>, reference: &Reference, step: usize) -> Option<Finding> {
+    fn unknown_error_field_finding(
+        &self,
+        site: &Site<'_>,
+        reference: &Reference,
+        step: usize,
+    ) -> Option<Finding> {
         let rest = reference.path.get(2..).unwrap_or_default();
         let field = rest.first()?.key();
         if ERROR_FIELDS.contains(&&*field) && (rest.len() == 1 || field == "response_payload") {
@@ -62,8 +67,8 @@ impl Checker<'_, '_, '_> {
         }
         let message = format!("`{reference}` is nothing that a step fails with");
         let (id, fields) = (self.flow.id(step), ERROR_FIELDS.join("`, `"));
-        let finding = site.about(Rule::UnknownReference, reference, message);
-        Some(finding.suggest(format!("`steps.{id}.{ERROR}` has `{fields}`")))
+        let finding = site.reference_finding(Rule::UnknownReference, reference, message);
+        Some(finding.suggest(format!("`steps.{id}.{ERROR_KEY}` has `{fields}`")))
     }
 
     fn failed_output(
@@ -80,14 +85,19 @@ impl Checker<'_, '_, '_> {
         let message = format!(
             "`{reference}` is not there: this runs because `{id}` failed, which left no output"
         );
-        let finding = site.about(Rule::FailedOutput, reference, message);
+        let finding = site.reference_finding(Rule::FailedOutput, reference, message);
         Some(finding.suggest(format!(
-            "what it failed with is `steps.{id}.{ERROR}.message`; or say what stands in for the output: `{reference} | default(…)`"
+            "what it failed with is `steps.{id}.{ERROR_KEY}.message`; or say what stands in for the output: `{reference} | default(…)`"
         )))
     }
 
     /// Checks `run.failure`, which is available in `on_failure` steps, hooks and compensations.
-    fn failure(&self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference) -> Option<Finding> {
+    fn check_run_failure(
+        &self,
+        site: &Site<'_>,
+        scope: Scope<'_>,
+        reference: &Reference,
+    ) -> Option<Finding> {
         let is_failure = reference
             .path
             .first()
@@ -102,7 +112,7 @@ impl Checker<'_, '_, '_> {
             return None;
         }
         let handled = (0..self.steps.len())
-            .find(|step| asks.is_some_and(|asks| self.flow.handles(asks, *step)));
+            .find(|step| asks.is_some_and(|asks| self.flow.is_on_error_handler(asks, *step)));
         let runs_at_end = matches!(draft.and_then(run_when), Some("failed" | "finished"));
         let (rule, message) = if handled.is_none() && runs_at_end {
             (
@@ -116,9 +126,9 @@ impl Checker<'_, '_, '_> {
             )
         };
         let id = handled.map_or("ID", |step| self.flow.id(step));
-        let finding = site.about(rule, reference, format!("`{reference}` {message}"));
+        let finding = site.reference_finding(rule, reference, format!("`{reference}` {message}"));
         Some(finding.suggest(format!(
-            "what a step failed with is `steps.{id}.{ERROR}`; or say what stands in for it: `{reference} | default(…)`"
+            "what a step failed with is `steps.{id}.{ERROR_KEY}`; or say what stands in for it: `{reference} | default(…)`"
         )))
     }
 }

@@ -11,17 +11,17 @@ use super::{
             finding::Rule,
             node::Node,
         },
-        answer::{self, Answer},
+        answer::{self, ResponsePathResult},
         flow::is_conditional,
-        names::{self, Leads, Unknown},
+        names::{self, SchemaPathResult, UnknownName},
         site::Site,
     },
-    Checker, Owner, Scope, first, is_handler, is_passed,
+    Checker, Owner, Scope, first, is_handler, may_lack_output,
 };
 
 impl<'d> Checker<'_, '_, 'd> {
     /// Adds a finding for a path that cannot exist: an attribute of a scalar, or a key that a `set` does not write.
-    pub(super) fn impossible(&mut self, site: &Site<'_>, reference: &Reference) {
+    pub(super) fn check_impossible_path(&mut self, site: &Site<'_>, reference: &Reference) {
         let steps = self.steps;
         let step = reference.step().and_then(|id| self.flow.position(&id));
         let step = step.and_then(|at| steps.get(at));
@@ -36,7 +36,7 @@ impl<'d> Checker<'_, '_, 'd> {
             let message = format!("the step does not set `{name}`");
             let known = set.iter().map(|entry| entry.key.as_str()).collect();
             let name = name.into_owned();
-            return self.unknown(site, reference, &Unknown { name, known }, message);
+            return self.unknown(site, reference, &UnknownName { name, known }, message);
         }
         let kind = match reference.root {
             Root::Inputs => first(reference).and_then(|name| self.types.get(&*name).copied()),
@@ -51,7 +51,7 @@ impl<'d> Checker<'_, '_, 'd> {
         if matches!(segment, Segment::Index(_)) && (is_list || kind == "string") {
             return;
         }
-        let above = reference.above(at);
+        let above = reference.path_prefix(at);
         let hint = match &*name {
             "length" | "size" | "count" => format!("write `{above} | length`"),
             _ if is_list => format!(
@@ -60,15 +60,20 @@ impl<'d> Checker<'_, '_, 'd> {
             _ => format!("write `{above}`"),
         };
         let message = format!("`{reference}` cannot be there: `{above}` is of type {kind}");
-        let finding = site.about(Rule::UnknownReference, reference, message);
+        let finding = site.reference_finding(Rule::UnknownReference, reference, message);
         self.found.push(finding.suggest(hint));
     }
 
     /// Warns of a field that an output may lack: any field but `summary` if the step declares no `result`, and fields
     /// of an item that may have failed or been skipped.
-    pub(super) fn brief(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
-        let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
-        let Some((_, step, path)) = self.body_of(reference) else {
+    pub(super) fn warn_uncertain_field(
+        &mut self,
+        site: &Site<'_>,
+        all: &[Reference],
+        reference: &Reference,
+    ) {
+        let is_guarded = |other: &Reference| other.is_guarded && other.is_prefix_of(reference);
+        let Some((_, step, path)) = self.referenced_step(reference) else {
             return;
         };
         let above = reference.path.len() - path.len();
@@ -82,36 +87,37 @@ impl<'d> Checker<'_, '_, 'd> {
                 "without a `result` only the summary is sure",
                 format!(
                     "read `{}.summary`, or give the step a `result` that requires `{name}`",
-                    reference.above(above)
+                    reference.path_prefix(above)
                 ),
             ),
-            None if above == 2 && is_passed(step) => (
+            None if above == 2 && may_lack_output(step) => (
                 "the item may be passed over",
                 format!("say what stands in for it: `{reference} | default(…)`"),
             ),
             None => return,
         };
         let message = format!("`{reference}` may be missing: {why}");
-        let finding = site.about(Rule::UncertainReference, reference, message);
+        let finding = site.reference_finding(Rule::UncertainReference, reference, message);
         self.found.push(finding.suggest(hint));
     }
 
     /// Checks a referenced field against the `result` of its step.
     pub(super) fn field(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
-        let Some((step, schema, path)) = self.schema_of(reference) else {
+        let Some((step, schema, path)) = self.output_schema_of(reference) else {
             return;
         };
-        match names::lead(schema, path) {
-            Leads::Somewhere => {}
-            Leads::Nowhere(unknown) => {
+        match names::follow_schema_path(schema, path) {
+            SchemaPathResult::Somewhere => {}
+            SchemaPathResult::Nowhere(unknown) => {
                 let message = format!(
                     "`{reference}` cannot be there: the `result` of `{step}` allows no `{}`",
                     unknown.name
                 );
                 self.unknown(site, reference, &unknown, message);
             }
-            Leads::Perhaps(unknown) => {
-                let is_same = |other: &&Reference| other.is_guarded && other.is_above(reference);
+            SchemaPathResult::Perhaps(unknown) => {
+                let is_same =
+                    |other: &&Reference| other.is_guarded && other.is_prefix_of(reference);
                 if all.iter().any(|other| is_same(&other)) {
                     return;
                 }
@@ -122,18 +128,18 @@ impl<'d> Checker<'_, '_, 'd> {
                 let hint = format!(
                     "add `{name}` to `required` there, or say what stands in for it: `{reference} | default(…)`"
                 );
-                let finding = site.about(Rule::UncertainReference, reference, message);
+                let finding = site.reference_finding(Rule::UncertainReference, reference, message);
                 let finding = finding.suggest(hint);
                 let known = unknown.known.iter().copied();
                 self.found
-                    .push(site.meant(self.found, finding, reference, name, known));
+                    .push(site.suggest_name(self.found, finding, reference, name, known));
             }
         }
     }
 
     /// Warns of a reference to the output of a step that may be skipped or runs only after a failure, if the referring
     /// step always runs, or if the final output refers to it.
-    pub(super) fn conditional(
+    pub(super) fn warn_conditional_output(
         &mut self,
         site: &Site<'_>,
         scope: Scope<'_>,
@@ -147,7 +153,7 @@ impl<'d> Checker<'_, '_, 'd> {
             Owner::End if !scope.is_beside => self.steps.len(),
             _ => return,
         };
-        let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
+        let is_guarded = |other: &Reference| other.is_guarded && other.is_prefix_of(reference);
         let is_left = |step: &StepDraft| is_conditional(step) || is_handler(step);
         let may_skip = |step: &StepDraft| step.is_provision || step.bodies().any(is_left);
         // A branch between the two steps may test whether the first one ran.
@@ -174,15 +180,16 @@ impl<'d> Checker<'_, '_, 'd> {
             Some(_) => format!("give this step an `if` too, or {instead}"),
             None => instead,
         };
-        let finding = site.about(Rule::DependsOnConditional, reference, message);
+        let finding = site.reference_finding(Rule::DependsOnConditional, reference, message);
         self.found.push(finding.suggest(hint));
     }
 
     /// Checks a referenced field against the response schema of the operation.
-    pub(super) fn answer(&mut self, site: &Site<'_>, reference: &Reference) {
-        let answer = self.body_of(reference).and_then(|(_, step, path)| {
+    pub(super) fn check_response_field(&mut self, site: &Site<'_>, reference: &Reference) {
+        let answer = self.referenced_step(reference).and_then(|(_, step, path)| {
             let is_gathered = step.field("paginate").is_some();
-            let answer = Answer::new(self.calls.of(step)?, is_gathered, path)?;
+            let answer =
+                ResponsePathResult::new(self.calls.operation_of_step(step)?, is_gathered, path)?;
             // With a declared `result`, that schema decides which fields exist.
             step.field("result").is_none().then_some((step, answer))
         });
@@ -193,14 +200,17 @@ impl<'d> Checker<'_, '_, 'd> {
     }
 
     /// The declared schema of the output that a reference reads, with the id of the step and the path below the output.
-    fn schema_of<'r>(&self, reference: &'r Reference) -> Option<(String, &'d Node, &'r [Segment])> {
-        let (id, step, path) = self.body_of(reference)?;
+    fn output_schema_of<'r>(
+        &self,
+        reference: &'r Reference,
+    ) -> Option<(String, &'d Node, &'r [Segment])> {
+        let (id, step, path) = self.referenced_step(reference)?;
         Some((id.into_owned(), &step.field("result")?.value, path))
     }
 
     /// The step whose output a reference reads, with its id and the path below the output. The output of a `foreach` is
     /// a list.
-    fn body_of<'r>(
+    fn referenced_step<'r>(
         &self,
         reference: &'r Reference,
     ) -> Option<(Cow<'r, str>, &'d StepDraft, &'r [Segment])> {

@@ -8,21 +8,26 @@ use super::{
         finding::{Finding, Rule},
         grammar,
     },
-    Flow, Jump, arms, ends, is_conditional, jump, jumps, reached,
+    Flow, Jump, arms, is_conditional, jump, jumps, never_falls_through, reachable_positions,
 };
 
 /// The successors of a step, and whether the execution may end after it.
-struct Ways {
+struct StepSuccessors {
     to: Vec<usize>,
     ends: bool,
 }
 
 impl Flow<'_> {
     /// Adds a finding for each jump back that is always taken in a loop without an exit.
-    pub(super) fn endless(&self, found: &mut Vec<Finding>) {
+    pub(super) fn check_endless_loops(&self, found: &mut Vec<Finding>) {
         let mut told = BTreeSet::new();
-        for (position, step) in self.steps.iter().enumerate().filter(|(_, step)| ends(step)) {
-            let Some(jump) = first_way(step) else {
+        for (position, step) in self
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| never_falls_through(step))
+        {
+            let Some(jump) = first_success_jump(step) else {
                 continue;
             };
             let target = self.position(jump.to);
@@ -31,8 +36,8 @@ impl Flow<'_> {
             else {
                 continue;
             };
-            let within = reached(vec![target], |at| self.ways(at).to);
-            let is_open = within.iter().any(|at| self.ways(*at).ends);
+            let within = reachable_positions(vec![target], |at| self.step_successors(at).to);
+            let is_open = within.iter().any(|at| self.step_successors(*at).ends);
             if is_open || !within.contains(&position) || !told.insert(within) {
                 continue;
             }
@@ -43,14 +48,14 @@ impl Flow<'_> {
             );
             let hint = format!(
                 "give the loop a way out: a `branch` with an arm such as `{{ if: …, next: {} }}`, or `if:` at this step",
-                grammar::END
+                grammar::END_TARGET
             );
             let finding = Finding::new(Rule::EndlessLoop, &jump.path, jump.place, message);
             found.push(finding.suggest(hint));
         }
     }
 
-    fn ways(&self, position: usize) -> Ways {
+    fn step_successors(&self, position: usize) -> StepSuccessors {
         let step = &self.steps[position];
         let jumps = jumps(step);
         let to = jumps.iter().filter_map(|jump| self.position(jump.to));
@@ -61,12 +66,12 @@ impl Flow<'_> {
         let on_error = step.field("on_error").and_then(|field| field.value.text());
         let forgives = step.field("optional").is_some() || on_error == Some("continue");
         // After a tolerated failure, or if its condition skips the step, control continues with its dependents.
-        if forgives || !ends(step) {
-            let after: Vec<_> = self.after(position).map(|(next, _)| next).collect();
+        if forgives || !never_falls_through(step) {
+            let after: Vec<_> = self.dependents(position).map(|(next, _)| next).collect();
             is_end |= after.is_empty();
             to.extend(after);
         }
-        Ways { to, ends: is_end }
+        StepSuccessors { to, ends: is_end }
     }
 
     /// Adds a finding for each failure handler that control also reaches without a failure.
@@ -78,18 +83,18 @@ impl Flow<'_> {
                 .and_then(|field| self.position(field.value.text()?));
             let Some(handler) = handler.filter(|handler| {
                 let is_other = *handler != failing && !self.steps[*handler].is_provision;
-                is_other && !self.waits(failing, *handler)
+                is_other && !self.has_dependency(failing, *handler)
             }) else {
                 continue;
             };
-            if self.is_in_order(handler) && seen.insert(handler) {
-                found.push(self.handled(failing, handler));
+            if self.is_entered_unconditionally(handler) && seen.insert(handler) {
+                found.push(self.handler_in_order_finding(failing, handler));
             }
         }
     }
 
     /// Whether the step at `then` is the `on_error` handler of the step at `failing`.
-    pub(in super::super) fn handles(&self, then: usize, failing: usize) -> bool {
+    pub(in super::super) fn is_on_error_handler(&self, then: usize, failing: usize) -> bool {
         let handler = self.steps[failing].field("on_error");
         handler.and_then(|field| self.position(field.value.text()?)) == Some(then)
     }
@@ -101,7 +106,7 @@ impl Flow<'_> {
         let before = self.before[then].iter();
         let before = before.filter(|before| before.implied || before.stated.is_some());
         let before: Vec<_> = before.map(|before| before.position).collect();
-        let goes_on = |at: &usize| !ends(&self.steps[*at]);
+        let goes_on = |at: &usize| !never_falls_through(&self.steps[*at]);
         let comes_in_order = before.is_empty() || before.iter().any(goes_on);
         let leads = |at: usize| {
             jumps(&self.steps[at])
@@ -109,7 +114,7 @@ impl Flow<'_> {
                 .filter(|jump| self.position(jump.to) == Some(then))
                 .count()
         };
-        if self.handles(then, failing) {
+        if self.is_on_error_handler(then, failing) {
             let all: usize = (0..self.steps.len()).map(leads).sum();
             return all == 1 && (is_for_failures || !comes_in_order);
         }
@@ -119,35 +124,37 @@ impl Flow<'_> {
                 .any(|key| self.steps[at].field(key).is_some())
         };
         let has_passed =
-            (0..self.steps.len()).any(|at| self.waits(failing, at) && may_be_passed(at));
+            (0..self.steps.len()).any(|at| self.has_dependency(failing, at) && may_be_passed(at));
         is_for_failures && before == [failing] && !has_passed
     }
 
     /// Whether a step is entered unconditionally when its dependencies are done.
-    fn is_in_order(&self, position: usize) -> bool {
+    fn is_entered_unconditionally(&self, position: usize) -> bool {
         let step = &self.steps[position];
         let run_when = run_when(step);
         let before = &self.before[position];
         let leads = before
             .iter()
-            .any(|before| !ends(&self.steps[before.position]));
+            .any(|before| !never_falls_through(&self.steps[before.position]));
         !is_conditional(step)
             && run_when.is_none_or(|when| when == "succeeded")
             && (leads || before.is_empty())
     }
 
-    fn handled(&self, failing: usize, handler: usize) -> Finding {
+    fn handler_in_order_finding(&self, failing: usize, handler: usize) -> Finding {
         let (failing, step) = (self.id(failing), &self.steps[handler]);
         let id = self.id(handler);
         let message = format!(
             "`{id}` handles the failure of `{failing}`, and is reached in order too, although nothing failed then"
         );
-        let above = self.above(handler).filter(|above| self.may_end(*above));
+        let above = self
+            .implied_predecessor(handler)
+            .filter(|above| self.can_add_next(*above));
         let hint = match above {
             Some(above) => format!(
                 "end `{}` above it with `next: {}`, or write `run_when: failed` at `{id}`",
                 self.id(above),
-                grammar::END
+                grammar::END_TARGET
             ),
             None => format!("write `run_when: failed` at `{id}`"),
         };
@@ -158,7 +165,7 @@ impl Flow<'_> {
         let finding = Finding::new(Rule::HandlerInOrder, path, place, message).suggest(hint);
         let is_last = handler + 1 == self.steps.len();
         let (at, key, value) = match above.filter(|_| is_last) {
-            Some(above) => (self.steps[above].id.as_ref(), "next", grammar::END),
+            Some(above) => (self.steps[above].id.as_ref(), "next", grammar::END_TARGET),
             None => (step.id.as_ref(), "run_when", "failed"),
         };
         match at {
@@ -170,13 +177,13 @@ impl Flow<'_> {
     }
 
     /// Whether `next` could be added to the step.
-    fn may_end(&self, position: usize) -> bool {
+    fn can_add_next(&self, position: usize) -> bool {
         let step = &self.steps[position];
         let next = grammar::STEP.key("next");
-        let may = |kind: &str| next.is_some_and(|next| next.concerns(kind));
+        let may = |kind: &str| next.is_some_and(|next| next.applies_to_kind(kind));
         !is_conditional(step)
             && step.field("next").is_none()
-            && step.kinds().all(|field| may(field.key.name))
+            && step.kind_fields().all(|field| may(field.key.name))
     }
 }
 
@@ -186,10 +193,10 @@ pub(in super::super) fn run_when(step: &StepDraft) -> Option<&str> {
 }
 
 /// The first jump of the step after success.
-fn first_way(step: &StepDraft) -> Option<Jump<'_>> {
+fn first_success_jump(step: &StepDraft) -> Option<Jump<'_>> {
     if let Some(branch) = step.field("branch") {
         return arms(branch).into_iter().next();
     }
     let field = step.field("next")?;
-    jump(field.path.clone(), &field.value, &[grammar::END])
+    jump(field.path.clone(), &field.value, &[grammar::END_TARGET])
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::super::{
-    answer::{Answer, Walk},
-    commands::{self, Callable, CommandMatch, Commands},
+    answer::{ResponsePathResult, SchemaWalker},
+    commands::{self, OperationLookup, OperationLookupResult, OperationSignature},
 };
 use crate::{
     definition::Requirement,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The keys that hold the arguments of a provider; for an argument under both, the first key takes precedence.
-const GIVEN: [&str; 2] = ["provider_args", "depends_on"];
+const ARGUMENT_KEYS: [&str; 2] = ["provider_args", "depends_on"];
 
 /// A declared input with its position in the file.
 struct InputSite<'a> {
@@ -41,7 +41,7 @@ struct ProviderArgument<'a> {
 pub(in super::super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
-    commands: Option<&dyn Commands>,
+    commands: Option<&dyn OperationLookup>,
 ) {
     let inputs = draft
         .field("inputs")
@@ -55,26 +55,26 @@ pub(in super::super) fn check(
         path: join(&field.path, &entry.key),
     });
     let chosen: Vec<_> = chosen.collect();
-    let required = commands::required(draft);
+    let required = commands::required_catalogs(draft);
     for one in &chosen {
-        one.idle(found);
-        one.bound(found, &chosen);
-        one.twins(found);
+        one.warn_keys_without_provider(found);
+        one.check_bindings(found, &chosen);
+        one.check_conflicting_arguments(found);
         if let Some(commands) = commands {
             one.provider(found, &required, commands);
         }
     }
-    cycles(found, &chosen);
+    check_choice_cycles(found, &chosen);
 }
 
 /// The names of the inputs that provider arguments are bound to. Inputs in expressions are collected with the other
 /// expressions.
-pub(in super::super) fn bound(draft: &WorkflowDraft) -> impl Iterator<Item = &str> {
+pub(in super::super) fn bound_input_names(draft: &WorkflowDraft) -> impl Iterator<Item = &str> {
     let entries = draft
         .field("inputs")
         .and_then(|field| field.value.entries());
     let given = entries.unwrap_or_default().iter().flat_map(|entry| {
-        let both = GIVEN
+        let both = ARGUMENT_KEYS
             .iter()
             .filter_map(|key| entry.value.get(key)?.entries());
         both.flatten()
@@ -83,7 +83,7 @@ pub(in super::super) fn bound(draft: &WorkflowDraft) -> impl Iterator<Item = &st
 }
 
 impl<'a> InputSite<'a> {
-    fn below(&self, key: &str) -> Vec<ProviderArgument<'a>> {
+    fn arguments_under_key(&self, key: &str) -> Vec<ProviderArgument<'a>> {
         let entries = self.node.get(key).and_then(Node::entries);
         let path = join(&self.path, key);
         let given = entries
@@ -97,8 +97,8 @@ impl<'a> InputSite<'a> {
     }
 
     /// The arguments of its provider.
-    fn given(&self) -> Vec<ProviderArgument<'a>> {
-        let [mut given, others] = GIVEN.map(|key| self.below(key));
+    fn provider_arguments(&self) -> Vec<ProviderArgument<'a>> {
+        let [mut given, others] = ARGUMENT_KEYS.map(|key| self.arguments_under_key(key));
         let known: BTreeSet<_> = given.iter().map(|one| one.entry.key.as_str()).collect();
         let others = others
             .into_iter()
@@ -109,18 +109,22 @@ impl<'a> InputSite<'a> {
     }
 
     fn dependencies(&self) -> BTreeSet<String> {
-        let given = self.given().into_iter();
+        let given = self.provider_arguments().into_iter();
         let names = given.filter_map(|one| inputs_of(&one.entry.value.to_json()));
         names.flatten().collect()
     }
 
     /// Adds a finding for each key that has no effect without a provider.
-    fn idle(&self, found: &mut Vec<Finding>) {
+    fn warn_keys_without_provider(&self, found: &mut Vec<Finding>) {
         if self.node.get("provider").is_some() {
             return;
         }
         for entry in self.node.entries().unwrap_or_default() {
-            if ["select"].iter().chain(&GIVEN).any(|key| *key == entry.key) {
+            if ["select"]
+                .iter()
+                .chain(&ARGUMENT_KEYS)
+                .any(|key| *key == entry.key)
+            {
                 let message = format!("`{}` has no effect without `provider`", entry.key);
                 let path = join(&self.path, &entry.key);
                 let finding = Finding::new(Rule::NoEffect, path, entry.place, message);
@@ -132,8 +136,11 @@ impl<'a> InputSite<'a> {
     }
 
     /// Adds a finding for each binding to an unknown input, and for each path that does not parse.
-    fn bound(&self, found: &mut Vec<Finding>, all: &[Self]) {
-        for one in GIVEN.into_iter().flat_map(|key| self.below(key)) {
+    fn check_bindings(&self, found: &mut Vec<Finding>, all: &[Self]) {
+        for one in ARGUMENT_KEYS
+            .into_iter()
+            .flat_map(|key| self.arguments_under_key(key))
+        {
             let Some(node) = one.entry.value.get("from_input") else {
                 continue;
             };
@@ -155,8 +162,8 @@ impl<'a> InputSite<'a> {
     }
 
     /// Adds a finding for each argument that reads other inputs under `provider_args` than under `depends_on`.
-    fn twins(&self, found: &mut Vec<Finding>) {
-        let [given, depends_on] = GIVEN.map(|key| self.below(key));
+    fn check_conflicting_arguments(&self, found: &mut Vec<Finding>) {
+        let [given, depends_on] = ARGUMENT_KEYS.map(|key| self.arguments_under_key(key));
         for one in depends_on {
             let key = &one.entry.key;
             let twin = given.iter().find(|twin| twin.entry.key == *key);
@@ -167,8 +174,8 @@ impl<'a> InputSite<'a> {
             if let Some((reads, says)) = both.filter(|(reads, says)| reads != says) {
                 let message = format!(
                     "`depends_on` says that `{key}` depends on {}, and `provider_args` reads {}",
-                    listed(&says),
-                    listed(&reads)
+                    join_names(&says),
+                    join_names(&reads)
                 );
                 let finding =
                     Finding::new(Rule::Contradiction, &one.path, one.entry.place, message);
@@ -182,7 +189,7 @@ impl<'a> InputSite<'a> {
         &self,
         found: &mut Vec<Finding>,
         required: &[Requirement],
-        commands: &dyn Commands,
+        commands: &dyn OperationLookup,
     ) {
         let Some(node) = self.node.get("provider") else {
             return;
@@ -192,13 +199,13 @@ impl<'a> InputSite<'a> {
             return;
         };
         let callable = match commands.find(catalog, &operation) {
-            CommandMatch::NoCatalog(_) | CommandMatch::Disabled
-                if required.iter().any(|of| of.is_called(catalog)) =>
+            OperationLookupResult::NoCatalog(_) | OperationLookupResult::Disabled
+                if required.iter().any(|of| of.matches_catalog(catalog)) =>
             {
                 return;
             }
-            CommandMatch::Operation(callable) => Some(callable),
-            CommandMatch::NoOperation(_) => None,
+            OperationLookupResult::Operation(callable) => Some(callable),
+            OperationLookupResult::NoOperation(_) => None,
             missed => {
                 found.push(commands::missing(
                     (node, &path),
@@ -214,7 +221,7 @@ impl<'a> InputSite<'a> {
             self.select(found, &callable);
             return;
         }
-        let near = commands.provider_like(catalog, &operation);
+        let near = commands.similar_provider(catalog, &operation);
         let message = format!("catalog `{catalog}` has no provider `{operation}`");
         let hint = "a provider is an operation that answers a list of objects: look for it with `provider.list`";
         let finding = node.finding(Rule::UnknownProvider, &path, message);
@@ -227,14 +234,14 @@ impl<'a> InputSite<'a> {
         &self,
         found: &mut Vec<Finding>,
         (node, path): (&Node, &str),
-        callable: &Callable,
+        callable: &OperationSignature,
     ) {
         let names = callable
             .arguments
             .iter()
             .map(|argument| argument.name.as_str());
         let names: Vec<_> = names.collect();
-        let given = self.given();
+        let given = self.provider_arguments();
         for one in given
             .iter()
             .filter(|one| !names.contains(&one.entry.key.as_str()))
@@ -260,12 +267,12 @@ impl<'a> InputSite<'a> {
     }
 
     /// Checks that the listed objects have the selected fields.
-    fn select(&self, found: &mut Vec<Finding>, callable: &Callable) {
+    fn select(&self, found: &mut Vec<Finding>, callable: &OperationSignature) {
         let (Some(output), Some(select)) = (&callable.output, self.node.get("select")) else {
             return;
         };
-        let mut walk = Walk::of(output);
-        let Some(item) = walk.listed(callable) else {
+        let mut walk = SchemaWalker::new(output);
+        let Some(item) = walk.list_item_schema(callable) else {
             return;
         };
         for key in ["value_field", "display_field", "id_field"] {
@@ -280,7 +287,7 @@ impl<'a> InputSite<'a> {
 
 /// The finding for a selected field that the objects lack, or whose value is not a scalar.
 fn field<'a>(
-    walk: &mut Walk<'a>,
+    walk: &mut SchemaWalker<'a>,
     item: &'a Value,
     (node, path): (&Node, &str),
     is_value: bool,
@@ -290,24 +297,28 @@ fn field<'a>(
     let references = expression.as_ref().map(Expression::references);
     let path_of = |references: &[Reference]| Some(references.first()?.path.get(1..)?.to_vec());
     let answer = match references.ok().and_then(path_of) {
-        Some(segments) => walk.follow(vec![item], &segments, 0),
-        None => Answer::Missing(0, Vec::new()),
+        Some(segments) => walk.follow_path(vec![item], &segments, 0),
+        None => ResponsePathResult::Missing(0, Vec::new()),
     };
     let what = match answer {
-        Answer::At(schemas) if is_value => {
+        ResponsePathResult::At(schemas) if is_value => {
             let mut kinds = schemas.into_iter().map(|schema| walk.types(schema));
             let is_composed = |kinds: Vec<&str>| {
                 !kinds.is_empty() && kinds.iter().all(|kind| ["object", "array"].contains(kind))
             };
             kinds.all(is_composed).then_some("is no single value")?
         }
-        Answer::NoIndex(_) if is_value => "leads through a list, so it is no single value",
-        Answer::Missing(..) => return Some(no_field(walk, item, (node, path), text)),
+        ResponsePathResult::NoIndex(_) if is_value => {
+            "leads through a list, so it is no single value"
+        }
+        ResponsePathResult::Missing(..) => {
+            return Some(missing_field_finding(walk, item, (node, path), text));
+        }
         _ => return None,
     };
     let message = format!("`{text}` {what}: an input is given a text, a number or a truth value");
     let rule = Rule::ProviderSelectValueFieldNonScalar;
-    let within = below(walk, item).into_iter();
+    let within = nested_field_names(walk, item).into_iter();
     let within: Vec<_> = within
         .filter(|name| name.starts_with(&format!("{text}.")))
         .collect();
@@ -317,13 +328,13 @@ fn field<'a>(
 
 /// The finding for a field that the objects lack, with a suggestion: a similar field, or a field of that name in a
 /// nested object.
-fn no_field<'a>(
-    walk: &mut Walk<'a>,
+fn missing_field_finding<'a>(
+    walk: &mut SchemaWalker<'a>,
     item: &'a Value,
     (node, path): (&Node, &str),
     text: &str,
 ) -> Finding {
-    let all = below(walk, item);
+    let all = nested_field_names(walk, item);
     let outer: Vec<_> = all
         .iter()
         .filter(|name| !name.contains('.'))
@@ -341,7 +352,7 @@ fn no_field<'a>(
 }
 
 /// The field names of an object and of the objects directly in it: `owner`, `owner.id`.
-fn below<'a>(walk: &mut Walk<'a>, item: &'a Value) -> Vec<String> {
+fn nested_field_names<'a>(walk: &mut SchemaWalker<'a>, item: &'a Value) -> Vec<String> {
     let mut all = Vec::new();
     for (name, value) in walk.properties(item) {
         all.push(name.to_owned());
@@ -351,7 +362,7 @@ fn below<'a>(walk: &mut Walk<'a>, item: &'a Value) -> Vec<String> {
     all
 }
 
-fn listed(names: &BTreeSet<String>) -> String {
+fn join_names(names: &BTreeSet<String>) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
         [] => "no input".to_owned(),
@@ -360,13 +371,13 @@ fn listed(names: &BTreeSet<String>) -> String {
 }
 
 /// Adds one finding for each cycle of inputs whose choices depend on each other.
-fn cycles(found: &mut Vec<Finding>, all: &[InputSite<'_>]) {
+fn check_choice_cycles(found: &mut Vec<Finding>, all: &[InputSite<'_>]) {
     let before = all.iter().map(|one| (one.name, one.dependencies()));
     let before: BTreeMap<_, _> = before.collect();
     let mut told = BTreeSet::new();
     for one in all {
-        let ring = waited_for(one.name, &before).into_iter();
-        let ring = ring.filter(|name| waited_for(name, &before).contains(one.name));
+        let ring = transitive_dependencies(one.name, &before).into_iter();
+        let ring = ring.filter(|name| transitive_dependencies(name, &before).contains(one.name));
         let ring: Vec<_> = ring.collect();
         let message = match ring.as_slice() {
             _ if told.contains(one.name) => continue,
@@ -386,7 +397,10 @@ fn cycles(found: &mut Vec<Finding>, all: &[InputSite<'_>]) {
 }
 
 /// The inputs that an input depends on, directly or indirectly.
-fn waited_for(name: &str, before: &BTreeMap<&str, BTreeSet<String>>) -> BTreeSet<String> {
+fn transitive_dependencies(
+    name: &str,
+    before: &BTreeMap<&str, BTreeSet<String>>,
+) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut open = vec![name];
     while let Some(at) = open.pop() {

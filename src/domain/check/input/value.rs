@@ -3,25 +3,25 @@
 
 use serde_json::{Map, Value};
 
-use super::{Declared, Finding, Rule};
+use super::{DeclaredInput, Finding, Rule};
 use crate::{
-    input::{DefaultFrom, OutputOf},
+    input::{DefaultFrom, WorkflowOutputPath},
     node::{Content, Node},
     schema::{Quota, Schema},
 };
 
-impl Declared<'_> {
+impl DeclaredInput<'_> {
     /// Checks the pattern, the values of `enum` and the default against the rules of the input.
     pub(super) fn values(&self, found: &mut Vec<Finding>, quota: &mut Quota) {
         found.extend(self.pattern(quota));
         let all = self.input.constraints();
         let mut others = all.clone();
         others.shift_remove("enum");
-        for (list, path) in self.lists() {
+        for (list, path) in self.enum_lists() {
             for (at, node) in list.items().unwrap_or_default().iter().enumerate() {
                 if node.content != Content::Null {
                     let path = format!("{path}[{at}]");
-                    hold(
+                    check_constraints(
                         found,
                         (node, &path),
                         &others,
@@ -36,35 +36,35 @@ impl Declared<'_> {
     fn pattern(&self, quota: &mut Quota) -> Option<Finding> {
         let pattern = self.input.validate.pattern.as_ref()?;
         let fault = Schema::pattern_fault(pattern, quota)?;
-        self.of_rule(fault.rule, "pattern", fault.message)
+        self.validate_rule_finding(fault.rule, "pattern", fault.message)
     }
 
-    fn lists(&self) -> impl Iterator<Item = (&Node, String)> {
+    fn enum_lists(&self) -> impl Iterator<Item = (&Node, String)> {
         let own = self.node.get("enum");
         let own = own.map(|list| (list, format!("{}.enum", self.path)));
-        own.into_iter().chain(self.below("validate", "enum"))
+        own.into_iter().chain(self.nested_value("validate", "enum"))
     }
 
     fn default(&self, found: &mut Vec<Finding>, constraints: &Map<String, Value>) {
         let Some(from) = self.input.default.as_ref().map(|default| default.from) else {
             return;
         };
-        let Some((node, path)) = self.below("default", "value") else {
-            found.extend(self.no_value(from));
+        let Some((node, path)) = self.nested_value("default", "value") else {
+            found.extend(self.missing_default_finding(from));
             return;
         };
         match from {
             DefaultFrom::Literal => {
                 let rule = (Rule::InvalidDefault, "the default");
-                hold(found, (node, &path), constraints, rule);
+                check_constraints(found, (node, &path), constraints, rule);
             }
-            DefaultFrom::Env => found.extend(variable(node, path)),
-            DefaultFrom::WorkflowOutput => found.extend(output(node, path)),
+            DefaultFrom::Env => found.extend(default_variable_finding(node, path)),
+            DefaultFrom::WorkflowOutput => found.extend(default_output_finding(node, path)),
             DefaultFrom::History => {}
         }
     }
 
-    fn no_value(&self, from: DefaultFrom) -> Option<Finding> {
+    fn missing_default_finding(&self, from: DefaultFrom) -> Option<Finding> {
         let what = match from {
             DefaultFrom::History => return None,
             DefaultFrom::Env => "the name of an environment variable",
@@ -79,9 +79,9 @@ impl Declared<'_> {
 }
 
 /// The finding for a default that is not a valid reference to another workflow's output.
-fn output(node: &Node, path: String) -> Option<Finding> {
+fn default_output_finding(node: &Node, path: String) -> Option<Finding> {
     let expected = match node.text() {
-        Some(text) => OutputOf::parse(text).err()?,
+        Some(text) => WorkflowOutputPath::parse(text).err()?,
         None => "a text",
     };
     let message = format!("`value` must be {expected}");
@@ -89,7 +89,7 @@ fn output(node: &Node, path: String) -> Option<Finding> {
 }
 
 /// The finding for a default that is not the name of an environment variable.
-fn variable(node: &Node, path: String) -> Option<Finding> {
+fn default_variable_finding(node: &Node, path: String) -> Option<Finding> {
     let (rule, message) = match node.text() {
         Some(name) if !name.trim().is_empty() => return None,
         Some(_) => (
@@ -104,7 +104,7 @@ fn variable(node: &Node, path: String) -> Option<Finding> {
     Some(Finding::new(rule, path, node.place, message))
 }
 
-fn hold(
+fn check_constraints(
     found: &mut Vec<Finding>,
     (node, path): (&Node, &str),
     constraints: &Map<String, Value>,
@@ -119,7 +119,7 @@ fn hold(
         let meant = violation.suggestion.map(|meant| meant.text);
         let finding = Finding::new(rule, path, node.place, violation.message).suggest(meant);
         found.push(match violation.expected.zip(violation.actual) {
-            Some((expected, actual)) => finding.expected(expected, actual),
+            Some((expected, actual)) => finding.with_expected(expected, actual),
             None => finding,
         });
     }

@@ -1,6 +1,6 @@
 //! Validates the `branches` that a step offers.
 
-use super::{TextNode, amount, record, wrong_type};
+use super::{TextNode, check_entry_count, record, wrong_type};
 use crate::{
     definition::Pattern,
     finding::{Finding, Rule},
@@ -14,7 +14,7 @@ pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, branch: &
     let Some(entries) = node.entries() else {
         return found.push(wrong_type(node, path, "a mapping"));
     };
-    amount(
+    check_entry_count(
         found,
         node,
         path,
@@ -27,7 +27,7 @@ pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, branch: &
             path: &path,
             place: entry.place,
         };
-        found.extend(key.at_most(limits::BRANCH_PATTERN_BYTES_MAX));
+        found.extend(key.check_length(limits::BRANCH_PATTERN_BYTES_MAX));
         if let Err(violation) = Pattern::parse(&entry.key) {
             let finding = key.finding(Rule::IllFormedPattern, violation.message);
             found.push(finding.suggest(violation.expected));

@@ -3,10 +3,10 @@
 use super::{
     super::super::{
         finding::{Finding, Place, Rule},
-        grammar::{Shape, Templates, is_template},
+        grammar::{Shape, TemplateHandling, is_template},
         node::{Content, Node, join},
     },
-    last,
+    last_path_key,
 };
 
 /// Adds a finding for each expression in a value whose shape is not evaluated.
@@ -14,22 +14,22 @@ pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &S
     let templates = shape.templates();
     let mut refuse = |node: &Node, text: &str, path: &str| {
         if is_template(text) {
-            found.push(not_evaluated(node.place, path, templates));
+            found.push(unevaluated_finding(node.place, path, templates));
         }
     };
     match (templates, shape, node.text()) {
         (
-            Templates::Evaluated,
+            TemplateHandling::Evaluated,
             Shape::Value | Shape::Values | Shape::Items | Shape::Memory(_) | Shape::Bindings(_),
             _,
         ) => {
             keys(found, node, path);
         }
-        (Templates::Evaluated, ..) => {}
-        (Templates::Shown, ..) | (_, Shape::NotNull | Shape::Ids, _) => {
-            node.each_text(path, &mut refuse);
+        (TemplateHandling::Evaluated, ..) => {}
+        (TemplateHandling::Shown, ..) | (_, Shape::NotNull | Shape::Ids, _) => {
+            node.for_each_text(path, &mut refuse);
         }
-        (Templates::Refused, _, text) => {
+        (TemplateHandling::Refused, _, text) => {
             if let Some(text) = text {
                 refuse(node, text, path);
             }
@@ -37,9 +37,9 @@ pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &S
     }
 }
 
-fn not_evaluated(place: Place, path: &str, templates: Templates) -> Finding {
-    let key = last(path).split('[').next().unwrap_or_default();
-    if templates == Templates::Shown {
+fn unevaluated_finding(place: Place, path: &str, templates: TemplateHandling) -> Finding {
+    let key = last_path_key(path).split('[').next().unwrap_or_default();
+    if templates == TemplateHandling::Shown {
         let message = format!("`{key}` is shown as it is: an expression in it has no value");
         let finding = Finding::new(Rule::LooksLikeExpression, path, place, message);
         return finding.suggest("say it without the expression".to_owned());

@@ -5,7 +5,7 @@ use super::super::super::{
     finding::{Finding, Place, Rule},
     grammar::{Id, foreign},
     node::Node,
-    span::Span,
+    span::HumanDuration,
 };
 
 /// A text with its place.
@@ -17,7 +17,7 @@ pub(super) struct TextNode<'a> {
 }
 
 impl<'a> TextNode<'a> {
-    pub(super) fn of(text: &'a str, node: &Node, path: &'a str) -> Self {
+    pub(super) fn new(text: &'a str, node: &Node, path: &'a str) -> Self {
         let place = node.place;
         Self { text, path, place }
     }
@@ -27,15 +27,15 @@ impl<'a> TextNode<'a> {
     }
 
     pub(super) fn key(self) -> String {
-        format!("`{}`", last(self.path))
+        format!("`{}`", last_path_key(self.path))
     }
 
-    pub(super) fn at_most(self, max: usize) -> Option<Finding> {
+    pub(super) fn check_length(self, max: usize) -> Option<Finding> {
         let bytes = self.text.len();
         let message = || format!("{} has {bytes} bytes, the limit is {max}", self.key());
         (bytes > max).then(|| {
             self.finding(Rule::LimitExceeded, message())
-                .expected(format!("at most {max} bytes"), format!("{bytes} bytes"))
+                .with_expected(format!("at most {max} bytes"), format!("{bytes} bytes"))
         })
     }
 
@@ -51,7 +51,7 @@ impl<'a> TextNode<'a> {
                 "{} may hold no control characters, and no white space around it",
                 self.key()
             );
-            self.finding(Rule::IllFormedName, message).replace(
+            self.finding(Rule::IllFormedName, message).edit_replace(
                 self.place,
                 self.text,
                 Some(self.text.trim()),
@@ -82,8 +82,8 @@ impl<'a> TextNode<'a> {
         })
     }
 
-    pub(super) fn span(self) -> Option<Finding> {
-        match self.text.parse::<Span>() {
+    pub(super) fn check_duration(self) -> Option<Finding> {
+        match self.text.parse::<HumanDuration>() {
             Ok(span) if span.duration().is_zero() => {
                 let message = format!("{} must be longer than nothing", self.key());
                 Some(self.finding(Rule::OutOfRange, message))
@@ -91,8 +91,8 @@ impl<'a> TextNode<'a> {
             Ok(_) => None,
             Err(fault) => {
                 let finding = self.finding(Rule::IllFormedDuration, fault);
-                Some(match Span::meant(self.text) {
-                    Some(span) => finding.suggest(format!("write {span}")).replace(
+                Some(match HumanDuration::guess_duration(self.text) {
+                    Some(span) => finding.suggest(format!("write {span}")).edit_replace(
                         self.place,
                         self.text,
                         Some(&span.to_string()),
@@ -103,7 +103,7 @@ impl<'a> TextNode<'a> {
         }
     }
 
-    pub(super) fn instant(self) -> Option<Finding> {
+    pub(super) fn check_timestamp(self) -> Option<Finding> {
         let fault = self.text.parse::<jiff::Timestamp>().err()?;
         let message = format!("`{}` is not an instant: {fault}", self.text);
         Some(
@@ -120,8 +120,8 @@ impl<'a> TextNode<'a> {
         let message = format!("`{}` is not one of {}", self.text, words.join(", "));
         let finding = self
             .finding(Rule::UnknownValue, message)
-            .expected(words.join(", "), self.text);
-        Some(meant(
+            .with_expected(words.join(", "), self.text);
+        Some(suggest_word(
             finding,
             self.path,
             self.place,
@@ -137,8 +137,8 @@ impl<'a> TextNode<'a> {
         let message = format!("`{}` is not one of all, any, quorum(N)", self.text);
         let finding = self
             .finding(Rule::UnknownValue, message)
-            .expected("all, any, or quorum(N) with the number of steps", self.text);
-        Some(meant(
+            .with_expected("all, any, or quorum(N) with the number of steps", self.text);
+        Some(suggest_word(
             finding,
             self.path,
             self.place,
@@ -158,20 +158,20 @@ impl<'a> TextNode<'a> {
 }
 
 /// Suggests the equivalent of the foreign word `text` for the last key of `path`, else the nearest of `known`.
-pub(in super::super) fn meant<'a>(
+pub(in super::super) fn suggest_word<'a>(
     finding: Finding,
     path: &str,
     place: Place,
     text: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Finding {
-    match foreign::value(last(path), text) {
+    match foreign::value(last_path_key(path), text) {
         Some(meant) => finding.is_called(place, text, meant),
         None => finding.did_you_mean(place, text, known),
     }
 }
 
 /// The last key of a path.
-pub(super) fn last(path: &str) -> &str {
+pub(super) fn last_path_key(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::Rehearsing;
+use super::RehearsalRun;
 use crate::{definition::OnError, execution::StepStatus};
 
-impl Rehearsing<'_> {
+impl RehearsalRun<'_> {
     /// Whether the steps at `positions` are entered is not known.
-    fn doubt(&mut self, positions: impl IntoIterator<Item = usize>, why: &str) {
+    fn mark_doubtful(&mut self, positions: impl IntoIterator<Item = usize>, why: &str) {
         for position in positions {
             if let Some(step) = self.steps[position].as_mut() {
                 (step.will_run, step.why) = (None, why.to_owned());
@@ -59,7 +59,7 @@ impl Rehearsing<'_> {
                 doubted.extend(targets.iter().flat_map(|at| graph.downstream(*at)));
             }
         }
-        self.doubt(doubted, "it depends on which of several jumps comes first");
+        self.mark_doubtful(doubted, "it depends on which of several jumps comes first");
     }
 
     /// A step with a failure branch may fail, so it is not known whether its dependents or the steps of that branch are
@@ -78,13 +78,13 @@ impl Rehearsing<'_> {
             let doubted = graph.downstream(from).into_iter().chain(handler);
             let doubted = doubted.filter(|at| *at != from);
             let why = format!("it depends on whether step `{}` fails", step.id);
-            self.doubt(doubted, &why);
+            self.mark_doubtful(doubted, &why);
         }
     }
 
     /// The order in which the dependencies of a join end is not known, so its losers may or may not be entered.
     pub(super) fn doubt_losers(&mut self) {
-        self.doubt(self.losers.clone(), "a join may go on without it");
+        self.mark_doubtful(self.losers.clone(), "a join may go on without it");
     }
 
     /// A step that runs in parallel to a jump back may be entered before or after the jump, unless all its dependencies
@@ -109,6 +109,6 @@ impl Rehearsing<'_> {
             doubted.extend(again.filter(is_late));
         }
         let doubted = doubted.into_iter().flat_map(|at| graph.downstream(at));
-        self.doubt(doubted, "it depends on whether a jump back comes first");
+        self.mark_doubtful(doubted, "it depends on whether a jump back comes first");
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::Rehearsing;
+use super::RehearsalRun;
 use crate::{
     definition::{Step, StepKind},
-    execution::{StepStatus, scope::WORKFLOW_INPUT},
+    execution::{StepStatus, scope::ALL_INPUTS_MEMORY_KEY},
     expression::{Expression, Reference, Root},
 };
 
-const BY_WHOM: &str = "the step has not run yet";
+const STEP_NOT_RUN_REASON: &str = "the step has not run yet";
 
-impl Rehearsing<'_> {
+impl RehearsalRun<'_> {
     pub(super) fn why_unknown(
         &self,
         expression: Option<&Expression>,
@@ -31,18 +31,21 @@ impl Rehearsing<'_> {
             (Root::Inputs, Some(name)) => self.why_input(name, position),
             (Root::Inputs, None) => self.why_inputs(position),
             (Root::Steps, Some(id)) => self.why_output(id, position),
-            (Root::Steps, None) => self.all(|step| self.why_output(step.id.as_str(), position)),
+            (Root::Steps, None) => {
+                self.first_step_reason(|step| self.why_output(step.id.as_str(), position))
+            }
             (Root::Memory, Some(name)) => self.why_memory(name, position),
             (Root::Memory, None) if !self.set_beside.is_empty() => {
                 Some("a hook may change it".to_owned())
             }
-            (Root::Memory, None) => self
-                .all(|step| matches!(step.kind, StepKind::Set { .. }).then(|| BY_WHOM.to_owned())),
+            (Root::Memory, None) => self.first_step_reason(|step| {
+                matches!(step.kind, StepKind::Set { .. }).then(|| STEP_NOT_RUN_REASON.to_owned())
+            }),
         };
         why.map(|why| format!("`{reference}`: {why}"))
     }
 
-    fn all(&self, why: impl Fn(&Step) -> Option<String>) -> Option<String> {
+    fn first_step_reason(&self, why: impl Fn(&Step) -> Option<String>) -> Option<String> {
         self.builder
             .facts
             .definition
@@ -53,19 +56,19 @@ impl Rehearsing<'_> {
     }
 
     fn why_inputs(&self, position: usize) -> Option<String> {
-        let asks = |step: &Step| step.kind.asks_for().is_some();
+        let asks = |step: &Step| step.kind.requested_inputs().is_some();
         let known = self.inputs.values().next().cloned();
-        known.or_else(|| self.unordered(position, asks))
+        known.or_else(|| self.unordered_change_reason(position, asks))
     }
 
     fn why_input(&self, name: &str, position: usize) -> Option<String> {
         let asks = |step: &Step| {
             step.kind
-                .asks_for()
+                .requested_inputs()
                 .is_some_and(|names| names.iter().any(|asked| asked == name))
         };
         let known = self.inputs.get(name).cloned();
-        known.or_else(|| self.unordered(position, asks))
+        known.or_else(|| self.unordered_change_reason(position, asks))
     }
 
     fn why_memory(&self, name: &str, position: usize) -> Option<String> {
@@ -75,9 +78,9 @@ impl Rehearsing<'_> {
         }
         let unknown = self.memory.get(name).cloned();
         unknown
-            .or_else(|| self.unordered(position, sets))
+            .or_else(|| self.unordered_change_reason(position, sets))
             .or_else(|| match name {
-                WORKFLOW_INPUT => self.why_inputs(position),
+                ALL_INPUTS_MEMORY_KEY => self.why_inputs(position),
                 _ if self.builder.next.memory.contains_key(name) => None,
                 // `memory` also finds the output of a step under its id.
                 _ => self
@@ -88,7 +91,11 @@ impl Rehearsing<'_> {
 
     /// A message if a step that `changes` the value is not ordered with the step at `position`, and so may run before
     /// or after it.
-    fn unordered(&self, position: usize, changes: impl Fn(&Step) -> bool) -> Option<String> {
+    fn unordered_change_reason(
+        &self,
+        position: usize,
+        changes: impl Fn(&Step) -> bool,
+    ) -> Option<String> {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();
         if position >= definition.workflow.steps.len() {
@@ -127,11 +134,13 @@ impl Rehearsing<'_> {
     fn why_output(&self, id: &str, position: usize) -> Option<String> {
         let of = self.position(id)?;
         match self.builder.next.steps[of].status {
-            StepStatus::Completed if self.opaque.contains(&of) => Some(BY_WHOM.to_owned()),
-            StepStatus::Skipped | StepStatus::Failed | StepStatus::Completed => {
-                self.unordered(position, |step| step.id.as_str() == id)
+            StepStatus::Completed if self.opaque.contains(&of) => {
+                Some(STEP_NOT_RUN_REASON.to_owned())
             }
-            _ => Some(BY_WHOM.to_owned()),
+            StepStatus::Skipped | StepStatus::Failed | StepStatus::Completed => {
+                self.unordered_change_reason(position, |step| step.id.as_str() == id)
+            }
+            _ => Some(STEP_NOT_RUN_REASON.to_owned()),
         }
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::{expression::Template, limits};
 
-fn large(megabytes: usize) -> Roots {
-    let mut roots = roots();
+fn context_with_megabytes(megabytes: usize) -> EvaluationContext {
+    let mut roots = sample_context();
     roots
         .inputs
         .insert("text".into(), Value::from("x".repeat(megabytes << 20)));
@@ -16,8 +16,8 @@ fn large(megabytes: usize) -> Roots {
 }
 
 #[test]
-fn nothing_grows_past_the_limit() {
-    let roots = large(4);
+fn results_stay_within_the_size_limit() {
+    let roots = context_with_megabytes(4);
     for text in [
         "'x' * 1000000000",
         "[1] * 1000000000",
@@ -46,7 +46,7 @@ fn nothing_grows_past_the_limit() {
 
 #[test]
 fn comparing_large_values_again_and_again_ends() {
-    let mut roots = large(0);
+    let mut roots = context_with_megabytes(0);
     roots
         .inputs
         .insert("same".into(), roots.inputs["list"].clone());
@@ -67,11 +67,11 @@ fn comparing_large_values_again_and_again_ends() {
 }
 
 #[test]
-fn work_is_possible_up_to_its_limit() {
+fn evaluation_works_up_to_the_limit() {
     // Inputs, the result and the list around it are all charged.
     let (text, values) = ("[inputs.x]", 3 * 24);
     for (more, fits) in [(0, true), (1, false)] {
-        let mut roots = Roots::default();
+        let mut roots = EvaluationContext::default();
         let length = (limits::EXPRESSION_WORK_BYTES_MAX - values) / 2 + more;
         roots
             .inputs
@@ -86,10 +86,10 @@ fn the_text_is_bounded() {
     let braced = |length: usize| format!("${{{{{}}}}}", padded(length));
     let most = limits::EXPRESSION_BYTES_MAX;
     assert!(Expression::parse(&braced(most)).is_ok());
-    assert_eq!(fault(&braced(most + 1)).0, FaultKind::Limit);
+    assert_eq!(only_parse_fault(&braced(most + 1)).0, FaultKind::Limit);
     assert!(Expression::parse(&format!("'{}'", "x".repeat(most - 2))).is_ok());
     assert_eq!(
-        fault(&format!("'{}'", "x".repeat(most - 1))).0,
+        only_parse_fault(&format!("'{}'", "x".repeat(most - 1))).0,
         FaultKind::Limit
     );
     assert!(Expression::parse(&format!("'{}", "x".repeat(10 * most))).is_err());
@@ -100,11 +100,11 @@ fn the_parts_are_bounded() {
     let list = |parts: usize| format!("{}{}", "-".repeat(0), vec!["1"; parts / 2 + 1].join("+"));
     let most = limits::EXPRESSION_PARTS_MAX;
     assert!(Expression::parse(&list(most - 2)).is_ok());
-    assert_eq!(fault(&list(most + 2)).0, FaultKind::Limit);
+    assert_eq!(only_parse_fault(&list(most + 2)).0, FaultKind::Limit);
     // A chain of the greatest length can be read, run and dropped on a small stack.
     for joint in ["+", "~", " and ", "==", "*", " or ", "**", "<"] {
         let text = vec!["1"; most / 2].join(joint);
-        let _ = read(&text).evaluate(&roots());
+        let _ = read(&text).evaluate(&sample_context());
     }
     for end in [
         "|length",
@@ -115,7 +115,7 @@ fn the_parts_are_bounded() {
         " is defined",
     ] {
         let text = format!("inputs.tags{}", end.repeat(300));
-        let _ = Expression::parse(&text).map(|read| read.evaluate(&roots()));
+        let _ = Expression::parse(&text).map(|read| read.evaluate(&sample_context()));
     }
 }
 
@@ -123,8 +123,8 @@ fn the_parts_are_bounded() {
 fn the_nesting_is_bounded() {
     let most = limits::EXPRESSION_DEPTH_MAX;
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-    assert!(read(&nested(most - 1)).evaluate(&roots()).is_ok());
-    assert_eq!(fault(&nested(most)).0, FaultKind::Limit);
+    assert!(read(&nested(most - 1)).evaluate(&sample_context()).is_ok());
+    assert_eq!(only_parse_fault(&nested(most)).0, FaultKind::Limit);
     let open = [
         "(",
         "[",
@@ -150,14 +150,14 @@ fn the_nesting_is_bounded() {
     for depth in 1..most {
         let text = format!("{}1{}", level.repeat(depth), ")".repeat(depth));
         if let Ok(expression) = Expression::parse(&text) {
-            let _ = expression.evaluate(&roots());
+            let _ = expression.evaluate(&sample_context());
         }
     }
 }
 
 #[test]
 fn the_result_of_a_template_is_bounded() {
-    let roots = large(2);
+    let roots = context_with_megabytes(2);
     let most = limits::TEMPLATE_RESULT_BYTES_MAX / (2 << 20);
     let fits = Template::parse(&Value::from(vec!["${{ inputs.text }}"; most - 1])).unwrap();
     assert!(fits.render(&roots).is_ok());

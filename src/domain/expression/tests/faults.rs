@@ -72,7 +72,7 @@ fn faults_point_at_what_is_wrong() {
         ),
     ] {
         for text in [text.to_owned(), format!("  {text}")] {
-            let (_, place, message) = fault(&text);
+            let (_, place, message) = only_parse_fault(&text);
             assert_eq!(place, there, "{text}: {message}");
             assert!(message.contains(said), "{text}: {message}");
         }
@@ -80,14 +80,14 @@ fn faults_point_at_what_is_wrong() {
 }
 
 #[test]
-fn unknown_roots_are_told_from_slips() {
+fn misspelt_roots_get_a_suggestion() {
     for (text, there, meant) in [
         ("input.x == 1", "input", "inputs"),
         ("step.a.b", "step", "steps"),
         ("'ä' == setps.a-b.c", "setps", "steps"),
         ("memmory", "memmory", "memory"),
     ] {
-        let (kind, place, message) = fault(text);
+        let (kind, place, message) = only_parse_fault(text);
         assert_eq!((kind, place.as_str()), (FaultKind::UnknownName, there));
         assert!(
             message.contains(&format!("did you mean `{meant}")),
@@ -100,7 +100,7 @@ fn unknown_roots_are_told_from_slips() {
         assert_eq!(mended, text.replacen(there, meant, 1));
         read(&mended);
     }
-    let (_, _, message) = fault("inputs.env == production");
+    let (_, _, message) = only_parse_fault("inputs.env == production");
     assert!(message.contains("quote it if it is text"), "{message}");
     assert_eq!(faults("a.b and c-d and pkg.x").len(), 4);
     assert!(Expression::parse("pkg.x").is_err());
@@ -114,7 +114,7 @@ fn all_faults_of_a_text_are_told_at_once() {
 }
 
 #[test]
-fn values_that_do_not_suit_are_faults_that_name_types_alone() {
+fn type_faults_name_types_but_not_values() {
     for (text, there, said) in [
         (
             "inputs.name * 3",
@@ -178,7 +178,7 @@ fn values_that_do_not_suit_are_faults_that_name_types_alone() {
             "leads to nothing",
         ),
     ] {
-        let (_, place, message) = fails(text);
+        let (_, place, message) = evaluation_fault(text);
         assert_eq!(place, there, "{message}");
         assert!(message.contains(said), "{text}: {message}");
         assert!(!message.contains("midex"), "{message}");

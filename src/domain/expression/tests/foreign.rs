@@ -2,7 +2,7 @@ use super::*;
 
 /// Applies the first suggested edit repeatedly until the text has no fault.
 #[track_caller]
-pub(super) fn mended(text: &str) -> String {
+pub(super) fn apply_suggested_edits(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..50 {
         match Expression::parse_with(&text, &["pkg"]) {
@@ -116,28 +116,28 @@ fn operators_of_other_languages_are_told_and_mended() {
             "(inputs.a is startingwith('x'))",
         ),
     ] {
-        let (kind, place, message) = fault(foreign);
+        let (kind, place, message) = only_parse_fault(foreign);
         assert_eq!(
             (kind, place.as_str()),
             (FaultKind::Foreign, there),
             "{foreign}"
         );
         assert!(message.contains(said), "{message}");
-        assert_eq!(mended(foreign), ours);
+        assert_eq!(apply_suggested_edits(foreign), ours);
     }
 }
 
 #[test]
-fn several_are_mended_one_after_the_other() {
+fn several_edits_apply_in_turn() {
     let text = "!inputs.a && ![1].includes(inputs.b) || !!(inputs.c !== 'x && y') ? input.d : 2";
     assert_eq!(
-        mended(text),
+        apply_suggested_edits(text),
         "((inputs.d) if (not inputs.a) and (not (inputs.b in [1])) or (not (not (inputs.c != 'x && y'))) else 2)"
     );
 }
 
 #[test]
-fn what_has_no_counterpart_says_what_there_is() {
+fn unsupported_syntax_lists_alternatives() {
     for text in [
         "range(10)",
         "inputs.a.forEach(1)",
@@ -145,7 +145,7 @@ fn what_has_no_counterpart_says_what_there_is() {
         "inputs.a.replace('x')",
         "missing()",
     ] {
-        let (kind, _, message) = fault(text);
+        let (kind, _, message) = only_parse_fault(text);
         assert_eq!(kind, FaultKind::Foreign);
         assert!(
             message.contains("write `value | filter`; the filters are abs, bool"),
@@ -156,8 +156,8 @@ fn what_has_no_counterpart_says_what_there_is() {
 }
 
 #[test]
-fn what_stands_in_a_text_is_left_alone() {
-    is(
+fn string_literals_are_not_corrected() {
+    assert_evaluates_to(
         "'a && b || !c === d.includes(e) ${{ }}'",
         json!("a && b || !c === d.includes(e) ${{ }}"),
     );

@@ -9,7 +9,7 @@ mod values;
 
 use serde_json::{Map, Value, json};
 
-use super::{Expression, ExpressionFault, FaultKind, Item, Roots};
+use super::{EvaluationContext, Expression, ExpressionFault, FaultKind, Item};
 
 fn map(value: Value) -> Map<String, Value> {
     match value {
@@ -18,8 +18,8 @@ fn map(value: Value) -> Map<String, Value> {
     }
 }
 
-fn roots() -> Roots {
-    Roots {
+fn sample_context() -> EvaluationContext {
+    EvaluationContext {
         inputs: map(json!({
             "name": "midex", "n": 3, "zero": 0, "no": false, "unset": null, "empty": "",
             "tags": ["a", "b"], "none": [], "nothing": {}, "big": u64::MAX, "small": i64::MIN,
@@ -45,21 +45,21 @@ fn read(text: &str) -> Expression {
     Expression::parse_with(text, &["pkg"]).unwrap_or_else(|faults| panic!("{text}: {faults:?}"))
 }
 
-fn evaluated(text: &str) -> Result<Value, ExpressionFault> {
-    read(text).evaluate(&roots())
+fn evaluate_text(text: &str) -> Result<Value, ExpressionFault> {
+    read(text).evaluate(&sample_context())
 }
 
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes values")]
-fn is(text: &str, expected: Value) {
-    let found = evaluated(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+fn assert_evaluates_to(text: &str, expected: Value) {
+    let found = evaluate_text(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
     assert_eq!(found, expected, "{text}");
 }
 
 /// The fault of an evaluation, and the part of the text that it points at.
 #[track_caller]
-fn fails(text: &str) -> (FaultKind, String, String) {
-    let fault = evaluated(text).expect_err(text);
+fn evaluation_fault(text: &str) -> (FaultKind, String, String) {
+    let fault = evaluate_text(text).expect_err(text);
     let there = &text[fault.offset..fault.offset + fault.length];
     (fault.kind, there.to_owned(), fault.to_string())
 }
@@ -71,7 +71,7 @@ fn faults(text: &str) -> Vec<ExpressionFault> {
 
 /// The only fault of a text, and the part of the text that it points at.
 #[track_caller]
-fn fault(text: &str) -> (FaultKind, String, String) {
+fn only_parse_fault(text: &str) -> (FaultKind, String, String) {
     let faults = faults(text);
     assert_eq!(faults.len(), 1, "{text}: {faults:?}");
     let fault = &faults[0];

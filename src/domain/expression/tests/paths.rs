@@ -1,7 +1,7 @@
 use super::*;
 use crate::expression::{Reference, Root, Segment};
 
-fn shown(text: &str) -> Vec<String> {
+fn reference_paths(text: &str) -> Vec<String> {
     read(text)
         .references()
         .iter()
@@ -11,34 +11,34 @@ fn shown(text: &str) -> Vec<String> {
 
 #[test]
 fn paths_hold_hyphens_indices_and_quoted_keys() {
-    is("steps.code-review.x", json!("yes"));
-    is("steps['code-review'].x", json!("yes"));
-    is(
+    assert_evaluates_to("steps.code-review.x", json!("yes"));
+    assert_evaluates_to("steps['code-review'].x", json!("yes"));
+    assert_evaluates_to(
         "steps.code-review.list[0].y + steps.code-review.list.0.y",
         json!(14),
     );
-    is("run.visits.code-review >= 2", json!(true));
-    is("inputs.users[1]['name']", json!("Al"));
-    is("inputs.users[-1].name", json!("Al"));
-    is("inputs.tags[index - 3]", json!("b"));
-    is("memory.a[inputs.key]", json!(2));
-    is("item.file ~ pkg.file ~ index", json!("a.rsa.rs4"));
-    is("env.HOME", json!("/home"));
-    is("memory", json!({"z": 1, "a": {"y": 1, "b": 2}}));
-    is("(memory.a).y", json!(1));
+    assert_evaluates_to("run.visits.code-review >= 2", json!(true));
+    assert_evaluates_to("inputs.users[1]['name']", json!("Al"));
+    assert_evaluates_to("inputs.users[-1].name", json!("Al"));
+    assert_evaluates_to("inputs.tags[index - 3]", json!("b"));
+    assert_evaluates_to("memory.a[inputs.key]", json!(2));
+    assert_evaluates_to("item.file ~ pkg.file ~ index", json!("a.rsa.rs4"));
+    assert_evaluates_to("env.HOME", json!("/home"));
+    assert_evaluates_to("memory", json!({"z": 1, "a": {"y": 1, "b": 2}}));
+    assert_evaluates_to("(memory.a).y", json!(1));
 }
 
 #[test]
-fn output_after_the_step_is_sugar_and_always_so() {
-    is("steps.deploy.output.id", json!("d1"));
-    is(
+fn output_segment_may_be_left_out() {
+    assert_evaluates_to("steps.deploy.output.id", json!("d1"));
+    assert_evaluates_to(
         "steps.deploy.output",
         json!({"id": "d1", "status": "live", "ratio": 0.1}),
     );
     // This output has a field `output` of its own.
-    is("steps.code-review.output.x", json!("yes"));
-    is("steps.code-review.output.output.x", json!("inner"));
-    is("steps.code-review['output'].x", json!("inner"));
+    assert_evaluates_to("steps.code-review.output.x", json!("yes"));
+    assert_evaluates_to("steps.code-review.output.output.x", json!("inner"));
+    assert_evaluates_to("steps.code-review['output'].x", json!("inner"));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn references_are_told_once_with_their_place() {
     let text =
         " ${{ steps.a-b.output.c[0] == inputs.x[inputs.y].z and steps.a-b.c.0 != pkg['q r'].w }} ";
     assert_eq!(
-        shown(text),
+        reference_paths(text),
         ["steps.a-b.c[0]", "inputs.x", "inputs.y", r#"item["q r"].w"#]
     );
     let expression = read(text);
@@ -68,11 +68,11 @@ fn references_are_told_once_with_their_place() {
         "steps.a-b.output.c[0]"
     );
     // A text that looks like a path is none.
-    assert!(shown("'steps.x.y' == 'inputs.z'").is_empty());
+    assert!(reference_paths("'steps.x.y' == 'inputs.z'").is_empty());
 }
 
 #[test]
-fn a_path_to_nothing_is_named() {
+fn missing_path_fault_names_the_path() {
     let cases = [
         (
             "inputs.nothign",
@@ -109,7 +109,7 @@ fn a_path_to_nothing_is_named() {
     ];
     for (path, message) in cases {
         for text in [path.to_owned(), format!("  ${{{{ 'ä' ~ {path} }}}}")] {
-            let (kind, there, said) = fails(&text);
+            let (kind, there, said) = evaluation_fault(&text);
             assert_eq!(
                 (kind, there.as_str()),
                 (FaultKind::Unresolved, path),
@@ -117,11 +117,13 @@ fn a_path_to_nothing_is_named() {
             );
             assert_eq!(said, message);
         }
-        assert!(evaluated(path).unwrap_err().path.is_some());
+        assert!(evaluate_text(path).unwrap_err().path.is_some());
     }
-    let outside = read("pkg.x").evaluate(&Roots::default()).unwrap_err();
+    let outside = read("pkg.x")
+        .evaluate(&EvaluationContext::default())
+        .unwrap_err();
     assert_eq!(outside.message, "`item` is only known inside a `foreach`");
-    let (kind, there, said) = fails("inputs.tags[inputs.n]");
+    let (kind, there, said) = evaluation_fault("inputs.tags[inputs.n]");
     assert_eq!(
         (kind, there.as_str()),
         (FaultKind::Unresolved, "inputs.tags[inputs.n]")

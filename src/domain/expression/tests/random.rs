@@ -125,7 +125,7 @@ fn foreign_expression() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn a_whole_path_gives_back_what_was_put_in(key in key(), value in json_value(), index in 0_usize..4) {
-        let mut roots = Roots::default();
+        let mut roots = EvaluationContext::default();
         let mut list = vec![Value::Null; index];
         list.push(value.clone());
         roots.inputs.insert(key.clone(), Value::from(list));
@@ -153,7 +153,7 @@ proptest! {
                 for reference in expression.references() {
                     prop_assert!(inside(reference.offset, reference.length));
                 }
-                if let Err(fault) = expression.evaluate(&roots()) {
+                if let Err(fault) = expression.evaluate(&sample_context()) {
                     prop_assert!(inside(fault.offset, fault.length), "{:?}", fault);
                 }
             }
@@ -167,14 +167,14 @@ proptest! {
             }
         }
         match Template::parse(&Value::from(text.as_str())) {
-            Ok(template) if !text.contains("${{") => prop_assert_eq!(template.render(&roots()).unwrap(), Value::from(text)),
-            Ok(template) => drop(template.render(&roots())),
+            Ok(template) if !text.contains("${{") => prop_assert_eq!(template.render(&sample_context()).unwrap(), Value::from(text)),
+            Ok(template) => drop(template.render(&sample_context())),
             Err(faults) => prop_assert!(!faults.is_empty()),
         }
     }
 
     #[test]
     fn suggested_edits_lead_to_an_expression(text in foreign_expression()) {
-        foreign::mended(&text);
+        foreign::apply_suggested_edits(&text);
     }
 }

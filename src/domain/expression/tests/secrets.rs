@@ -1,10 +1,10 @@
 use super::*;
-use crate::expression::{Rendered, Template};
+use crate::expression::{RenderedValue, Template};
 
 #[test]
-fn a_secret_is_a_placeholder_and_stands_alone() {
-    is("secrets.TOKEN", json!("${secret:TOKEN}"));
-    is("${{ secrets['TOKEN'] }}", json!("${secret:TOKEN}"));
+fn secrets_render_as_lone_placeholders() {
+    assert_evaluates_to("secrets.TOKEN", json!("${secret:TOKEN}"));
+    assert_evaluates_to("${{ secrets['TOKEN'] }}", json!("${secret:TOKEN}"));
     for text in [
         "secrets.TOKEN == 'x'",
         "secrets.TOKEN | length",
@@ -25,13 +25,13 @@ fn a_secret_is_a_placeholder_and_stands_alone() {
             "{text}: {found:?}"
         );
     }
-    let (_, there, message) = fault("'ä' ~ secrets.TOKEN");
+    let (_, there, message) = only_parse_fault("'ä' ~ secrets.TOKEN");
     assert_eq!(there, "secrets.TOKEN");
     assert!(
         message.contains("write it alone, as `${{ secrets.TOKEN }}`"),
         "{message}"
     );
-    let (kind, _, message) = fails("secrets.TOKENN");
+    let (kind, _, message) = evaluation_fault("secrets.TOKENN");
     assert_eq!(kind, FaultKind::Unresolved);
     assert_eq!(
         message,
@@ -42,7 +42,10 @@ fn a_secret_is_a_placeholder_and_stands_alone() {
 #[test]
 fn a_condition_cannot_ask_for_a_secret() {
     assert_eq!(
-        read("secrets.TOKEN").holds(&roots()).unwrap_err().kind,
+        read("secrets.TOKEN")
+            .evaluate_condition(&sample_context())
+            .unwrap_err()
+            .kind,
         FaultKind::Secret
     );
     let faults = Expression::parse_condition("${{ secrets.TOKEN }}", &[]).unwrap_err();
@@ -53,22 +56,22 @@ fn a_condition_cannot_ask_for_a_secret() {
     assert!(Expression::parse_condition("${{ inputs.a }}", &[]).is_ok());
 }
 
-fn rendered(value: &Value, roots: &Roots) -> Rendered {
+fn render_value(value: &Value, roots: &EvaluationContext) -> RenderedValue {
     Template::parse(value)
         .unwrap()
-        .render_marked(roots)
+        .render_with_secret_places(roots)
         .unwrap()
 }
 
 #[test]
 fn secrets_are_filled_in_where_they_were_asked_for_and_nowhere_else() {
-    let mut roots = roots();
+    let mut roots = sample_context();
     roots
         .inputs
         .insert("forged".into(), json!("${secret:TOKEN}"));
     let value = json!({"a/b": {"~": ["ä ${{ inputs.forged }} ${{ secrets.TOKEN }}/${{ secrets.OTHER }}${{ secrets.TOKEN }}"]},
         "whole": "${{ secrets.TOKEN }}", "forged": "${{ inputs.forged }}"});
-    let found = rendered(&value, &roots);
+    let found = render_value(&value, &roots);
     assert_eq!(
         found.value["a/b"]["~"][0],
         "ä ${secret:TOKEN} ${secret:TOKEN}/${secret:OTHER}${secret:TOKEN}"
@@ -86,6 +89,7 @@ fn secrets_are_filled_in_where_they_were_asked_for_and_nowhere_else() {
         found.fill(|name| (name != "OTHER").then(String::new)),
         Err("OTHER".into())
     );
-    let kept: Rendered = serde_json::from_value(serde_json::to_value(&found).unwrap()).unwrap();
+    let kept: RenderedValue =
+        serde_json::from_value(serde_json::to_value(&found).unwrap()).unwrap();
     assert_eq!(kept, found);
 }

@@ -5,12 +5,12 @@ use crate::expression::{Reference, Segment, Template};
 fn render(value: Value) -> Value {
     let template = Template::parse(&value).unwrap_or_else(|faults| panic!("{value}: {faults:?}"));
     template
-        .render(&roots())
+        .render(&sample_context())
         .unwrap_or_else(|fault| panic!("{value}: {fault:?}"))
 }
 
 #[test]
-fn a_whole_text_keeps_its_type_and_a_part_becomes_text() {
+fn only_whole_expressions_keep_their_type() {
     for (text, expected) in [
         ("${{ inputs.n }}", json!(3)),
         ("${{inputs.tags}}", json!(["a", "b"])),
@@ -42,7 +42,7 @@ fn a_whole_text_keeps_its_type_and_a_part_becomes_text() {
 }
 
 #[test]
-fn a_literal_opening_is_written_as_text_and_dollars_stay_dollars() {
+fn dollar_braces_can_be_written_literally() {
     assert_eq!(render(json!("${{ '${{' }} x }}")), json!("${{ x }}"));
     assert_eq!(render(json!("$${{ inputs.n }}")), json!("$3"));
     assert_eq!(
@@ -52,8 +52,8 @@ fn a_literal_opening_is_written_as_text_and_dollars_stay_dollars() {
 }
 
 #[test]
-fn what_comes_in_is_not_read_again() {
-    let mut roots = roots();
+fn rendered_data_is_not_evaluated_again() {
+    let mut roots = sample_context();
     roots.inputs.insert("text".into(), json!("${{ inputs.n }}"));
     let template = Template::parse(&json!(["${{ inputs.text }}", "x${{ inputs.text }}"])).unwrap();
     assert_eq!(
@@ -95,7 +95,10 @@ fn a_template_knows_its_references_and_whether_it_has_any() {
     ] {
         let template = Template::parse(&value).unwrap();
         assert!(template.is_constant());
-        assert_eq!(template.render(&Roots::default()).unwrap(), value);
+        assert_eq!(
+            template.render(&EvaluationContext::default()).unwrap(),
+            value
+        );
     }
     // An expression without references is not constant.
     assert!(!Template::parse(&json!("${{ 1 }}")).unwrap().is_constant());
@@ -136,14 +139,14 @@ fn every_fault_is_told_with_its_path_and_place() {
 }
 
 #[test]
-fn a_path_to_nothing_fails_all_of_it_and_says_where() {
+fn missing_path_fails_the_whole_template() {
     let template = Template::parse(&json!({"a": [0, "ä ${{ steps.deploy.idd }}"]})).unwrap();
-    let fault = template.render(&roots()).unwrap_err();
+    let fault = template.render(&sample_context()).unwrap_err();
     assert_eq!(fault.kind, FaultKind::Unresolved);
     assert_eq!(fault.path.as_deref(), Some("steps.deploy.idd"));
     assert_eq!(fault.place, [Segment::Key("a".into()), Segment::Index(1)]);
     assert_eq!((fault.offset, fault.length), (7, 16));
     let template = Template::parse(&json!("ä ${{ inputs.name + 1 }}")).unwrap();
-    let fault = template.render(&roots()).unwrap_err();
+    let fault = template.render(&sample_context()).unwrap_err();
     assert_eq!((fault.offset, fault.length), (3, 22));
 }

@@ -14,15 +14,15 @@ GitHub Actions: on jobs; CircleCI: jobs workflows; Azure Pipelines: trigger pool
 Bitbucket Pipelines: pipelines; Ansible: hosts tasks; Airflow: dag_id";
 
 /// Keys that only midex has. A document with one of them is a manifest, regardless of its other keys.
-const OURS: [&str; 4] = ["workflow", "phases", "extends", "final_output"];
+const MIDEX_ONLY_KEYS: [&str; 4] = ["workflow", "phases", "extends", "final_output"];
 
 /// The system that the document belongs to, with the place of the key that identifies it.
-pub fn document(document: &Node) -> Option<(&'static str, Place)> {
+pub fn detect_foreign_document(document: &Node) -> Option<(&'static str, Place)> {
     // An Ansible playbook is a list of mappings.
     let first = document.items().and_then(<[Node]>::first);
     let entries = first.unwrap_or(document).entries()?;
     let entry = |key: &str| entries.iter().find(|entry| entry.key == key);
-    if OURS.iter().any(|key| entry(key).is_some()) {
+    if MIDEX_ONLY_KEYS.iter().any(|key| entry(key).is_some()) {
         return None;
     }
     let mut rows = SYSTEMS.split("; ").filter_map(|row| row.split_once(": "));

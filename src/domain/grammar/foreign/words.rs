@@ -1,25 +1,26 @@
 //! The foreign words themselves.
 
 use super::{
-    Bare,
+    BareScalar,
     Counterpart::{Counted, Flag, Inside, Key, KeyOrWords, Kind, OneMore, TextOrWords, Words},
-    Entries, Foreign, Value,
+    Entries, ForeignKeys, Value,
 };
 
-const NO_MODEL: &str = "remove it: which model acts is for the client to choose";
-const NO_ENVIRONMENT: &str =
+const NO_MODEL_ADVICE: &str = "remove it: which model acts is for the client to choose";
+const NO_ENVIRONMENT_ADVICE: &str =
     "remove it: expressions read a variable that the configuration lists as `env.NAME`";
-const NO_OUTPUT_NAME: &str = "remove it: what follows reads its output as `steps.{id}`";
-const LOOP: &str = "a `branch` after the step leads back to it: `- { if: CONDITION, next: {id} }` and `- { next: $end }`";
+const NO_OUTPUT_NAME_ADVICE: &str = "remove it: what follows reads its output as `steps.{id}`";
+const LOOP_ADVICE: &str = "a `branch` after the step leads back to it: `- { if: CONDITION, next: {id} }` and `- { next: $end }`";
 
-const ARMS: &str = "steps hold no steps: put these into the list, and lead to them with a `branch` before them: `- { if: CONDITION, next: STEP }`";
-const HANDLER: &str = "write what is tried in the step itself, and beside it `on_error: STEP` with the step that handles its failure";
-const NOTHING_TO_SET: &str = "remove it: nothing here acts on it, and nothing need be set for it";
-const NO_CALL: &str =
+const NESTED_STEPS_ADVICE: &str = "steps hold no steps: put these into the list, and lead to them with a `branch` before them: `- { if: CONDITION, next: STEP }`";
+const ERROR_HANDLER_ADVICE: &str = "write what is tried in the step itself, and beside it `on_error: STEP` with the step that handles its failure";
+const NOTHING_TO_SET_ADVICE: &str =
+    "remove it: nothing here acts on it, and nothing need be set for it";
+const NO_CALL_ADVICE: &str =
     "`run: CATALOG OPERATION` calls an operation of an imported catalog; else say it in `guidance`";
 
-const fn word(words: &'static str, meant: super::Counterpart) -> Foreign {
-    Foreign {
+const fn word(words: &'static str, meant: super::Counterpart) -> ForeignKeys {
+    ForeignKeys {
         words,
         beside: &[],
         meant,
@@ -27,11 +28,11 @@ const fn word(words: &'static str, meant: super::Counterpart) -> Foreign {
 }
 
 /// The foreign keys of each mapping, as messages call it.
-pub(super) const KEYS: &[(&str, &[Foreign])] = &[
+pub(super) const FOREIGN_KEYS: &[(&str, &[ForeignKeys])] = &[
     ("a workflow manifest", MANIFEST),
     ("a step", STEP),
     ("a phase", PHASE),
-    ("an input", ENTRY),
+    ("an input", FOREIGN_INPUT_KEYS),
     ("`validate`", VALIDATE),
     ("an arm of a branch", ARM),
     ("`foreach`", FOREACH),
@@ -45,7 +46,7 @@ pub(super) const KEYS: &[(&str, &[Foreign])] = &[
     ("`limits`", LIMITS),
 ];
 
-const MANIFEST: &[Foreign] = &[
+const MANIFEST: &[ForeignKeys] = &[
     word(
         "name id workflow_name workflow_id",
         Key(&["workflow", "title"]),
@@ -75,7 +76,7 @@ const MANIFEST: &[Foreign] = &[
             "remove it: an execution begins when it is started, with `workflow.start` or `midex run`; what a start gives stands under `inputs` at the top",
         ),
     ),
-    word("env environment", Words(NO_ENVIRONMENT)),
+    word("env environment", Words(NO_ENVIRONMENT_ADVICE)),
     word(
         "agents roles personas",
         Words("remove it: an agent is a file `agents/NAME.md`, and a step names it with `agent`"),
@@ -84,7 +85,7 @@ const MANIFEST: &[Foreign] = &[
         "tools",
         Words("remove it: a step names a tool of the client with `tool`"),
     ),
-    word("model llm temperature", Words(NO_MODEL)),
+    word("model llm temperature", Words(NO_MODEL_ADVICE)),
     word(
         "edges conditional_edges connections transitions links",
         Words(
@@ -103,7 +104,7 @@ const MANIFEST: &[Foreign] = &[
     ),
     word(
         "concurrency permissions defaults namespace task_queue queue checkpointer checkpoint end_at finish_point",
-        Words(NOTHING_TO_SET),
+        Words(NOTHING_TO_SET_ADVICE),
     ),
     word("recursion_limit", Inside("limits", "max_steps")),
     word(
@@ -116,7 +117,7 @@ const MANIFEST: &[Foreign] = &[
     ),
 ];
 
-const STEP: &[Foreign] = &[
+const STEP: &[ForeignKeys] = &[
     // A step: what it is called, who acts, what it waits for.
     word("name", Key(&["id", "description"])),
     word("step step_id key task_id node phase", Key(&["id"])),
@@ -128,7 +129,7 @@ const STEP: &[Foreign] = &[
         "prompt task instruction text content system_prompt message action do goal",
         Key(&["guidance", "instructions"]),
     ),
-    Foreign {
+    ForeignKeys {
         beside: &["agent", "tool", "input", "extract"],
         ..word("guidance", Key(&["instructions"]))
     },
@@ -143,15 +144,15 @@ const STEP: &[Foreign] = &[
         Key(&["depends_on"]),
     ),
     word("goto to next_step transition", Key(&["next"])),
-    word("then on_success", TextOrWords("next", ARMS)),
-    word("else otherwise", Kind(ARMS)),
-    word("try", Kind(HANDLER)),
+    word("then on_success", TextOrWords("next", NESTED_STEPS_ADVICE)),
+    word("else otherwise", Kind(NESTED_STEPS_ADVICE)),
+    word("try", Kind(ERROR_HANDLER_ADVICE)),
     word(
         "strategy matrix",
         Words("write `foreach: { in: [ … ], do: … }`: the step is done for each item, `item`"),
     ),
-    word("url endpoint method headers", Words(NO_CALL)),
-    word("position type_version ui", Words(NOTHING_TO_SET)),
+    word("url endpoint method headers", Words(NO_CALL_ADVICE)),
+    word("position type_version ui", Words(NOTHING_TO_SET_ADVICE)),
     word("end is_end terminal", Flag(true, "next", "$end")),
     word("trigger_rule run_on", Key(&["run_when"])),
     // What it works on and what comes of it.
@@ -161,14 +162,14 @@ const STEP: &[Foreign] = &[
     ),
     word(
         "output outputs schema output_schema result_schema response_schema response response_format output_format returns",
-        KeyOrWords("result", NO_OUTPUT_NAME),
+        KeyOrWords("result", NO_OUTPUT_NAME_ADVICE),
     ),
     word(
         "register save_as store_as output_as output_var output_key result_key save_to as",
-        Words(NO_OUTPUT_NAME),
+        Words(NO_OUTPUT_NAME_ADVICE),
     ),
-    word("env environment", Words(NO_ENVIRONMENT)),
-    word("model llm temperature max_tokens", Words(NO_MODEL)),
+    word("env environment", Words(NO_ENVIRONMENT_ADVICE)),
+    word("model llm temperature max_tokens", Words(NO_MODEL_ADVICE)),
     word(
         "runs_on container image working_directory",
         Words("remove it: the work is done where the client is"),
@@ -213,11 +214,14 @@ const STEP: &[Foreign] = &[
         "loop for_each each map iterate with_items with_param with_list with_sequence",
         Key(&["foreach"]),
     ),
-    Foreign {
+    ForeignKeys {
         beside: &["activity", "run"],
         ..word("until repeat_until", Inside("repeat", "until"))
     },
-    word("while until repeat_until do_while loop_until", Words(LOOP)),
+    word(
+        "while until repeat_until do_while loop_until",
+        Words(LOOP_ADVICE),
+    ),
     word("sleep delay pause timer for", Inside("wait", "for")),
     word("wait_until", Inside("wait", "until")),
     word(
@@ -265,19 +269,19 @@ const STEP: &[Foreign] = &[
     ),
     word(
         "catch on_failure on_fail fallback error_handler",
-        TextOrWords("on_error", HANDLER),
+        TextOrWords("on_error", ERROR_HANDLER_ADVICE),
     ),
     word("max_iterations max_loops max_turns", Key(&["max_visits"])),
 ];
 
-const PHASE: &[Foreign] = &[
+const PHASE: &[ForeignKeys] = &[
     word("id name step title", Key(&["phase", "description"])),
     word("needs depends dependencies after", Key(&["dependsOn"])),
     word("role persona actor", Key(&["agent"])),
     word("desc summary", Key(&["description"])),
 ];
 
-const ENTRY: &[Foreign] = &[
+const FOREIGN_INPUT_KEYS: &[ForeignKeys] = &[
     word("label title display_name", Key(&["name"])),
     word("desc help prompt question", Key(&["description", "hint"])),
     word(
@@ -295,14 +299,14 @@ const ENTRY: &[Foreign] = &[
     word("max_length", Inside("validate", "max_length")),
 ];
 
-const VALIDATE: &[Foreign] = &[
+const VALIDATE: &[ForeignKeys] = &[
     word("minimum min_value", Key(&["min"])),
     word("maximum max_value", Key(&["max"])),
     word("regex regexp", Key(&["pattern"])),
     word("options values choices one_of", Key(&["enum"])),
 ];
 
-const ARM: &[Foreign] = &[
+const ARM: &[ForeignKeys] = &[
     word(
         "condition cond when expression expr test match case",
         Key(&["if"]),
@@ -311,7 +315,7 @@ const ARM: &[Foreign] = &[
     word("else otherwise default fallback", Key(&["next"])),
 ];
 
-const FOREACH: &[Foreign] = &[
+const FOREACH: &[ForeignKeys] = &[
     word(
         "items over list collection values each array of from",
         Key(&["in"]),
@@ -324,7 +328,7 @@ const FOREACH: &[Foreign] = &[
     ),
 ];
 
-const GATE: &[Foreign] = &[
+const GATE: &[ForeignKeys] = &[
     word(
         "message prompt question text title description reason",
         Key(&["ask"]),
@@ -333,7 +337,7 @@ const GATE: &[Foreign] = &[
     word("reviewers users assignees who", Key(&["approvers"])),
 ];
 
-const WAIT: &[Foreign] = &[
+const WAIT: &[ForeignKeys] = &[
     word("duration time delay sleep timeout", Key(&["for"])),
     word("seconds", Counted("for", "s")),
     word("minutes", Counted("for", "m")),
@@ -342,7 +346,7 @@ const WAIT: &[Foreign] = &[
     word("event name message signal_name", Key(&["signal"])),
 ];
 
-const RETRY: &[Foreign] = &[
+const RETRY: &[ForeignKeys] = &[
     word(
         "attempts max times count tries max_tries limit maximum_attempts",
         Key(&["max_attempts"]),
@@ -363,37 +367,37 @@ const RETRY: &[Foreign] = &[
     word("retry_on errors error_equals codes", Key(&["on"])),
 ];
 
-const REPEAT: &[Foreign] = &[
+const REPEAT: &[ForeignKeys] = &[
     word("condition", Key(&["until"])),
     word("interval delay", Key(&["every"])),
     word("max times attempts max_iterations", Key(&["max_attempts"])),
 ];
 
-const FAIL: &[Foreign] = &[
+const FAIL: &[ForeignKeys] = &[
     word("error reason msg text description", Key(&["message"])),
     word("name type error_code status", Key(&["code"])),
 ];
 
-const INPUT: &[Foreign] = &[word(
+const INPUT: &[ForeignKeys] = &[word(
     "inputs fields names ask variables",
     Key(&["properties"]),
 )];
 
-const EXTRACT: &[Foreign] = &[
+const EXTRACT: &[ForeignKeys] = &[
     word("inputs fields into names", Key(&["properties"])),
     word("text source input content", Key(&["from"])),
 ];
 
-const LIMITS: &[Foreign] = &[word("max_iterations max_loops", Key(&["max_visits"]))];
+const LIMITS: &[ForeignKeys] = &[word("max_iterations max_loops", Key(&["max_visits"]))];
 
 const fn values(keys: &'static [&'static str], words: &'static str, meant: &'static str) -> Value {
     Value { keys, words, meant }
 }
 
 const TARGETS: &[&str] = &["next"];
-const KEYWORD: &[&str] = &["keyword"];
-const ROOT: &[&str] = &["root"];
-const FILTER: &[&str] = &["filter"];
+const SCHEMA_KEYWORD_PLACE: &[&str] = &["keyword"];
+const PATH_ROOT_PLACE: &[&str] = &["root"];
+const FILTER_NAME_PLACE: &[&str] = &["filter"];
 
 /// Values. `keyword`, `root`, `filter` and `kind` are no keys: a keyword of JSON Schema, the first name of a path in an
 /// expression, what follows `|` in one, and the kind of a step that says it under `type`.
@@ -435,13 +439,13 @@ pub(super) const VALUES: &[Value] = &[
     values(&["type"], "bool", "boolean"),
     values(&["type"], "list tuple", "array"),
     values(&["type"], "dict map mapping json", "object"),
-    values(KEYWORD, "min", "minimum"),
-    values(KEYWORD, "max", "maximum"),
-    values(KEYWORD, "regex", "pattern"),
-    values(KEYWORD, "values choices options", "enum"),
-    values(KEYWORD, "oneof", "oneOf"),
-    values(KEYWORD, "fields props", "properties"),
-    values(KEYWORD, "example", "examples"),
+    values(SCHEMA_KEYWORD_PLACE, "min", "minimum"),
+    values(SCHEMA_KEYWORD_PLACE, "max", "maximum"),
+    values(SCHEMA_KEYWORD_PLACE, "regex", "pattern"),
+    values(SCHEMA_KEYWORD_PLACE, "values choices options", "enum"),
+    values(SCHEMA_KEYWORD_PLACE, "oneof", "oneOf"),
+    values(SCHEMA_KEYWORD_PLACE, "fields props", "properties"),
+    values(SCHEMA_KEYWORD_PLACE, "example", "examples"),
     values(&["kind"], "agent persona role", "agent"),
     values(
         &["kind"],
@@ -462,18 +466,38 @@ pub(super) const VALUES: &[Value] = &[
     values(&["kind"], "fail error", "fail"),
     values(&["kind"], "extract", "extract"),
     values(&["kind"], "activity function", "activity"),
-    values(ROOT, "input params parameters args arguments", "inputs"),
-    values(ROOT, "step nodes jobs needs tasks outputs", "steps"),
-    values(ROOT, "vars variables state context ctx", "memory"),
-    values(FILTER, "len size count", "length"),
-    values(FILTER, "str to_string", "string"),
-    values(FILTER, "parse_int", "int"),
-    values(FILTER, "parse_float number", "float"),
-    values(FILTER, "strip", "trim"),
-    values(FILTER, "to_json json dump", "tojson"),
-    values(FILTER, "from_json parse_json", "fromjson"),
-    values(FILTER, "lowercase to_lower to_lower_case", "lower"),
-    values(FILTER, "uppercase to_upper to_upper_case", "upper"),
+    values(
+        PATH_ROOT_PLACE,
+        "input params parameters args arguments",
+        "inputs",
+    ),
+    values(
+        PATH_ROOT_PLACE,
+        "step nodes jobs needs tasks outputs",
+        "steps",
+    ),
+    values(
+        PATH_ROOT_PLACE,
+        "vars variables state context ctx",
+        "memory",
+    ),
+    values(FILTER_NAME_PLACE, "len size count", "length"),
+    values(FILTER_NAME_PLACE, "str to_string", "string"),
+    values(FILTER_NAME_PLACE, "parse_int", "int"),
+    values(FILTER_NAME_PLACE, "parse_float number", "float"),
+    values(FILTER_NAME_PLACE, "strip", "trim"),
+    values(FILTER_NAME_PLACE, "to_json json dump", "tojson"),
+    values(FILTER_NAME_PLACE, "from_json parse_json", "fromjson"),
+    values(
+        FILTER_NAME_PLACE,
+        "lowercase to_lower to_lower_case",
+        "lower",
+    ),
+    values(
+        FILTER_NAME_PLACE,
+        "uppercase to_upper to_upper_case",
+        "upper",
+    ),
 ];
 
 /// Filters of Jinja's that no expression needs here.
@@ -488,8 +512,8 @@ pub(super) const FILTERS: &[(&str, &str)] = &[
     ),
 ];
 
-const fn bare(place: &'static str, key: &'static str, entries: Entries) -> Bare {
-    Bare {
+const fn bare_scalar(place: &'static str, key: &'static str, entries: Entries) -> BareScalar {
+    BareScalar {
         place,
         key,
         entries,
@@ -497,19 +521,19 @@ const fn bare(place: &'static str, key: &'static str, entries: Entries) -> Bare 
 }
 
 /// Values alone in place of mappings.
-pub(super) const BARE: &[Bare] = &[
-    bare("a step", "retry", &[("max_attempts", None)]),
-    bare("a step", "wait", &[("for", None)]),
-    bare("a step", "input", &[("properties", None)]),
-    bare("a step", "repeat", &[("until", None)]),
-    bare("a step", "foreach", &[("in", None)]),
-    bare("`foreach`", "do", &[("guidance", None)]),
-    bare(
+pub(super) const BARE_SCALARS: &[BareScalar] = &[
+    bare_scalar("a step", "retry", &[("max_attempts", None)]),
+    bare_scalar("a step", "wait", &[("for", None)]),
+    bare_scalar("a step", "input", &[("properties", None)]),
+    bare_scalar("a step", "repeat", &[("until", None)]),
+    bare_scalar("a step", "foreach", &[("in", None)]),
+    bare_scalar("`foreach`", "do", &[("guidance", None)]),
+    bare_scalar(
         "a step",
         "fail",
         &[("code", Some("FAILED")), ("message", None)],
     ),
-    bare(
+    bare_scalar(
         "an input",
         "default",
         &[("from", Some("literal")), ("value", None)],

@@ -10,7 +10,7 @@ use crate::limits;
 /// The kinds that have an effect elsewhere.
 pub(super) const EFFECTS: &[&str] = &["run", "activity"];
 /// The kinds that have an outcome to wait for.
-const SERVED: &[&str] = &["run", "activity", "workflow"];
+const SERVER_CALL_KINDS: &[&str] = &["run", "activity", "workflow"];
 
 const RUN: Key = kind(
     "run",
@@ -28,9 +28,9 @@ const WORKFLOW: Key = kind(
     "The workflow that runs as a child of the execution",
 );
 const SET: Key = kind("set", Shape::Memory(1), "Memory is written");
-const WITH: Key = field("with", Shape::Values, "What it works on", SERVED);
+const WITH: Key = field("with", Shape::Values, "What it works on", SERVER_CALL_KINDS);
 const BODY: Key = field("body", Shape::Value, "The body of the request", &["run"]);
-const PAGES: Key = field(
+const PAGINATE_KEY: Key = field(
     "paginate",
     Shape::Record(&PAGINATE),
     "The pages of a list are gathered into one",
@@ -47,11 +47,11 @@ const IF: Key = key(
     Shape::Condition,
     "It is left out where this does not hold",
 );
-const RETRIES: Key = field(
+const RETRY_KEY: Key = field(
     "retry",
     Shape::Record(&RETRY),
     "Attempts after a failure",
-    SERVED,
+    SERVER_CALL_KINDS,
 );
 const DESCRIPTION: Key = key(
     "description",
@@ -70,15 +70,15 @@ pub static HOOK: Record = record(
         SET,
         WITH,
         BODY,
-        PAGES,
+        PAGINATE_KEY,
         IDEMPOTENT,
         IF,
-        RETRIES,
+        RETRY_KEY,
         field(
             "timeout",
             Shape::Span,
             "How long one attempt may take; 30s without it",
-            SERVED,
+            SERVER_CALL_KINDS,
         ),
         key(
             "required",
@@ -99,15 +99,15 @@ pub static COMPENSATION: Record = record(
         SET,
         WITH,
         BODY,
-        PAGES,
+        PAGINATE_KEY,
         IDEMPOTENT,
         IF,
-        RETRIES,
+        RETRY_KEY,
         field(
             "timeout",
             Shape::Span,
             "How long one attempt may take",
-            SERVED,
+            SERVER_CALL_KINDS,
         ),
     ],
 );

@@ -1,6 +1,6 @@
 //! The mappings below the keys of a step.
 
-use super::{END, Record, Shape, key, record, required};
+use super::{END_TARGET, Record, Shape, key, record, required_key};
 use crate::limits;
 
 /// The words of `via`.
@@ -14,7 +14,7 @@ const NAMES: Shape = Shape::List(&NAME, 1, limits::WORDS_MAX);
 pub(super) static INPUT: Record = record(
     "`input`",
     &[
-        required(
+        required_key(
             "properties",
             NAMES,
             "The workflow's inputs that are asked for where they are missing",
@@ -32,8 +32,8 @@ pub(super) static INPUT: Record = record(
 pub(super) static EXTRACT: Record = record(
     "`extract`",
     &[
-        required("from", TEXT, "The text that the values are taken out of"),
-        required(
+        required_key("from", TEXT, "The text that the values are taken out of"),
+        required_key(
             "properties",
             NAMES,
             "The workflow's inputs that are looked for in it",
@@ -50,15 +50,15 @@ pub static ARM: Record = record(
             Shape::Condition,
             "The arm is taken where this holds; always without it",
         ),
-        required("next", Shape::Target(&[END]), "Where it leads"),
+        required_key("next", Shape::Target(&[END_TARGET]), "Where it leads"),
     ],
 );
 
 /// One of the `branches:` of a step.
-pub(super) static OFFERED: Record = record(
+pub(super) static OFFERED_BRANCH_SHAPE: Record = record(
     "an offered branch",
     &[
-        required(
+        required_key(
             "toolName",
             NAME,
             "The tool that the client may call, of midex or of any other server that it has",
@@ -76,7 +76,7 @@ pub(super) static OFFERED: Record = record(
 pub(in super::super) static FOREACH: Record = record(
     "`foreach`",
     &[
-        required("in", Shape::Items, "The list, one item at a time"),
+        required_key("in", Shape::Items, "The list, one item at a time"),
         key(
             "as",
             Shape::Word,
@@ -87,7 +87,7 @@ pub(in super::super) static FOREACH: Record = record(
             Shape::Count(1, limits::FOREACH_PARALLEL_MAX),
             "How many items are open at once; 4 without it",
         ),
-        required(
+        required_key(
             "do",
             Shape::Each,
             "What is done with each item: a step without an id",
@@ -99,7 +99,7 @@ pub(in super::super) static FOREACH: Record = record(
 pub(super) static GATE: Record = record(
     "`gate`",
     &[
-        required("ask", TEXT, "What is asked"),
+        required_key("ask", TEXT, "What is asked"),
         key(
             "approvers",
             Shape::List(&NAME, 0, limits::WORDS_MAX),
@@ -138,8 +138,8 @@ pub(super) static WAIT: Record = Record {
 pub(super) static FAIL: Record = record(
     "`fail`",
     &[
-        required("code", NAME, "A stable name of the failure"),
-        required("message", TEXT, "Why"),
+        required_key("code", NAME, "A stable name of the failure"),
+        required_key("message", TEXT, "Why"),
     ],
 );
 
@@ -179,7 +179,7 @@ pub(in super::super) static RETRY: Record = record(
 pub(in super::super) static REPEAT: Record = record(
     "`repeat`",
     &[
-        required(
+        required_key(
             "until",
             Shape::Condition,
             "It ends where this holds; the step's own output is that of the latest attempt",
@@ -202,7 +202,7 @@ pub(in super::super) static REPEAT: Record = record(
 static CONTRACT_FIELD: Record = record(
     "a field of `output_contract`",
     &[
-        required("name", NAME, "Its name"),
+        required_key("name", NAME, "Its name"),
         key(
             "tags",
             Shape::List(&NAME, 0, limits::WORDS_MAX),
@@ -230,7 +230,7 @@ pub(super) static PAGINATE: Record = record(
 /// `output_contract:`.
 pub(super) static CONTRACT: Record = record(
     "`output_contract`",
-    &[required(
+    &[required_key(
         "fields",
         Shape::List(
             &Shape::Record(&CONTRACT_FIELD),

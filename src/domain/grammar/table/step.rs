@@ -1,13 +1,13 @@
 //! The keys of steps and of phases: who acts in a step, and the fields around that, each with the kinds that act on it.
 
 use super::{
-    END, Id, Key, ON_ERROR, Record, Role, Shape,
+    END_TARGET, Id, Key, ON_ERROR, Record, Role, Shape,
     beside::{COMPENSATION, EFFECTS, HOOKS},
     bodies::{
-        ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, OFFERED, PAGINATE, REPEAT, RETRY,
-        TEXT, WAIT,
+        ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, OFFERED_BRANCH_SHAPE, PAGINATE,
+        REPEAT, RETRY, TEXT, WAIT,
     },
-    field, key, kind, planned, record, required,
+    field, key, kind, planned_key, record, required_key,
 };
 use crate::limits;
 
@@ -19,31 +19,31 @@ const LOSERS: &[&str] = &["finish", "cancel"];
 
 /// The kinds whose output a model produces freely; they may declare an `example`.
 const MODEL: &[&str] = &["agent", "guidance", "tool"];
-const INSTRUCTED: &[&str] = &["agent", "guidance", "tool", "input", "extract"];
-const WORKED: &[&str] = &["agent", "guidance", "tool", "run", "activity", "workflow"];
-const ATTEMPTED: &[&str] = &[
+const INSTRUCTED_KINDS: &[&str] = &["agent", "guidance", "tool", "input", "extract"];
+const WORK_KINDS: &[&str] = &["agent", "guidance", "tool", "run", "activity", "workflow"];
+const RETRYABLE_KINDS: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow",
 ];
-const OFFERING: &[&str] = &["agent", "guidance", "tool", "input", "extract", "activity"];
-const TIMED: &[&str] = &[
+const OFFERING_KINDS: &[&str] = &["agent", "guidance", "tool", "input", "extract", "activity"];
+const TIMEOUT_KINDS: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "foreach",
     "wait",
 ];
-const FAILING: &[&str] = &[
+const FALLIBLE_KINDS: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "branch",
     "foreach", "gate", "wait", "set",
 ];
-const FOLLOWED: &[&str] = &[
+const CONTINUING_KINDS: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "foreach",
     "gate", "wait", "set",
 ];
-pub(in super::super) const EVERY: &[&str] = &[
+pub(in super::super) const ALL_STEP_KINDS: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "branch",
     "foreach", "gate", "wait", "set", "fail",
 ];
 
 /// A field with advice for the kinds on which it has no effect.
-const fn field_or(
+const fn field_key_with_advice(
     name: &'static str,
     shape: Shape,
     what: &'static str,
@@ -58,7 +58,7 @@ const fn field_or(
 }
 
 /// A key that is refused in the body of a `foreach`.
-const fn not_each(key: Key, why: &'static str) -> Key {
+const fn forbid_in_foreach(key: Key, why: &'static str) -> Key {
     Key {
         not_each: Some(why),
         ..key
@@ -66,29 +66,29 @@ const fn not_each(key: Key, why: &'static str) -> Key {
 }
 
 /// Advice for a key that belongs to the `foreach` step itself.
-const OF_FOREACH: &str = "say it of the `foreach` itself";
-const DEPENDS_ON: Key = not_each(
+const FOREACH_STEP_ADVICE: &str = "say it of the `foreach` itself";
+const DEPENDS_ON: Key = forbid_in_foreach(
     key(
         "depends_on",
         Shape::Ids,
         "The steps that must be done before; without it that is the step above, and [] is none",
     ),
-    OF_FOREACH,
+    FOREACH_STEP_ADVICE,
 );
 const STEP_DESCRIPTION: Key = key(
     "description",
     Shape::FreeText(limits::DESCRIPTION_BYTES_MAX),
     "What the step does, in a sentence",
 );
-const PATIENCE: &str =
+const ESCALATION_ADVICE: &str =
     "give the step a `timeout`, and an `on_error` that leads to a step for a person";
 
 /// A step of a manifest.
 pub static STEP: Record = record(
     "a step",
     &[
-        not_each(
-            required("id", Shape::Id(Id::Step), "The id of the step"),
+        forbid_in_foreach(
+            required_key("id", Shape::Id(Id::Step), "The id of the step"),
             "it is known by the id of the `foreach`",
         ),
         STEP_DESCRIPTION,
@@ -129,7 +129,7 @@ pub static STEP: Record = record(
             NAME,
             "The activity of its own process that the server runs",
         ),
-        not_each(
+        forbid_in_foreach(
             kind(
                 "branch",
                 Shape::List(&Shape::Record(&ARM), 1, limits::BRANCH_ARMS_MAX),
@@ -137,7 +137,7 @@ pub static STEP: Record = record(
             ),
             "say `if` in `do`, or branch after the `foreach`: an item leads nowhere",
         ),
-        not_each(
+        forbid_in_foreach(
             kind(
                 "foreach",
                 Shape::Record(&FOREACH),
@@ -166,13 +166,13 @@ pub static STEP: Record = record(
             "instructions",
             Shape::Template(limits::STEP_TEXT_BYTES_MAX),
             "What the step asks for beyond that; in a Markdown file also the section `## step: ID`",
-            INSTRUCTED,
+            INSTRUCTED_KINDS,
         ),
         field(
             "result",
             Shape::Schema,
             "JSON Schema of the output; without it the output of an agent is an object with a summary",
-            WORKED,
+            WORK_KINDS,
         ),
         field(
             "example",
@@ -184,9 +184,9 @@ pub static STEP: Record = record(
             "output_contract",
             Shape::Record(&CONTRACT),
             "What is known of the output: for readers, not enforced",
-            WORKED,
+            WORK_KINDS,
         ),
-        field("with", Shape::Values, "What the step works on", WORKED),
+        field("with", Shape::Values, "What the step works on", WORK_KINDS),
         field("body", Shape::Value, "The body of the request", &["run"]),
         field(
             "paginate",
@@ -204,23 +204,23 @@ pub static STEP: Record = record(
             "if",
             Shape::Condition,
             "The step is skipped where this does not hold",
-            EVERY,
+            ALL_STEP_KINDS,
         ),
-        field("when", Shape::Condition, "The same as `if`", EVERY),
+        field("when", Shape::Condition, "The same as `if`", ALL_STEP_KINDS),
         field(
             "retry",
             Shape::Record(&RETRY),
             "Attempts after a failure, or at a valid output",
-            ATTEMPTED,
+            RETRYABLE_KINDS,
         ),
-        field_or(
+        field_key_with_advice(
             "timeout",
             Shape::Span,
             "How long one attempt of the server may take, or how long the step may stay open",
-            TIMED,
+            TIMEOUT_KINDS,
             "a gate has `expires`",
         ),
-        field_or(
+        field_key_with_advice(
             "repeat",
             Shape::Record(&REPEAT),
             "Doing it again until something holds",
@@ -231,88 +231,88 @@ pub static STEP: Record = record(
             "optional",
             Shape::Flag,
             "Its failure is recorded and passed",
-            FAILING,
+            FALLIBLE_KINDS,
         ),
         field(
             "on_error",
             Shape::Target(ON_ERROR),
             "What follows its failure: fail, continue or a step",
-            FAILING,
+            FALLIBLE_KINDS,
         ),
-        not_each(
+        forbid_in_foreach(
             field(
                 "run_when",
                 Shape::Choice(RUN_WHEN),
                 "Which ends of the steps before let it run",
-                EVERY,
+                ALL_STEP_KINDS,
             ),
-            OF_FOREACH,
+            FOREACH_STEP_ADVICE,
         ),
-        not_each(
-            field_or(
+        forbid_in_foreach(
+            field_key_with_advice(
                 "next",
-                Shape::Target(&[END]),
+                Shape::Target(&[END_TARGET]),
                 "What follows it instead of what depends on it",
-                FOLLOWED,
+                CONTINUING_KINDS,
                 "each arm of a branch has its own, and nothing follows `fail`",
             ),
-            OF_FOREACH,
+            FOREACH_STEP_ADVICE,
         ),
-        not_each(
+        forbid_in_foreach(
             field(
                 "max_visits",
                 Shape::Count(1, limits::VISITS_MAX),
                 "How often it may be entered; the workflow's limit without it",
-                EVERY,
+                ALL_STEP_KINDS,
             ),
-            OF_FOREACH,
+            FOREACH_STEP_ADVICE,
         ),
-        not_each(
-            field_or(
+        forbid_in_foreach(
+            field_key_with_advice(
                 "hooks",
                 Shape::Record(&HOOKS),
                 "What the server does at the end of the step, before anything follows",
-                FOLLOWED,
+                CONTINUING_KINDS,
                 "a branch only chooses: write the hooks at the steps around it",
             ),
-            OF_FOREACH,
+            FOREACH_STEP_ADVICE,
         ),
-        field_or(
+        field_key_with_advice(
             "compensate",
             Shape::Record(&COMPENSATION),
             "What takes the effect of the step back where the execution fails",
-            FOLLOWED,
+            CONTINUING_KINDS,
             "there is nothing to take back",
         ),
-        not_each(
+        forbid_in_foreach(
             field(
                 "join",
                 Shape::Join,
                 "How many of the steps before must be done: all, any or quorum(N)",
-                EVERY,
+                ALL_STEP_KINDS,
             ),
-            OF_FOREACH,
+            FOREACH_STEP_ADVICE,
         ),
-        not_each(
+        forbid_in_foreach(
             field(
                 "losers",
                 Shape::Choice(LOSERS),
                 "What becomes of the steps that `join` does not wait for: finish or cancel; finish without it",
-                EVERY,
+                ALL_STEP_KINDS,
             ),
-            OF_FOREACH,
+            FOREACH_STEP_ADVICE,
         ),
-        not_each(
+        forbid_in_foreach(
             field(
                 "branches",
-                Shape::Branches(&OFFERED),
+                Shape::Branches(&OFFERED_BRANCH_SHAPE),
                 "What the client may call next where the output matches: patterns `key.nested:value`, each with a tool",
-                OFFERING,
+                OFFERING_KINDS,
             ),
             "an item leads nowhere: offer it in a step after the `foreach`",
         ),
-        planned("stall_after", PATIENCE),
-        planned("escalate", PATIENCE),
+        planned_key("stall_after", ESCALATION_ADVICE),
+        planned_key("escalate", ESCALATION_ADVICE),
     ],
 );
 
@@ -320,8 +320,8 @@ pub static STEP: Record = record(
 pub static PHASE: Record = record(
     "a phase",
     &[
-        required("phase", Shape::Id(Id::Step), "The id of the phase"),
-        required(
+        required_key("phase", Shape::Id(Id::Step), "The id of the phase"),
+        required_key(
             "agent",
             Shape::Id(Id::Agent),
             "The agent whose persona the model takes for this step",
@@ -341,4 +341,4 @@ pub static PHASE: Record = record(
 );
 
 /// Pairs of fields that have the same or contrary meanings: a step may have only one of each pair.
-pub const EXCLUSIVE: &[(&str, &str)] = &[("if", "when"), ("optional", "on_error")];
+pub const EXCLUSIVE_FIELD_PAIRS: &[(&str, &str)] = &[("if", "when"), ("optional", "on_error")];

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The bytes of all texts of the violations.
-fn told(found: &[Violation]) -> usize {
+fn violation_bytes(found: &[Violation]) -> usize {
     let texts = |violation: &Violation| {
         let more = [&violation.expected, &violation.actual]
             .map(|text| text.as_ref().map_or(0, String::len));
@@ -18,14 +18,14 @@ fn told(found: &[Violation]) -> usize {
 }
 
 /// The bytes that are held at the end: by remembered results, by regular expressions, and by violations.
-fn kept(evaluation: &Evaluation<'_>) -> [usize; 3] {
+fn measure_held_bytes(evaluation: &Evaluation<'_>) -> [usize; 3] {
     // A hash table has one control byte per slot.
     let place = size_of::<((NodeId, usize), CachedResult)>() + 1;
     let caches = evaluation.caches.values().map(Cache::memory_usage);
     [
         evaluation.known.capacity() * 8 / 7 * place,
         caches.sum(),
-        told(&evaluation.found),
+        violation_bytes(&evaluation.found),
     ]
 }
 
@@ -34,7 +34,7 @@ fn run(schema: &Value, value: &Value) -> (usize, [usize; 3]) {
     assert_eq!(faults, []);
     let mut evaluation = Evaluation::new(&program, "the value", limits::SCHEMA_STEPS_MAX);
     let _ = evaluation.run(value);
-    let kept = kept(&evaluation);
+    let kept = measure_held_bytes(&evaluation);
     assert!(
         kept.iter().sum::<usize>() <= limits::SCHEMA_MEMORY_BYTES_MAX / 2,
         "the other half is for lists whose items are to be different: {kept:?}"
@@ -43,7 +43,7 @@ fn run(schema: &Value, value: &Value) -> (usize, [usize; 3]) {
 }
 
 #[test]
-fn what_is_known_has_an_end() {
+fn remembered_results_are_bounded() {
     let names = 0..8;
     let refer = |at: usize| json!({ "$ref": format!("#/$defs/{at}") });
     let schema = json!({
@@ -55,7 +55,7 @@ fn what_is_known_has_an_end() {
 }
 
 #[test]
-fn what_expressions_build_has_an_end() {
+fn regex_caches_are_bounded() {
     let pattern = |at: usize| json!({ "pattern": format!("(a|b)*a(a|b){{14}}{at}") });
     let all: Vec<_> = (0..limits::SCHEMA_PATTERNS_MAX).map(pattern).collect();
     let mut seed = 7_u32;
@@ -70,7 +70,7 @@ fn what_expressions_build_has_an_end() {
 
 /// Names of a megabyte, in values and in schemas, and options and constants of one.
 #[test]
-fn violations_repeat_the_beginning_of_what_is_long() {
+fn violations_shorten_long_texts() {
     let long = "x~".repeat(500_000);
     let wrong = json!({ long.as_str(): vec![1; limits::VIOLATIONS_MAX] });
     let items = |schema: Value| json!({ "additionalProperties": { "items": schema } });

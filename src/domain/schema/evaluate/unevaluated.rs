@@ -9,18 +9,18 @@ use super::{
         node::{Keyword, NodeId, Properties},
         words::Part,
     },
-    BYTES_PER_STEP, Eval, Evaluation, Key, Mode, PARTS_PER_STEP,
+    BYTES_PER_STEP, Evaluation, EvaluationResult, Key, PARTS_PER_STEP, ReportMode,
 };
 
 /// Which parts of a value were evaluated by some schema.
-struct Evaluated<'a> {
+struct EvaluatedParts<'a> {
     value: &'a Value,
     parts: Vec<bool>,
     /// The schemas that were visited.
     asked: HashSet<NodeId>,
 }
 
-impl<'a> Evaluated<'a> {
+impl<'a> EvaluatedParts<'a> {
     fn new(value: &'a Value, count: usize) -> Self {
         Self {
             value,
@@ -38,8 +38,8 @@ impl<'a> Evaluation<'a> {
         keyword: &'a Keyword,
         node: NodeId,
         value: &'a Value,
-        mode: Mode,
-    ) -> Eval {
+        mode: ReportMode,
+    ) -> EvaluationResult {
         let parts: Box<dyn Iterator<Item = (Key<'a>, &'a Value)> + 'a> = match (keyword, value) {
             (Keyword::UnevaluatedProperties(_), Value::Object(map)) => {
                 Box::new(map.iter().map(|(name, part)| (Key::Name(name), part)))
@@ -52,12 +52,12 @@ impl<'a> Evaluation<'a> {
         };
         let count = parts.size_hint().0;
         self.spend(count as u64 / PARTS_PER_STEP)?;
-        let mut evaluated = Evaluated::new(value, count);
-        self.collect(id, &mut evaluated, true)?;
+        let mut evaluated = EvaluatedParts::new(value, count);
+        self.collect_evaluated_parts(id, &mut evaluated, true)?;
         let (mut holds, mut unexpected, mut names) = (true, 0, Vec::new());
         let parts = parts.zip(evaluated.parts);
         for ((key, part), _) in parts.filter(|(_, is_evaluated)| !is_evaluated) {
-            if !self.is_never(node) {
+            if !self.is_false_schema(node) {
                 holds &= self.validate_part(key, node, part, mode)?;
                 continue;
             }
@@ -68,13 +68,18 @@ impl<'a> Evaluation<'a> {
         }
         match names.as_slice() {
             _ if unexpected == 0 => Ok(holds),
-            [] => self.violate(keyword, Part::Items(unexpected), value, mode),
-            names => self.violate(keyword, Part::Names(names), value, mode),
+            [] => self.report_violation(keyword, Part::Items(unexpected), value, mode),
+            names => self.report_violation(keyword, Part::Names(names), value, mode),
         }
     }
 
     /// Marks the parts that a schema evaluates. The `unevaluated…` of the schema that `asks` is left out.
-    fn collect(&mut self, id: NodeId, seen: &mut Evaluated<'a>, asks: bool) -> Eval<()> {
+    fn collect_evaluated_parts(
+        &mut self,
+        id: NodeId,
+        seen: &mut EvaluatedParts<'a>,
+        asks: bool,
+    ) -> EvaluationResult<()> {
         let program = self.program;
         self.spend(program.nodes[id].cost)?;
         if !seen.asked.insert(id) {
@@ -100,7 +105,7 @@ impl<'a> Evaluation<'a> {
                 }
                 (Keyword::Contains { node, .. }, Value::Array(items)) => {
                     for (index, item) in items.iter().enumerate() {
-                        seen.parts[index] |= self.validate(*node, item, Mode::Check)?;
+                        seen.parts[index] |= self.validate(*node, item, ReportMode::Check)?;
                     }
                 }
                 (keyword, _) => self.collect_in_place(keyword, seen)?,
@@ -113,8 +118,8 @@ impl<'a> Evaluation<'a> {
         &mut self,
         properties: &'a Properties,
         map: &'a Map<String, Value>,
-        seen: &mut Evaluated<'a>,
-    ) -> Eval<()> {
+        seen: &mut EvaluatedParts<'a>,
+    ) -> EvaluationResult<()> {
         for (place, name) in map.keys().enumerate() {
             self.spend(1 + name.len() as u64 / BYTES_PER_STEP)?;
             let mut is_seen =
@@ -128,7 +133,11 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Marks the parts that the schemas in `keyword` evaluate, of those for which the value is valid.
-    fn collect_in_place(&mut self, keyword: &'a Keyword, seen: &mut Evaluated<'a>) -> Eval<()> {
+    fn collect_in_place(
+        &mut self,
+        keyword: &'a Keyword,
+        seen: &mut EvaluatedParts<'a>,
+    ) -> EvaluationResult<()> {
         let value = seen.value;
         match keyword {
             Keyword::If {
@@ -136,26 +145,28 @@ impl<'a> Evaluation<'a> {
                 then,
                 otherwise,
             } => {
-                let holds = self.validate(*condition, value, Mode::Check)?;
+                let holds = self.validate(*condition, value, ReportMode::Check)?;
                 if holds {
-                    self.collect(*condition, seen, false)?;
+                    self.collect_evaluated_parts(*condition, seen, false)?;
                 }
                 let branch = if holds { then } else { otherwise };
-                branch.map_or(Ok(()), |branch| self.collect(branch, seen, false))
+                branch.map_or(Ok(()), |branch| {
+                    self.collect_evaluated_parts(branch, seen, false)
+                })
             }
             Keyword::DependentSchemas(schemas) => {
                 for (name, node) in schemas {
                     if value.get(name).is_some() {
-                        self.collect(*node, seen, false)?;
+                        self.collect_evaluated_parts(*node, seen, false)?;
                     }
                 }
                 Ok(())
             }
             Keyword::Not(..) => Ok(()),
             keyword => {
-                for node in keyword.in_place() {
-                    if self.validate(node, value, Mode::Check)? {
-                        self.collect(node, seen, false)?;
+                for node in keyword.in_place_subschemas() {
+                    if self.validate(node, value, ReportMode::Check)? {
+                        self.collect_evaluated_parts(node, seen, false)?;
                     }
                 }
                 Ok(())

@@ -10,9 +10,9 @@ use super::{
         node::{
             AMOUNTS, BOUNDS, Discriminator, Keyword, Node, NodeId, PatternId, Properties, Types,
         },
-        words::{SHOWN, written},
+        words::{SHOWN_CHARS_MAX, shorten_json},
     },
-    Reader, Subschema, address, pointer_to,
+    Reader, Subschema, address, join_pointer,
 };
 
 impl<'a> Reader<'a> {
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
                 let reference = ["$ref", "$dynamicRef", "$recursiveRef"];
                 for word in reference {
                     if let Some(text) = map.get(word).and_then(Value::as_str) {
-                        let at = pointer_to(&pointer, word);
+                        let at = join_pointer(&pointer, word);
                         let node = self.reference(word, text, resource, &at);
                         keywords.extend(node.map(Keyword::Reference));
                     }
@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
                 // Up to draft 7 all keywords next to a `$ref` are ignored.
                 if self.draft != Draft::Seven || !map.contains_key("$ref") {
                     self.values(&mut keywords, map, &pointer);
-                    self.applied(&mut keywords, map, &pointer);
+                    self.compile_applicators(&mut keywords, map, &pointer);
                 }
             }
             _ => {}
@@ -58,12 +58,12 @@ impl<'a> Reader<'a> {
     fn reference(&mut self, word: &str, text: &str, resource: usize, at: &str) -> Option<NodeId> {
         match self.resources.find(word, text, resource) {
             Ok((value, pointer, resource)) => {
-                let id = self.add(value, pointer, resource);
+                let id = self.add_subschema(value, pointer, resource);
                 self.shared.push(id);
                 Some(id)
             }
             Err(message) => {
-                self.invalid(at, message);
+                self.add_invalid_fault(at, message);
                 None
             }
         }
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
             let one = std::slice::from_ref(names);
             let list = names.as_array().map_or(one, Vec::as_slice).iter();
             let mut names = list.filter_map(Value::as_str);
-            let types = names.try_fold(Types::default(), Types::with);
+            let types = names.try_fold(Types::default(), Types::add_type);
             keywords.extend(types.map(Keyword::Type));
         }
         keywords.extend(map.get("const").cloned().map(Keyword::Const));
@@ -99,12 +99,12 @@ impl<'a> Reader<'a> {
             keywords.push(Keyword::UniqueItems);
         }
         if let Some(text) = map.get("pattern").and_then(Value::as_str) {
-            let id = self.pattern(text, &pointer_to(at, "pattern"), None);
+            let id = self.pattern(text, &join_pointer(at, "pattern"), None);
             keywords.extend(id.map(|id| Keyword::Pattern(id, text.to_owned())));
         }
         if let Some(name) = map.get("format").and_then(Value::as_str) {
             keywords.extend(
-                self.format(name, &pointer_to(at, "format"))
+                self.format(name, &join_pointer(at, "format"))
                     .map(Keyword::Format),
             );
         }
@@ -112,12 +112,13 @@ impl<'a> Reader<'a> {
 
     /// The format of a name. Unknown formats are ignored, as JSON Schema has it, unless one looks like a misspelt name.
     fn format(&mut self, name: &str, at: &str) -> Option<&'static Format> {
-        let format = Format::named(name);
+        let format = Format::find_by_name(name);
         if format.is_none()
-            && let Some(meant) = Format::meant(name)
+            && let Some(meant) = Format::suggest_name(name)
         {
             let message = format!("`{name}` is no format");
-            self.invalid(at, message).mean(name, meant);
+            self.add_invalid_fault(at, message)
+                .suggest_replacement(name, meant);
         }
         format
     }
@@ -126,33 +127,38 @@ impl<'a> Reader<'a> {
         if let Some(id) = self.pattern_ids.get(text) {
             return *id;
         }
-        let id = self.compiled(text, at, key);
+        let id = self.compile_pattern(text, at, key);
         self.pattern_ids.insert(text, id);
         id
     }
 
-    fn compiled(&mut self, text: &str, at: &str, key: Option<&str>) -> Option<PatternId> {
+    fn compile_pattern(&mut self, text: &str, at: &str, key: Option<&str>) -> Option<PatternId> {
         match self.quota.compile(text)? {
             Ok(pattern) => {
                 self.patterns.push(pattern);
                 Some(self.patterns.len() - 1)
             }
             Err((rule, message)) => {
-                self.fault(rule, at, message).key = key.map(str::to_owned);
+                self.add_fault(rule, at, message).key = key.map(str::to_owned);
                 None
             }
         }
     }
 
     /// Compiles the keywords whose subschemas apply to the value or its parts.
-    fn applied(&mut self, keywords: &mut Vec<Keyword>, map: &'a Map<String, Value>, at: &str) {
+    fn compile_applicators(
+        &mut self,
+        keywords: &mut Vec<Keyword>,
+        map: &'a Map<String, Value>,
+        at: &str,
+    ) {
         let one = |word| self.one(map, word);
         keywords.extend(self.list(map, "allOf").map(Keyword::AllOf));
         keywords.extend(self.list(map, "anyOf").map(Keyword::AnyOf));
         keywords.extend(self.list(map, "oneOf").map(Keyword::OneOf));
         keywords.extend(self.discriminator(map));
         if let Some(node) = one("not") {
-            let words = written(&map["not"], SHOWN);
+            let words = shorten_json(&map["not"], SHOWN_CHARS_MAX);
             keywords.push(Keyword::Not(node, words));
         }
         if let Some(condition) = one("if") {
@@ -238,7 +244,7 @@ impl<'a> Reader<'a> {
                 properties.named.push((name.clone(), id));
             }
         }
-        let at = pointer_to(at, "patternProperties");
+        let at = join_pointer(at, "patternProperties");
         for (pattern, value) in entries(map, "patternProperties") {
             let pattern = self.pattern(pattern, &at, Some(pattern));
             properties.patterns.extend(pattern.zip(self.id(value)));

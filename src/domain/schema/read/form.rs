@@ -4,12 +4,12 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        keyword::{self, Draft, Form, TYPES},
+        keyword::{self, Draft, KeywordValueForm, TYPES},
         node::NodeId,
     },
     Reader, Subschema,
     build::count,
-    pointer_to,
+    join_pointer,
 };
 use crate::{document::type_name, finding::Rule};
 
@@ -24,12 +24,12 @@ impl<'a> Reader<'a> {
         let map = match value {
             Value::Object(map) => map,
             Value::Bool(_) => return,
-            other => return self.no_schema(other, &pointer),
+            other => return self.add_no_schema_fault(other, &pointer),
         };
         if are_bare_properties(map) {
             let hint = "write {type: object, properties: {…}} around them";
             let message = "these are properties, not a schema";
-            let fault = self.fault(Rule::BareProperties, &pointer, message);
+            let fault = self.add_fault(Rule::BareProperties, &pointer, message);
             fault.hint = Some(hint.into());
             return;
         }
@@ -37,11 +37,12 @@ impl<'a> Reader<'a> {
         let resource = if self.draft == Draft::Seven && map.contains_key("$ref") {
             resource
         } else {
-            self.resources.enter(value, map, &pointer, resource)
+            self.resources
+                .enter_subschema(value, map, &pointer, resource)
         };
         self.subschemas[id].resource = resource;
         for (word, value) in map {
-            let at = pointer_to(&pointer, word);
+            let at = join_pointer(&pointer, word);
             match keyword::form(word) {
                 Some(form) => self.check_value(word, form, value, &at, resource),
                 None if word.starts_with("x-") => {}
@@ -50,10 +51,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn no_schema(&mut self, value: &Value, pointer: &str) {
+    fn add_no_schema_fault(&mut self, value: &Value, pointer: &str) {
         let name = value.as_str().filter(|name| TYPES.contains(name));
         let message = format!("a schema is a mapping, this is {}", type_name(value));
-        let fault = self.invalid(pointer, message);
+        let fault = self.add_invalid_fault(pointer, message);
         if let Some(name) = name {
             fault.hint = Some(format!("write {{type: {name}}}"));
             fault.meant = Some((name.to_owned(), format!("{{type: {name}}}")));
@@ -62,12 +63,12 @@ impl<'a> Reader<'a> {
 
     fn unknown(&mut self, word: &str, value: &Value, pointer: &str) {
         let message = format!("JSON Schema has no keyword `{word}`");
-        let fault = self.fault(Rule::UnknownKeyword, pointer, message);
+        let fault = self.add_fault(Rule::UnknownKeyword, pointer, message);
         fault.key = Some(word.to_owned());
-        let hint = match (word, keyword::meant(word)) {
+        let hint = match (word, keyword::suggest_keyword(word)) {
             ("nullable", _) => "write `type: [string, \"null\"]`, with its own type",
             ("optional", _) => "leave it out of `required` of the object that it belongs to",
-            (_, Some(meant)) => return fault.mean(word, meant),
+            (_, Some(meant)) => return fault.suggest_replacement(word, meant),
             _ if value.is_null() => {
                 "in braces a comma begins a new key: write a text that has one in quotes"
             }
@@ -76,64 +77,75 @@ impl<'a> Reader<'a> {
         fault.hint = Some(hint.into());
     }
 
-    fn check_value(&mut self, word: &str, form: Form, value: &'a Value, at: &str, resource: usize) {
+    fn check_value(
+        &mut self,
+        word: &str,
+        form: KeywordValueForm,
+        value: &'a Value,
+        at: &str,
+        resource: usize,
+    ) {
         let wrong = match form {
-            Form::Any => None,
-            Form::Schema => {
-                self.add(value, at.to_owned(), resource);
+            KeywordValueForm::Any => None,
+            KeywordValueForm::Schema => {
+                self.add_subschema(value, at.to_owned(), resource);
                 None
             }
-            Form::Items if value.is_array() && self.draft == Draft::Year2020 => {
+            KeywordValueForm::Items if value.is_array() && self.draft == Draft::Year2020 => {
                 let hint = "write `prefixItems` for a list of schemas, one for each place";
                 let message = "`items` is one schema for all items";
-                self.invalid(at, message).hint = Some(hint.into());
+                self.add_invalid_fault(at, message).hint = Some(hint.into());
                 None
             }
-            Form::Items if !value.is_array() => {
-                self.add(value, at.to_owned(), resource);
+            KeywordValueForm::Items if !value.is_array() => {
+                self.add_subschema(value, at.to_owned(), resource);
                 None
             }
-            Form::Items | Form::Schemas => match value.as_array() {
+            KeywordValueForm::Items | KeywordValueForm::Schemas => match value.as_array() {
                 Some(list) if !list.is_empty() => {
                     for (place, value) in list.iter().enumerate() {
-                        self.add(value, pointer_to(at, &place.to_string()), resource);
+                        self.add_subschema(value, join_pointer(at, &place.to_string()), resource);
                     }
                     None
                 }
                 _ => Some("a list of schemas"),
             },
-            Form::Named | Form::Patterns | Form::Dependencies => match value.as_object() {
+            KeywordValueForm::Named
+            | KeywordValueForm::Patterns
+            | KeywordValueForm::Dependencies => match value.as_object() {
                 Some(map) => {
-                    let lists = form == Form::Dependencies;
+                    let lists = form == KeywordValueForm::Dependencies;
                     for (name, value) in map.iter().filter(|(_, value)| !lists || !value.is_array())
                     {
-                        self.add(value, pointer_to(at, name), resource);
+                        self.add_subschema(value, join_pointer(at, name), resource);
                     }
                     None
                 }
                 None => Some("a mapping of schemas by name"),
             },
-            Form::Types => return self.types(value, at),
-            Form::NamedTexts => {
+            KeywordValueForm::Types => return self.types(value, at),
+            KeywordValueForm::NamedTexts => {
                 let lists = value
                     .as_object()
                     .is_some_and(|map| map.values().all(are_texts));
                 (!lists).then_some("a mapping of lists of names")
             }
-            Form::Texts => (!are_texts(value)).then_some("a list of texts that differ"),
-            Form::Number => (!value.is_number()).then_some("a number"),
-            Form::Positive => {
+            KeywordValueForm::Texts => (!are_texts(value)).then_some("a list of texts that differ"),
+            KeywordValueForm::Number => (!value.is_number()).then_some("a number"),
+            KeywordValueForm::Positive => {
                 (!value.as_f64().is_some_and(|number| number > 0.0)).then_some("a number above 0")
             }
-            Form::Count => count(value).is_none().then_some("a whole number from 0 on"),
-            Form::Flag => (!value.is_boolean()).then_some("`true` or `false`"),
-            Form::Text | Form::Pattern => (!value.is_string()).then_some("a text"),
-            Form::Values => (!value.is_array()).then_some("a list"),
+            KeywordValueForm::Count => count(value).is_none().then_some("a whole number from 0 on"),
+            KeywordValueForm::Flag => (!value.is_boolean()).then_some("`true` or `false`"),
+            KeywordValueForm::Text | KeywordValueForm::Pattern => {
+                (!value.is_string()).then_some("a text")
+            }
+            KeywordValueForm::Values => (!value.is_array()).then_some("a list"),
         };
         if let Some(expected) = wrong {
             let is = type_name(value);
             let message = format!("`{word}` must be {expected}, this is {is}");
-            self.invalid(at, message);
+            self.add_invalid_fault(at, message);
         }
     }
 
@@ -142,33 +154,33 @@ impl<'a> Reader<'a> {
             Value::Array(list) => list
                 .iter()
                 .enumerate()
-                .map(|(place, name)| (pointer_to(at, &place.to_string()), name))
+                .map(|(place, name)| (join_pointer(at, &place.to_string()), name))
                 .collect(),
             name => vec![(at.to_owned(), name)],
         };
         if names.is_empty() {
-            self.invalid(at, "`type` names no type");
+            self.add_invalid_fault(at, "`type` names no type");
         }
         for (at, name) in names {
             match name.as_str() {
                 Some(name) if TYPES.contains(&name) => {}
                 Some(name) => {
                     let message = format!("`{name}` is no type of JSON Schema");
-                    let fault = self.invalid(&at, message);
-                    match keyword::meant_type(name) {
-                        Some(meant) => fault.mean(name, meant),
+                    let fault = self.add_invalid_fault(&at, message);
+                    match keyword::suggest_type(name) {
+                        Some(meant) => fault.suggest_replacement(name, meant),
                         None => fault.hint = Some(format!("its types are {}", TYPES.join(", "))),
                     }
                 }
                 None if name.is_null() => {
                     let hint = "write \"null\" in quotes";
-                    let fault = self.invalid(&at, "`type` names types as texts");
+                    let fault = self.add_invalid_fault(&at, "`type` names types as texts");
                     fault.hint = Some(hint.into());
                 }
                 None => {
                     let is = type_name(name);
                     let message = format!("`type` is a text or a list of texts, this is {is}");
-                    self.invalid(&at, message);
+                    self.add_invalid_fault(&at, message);
                 }
             }
         }
@@ -190,7 +202,7 @@ fn are_texts(value: &Value) -> bool {
 fn are_bare_properties(map: &Map<String, Value>) -> bool {
     let names_type = |value: &Value| {
         let name = value.as_str();
-        name.is_some_and(|name| TYPES.contains(&name) || keyword::meant_type(name).is_some())
+        name.is_some_and(|name| TYPES.contains(&name) || keyword::suggest_type(name).is_some())
     };
     let is_schema = |value: &Value| {
         let map = value.as_object();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use super::pointer_to;
+use super::join_pointer;
 
 /// The parts of a document with a URI of their own (`$id`); the first is the whole document.
 pub(super) struct Resources<'a> {
@@ -24,7 +24,7 @@ struct Resource<'a> {
 }
 
 impl<'a> Resource<'a> {
-    fn of(root: &'a Value, pointer: &str, uri: String) -> Self {
+    fn new(root: &'a Value, pointer: &str, uri: String) -> Self {
         Self {
             root,
             pointer: pointer.to_owned(),
@@ -40,14 +40,14 @@ impl<'a> Resource<'a> {
 type Target<'a> = (&'a Value, String, usize);
 
 impl<'a> Resources<'a> {
-    pub(super) fn of(document: &'a Value) -> Self {
+    pub(super) fn from_document(document: &'a Value) -> Self {
         Self {
-            all: vec![Resource::of(document, "", String::new())],
+            all: vec![Resource::new(document, "", String::new())],
         }
     }
 
     /// Notes the URI and the anchors of a subschema. Returns the number of its resource, which may begin with it.
-    pub(super) fn enter(
+    pub(super) fn enter_subschema(
         &mut self,
         value: &'a Value,
         map: &'a Map<String, Value>,
@@ -60,15 +60,15 @@ impl<'a> Resources<'a> {
         if let Some(id) = id.filter(|_| pointer.is_empty()) {
             id.clone_into(&mut self.all[0].uri);
         } else if let Some(anchor) = id.and_then(|id| id.strip_prefix('#')) {
-            self.anchor(within, anchor, value, pointer);
+            self.add_anchor(within, anchor, value, pointer);
         } else if let Some(id) = id {
-            let uri = joined(&self.all[within].uri, id);
-            self.all.push(Resource::of(value, pointer, uri));
+            let uri = join_uri(&self.all[within].uri, id);
+            self.all.push(Resource::new(value, pointer, uri));
             resource = self.all.len() - 1;
         }
         for word in ["$anchor", "$dynamicAnchor"] {
             if let Some(name) = text(word) {
-                self.anchor(resource, name, value, pointer);
+                self.add_anchor(resource, name, value, pointer);
             }
         }
         self.all[resource].dynamic.extend(text("$dynamicAnchor"));
@@ -76,7 +76,7 @@ impl<'a> Resources<'a> {
         resource
     }
 
-    fn anchor(&mut self, resource: usize, name: &'a str, value: &'a Value, pointer: &str) {
+    fn add_anchor(&mut self, resource: usize, name: &'a str, value: &'a Value, pointer: &str) {
         let anchors = &mut self.all[resource].anchors;
         anchors.insert(name, (value, pointer.to_owned()));
     }
@@ -102,7 +102,7 @@ impl<'a> Resources<'a> {
         let found = if fragment.is_empty() {
             Some((resource.root, resource.pointer.clone()))
         } else if fragment.starts_with('/') {
-            resource.walk(&fragment)
+            resource.resolve_fragment(&fragment)
         } else {
             resource.anchors.get(&*fragment).cloned()
         };
@@ -115,27 +115,27 @@ impl<'a> Resources<'a> {
         if base.is_empty() {
             return Some(within);
         }
-        let uri = joined(&self.all[within].uri, base);
+        let uri = join_uri(&self.all[within].uri, base);
         let mut all = self.all.iter();
         all.position(|resource| resource.uri == uri || resource.uri == base)
     }
 }
 
 impl<'a> Resource<'a> {
-    fn walk(&self, fragment: &str) -> Option<(&'a Value, String)> {
+    fn resolve_fragment(&self, fragment: &str) -> Option<(&'a Value, String)> {
         let mut pointer = self.pointer.clone();
         for part in fragment.split('/').skip(1) {
             let part = part.replace("~1", "/").replace("~0", "~");
-            pointer = pointer_to(&pointer, &part);
+            pointer = join_pointer(&pointer, &part);
         }
         Some((self.root.pointer(fragment)?, pointer))
     }
 }
 
 /// Resolves the URI reference `text` against `base`.
-fn joined(base: &str, text: &str) -> String {
+fn join_uri(base: &str, text: &str) -> String {
     if text.contains("://") {
-        return without_dots(text);
+        return remove_dot_segments(text);
     }
     if text.starts_with("urn:") || base.is_empty() {
         return text.to_owned();
@@ -149,11 +149,11 @@ fn joined(base: &str, text: &str) -> String {
             .rfind('/')
             .map_or(base.len(), |at| host + at + 1)
     };
-    without_dots(&format!("{}{text}", &base[..end]))
+    remove_dot_segments(&format!("{}{text}", &base[..end]))
 }
 
 /// The URI with the path that its dot segments lead to (RFC 3986, 5.2.4).
-fn without_dots(uri: &str) -> String {
+fn remove_dot_segments(uri: &str) -> String {
     let fixed = if uri.contains("://") { 3 } else { 0 };
     let mut kept: Vec<&str> = Vec::new();
     for (at, segment) in uri.split('/').enumerate() {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView};
 use crate::{
-    body::Body,
-    definition::{Arm, Join, Losers, Next, OnError, RunWhen, Step, StepKind, Workflow},
+    body::BodyKind,
+    definition::{
+        BranchArm, Join, JumpTarget, LoserPolicy, OnError, RunWhen, Step, StepKind, Workflow,
+    },
     grammar,
     id::StepId,
 };
@@ -24,7 +26,7 @@ impl GraphView {
 
 pub(super) fn node(step: &Step) -> GraphNode {
     let of_step = beside(&step.bodies, false);
-    let each = step.each().into_iter();
+    let each = step.foreach_body().into_iter();
     let of_each = each.flat_map(|each| beside(&each.bodies, true));
     GraphNode {
         id: step.id.as_str().to_owned(),
@@ -60,13 +62,13 @@ fn join(step: &Step) -> Option<String> {
         wanted => wanted.to_string(),
     };
     let others = match step.losers {
-        Losers::Finish => "",
-        Losers::Cancel => ", the others are cancelled",
+        LoserPolicy::Finish => "",
+        LoserPolicy::Cancel => ", the others are cancelled",
     };
     Some(format!("{wanted} of {}{others}", step.depends_on.len()))
 }
 
-fn beside(bodies: &BTreeMap<Body, Step>, each: bool) -> impl Iterator<Item = GraphBeside> {
+fn beside(bodies: &BTreeMap<BodyKind, Step>, each: bool) -> impl Iterator<Item = GraphBeside> {
     bodies.iter().map(move |(body, step)| GraphBeside {
         body: body.as_str().to_owned(),
         does: does(&step.kind),
@@ -134,11 +136,11 @@ fn leads_always(step: &Step) -> bool {
 }
 
 fn jumps(step: &Step) -> Vec<GraphEdge> {
-    let edge = |next: &Next, kind, label: Option<&str>| GraphEdge {
+    let edge = |next: &JumpTarget, kind, label: Option<&str>| GraphEdge {
         from: step.id.as_str().to_owned(),
         to: match next {
-            Next::Step(id) => id.as_str().to_owned(),
-            Next::End => grammar::END.to_owned(),
+            JumpTarget::Step(id) => id.as_str().to_owned(),
+            JumpTarget::End => grammar::END_TARGET.to_owned(),
         },
         kind,
         label: label.map(str::to_owned),
@@ -149,7 +151,7 @@ fn jumps(step: &Step) -> Vec<GraphEdge> {
         .map(|next| edge(next, EdgeKind::Next, None))
         .collect();
     if let StepKind::Branch { arms } = &step.kind {
-        let arm = |arm: &Arm| {
+        let arm = |arm: &BranchArm| {
             edge(
                 &arm.next,
                 EdgeKind::Branch,
@@ -160,7 +162,7 @@ fn jumps(step: &Step) -> Vec<GraphEdge> {
     }
     if let OnError::Step(id) = &step.on_error {
         edges.push(edge(
-            &Next::Step(id.clone()),
+            &JumpTarget::Step(id.clone()),
             EdgeKind::OnError,
             Some("on error"),
         ));

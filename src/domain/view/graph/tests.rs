@@ -4,7 +4,7 @@ use serde_json::Map;
 
 use super::*;
 use crate::{
-    definition::{Arm, Next, OnError, Step, StepKind},
+    definition::{BranchArm, JumpTarget, OnError, Step, StepKind},
     id::StepId,
 };
 
@@ -19,13 +19,13 @@ fn set(name: &str) -> Step {
 
 #[test]
 fn jumps_are_edges_besides_the_dependencies() {
-    let arm = |condition: Option<&str>, next| Arm {
+    let arm = |condition: Option<&str>, next| BranchArm {
         condition: condition.map(str::to_owned),
         next,
     };
     let arms = vec![
-        arm(Some("a == \"x\""), Next::Step(id("work"))),
-        arm(None, Next::End),
+        arm(Some("a == \"x\""), JumpTarget::Step(id("work"))),
+        arm(None, JumpTarget::End),
     ];
     let steps = vec![
         Step {
@@ -38,7 +38,7 @@ fn jumps_are_edges_besides_the_dependencies() {
         },
         Step {
             depends_on: vec![id("route")],
-            next: Some(Next::Step(id("work"))),
+            next: Some(JumpTarget::Step(id("work"))),
             ..set("help")
         },
     ];

@@ -21,7 +21,7 @@ use crate::store::{
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// The factor by which a full log grows.
-const GROWTH: u64 = 4;
+const GROWTH_FACTOR: u64 = 4;
 
 /// A log file that is open for writing.
 #[derive(Debug)]
@@ -41,10 +41,10 @@ pub(super) struct LogFile {
 impl LogFile {
     /// Creates a log at `path`, with a durable name and this many bytes of preallocated space. It begins with an empty
     /// record with the id [`LogId::NONE`], so a log that holds only zeros is known to have lost data.
-    pub(super) fn begin(path: &Path, hook: Option<Hook>, bytes: u64) -> io::Result<Self> {
-        before(hook.as_ref(), Operation::CreateLog)?;
+    pub(super) fn create_log(path: &Path, hook: Option<Hook>, bytes: u64) -> io::Result<Self> {
+        call_hook_if_any(hook.as_ref(), Operation::CreateLog)?;
         let file = paths::create_new(path)?;
-        let identity = identity::of(&file)?.0;
+        let identity = identity::identity_of_file(&file)?.0;
         let mut log = Self {
             path: path.to_path_buf(),
             file,
@@ -56,7 +56,7 @@ impl LogFile {
         };
         let made = log
             .make_room(bytes)
-            .and_then(|()| log.append(record::begin(), LogId::NONE))
+            .and_then(|()| log.append(record::new_record_buffer(), LogId::NONE))
             .and_then(|()| sync_name(&log.path, log.hook.as_ref()));
         // A file whose creation failed holds nothing. If it cannot be removed here, the next opening removes it.
         made.inspect_err(|_| log.remove()).map(|()| log)
@@ -72,7 +72,7 @@ impl LogFile {
             self.write(at, zeros)?;
             at += zeros.len() as u64;
         }
-        self.before(Operation::SyncLog)?;
+        self.call_hook(Operation::SyncLog)?;
         self.file.sync_all()?;
         self.bytes = bytes;
         Ok(())
@@ -83,7 +83,7 @@ impl LogFile {
         if !self.is_there() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let bytes = (self.bytes * GROWTH).min(most);
+        let bytes = (self.bytes * GROWTH_FACTOR).min(most);
         if bytes <= self.bytes {
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl LogFile {
     }
 
     /// How many bytes of it are left.
-    pub(super) fn left(&self) -> u64 {
+    pub(super) fn bytes_left(&self) -> u64 {
         self.bytes.saturating_sub(self.end.offset)
     }
 
@@ -110,12 +110,12 @@ impl LogFile {
     /// written after it: a reader that finds neither zeros nor a record there knows that a record was torn or damaged.
     pub(super) fn append(&mut self, body: Vec<u8>, id: LogId) -> io::Result<()> {
         let mut record = record::seal(body, id, self.end);
-        let end = self.end.after(record.len());
+        let end = self.end.place_after(record.len());
         if end.offset < self.past {
             record.resize(record.len() + PAGE_BYTES, 0);
         }
         self.write(self.end.offset, &record)?;
-        self.before(Operation::SyncLog)?;
+        self.call_hook(Operation::SyncLog)?;
         self.file.sync_data()?;
         self.end = end;
         Ok(())
@@ -129,36 +129,37 @@ impl LogFile {
 
     /// Whether the file is still in place: not removed, replaced or cut.
     pub(super) fn is_there(&self) -> bool {
-        self.named().is_some_and(|bytes| bytes >= self.bytes)
+        self.length_at_path()
+            .is_some_and(|bytes| bytes >= self.bytes)
     }
 
     /// The length of the file, if its path still refers to it.
-    fn named(&self) -> Option<u64> {
-        let (there, bytes) = identity::at(&self.path).ok()?;
+    fn length_at_path(&self) -> Option<u64> {
+        let (there, bytes) = identity::identity_of_path(&self.path).ok()?;
         (there == self.identity).then_some(bytes)
     }
 
     /// Removes the file, if its path still refers to it.
     pub(super) fn remove(&self) {
-        if self.named().is_some() {
+        if self.length_at_path().is_some() {
             remove(&self.path, self.hook.as_ref());
         }
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.before(Operation::WriteLog { offset, data })?;
+        self.call_hook(Operation::WriteLog { offset, data })?;
         self.file.write_all_at(data, offset)
     }
 
-    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
-        before(self.hook.as_ref(), operation)
+    fn call_hook(&self, operation: Operation<'_>) -> io::Result<()> {
+        call_hook_if_any(self.hook.as_ref(), operation)
     }
 }
 
 /// Removes the log at `path`, which is no longer needed, and makes the removal durable. If that fails, the next opening
 /// tries again.
 pub(super) fn remove(path: &Path, hook: Option<&Hook>) {
-    let removed = before(hook, Operation::RemoveLog)
+    let removed = call_hook_if_any(hook, Operation::RemoveLog)
         .and_then(|()| paths::remove(path))
         .and_then(|()| sync_name(path, hook));
     if let Err(error) = removed {
@@ -167,10 +168,10 @@ pub(super) fn remove(path: &Path, hook: Option<&Hook>) {
 }
 
 fn sync_name(path: &Path, hook: Option<&Hook>) -> io::Result<()> {
-    before(hook, Operation::SyncDirectory)?;
+    call_hook_if_any(hook, Operation::SyncDirectory)?;
     paths::sync_directory(path.parent().unwrap_or(path))
 }
 
-fn before(hook: Option<&Hook>, operation: Operation<'_>) -> io::Result<()> {
-    hook.map_or(Ok(()), |hook| hook.before(operation))
+fn call_hook_if_any(hook: Option<&Hook>, operation: Operation<'_>) -> io::Result<()> {
+    hook.map_or(Ok(()), |hook| hook.call_before(operation))
 }

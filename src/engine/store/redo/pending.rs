@@ -10,21 +10,21 @@ use std::{
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase};
 
 use super::{
-    record::{HEADER_BYTES, PAGE_BYTES, RecordPlace, RecordRead, look, padded},
-    state::{Follows, LogId, LogState, say},
+    record::{HEADER_BYTES, PAGE_BYTES, RecordPlace, RecordRead, padded_length, read_record},
+    state::{FollowingLog, LogId, LogState, record_following_log},
 };
 use crate::store::{
     backend::Operation,
-    batch::{self, CONTENT, EXECUTIONS, JOURNAL, OPEN, REFUSALS},
-    changes::{self, Change},
-    fault::{fault, unusable},
+    batch::{self, CONTENT_TABLE, EXECUTIONS_TABLE, JOURNAL_TABLE, OPEN_TABLE, REFUSALS_TABLE},
+    changes::{self, LogChange},
+    fault::{file_unusable_error, redb_error},
     options::Options,
     paths::{check_regular, redo_beside, set_aside},
 };
 use midex_domain::error::{Code, Error, Result};
 
 /// The content of a file that a user puts in place of a log in order to accept its loss.
-const DROPPED: &[u8] = b"dropped";
+const DROPPED_LOG_CONTENT: &[u8] = b"dropped";
 
 /// Disk space needed for each byte of a log that is applied to the data file.
 const ROOM_PER_LOG_BYTE: u64 = 4;
@@ -35,7 +35,7 @@ const SECTOR_BYTES: usize = 512;
 
 /// The changes that the log holds and the data file lacks.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Pending {
+pub(in crate::store) struct PendingLog {
     /// Whether the data file names a log that follows it.
     is_awaited: bool,
     /// The bodies of its records, in order.
@@ -51,12 +51,12 @@ pub(in crate::store) fn read(
     database: &Database,
     path: &Path,
     options: &Options,
-) -> Result<Pending> {
-    let transaction = database.begin_read().map_err(fault)?;
-    let pending = check(&transaction, path, options);
+) -> Result<PendingLog> {
+    let transaction = database.begin_read().map_err(redb_error)?;
+    let pending = check_log(&transaction, path, options);
     let log = redo_beside(path);
     pending.map_err(|error| {
-        let error = error.with("redo", log.display().to_string());
+        let error = error.with_context("redo", log.display().to_string());
         if error.code() == Code::StoreCorrupt && log.exists() {
             return set_aside(&log, error);
         }
@@ -64,26 +64,26 @@ pub(in crate::store) fn read(
     })
 }
 
-fn check(transaction: &ReadTransaction, path: &Path, options: &Options) -> Result<Pending> {
+fn check_log(transaction: &ReadTransaction, path: &Path, options: &Options) -> Result<PendingLog> {
     let state = LogState::read(transaction)?;
     let most = state.follows.map_or(0, |follows| follows.bytes);
-    let log = content(path, most, options)?;
+    let log = read_log_start(path, most, options)?;
     let Some(follows) = state.follows else {
         let log = log.unwrap_or_default();
-        return is_leftover(&log, &state, path).map(|()| Pending::default());
+        return is_leftover(&log, &state, path).map(|()| PendingLog::default());
     };
-    let log = log.ok_or_else(|| missing(path))?;
+    let log = log.ok_or_else(|| missing_log_error(path))?;
     let bodies = if is_dropped(&log) {
         tracing::warn!(path = %path.display(), "the redo log was dropped: what was stored last is gone");
         Vec::new()
     } else {
-        bodies(&log, follows, &state, path)?
+        read_record_bodies(&log, follows, &state, path)?
     };
     // Decode everything before anything is changed.
     for body in &bodies {
         changes::decode(body)?;
     }
-    Ok(Pending {
+    Ok(PendingLog {
         is_awaited: true,
         bodies,
     })
@@ -94,9 +94,9 @@ fn check(transaction: &ReadTransaction, path: &Path, options: &Options) -> Resul
 /// # Errors
 /// `STORE_CORRUPT`; `FILE_UNUSABLE` where it cannot be read.
 pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<()> {
-    let log = content(path, 0, options)?.unwrap_or_default();
+    let log = read_log_start(path, 0, options)?.unwrap_or_default();
     let is_empty = matches!(
-        look(&log),
+        read_record(&log),
         RecordRead::Nothing | RecordRead::Record(LogId::NONE, _)
     );
     if is_dropped(&log) || is_empty {
@@ -109,57 +109,57 @@ pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<
         path.display()
     );
     Err(Error::new(Code::StoreCorrupt, message)
-        .with("path", path.display().to_string())
-        .with("redo", log.display().to_string())
+        .with_context("path", path.display().to_string())
+        .with_context("redo", log.display().to_string())
         .with_action("Put {path} back beside its log, both from the same moment; to begin an empty database, move {redo} away"))
 }
 
 /// Accepts a log that the data file does not need: an empty one, or one whose content the data file has. Refuses any
 /// other.
 fn is_leftover(log: &[u8], state: &LogState, path: &Path) -> Result<()> {
-    match look(log) {
+    match read_record(log) {
         _ if is_dropped(log) => Ok(()),
         RecordRead::Nothing => Ok(()),
-        RecordRead::Record(id, _) if state.knows(id) => Ok(()),
-        found => Err(foreign(&found, path)),
+        RecordRead::Record(id, _) if state.knows_log(id) => Ok(()),
+        found => Err(foreign_log_error(&found, path)),
     }
 }
 
 /// The bodies of the records of the log that the data file names.
-fn bodies(
+fn read_record_bodies(
     log: &[u8],
-    Follows { id, bytes }: Follows,
+    FollowingLog { id, bytes }: FollowingLog,
     state: &LogState,
     path: &Path,
 ) -> Result<Vec<Vec<u8>>> {
-    let first = look(log);
-    let is_known = matches!(first, RecordRead::Record(first, _) if state.knows(first));
+    let first = read_record(log);
+    let is_known = matches!(first, RecordRead::Record(first, _) if state.knows_log(first));
     if is_known || matches!(first, RecordRead::Nothing | RecordRead::Garbage) {
         check_length(log, bytes, path)?;
     }
     if !is_known {
-        return Err(foreign(&first, path));
+        return Err(foreign_log_error(&first, path));
     }
     let (mut bodies, mut end, mut rest) = (Vec::new(), RecordPlace::default(), log);
-    while let RecordRead::Record(of, Some((place, body))) = look(rest)
+    while let RecordRead::Record(of, Some((place, body))) = read_record(rest)
         && (of, place) == (id, end)
     {
         bodies.push(body.to_vec());
-        let record = padded(HEADER_BYTES + body.len());
-        end = end.after(record);
+        let record = padded_length(HEADER_BYTES + body.len());
+        end = end.place_after(record);
         rest = rest.get(record..).unwrap_or_default();
     }
     // Each record is durable before the next one is written. So an intact record after a gap, or at a wrong place,
     // proves a loss.
     let is_whole =
-        |at: usize| matches!(look(&rest[at..]), RecordRead::Record(of, Some(_)) if of == id);
+        |at: usize| matches!(read_record(&rest[at..]), RecordRead::Record(of, Some(_)) if of == id);
     if (0..rest.len()).step_by(SECTOR_BYTES).any(is_whole) {
-        return Err(refused(
+        return Err(unfit_log_error(
             path,
             "is damaged: a record before its last one cannot be read",
         ));
     }
-    let is_untouched = match look(rest) {
+    let is_untouched = match read_record(rest) {
         // An intact record of another id is left over from before a fold.
         RecordRead::Record(_, whole) => whole.is_some(),
         _ => rest.iter().take(PAGE_BYTES).all(|byte| *byte == 0),
@@ -167,7 +167,7 @@ fn bodies(
     if !is_untouched {
         // A torn record and a damaged one look alike, so a copy of the log is kept for the user.
         let what = "ends with a record that cannot be read: the machine stopped while it was written, and then nothing is lost, or it was damaged";
-        let _ = set_aside(&redo_beside(path), refused(path, what));
+        let _ = set_aside(&redo_beside(path), unfit_log_error(path, what));
     }
     Ok(bodies)
 }
@@ -175,22 +175,22 @@ fn bodies(
 fn check_length(log: &[u8], bytes: u64, path: &Path) -> Result<()> {
     if (log.len() as u64) < bytes {
         let what = format!("was cut from {bytes} to {} bytes", log.len());
-        return Err(refused(path, &what));
+        return Err(unfit_log_error(path, &what));
     }
     Ok(())
 }
 
 fn is_dropped(log: &[u8]) -> bool {
-    log.trim_ascii() == DROPPED
+    log.trim_ascii() == DROPPED_LOG_CONTENT
 }
 
 /// The first page of the log beside `path`, or its first `most` bytes if that is more. `None` if there is no log.
-fn content(path: &Path, most: u64, options: &Options) -> Result<Option<Vec<u8>>> {
+fn read_log_start(path: &Path, most: u64, options: &Options) -> Result<Option<Vec<u8>>> {
     let log = redo_beside(path);
     check_regular(&log)?;
     let mut bytes = Vec::new();
     let read = options
-        .before(Operation::Read)
+        .call_hook_before(Operation::Read)
         .and_then(|()| File::open(&log))
         .and_then(|file| {
             file.take(most.max(PAGE_BYTES as u64))
@@ -199,11 +199,11 @@ fn content(path: &Path, most: u64, options: &Options) -> Result<Option<Vec<u8>>>
     match read {
         Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unusable(&log, &error)),
+        Err(error) => Err(file_unusable_error(&log, &error)),
     }
 }
 
-fn foreign(found: &RecordRead<'_>, path: &Path) -> Error {
+fn foreign_log_error(found: &RecordRead<'_>, path: &Path) -> Error {
     match found {
         RecordRead::TooNew(version) => {
             let message = format!(
@@ -212,23 +212,23 @@ fn foreign(found: &RecordRead<'_>, path: &Path) -> Error {
             );
             Error::new(Code::StoreTooNew, message)
         }
-        RecordRead::Record(..) => refused(
+        RecordRead::Record(..) => unfit_log_error(
             path,
             "belongs to another database, or to this one at another moment",
         ),
-        RecordRead::Nothing => refused(path, "is damaged: it lacks its first record"),
-        RecordRead::Garbage => refused(path, "does not begin as a log does"),
+        RecordRead::Nothing => unfit_log_error(path, "is damaged: it lacks its first record"),
+        RecordRead::Garbage => unfit_log_error(path, "does not begin as a log does"),
     }
 }
 
 /// The error of a log that does not fit the data file. Nothing of the log was applied.
-fn refused(path: &Path, what: &str) -> Error {
-    mismatch(path, &format!("`{}` {what}", redo_beside(path).display()))
+fn unfit_log_error(path: &Path, what: &str) -> Error {
+    log_mismatch_error(path, &format!("`{}` {what}", redo_beside(path).display()))
 }
 
-fn missing(path: &Path) -> Error {
+fn missing_log_error(path: &Path) -> Error {
     let log = redo_beside(path);
-    mismatch(
+    log_mismatch_error(
         path,
         &format!(
             "`{}` is missing, without which `{}` lacks what was stored last",
@@ -238,20 +238,20 @@ fn missing(path: &Path) -> Error {
     )
 }
 
-fn mismatch(path: &Path, message: &str) -> Error {
+fn log_mismatch_error(path: &Path, message: &str) -> Error {
     Error::new(Code::StoreCorrupt, message)
-        .with("path", path.display().to_string())
+        .with_context("path", path.display().to_string())
         .with_action("Restore {path} and {redo} together, both from the same moment; to go on with what {path} holds alone, write the one word `dropped` into {redo}")
 }
 
-impl Pending {
+impl PendingLog {
     /// Whether the data file names a log, so that [`Pending::fold`] must be called.
     pub(in crate::store) fn is_awaited(&self) -> bool {
         self.is_awaited
     }
 
     /// The disk space that applying the log may need in the data file.
-    pub(in crate::store) fn room(&self) -> u64 {
+    pub(in crate::store) fn fold_space_needed(&self) -> u64 {
         let bytes = self.bodies.iter().map(|body| body.len() as u64);
         bytes.sum::<u64>() * ROOM_PER_LOG_BYTE
     }
@@ -259,33 +259,35 @@ impl Pending {
     /// Applies the changes to the data file, which then needs no log. If they are not to be durable, they are committed
     /// in memory only, until the next durable commit.
     pub(in crate::store) fn fold(&self, database: &Database, is_durable: bool) -> Result<()> {
-        let mut transaction = database.begin_write().map_err(fault)?;
+        let mut transaction = database.begin_write().map_err(redb_error)?;
         transaction.set_quick_repair(is_durable);
         if !is_durable {
             let done = transaction.set_durability(Durability::None);
-            done.map_err(fault)?;
+            done.map_err(redb_error)?;
         }
-        let mut open = transaction.open_table(OPEN).map_err(fault)?;
-        let mut executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
-        let mut journal = transaction.open_table(JOURNAL).map_err(fault)?;
-        let mut contents = transaction.open_table(CONTENT).map_err(fault)?;
-        let mut refusals = transaction.open_table(REFUSALS).map_err(fault)?;
+        let mut open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
+        let mut executions = transaction
+            .open_table(EXECUTIONS_TABLE)
+            .map_err(redb_error)?;
+        let mut journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
+        let mut contents = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
+        let mut refusals = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
         for body in &self.bodies {
             for change in changes::decode(body)? {
                 match change {
-                    Change::Row(key, row) => journal.insert(key, row).map(drop),
-                    Change::Snapshot(id, snapshot) => executions.insert(id, snapshot).map(drop),
-                    Change::Content(digest, bytes) => contents.insert(digest, bytes).map(drop),
-                    Change::Open(id, due) => open.insert(id, due).map(drop),
-                    Change::Ended(id) => open.remove(id).map(drop),
-                    Change::Refusal(key, refusal) => refusals.insert(key, refusal).map(drop),
+                    LogChange::Row(key, row) => journal.insert(key, row).map(drop),
+                    LogChange::Snapshot(id, snapshot) => executions.insert(id, snapshot).map(drop),
+                    LogChange::Content(digest, bytes) => contents.insert(digest, bytes).map(drop),
+                    LogChange::Open(id, due) => open.insert(id, due).map(drop),
+                    LogChange::Ended(id) => open.remove(id).map(drop),
+                    LogChange::Refusal(key, refusal) => refusals.insert(key, refusal).map(drop),
                 }
-                .map_err(fault)?;
+                .map_err(redb_error)?;
             }
             batch::forget_old(&mut refusals)?;
         }
         drop((open, executions, journal, contents, refusals));
-        say(&transaction, None)?;
-        transaction.commit().map_err(fault)
+        record_following_log(&transaction, None)?;
+        transaction.commit().map_err(redb_error)
     }
 }

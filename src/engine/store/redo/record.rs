@@ -19,7 +19,7 @@ pub(super) const HEADER_BYTES: usize = 80;
 const MAGIC: &[u8; 8] = b"midexlog";
 const VERSION: u8 = 1;
 /// Bytes of the header before the checksum.
-const SUMMED_BYTES: usize = 48;
+const CHECKSUMMED_HEADER_BYTES: usize = 48;
 
 /// Where a record belongs in its log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct RecordPlace {
 
 impl RecordPlace {
     /// The place behind a record of so many bytes.
-    pub(super) fn after(self, bytes: usize) -> Self {
+    pub(super) fn place_after(self, bytes: usize) -> Self {
         Self {
             number: self.number + 1,
             offset: self.offset + bytes as u64,
@@ -41,12 +41,12 @@ impl RecordPlace {
 }
 
 /// The length of a record whose header and body have this many bytes.
-pub(super) fn padded(bytes: usize) -> usize {
+pub(super) fn padded_length(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE_BYTES)
 }
 
 /// A buffer with room for the header, to which the body is appended.
-pub(super) fn begin() -> Vec<u8> {
+pub(super) fn new_record_buffer() -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2 * PAGE_BYTES);
     bytes.resize(HEADER_BYTES, 0);
     bytes
@@ -61,16 +61,16 @@ pub(super) fn seal(mut bytes: Vec<u8>, id: LogId, place: RecordPlace) -> Vec<u8>
     bytes[12..16].copy_from_slice(&body_bytes.to_le_bytes());
     bytes[16..32].copy_from_slice(id.as_bytes());
     bytes[32..40].copy_from_slice(&place.number.to_le_bytes());
-    bytes[40..SUMMED_BYTES].copy_from_slice(&place.offset.to_le_bytes());
-    let sum = sum(&bytes);
-    bytes[SUMMED_BYTES..HEADER_BYTES].copy_from_slice(&sum);
-    bytes.resize(padded(bytes.len()), 0);
+    bytes[40..CHECKSUMMED_HEADER_BYTES].copy_from_slice(&place.offset.to_le_bytes());
+    let sum = record_checksum(&bytes);
+    bytes[CHECKSUMMED_HEADER_BYTES..HEADER_BYTES].copy_from_slice(&sum);
+    bytes.resize(padded_length(bytes.len()), 0);
     bytes
 }
 
-fn sum(record: &[u8]) -> [u8; 32] {
+fn record_checksum(record: &[u8]) -> [u8; 32] {
     let mut hasher = Sha256::new();
-    hasher.update(&record[..SUMMED_BYTES]);
+    hasher.update(&record[..CHECKSUMMED_HEADER_BYTES]);
     hasher.update(&record[HEADER_BYTES..]);
     hasher.finalize().into()
 }
@@ -89,7 +89,7 @@ pub(super) enum RecordRead<'a> {
 }
 
 /// Recognises the record at the start of `bytes`.
-pub(super) fn look(bytes: &[u8]) -> RecordRead<'_> {
+pub(super) fn read_record(bytes: &[u8]) -> RecordRead<'_> {
     // The header may be torn, because a disk writes a page in smaller pieces.
     let header = &bytes[..bytes.len().min(HEADER_BYTES)];
     if header.iter().all(|byte| *byte == 0) || is_torn_beginning(header) {
@@ -101,17 +101,18 @@ pub(super) fn look(bytes: &[u8]) -> RecordRead<'_> {
     if header[8] != VERSION {
         return RecordRead::TooNew(header[8]);
     }
-    let number = |at: usize| u64::from_le_bytes(field(header, at));
-    let body_bytes = usize::try_from(u32::from_le_bytes(field(header, 12))).ok();
+    let number = |at: usize| u64::from_le_bytes(header_field(header, at));
+    let body_bytes = usize::try_from(u32::from_le_bytes(header_field(header, 12))).ok();
     let end = body_bytes.and_then(|bytes| bytes.checked_add(HEADER_BYTES));
     let record = end.and_then(|end| bytes.get(..end));
-    let whole = record.filter(|record| sum(record) == record[SUMMED_BYTES..HEADER_BYTES]);
+    let whole = record
+        .filter(|record| record_checksum(record) == record[CHECKSUMMED_HEADER_BYTES..HEADER_BYTES]);
     let place = RecordPlace {
         number: number(32),
         offset: number(40),
     };
     RecordRead::Record(
-        LogId::from_bytes(field(header, 16)),
+        LogId::from_bytes(header_field(header, 16)),
         whole.map(|record| (place, &record[HEADER_BYTES..])),
     )
 }
@@ -121,11 +122,11 @@ fn is_torn_beginning(header: &[u8]) -> bool {
     if header.first() != MAGIC.first() || header.last() != Some(&0) {
         return false;
     }
-    let whole = seal(begin(), LogId::NONE, RecordPlace::default());
+    let whole = seal(new_record_buffer(), LogId::NONE, RecordPlace::default());
     let written = header.iter().zip(&whole).take_while(|(is, was)| is == was);
     header.iter().skip(written.count()).all(|byte| *byte == 0)
 }
 
-fn field<const BYTES: usize>(header: &[u8], at: usize) -> [u8; BYTES] {
+fn header_field<const BYTES: usize>(header: &[u8], at: usize) -> [u8; BYTES] {
     header[at..].first_chunk().copied().unwrap_or([0; BYTES])
 }

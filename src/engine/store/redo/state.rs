@@ -3,9 +3,9 @@
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
 use crate::store::{
-    batch::{FORMAT, FORMAT_KEY, META},
-    fault::fault,
-    record::damaged,
+    batch::{FILE_FORMAT, FORMAT_KEY, META_TABLE},
+    fault::redb_error,
+    record::damaged_database_error,
 };
 use midex_domain::error::Result;
 
@@ -46,14 +46,14 @@ impl LogId {
         (0..=self.0.len()).any(|at| self.0[..at] == new.0[..at] && self.0[at..] == old.0[at..])
     }
 
-    fn known(bytes: &[u8; 16]) -> Option<Self> {
+    fn from_known_bytes(bytes: &[u8; 16]) -> Option<Self> {
         (*bytes != [0; 16]).then_some(Self(*bytes))
     }
 }
 
 /// A log with changes that the data file lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Follows {
+pub(in crate::store) struct FollowingLog {
     pub(super) id: LogId,
     /// Its minimum length.
     pub(super) bytes: u64,
@@ -63,7 +63,7 @@ pub(in crate::store) struct Follows {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogState {
     /// The log without which the data file is incomplete.
-    pub(super) follows: Option<Follows>,
+    pub(super) follows: Option<FollowingLog>,
     /// Logs whose content is in the data file, the latest first.
     folded: Vec<LogId>,
 }
@@ -71,8 +71,8 @@ pub(super) struct LogState {
 impl LogState {
     /// Reads the entry of the data file.
     pub(super) fn read(transaction: &ReadTransaction) -> Result<Self> {
-        let meta = transaction.open_table(META).map_err(fault)?;
-        let said = meta.get(LOG_KEY).map_err(fault)?;
+        let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
+        let said = meta.get(LOG_KEY).map_err(redb_error)?;
         said.map_or(Ok(Self::default()), |said| Self::decode(said.value()))
     }
 
@@ -81,14 +81,14 @@ impl LogState {
             let (follows, rest) = said.split_first_chunk()?;
             let (bytes, folded) = rest.split_first_chunk()?;
             let bytes = u64::from_le_bytes(*bytes);
-            let follows = LogId::known(follows).map(|id| Follows { id, bytes });
+            let follows = LogId::from_known_bytes(follows).map(|id| FollowingLog { id, bytes });
             let (folded, []) = folded.as_chunks() else {
                 return None;
             };
             let folded = folded.iter().map(|id| LogId(*id)).collect();
             Some(Self { follows, folded })
         };
-        split().ok_or_else(|| damaged("what it says of its log cannot be read"))
+        split().ok_or_else(|| damaged_database_error("what it says of its log cannot be read"))
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -102,7 +102,7 @@ impl LogState {
 
     /// Whether a log may begin with this id: that of the log that follows, of a folded log, or [`LogId::NONE`], or a
     /// torn mixture of two of these, left when the first record of one was written over that of another.
-    pub(super) fn knows(&self, id: LogId) -> bool {
+    pub(super) fn knows_log(&self, id: LogId) -> bool {
         let follows = self.follows.map(|follows| follows.id);
         let ids = || follows.iter().chain(&self.folded).chain([&LogId::NONE]);
         ids().any(|new| ids().any(|old| id.is_torn_between(new, old)))
@@ -110,21 +110,22 @@ impl LogState {
 }
 
 /// Records in `transaction` that the data file holds everything of the previous log, and which log follows it.
-pub(in crate::store) fn say(
+pub(in crate::store) fn record_following_log(
     transaction: &WriteTransaction,
-    follows: Option<Follows>,
+    follows: Option<FollowingLog>,
 ) -> Result<()> {
-    let mut meta = transaction.open_table(META).map_err(fault)?;
-    let before = meta.get(LOG_KEY).map_err(fault)?;
+    let mut meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
+    let before = meta.get(LOG_KEY).map_err(redb_error)?;
     let before = before.map(|said| LogState::decode(said.value()));
     let before = before.transpose()?.unwrap_or_default();
     let mut folded = before.folded;
     folded.splice(0..0, before.follows.map(|log| log.id));
     folded.truncate(FOLDED_KEPT_MAX);
     let state = LogState { follows, folded };
-    let format = follows.map_or(FORMAT, |_| FORMAT_WITH_LOG);
+    let format = follows.map_or(FILE_FORMAT, |_| FORMAT_WITH_LOG);
     meta.insert(LOG_KEY, state.encode().as_slice())
-        .map_err(fault)?;
-    meta.insert(FORMAT_KEY, format.as_bytes()).map_err(fault)?;
+        .map_err(redb_error)?;
+    meta.insert(FORMAT_KEY, format.as_bytes())
+        .map_err(redb_error)?;
     Ok(())
 }

@@ -256,7 +256,7 @@ fn a_secret_that_the_configuration_does_not_name_is_a_warning() {
         "  - id: b\n    activity: x\n    idempotent: true\n    with: {key: '${{ secrets.API_KEY }}'}\n",
     );
     let findings = |secrets: Option<&[&str]>| {
-        let abilities = Abilities {
+        let abilities = ServerCapabilities {
             secrets: secrets.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
             ..activities(&["x"])
         };

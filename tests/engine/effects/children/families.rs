@@ -1,7 +1,7 @@
 //! Families that grow: how many executions are open below a root, what an end of the root does to those that are to come, and
 //! reads of children that were announced and have not begun.
 
-use midex_domain::{Change, PauseReason, State, limits};
+use midex_domain::{LifecycleChange, PauseReason, State, limits};
 
 use super::*;
 
@@ -45,7 +45,7 @@ impl Family {
 
     async fn change(&self, lifecycle: Lifecycle) {
         let reason = None;
-        let change = Change { lifecycle, reason };
+        let change = LifecycleChange { lifecycle, reason };
         self.engine.command(&id(), change).await.unwrap();
     }
 
@@ -208,10 +208,10 @@ async fn a_read_of_an_announced_child_waits_no_longer_than_its_limit() {
 #[test]
 fn the_pause_names_what_a_person_does_next() {
     let error = Error::new(Code::ExecutionPaused, "x")
-        .with("execution_id", "e")
-        .with("workflow_state", "paused")
-        .with("pause_reasons", json!(["budget"]));
-    let payload = error.payload("");
+        .with_context("execution_id", "e")
+        .with_context("workflow_state", "paused")
+        .with_context("pause_reasons", json!(["budget"]));
+    let payload = error.to_payload("");
     midex_test::says(&payload["suggested_action"], "execution.resume");
     midex_test::says(&payload["suggested_action"], "execution.abandon");
 }

@@ -129,7 +129,7 @@ impl<'a, S: Subject> Family<'a, S> {
         let attempt_id = attempt_id(&parent.pair.model, key);
         let definition = flow.definition.clone();
         let subject = parent.pair.subject.child(&attempt_id, definition).await;
-        let id = attempt_id.child(&parent.id);
+        let id = attempt_id.child_execution_id(&parent.id);
         let is_new = self.members.iter().all(|member| member.id != id);
         assert!(is_new, "{id} is a child of two visits");
         self.members.push(Member {
@@ -161,8 +161,8 @@ impl<'a, S: Subject> Family<'a, S> {
             child.is_checked = false;
         }
         let parent = &mut self.members[at];
-        let told = event::Order {
-            child: attempt_id(&parent.pair.model, order.key).child(&parent.id),
+        let told = event::ChildOrder {
+            child: attempt_id(&parent.pair.model, order.key).child_execution_id(&parent.id),
             what: order.what,
         };
         parent.pair.model.told(order);

@@ -11,7 +11,7 @@ mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use midex_domain::{event::Ordered, limits};
+use midex_domain::{event::OrderKind, limits};
 use serde_json::{Value, json};
 
 use self::ending::Kept;
@@ -520,7 +520,7 @@ impl<'a> Interpreter<'a> {
             Err(code) => {
                 self.void(
                     |(at, part)| at == step && matches!(part, Part::Item(_)),
-                    Ordered::Abandon,
+                    OrderKind::Abandon,
                 );
                 self.finish((step, Part::Work), Err(code));
             }
@@ -546,7 +546,7 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Nobody waits any more for what is meant: its children are told `what`.
-    fn void(&mut self, is_meant: impl Fn(Place) -> bool, what: Ordered) {
+    fn void(&mut self, is_meant: impl Fn(Place) -> bool, what: OrderKind) {
         let places: Vec<_> = self
             .open
             .keys()

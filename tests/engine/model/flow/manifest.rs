@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use midex_domain::{Definition, check::Abilities};
+use midex_domain::{Definition, check::ServerCapabilities};
 use midex_registry::{self as registry, Registry, Sources};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -29,9 +29,9 @@ pub(super) const IDS: [&str; 11] = [
 
 /// A registry of nothing but what is shipped: reading that costs more than a case.
 static NONE: LazyLock<Registry> = LazyLock::new(|| {
-    let abilities = Abilities {
+    let abilities = ServerCapabilities {
         activities: BTreeSet::from(["act".to_owned()]),
-        ..Abilities::default()
+        ..ServerCapabilities::default()
     };
     Registry::load_for(&Sources::default(), &abilities)
 });

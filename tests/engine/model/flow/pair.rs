@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use midex_domain::{
-    Awaiting, Document, Execution, Lifecycle, Row, StepId,
-    body::Body,
+    Execution, JsonText, Lifecycle, Row, StepId, WaitCondition,
+    body::BodyKind,
     error::{Code, Result},
     event::VisitId,
     execution::{AttemptId, OperationFailure},
@@ -24,11 +24,11 @@ use midex_test::{EPOCH, list_of, play::change_to};
 const LATE_MAX: u64 = 10;
 
 /// What stands beside the work of a step.
-const BODIES: [Body; 4] = [
-    Body::OnSuccess,
-    Body::OnFailure,
-    Body::OnComplete,
-    Body::Compensation,
+const BODIES: [BodyKind; 4] = [
+    BodyKind::OnSuccess,
+    BodyKind::OnFailure,
+    BodyKind::OnComplete,
+    BodyKind::Compensation,
 ];
 
 /// An open visit of a model's: its place and its number.
@@ -226,12 +226,12 @@ impl<'a, S: Subject> Pair<'a, S> {
 
     /// The open visits, and what each waits for.
     fn check_open(&mut self, execution: &Execution) {
-        let found: Vec<_> = execution.open().collect();
+        let found: Vec<_> = execution.open_visits().collect();
         let places: Vec<Place> = found
             .iter()
             .map(|(at, _, visit)| {
                 let item = visit.item.map(|item| item as usize);
-                let part = match (visit.body.beside(), item) {
+                let part = match (visit.body.name_unless_work(), item) {
                     (Some(body), item) => Part::Beside(body, item),
                     (None, Some(item)) => Part::Item(item),
                     (None, None) => Part::Work,
@@ -255,14 +255,14 @@ impl<'a, S: Subject> Pair<'a, S> {
         for ((_, _, visit), (place, open)) in found.iter().zip(&mut self.model.open) {
             assert_eq!(visit.number, open.visit, "the visit");
             match (visit.awaiting.as_ref().expect("open"), &mut open.waits) {
-                (Awaiting::Model(_), Waits::Model)
-                | (Awaiting::Items { .. }, Waits::Items)
-                | (Awaiting::Operation { .. }, Waits::Act)
-                | (Awaiting::Deferred(_), Waits::Deferred(_)) => {}
-                (Awaiting::Signal { name }, Waits::Signal(signal)) => {
+                (WaitCondition::Model(_), Waits::Model)
+                | (WaitCondition::Items { .. }, Waits::Items)
+                | (WaitCondition::Operation { .. }, Waits::Act)
+                | (WaitCondition::Deferred(_), Waits::Deferred(_)) => {}
+                (WaitCondition::Signal { name }, Waits::Signal(signal)) => {
                     assert_eq!(name, SIGNALS[*signal]);
                 }
-                (Awaiting::Timer { due }, Waits::Timer(expected)) => {
+                (WaitCondition::Timer { due }, Waits::Timer(expected)) => {
                     let due = u64::try_from(due.since(EPOCH).as_millis()).expect("a time");
                     assert!(
                         (*expected..=*expected + late_max).contains(&due),
@@ -270,8 +270,11 @@ impl<'a, S: Subject> Pair<'a, S> {
                     );
                     *expected = due;
                 }
-                (Awaiting::Child { execution_id }, Waits::Child(_)) => {
-                    assert_eq!(*execution_id, attempts[place].child(execution.id()));
+                (WaitCondition::Child { execution_id }, Waits::Child(_)) => {
+                    assert_eq!(
+                        *execution_id,
+                        attempts[place].child_execution_id(execution.id())
+                    );
                 }
                 (found, expected) => panic!("waits for {found:?}, not {expected:?}"),
             }
@@ -336,8 +339,8 @@ fn turn(turn: &ReadyStep) -> Turn {
 pub(super) fn attempt_id(model: &Interpreter<'_>, ((step, part), visit): Key) -> AttemptId {
     let is_own = step == model.steps.len();
     let (body, item) = match part {
-        Part::Work => (Body::Work, None),
-        Part::Item(item) => (Body::Work, Some(item)),
+        Part::Work => (BodyKind::Work, None),
+        Part::Item(item) => (BodyKind::Work, Some(item)),
         Part::Beside(body, item) => (
             BODIES
                 .into_iter()
@@ -405,7 +408,7 @@ fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
         .map(|(at, step)| (id(at), step.status, step.visits as usize))
         .collect();
     assert_eq!(steps, expected, "steps with their status and visits");
-    let digest = |value: &Value| Document::of(value).digest();
+    let digest = |value: &Value| JsonText::from_value(value).digest();
     let memory = list_of(&COUNTERS, |name| execution.memory().get(*name).copied());
     let expected = list_of(&model.memory, |count| Some(digest(&json!(count))));
     assert_eq!(memory, expected, "memory is {:?}", model.memory);
@@ -420,7 +423,7 @@ fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
     assert_eq!(signals, kept, "signals that nothing waits for");
     // One that was paused at its end comes to it once it is resumed.
     let is_open = model.state == "running";
-    let has_more = execution.open().next().is_some() || !execution.orders().is_empty();
+    let has_more = execution.open_visits().next().is_some() || !execution.orders().is_empty();
     assert!(
         !is_open || has_more,
         "an execution goes on while something is open"
@@ -434,7 +437,7 @@ fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
     let expected: Vec<_> = expected
         .map(|order| {
             (
-                attempt_id(model, order.key).child(execution.id()),
+                attempt_id(model, order.key).child_execution_id(execution.id()),
                 order.what,
             )
         })

@@ -65,7 +65,7 @@ fn five_hundred_workflows_come_in_pages_the_nearest_first() {
     assert_eq!(pages[1][..2], [file(498), file(499)]);
     assert_eq!(pages.concat(), names[491..]);
 
-    let query = uri::encode("Security workflows");
+    let query = uri::encode_segment("Security workflows");
     let (found, next) = page(&mut server, &format!("{ALL}?query={query}&limit=1"));
     let all = follow(&mut server, &format!("{ALL}?query={query}&limit=1")).concat();
     assert_eq!(found[..], all[..1]);

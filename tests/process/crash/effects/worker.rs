@@ -50,18 +50,18 @@ async fn serve(home: &Path) -> midex_domain::error::Result<()> {
     );
     let log = log_of(home);
     let activities = Activities::default()
-        .with(noting("once", log.clone(), |_| Ok(json!("done"))))?
-        .with(noting("again", log.clone(), |_| Ok(json!("done"))).idempotent())?
-        .with(noting("flaky", log.clone(), flaky).idempotent())?
-        .with(
+        .with_activity(noting("once", log.clone(), |_| Ok(json!("done"))))?
+        .with_activity(noting("again", log.clone(), |_| Ok(json!("done"))).as_idempotent())?
+        .with_activity(noting("flaky", log.clone(), flaky).as_idempotent())?
+        .with_activity(
             noting("broken", log.clone(), |_| {
                 Err(OperationFailure::new("broken", "it broke"))
             })
-            .idempotent(),
+            .as_idempotent(),
         )?
-        .with(noting("undo", log.clone(), |_| Ok(json!("done"))))?
-        .with(noting("undo_again", log.clone(), |_| Ok(json!("done"))).idempotent())?
-        .with(noting("mark", log, |_| Ok(json!("done"))))?;
+        .with_activity(noting("undo", log.clone(), |_| Ok(json!("done"))))?
+        .with_activity(noting("undo_again", log.clone(), |_| Ok(json!("done"))).as_idempotent())?
+        .with_activity(noting("mark", log, |_| Ok(json!("done"))))?;
     let app = Arc::new(App::with(Options {
         activities,
         ..options
@@ -74,7 +74,7 @@ async fn serve(home: &Path) -> midex_domain::error::Result<()> {
 /// The first attempt fails.
 fn flaky(context: &Context) -> Outcome {
     match context.attempt {
-        1 => Err(OperationFailure::new("network", "cut").retryable()),
+        1 => Err(OperationFailure::new("network", "cut").as_retryable()),
         _ => Ok(json!("done")),
     }
 }

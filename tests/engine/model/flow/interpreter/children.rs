@@ -1,7 +1,7 @@
 //! Children: what an execution does to them, and what its parent does to it. Who begins them, tells them and listens for
 //! their end is the engine, which is not of this room.
 
-use midex_domain::{Lifecycle, event::Ordered};
+use midex_domain::{Lifecycle, event::OrderKind};
 use serde_json::{Map, Value};
 
 use super::{Interpreter, Outcome, Place, Waits};
@@ -14,7 +14,7 @@ pub(in crate::model::flow) type Key = (Place, u32);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::model::flow) struct Order {
     pub(in crate::model::flow) key: Key,
-    pub(in crate::model::flow) what: Ordered,
+    pub(in crate::model::flow) what: OrderKind,
 }
 
 impl<'a> Interpreter<'a> {
@@ -34,7 +34,7 @@ impl<'a> Interpreter<'a> {
 
 impl Interpreter<'_> {
     /// Tells the child that is waited for at a place, where one is.
-    pub(super) fn order(&mut self, place: Place, what: Ordered) {
+    pub(super) fn order(&mut self, place: Place, what: OrderKind) {
         let open = &self.open[&place];
         if matches!(open.waits, Waits::Child(_)) {
             let key = (place, open.visit);
@@ -42,7 +42,7 @@ impl Interpreter<'_> {
         }
     }
 
-    pub(super) fn order_all(&mut self, what: Ordered) {
+    pub(super) fn order_all(&mut self, what: OrderKind) {
         let places: Vec<_> = self.open.keys().copied().collect();
         for place in places {
             self.order(place, what);
@@ -60,14 +60,14 @@ impl Interpreter<'_> {
     }
 
     /// Its parent did that; where it has done so already, or has ended, nothing happens.
-    pub(in crate::model::flow) fn obey(&mut self, what: Ordered) {
+    pub(in crate::model::flow) fn obey(&mut self, what: OrderKind) {
         match what {
-            Ordered::Pause => drop(self.change(Lifecycle::Pause)),
-            Ordered::Resume => drop(self.change(Lifecycle::Resume)),
-            Ordered::Abandon | Ordered::Fail if self.ends_badly() => {}
-            Ordered::Abandon => drop(self.change(Lifecycle::Abandon)),
-            Ordered::Fail if self.has_ended() => {}
-            Ordered::Fail => {
+            OrderKind::Pause => drop(self.change(Lifecycle::Pause)),
+            OrderKind::Resume => drop(self.change(Lifecycle::Resume)),
+            OrderKind::Abandon | OrderKind::Fail if self.ends_badly() => {}
+            OrderKind::Abandon => drop(self.change(Lifecycle::Abandon)),
+            OrderKind::Fail if self.has_ended() => {}
+            OrderKind::Fail => {
                 self.state = "running";
                 self.fail("PARENT_FAILED");
                 self.settle();

@@ -1,6 +1,6 @@
 //! Hooks, what is taken back, and the end of the whole.
 
-use midex_domain::{Lifecycle, event::Ordered};
+use midex_domain::{Lifecycle, event::OrderKind};
 use serde_json::{Value, json};
 
 use super::{Interpreter, Open, Outcome, Part, Place, To, Waits, status};
@@ -40,11 +40,11 @@ impl Interpreter<'_> {
         match change {
             _ if self.has_ended() => return false,
             Lifecycle::Pause if is_running => {
-                self.order_all(Ordered::Pause);
+                self.order_all(OrderKind::Pause);
                 self.state = "paused";
             }
             Lifecycle::Resume if !is_running => {
-                self.order_all(Ordered::Resume);
+                self.order_all(OrderKind::Resume);
                 self.resume();
             }
             Lifecycle::Abandon => self.give_up("abandoned"),
@@ -64,7 +64,7 @@ impl Interpreter<'_> {
         if self.ends_badly() {
             return self.end_now(to);
         }
-        self.void(|_| true, Ordered::Abandon);
+        self.void(|_| true, OrderKind::Abandon);
         if !self.has_at_end(to) {
             return self.become_final(to);
         }
@@ -75,8 +75,8 @@ impl Interpreter<'_> {
 
     fn end_now(&mut self, to: &'static str) {
         let what = match to {
-            "failed" => Ordered::Fail,
-            _ => Ordered::Abandon,
+            "failed" => OrderKind::Fail,
+            _ => OrderKind::Abandon,
         };
         self.void(|_| true, what);
         let to = self.ending().filter(|to| *to != "completed").unwrap_or(to);

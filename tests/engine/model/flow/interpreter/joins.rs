@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use midex_domain::event::Ordered;
+use midex_domain::event::OrderKind;
 
 use super::{Interpreter, Part, To};
 use crate::model::flow::manifest::{Join, RunWhen};
@@ -103,7 +103,7 @@ impl Interpreter<'_> {
     fn cancel_losers(&mut self, join: usize) {
         let mut losers = self.losers(join);
         losers.retain(|step| !self.is_over(*step));
-        self.void(|(step, _)| losers.contains(&step), Ordered::Abandon);
+        self.void(|(step, _)| losers.contains(&step), OrderKind::Abandon);
         for step in losers {
             if self.steps[step].status == "pending" {
                 self.skip(step);

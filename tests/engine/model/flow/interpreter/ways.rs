@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use midex_domain::event::Ordered;
+use midex_domain::event::OrderKind;
 
 use super::Interpreter;
 use crate::model::flow::manifest::{OnError, RunWhen, To};
@@ -46,7 +46,7 @@ impl Interpreter<'_> {
 
     /// Control went back to a step that was entered or passed before: it and what depends on it will be done again.
     pub(super) fn reset(&mut self, again: &BTreeSet<usize>) {
-        self.void(|(step, _)| again.contains(&step), Ordered::Abandon);
+        self.void(|(step, _)| again.contains(&step), OrderKind::Abandon);
         for step in again {
             (self.steps[*step].status, self.steps[*step].output) = ("pending", None);
             (self.steps[*step].failure, self.steps[*step].left_for) = (None, None);
@@ -97,7 +97,7 @@ impl Interpreter<'_> {
         if self.ends_badly() || self.has_ended() {
             return;
         }
-        self.void(|_| true, Ordered::Fail);
+        self.void(|_| true, OrderKind::Fail);
         self.back.clear();
         let steps = self.flow.steps.iter();
         let mut nevertheless = steps.filter(|step| step.run_when != RunWhen::Succeeded);
