@@ -147,7 +147,7 @@ impl Midex {
         };
         let config = self.config.clone();
         let make = move || {
-            App::with(Options {
+            App::with_options(Options {
                 config,
                 store,
                 ..options

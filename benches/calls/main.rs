@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex_catalog::call::{Caller, Options, Prepared, Reach, Sources, Target};
+use midex_catalog::call::{Caller, Options, PreparedOperation, Reach, Sources, Target};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -32,7 +32,7 @@ struct Rig {
     address: SocketAddr,
     bare: reqwest::Client,
     caller: Caller,
-    prepared: Prepared,
+    prepared: PreparedOperation,
     target: Target,
 }
 
@@ -98,7 +98,7 @@ fn rig(address: SocketAddr) -> Rig {
             environment: [("KEY".to_owned(), "0123456789abcdef".to_owned())].into(),
             ..Sources::default()
         }),
-        prepared: Prepared::new(serde_json::from_value(operation).expect("an operation")),
+        prepared: PreparedOperation::new(serde_json::from_value(operation).expect("an operation")),
         target: Target {
             reach: Reach::new("bench", [address.to_string().as_str()]).expect("a reach"),
             base_url: origin.clone(),

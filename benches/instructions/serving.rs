@@ -66,7 +66,7 @@ pub(crate) fn lines() -> Round {
         secret_env: Vec::new(),
         ..Config::new(Some(home.path().join("data"))).expect("a configuration")
     };
-    let app = App::with(Options::new(
+    let app = App::with_options(Options::new(
         config,
         Arc::new(Still),
         Arc::new(Counted::default()),

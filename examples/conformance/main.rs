@@ -28,7 +28,7 @@ use server::{Fixtures, Shared};
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1);
     let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:0")).await?;
-    let endpoint = format!("http://{}{}", listener.local_addr()?, http::PATH);
+    let endpoint = format!("http://{}{}", listener.local_addr()?, http::ENDPOINT_PATH);
     writeln!(std::io::stdout(), "{endpoint}")?;
     let shared = Arc::new(Shared::new()?);
     let handler = move || Fixtures::new(shared.clone());

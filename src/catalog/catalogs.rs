@@ -8,9 +8,9 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    call::{Caller, Options, Paged, Prepared, Sources},
-    files::{CatalogPaths, Stamps},
-    set::{Catalog, CatalogOperation, OperationMatch, Set},
+    call::{Caller, ItemsPage, Options, PreparedOperation, Sources},
+    files::{CatalogPaths, CatalogStamps},
+    set::{Catalog, CatalogOperation, CatalogSet, OperationMatch},
 };
 use midex_domain::{
     FailureCode,
@@ -21,14 +21,14 @@ use midex_folder::Follower;
 
 /// The catalogs of this process, and the client that calls their operations.
 pub struct Catalogs {
-    live: Arc<Live>,
+    live: Arc<LiveCatalogs>,
     follower: Follower,
 }
 
-struct Live {
+struct LiveCatalogs {
     places: CatalogPaths,
     caller: Caller,
-    set: RwLock<Arc<Set>>,
+    set: RwLock<Arc<CatalogSet>>,
     /// Held during a reload, so that only one thread reads the files.
     loading: Mutex<()>,
     version: watch::Sender<u64>,
@@ -50,7 +50,7 @@ impl Catalogs {
     /// [`Catalogs::open`] with an existing [`Caller`].
     pub fn with_caller(places: CatalogPaths, caller: Caller) -> Self {
         let catalogs = Self {
-            live: Arc::new(Live {
+            live: Arc::new(LiveCatalogs {
                 places,
                 caller,
                 set: RwLock::default(),
@@ -59,7 +59,7 @@ impl Catalogs {
             }),
             follower: Follower::default(),
         };
-        catalogs.current();
+        catalogs.current_catalogs();
         catalogs
     }
 
@@ -74,15 +74,15 @@ impl Catalogs {
     }
 
     /// The catalogs as of the last reload.
-    pub fn loaded(&self) -> Arc<Set> {
-        self.live.loaded()
+    pub fn last_loaded_catalogs(&self) -> Arc<CatalogSet> {
+        self.live.loaded_catalogs()
     }
 
     /// The current catalogs: reloads those whose files have changed. Reads files: not to be called on a worker thread
     /// of an async runtime.
-    pub fn current(&self) -> Arc<Set> {
+    pub fn current_catalogs(&self) -> Arc<CatalogSet> {
         self.live.reload_changed_catalogs();
-        self.live.loaded()
+        self.live.loaded_catalogs()
     }
 
     /// Receives a version number, which increases with each reload that finds changes.
@@ -98,14 +98,17 @@ impl Catalogs {
     }
 
     /// The operation, prepared for calls. The first use reads it from disk, on a thread that may block.
-    async fn prepared(&self, named: &CatalogOperation) -> Result<Arc<Prepared>, OperationFailure> {
+    async fn prepare_operation(
+        &self,
+        named: &CatalogOperation,
+    ) -> Result<Arc<PreparedOperation>, OperationFailure> {
         if let Some(prepared) = named.catalog.cached_operation(named.place) {
             return Ok(prepared);
         }
         let (catalog, place) = (named.catalog.clone(), named.place);
-        let prepared = tokio::task::spawn_blocking(move || catalog.prepared(place)).await;
-        let prepared = prepared.map_err(|error| damaged(&error.to_string()))?;
-        prepared.map_err(|error| damaged(&error))
+        let prepared = tokio::task::spawn_blocking(move || catalog.prepare_operation(place)).await;
+        let prepared = prepared.map_err(|error| damaged_catalog_failure(&error.to_string()))?;
+        prepared.map_err(|error| damaged_catalog_failure(&error))
     }
 
     fn resolve_operation(
@@ -113,7 +116,10 @@ impl Catalogs {
         catalog: &str,
         operation: &str,
     ) -> Result<CatalogOperation, OperationFailure> {
-        let (code, message) = match self.loaded().resolve_operation(catalog, operation) {
+        let (code, message) = match self
+            .last_loaded_catalogs()
+            .resolve_operation(catalog, operation)
+        {
             OperationMatch::Operation(named) => return Ok(named),
             OperationMatch::NoCatalog(_) => (
                 FailureCode::CatalogMissing,
@@ -139,7 +145,7 @@ impl Catalogs {
     }
 }
 
-fn damaged(error: &str) -> OperationFailure {
+fn damaged_catalog_failure(error: &str) -> OperationFailure {
     OperationFailure::new("internal", format!("the catalog cannot be used: {error}"))
 }
 
@@ -147,8 +153,11 @@ impl Operations for Catalogs {
     fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
             let named = self.resolve_operation(&call.catalog, &call.operation)?;
-            let prepared = self.prepared(&named).await?;
-            let target = named.catalog.target().map_err(|error| damaged(&error))?;
+            let prepared = self.prepare_operation(&named).await?;
+            let target = named
+                .catalog
+                .target()
+                .map_err(|error| damaged_catalog_failure(&error))?;
             let options = Options {
                 timeout: call.timeout,
                 idempotency_key: Some(call.idempotency_key),
@@ -162,7 +171,7 @@ impl Operations for Catalogs {
             };
             let (arguments, position) = ((&call.with, body), (paginate, call.cursor.as_ref()));
             let page = caller.page(&prepared, &target, arguments, &options, position);
-            let Paged {
+            let ItemsPage {
                 answer,
                 items,
                 next,
@@ -188,18 +197,18 @@ impl Operations for Catalogs {
         let Ok(named) = self.resolve_operation(catalog, operation) else {
             return false;
         };
-        let prepared = named.catalog.prepared(named.place);
+        let prepared = named.catalog.prepare_operation(named.place);
         let target = named.catalog.target();
         matches!((prepared, target), (Ok(prepared), Ok(target)) if target.is_repeatable(prepared.operation()))
     }
 
     fn has_catalog(&self, catalog: &str) -> bool {
-        self.loaded().has(catalog)
+        self.last_loaded_catalogs().has_usable_catalog(catalog)
     }
 }
 
-impl Live {
-    fn loaded(&self) -> Arc<Set> {
+impl LiveCatalogs {
+    fn loaded_catalogs(&self) -> Arc<CatalogSet> {
         self.set
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -210,12 +219,12 @@ impl Live {
     fn reload_changed_catalogs(&self) {
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = self.places.stamps();
-        let before = self.loaded();
+        let before = self.loaded_catalogs();
         if stamps == before.stamps {
             return;
         }
         let catalogs = stamps.keys().map(|id| self.load(id, &stamps, &before));
-        let set = Set {
+        let set = CatalogSet {
             catalogs: catalogs.collect(),
             version: before.version + 1,
             stamps,
@@ -225,7 +234,7 @@ impl Live {
         self.version.send_replace(version);
     }
 
-    fn load(&self, id: &str, stamps: &Stamps, before: &Set) -> Arc<Catalog> {
+    fn load(&self, id: &str, stamps: &CatalogStamps, before: &CatalogSet) -> Arc<Catalog> {
         let (is_same, was) = (before.stamps.get(id), before.find_catalog(id));
         if let (Some(was), true) = (was, is_same == stamps.get(id)) {
             return was.clone();
@@ -244,7 +253,7 @@ impl Live {
             };
             kept.unwrap_or_else(|| self.places.load_document(id, document).map(Arc::new))
         };
-        let catalog = match self.places.read(id) {
+        let catalog = match self.places.read_settings(id) {
             Ok(files) => Catalog::new(id, files.settings, book()),
             Err(error) => Catalog::new(id, super::Settings::default(), Err(error)),
         };

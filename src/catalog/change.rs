@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::Serialize;
 
 use super::{
-    Catalog, Catalogs, Set, Settings,
+    Catalog, CatalogSet, Catalogs, Settings,
     call::{has_reference, is_connection_header, origin},
-    document::{self, Compiled, DocumentReader, Inspection},
-    files::{Files, first, slug},
+    document::{self, CompiledDocument, DocumentReader, Inspection},
+    files::{SettingsFile, first_violation_message, slug},
     operation::{Class, SecurityScheme},
-    settings::{document_base_url, with_host},
+    settings::{document_base_url, suggest_url_with_host},
 };
 use midex_domain::{
     error::{Code, Error, Result, Violation},
@@ -58,7 +58,7 @@ pub struct ImportPlan {
     /// The settings to write.
     pub settings: Settings,
     /// The compiled document.
-    pub compiled: Compiled,
+    pub compiled: CompiledDocument,
     /// How the operations differ from those of the existing catalog.
     pub changes: Changes,
     /// The existing text of the settings, which is edited in place; empty for a new catalog.
@@ -106,12 +106,12 @@ pub struct Changes {
     /// The names of operations that no longer exist.
     pub removed: Vec<String>,
     /// The operations whose request or answer differs.
-    pub changed: Vec<Changed>,
+    pub changed: Vec<ChangedOperation>,
 }
 
 /// An operation that differs in the new document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Changed {
+pub struct ChangedOperation {
     /// Its name.
     pub id: String,
     /// The parts that differ: `method`, `path`, `parameters`, `body`, `output`, `security`.
@@ -125,8 +125,9 @@ impl Catalogs {
     /// `OPENAPI_INVALID` with every violation; `ARGUMENTS_INVALID` if the title yields no id, or if the base URL or
     /// the vendor is invalid; `FILE_UNUSABLE` if the existing settings cannot be read.
     pub fn plan(&self, import: &Import) -> Result<ImportPlan> {
-        let compiled = document::compile(&import.document).map_err(|refused| invalid(&refused))?;
-        let set = self.current();
+        let compiled = document::compile(&import.document)
+            .map_err(|refused| invalid_document_error(&refused))?;
+        let set = self.current_catalogs();
         let title = match import.title.trim() {
             "" => compiled.title.as_str(),
             title => title,
@@ -174,7 +175,7 @@ impl Catalogs {
         check_vendor(&settings.vendor)?;
         let mut compiled = compiled;
         if origin(&settings.base_url).is_none() {
-            let url = with_host(&settings.base_url);
+            let url = suggest_url_with_host(&settings.base_url);
             let message = format!(
                 "{}, so nothing can be called yet: catalog.set_base_url with catalog_id '{id}' and base_url '{url}' says where, or `midex catalog base-url {id} {url}`",
                 match &*settings.base_url {
@@ -206,7 +207,7 @@ impl Catalogs {
     pub fn import(&self, import: &Import) -> Result<ImportPlan> {
         let _lock = self.places().lock()?;
         let planned = self.plan(import)?;
-        let (set, most) = (self.current(), limits::CATALOGS_MAX);
+        let (set, most) = (self.current_catalogs(), limits::CATALOGS_MAX);
         let is_there = set.catalogs().iter().any(|one| one.id == planned.id);
         if is_there && !import.overwrite {
             let message = format!("there is a catalog `{}` already", planned.id);
@@ -221,7 +222,7 @@ impl Catalogs {
         }
         let text = render_settings(&planned.settings, &planned.text)?;
         self.places().write(&planned.id, &text, &import.document)?;
-        self.current();
+        self.current_catalogs();
         Ok(planned)
     }
 
@@ -235,24 +236,24 @@ impl Catalogs {
         change: impl FnOnce(&mut Settings, &Catalog) -> Result<()>,
     ) -> Result<Arc<Catalog>> {
         let _lock = self.places().lock()?;
-        let catalog = self.current().require(name)?;
+        let catalog = self.current_catalogs().require_catalog(name)?;
         let files = self.files(&catalog.id)?;
         let mut settings = files.settings;
         change(&mut settings, &catalog)?;
         let text = render_settings(&settings, &files.text)?;
         self.places().write_settings(&catalog.id, &text)?;
-        self.current().require(&catalog.id)
+        self.current_catalogs().require_catalog(&catalog.id)
     }
 
     /// Removes a catalog, and its document if `with_document` is true. Blocks.
     ///
     /// # Errors
     /// `CATALOG_NOT_FOUND`, `FILE_UNUSABLE`, `SERVER_BUSY`.
-    pub fn remove(&self, name: &str, with_document: bool) -> Result<Arc<Set>> {
+    pub fn remove(&self, name: &str, with_document: bool) -> Result<Arc<CatalogSet>> {
         let _lock = self.places().lock()?;
-        let catalog = self.current().require(name)?;
+        let catalog = self.current_catalogs().require_catalog(name)?;
         self.places().remove(&catalog.id, with_document)?;
-        Ok(self.current())
+        Ok(self.current_catalogs())
     }
 
     /// The text and the values of the existing settings; `None` if there is no settings file. The document of a
@@ -265,20 +266,20 @@ impl Catalogs {
         Ok((files.text, Some(files.settings)))
     }
 
-    fn files(&self, id: &str) -> Result<Files> {
-        self.places().read(id).map_err(|error| {
+    fn files(&self, id: &str) -> Result<SettingsFile> {
+        self.places().read_settings(id).map_err(|error| {
             let message = format!("the settings of catalog `{id}` cannot be read: {error}");
             Error::new(Code::FileUnusable, message).with_context("path", id)
         })
     }
 }
 
-impl Set {
+impl CatalogSet {
     /// The catalog with this id or title.
     ///
     /// # Errors
     /// `CATALOG_NOT_FOUND`, which suggests the nearest name.
-    pub fn require(&self, name: &str) -> Result<Arc<Catalog>> {
+    pub fn require_catalog(&self, name: &str) -> Result<Arc<Catalog>> {
         if let Some(catalog) = self.find_catalog(name) {
             return Ok(catalog.clone());
         }
@@ -427,8 +428,11 @@ fn tool_secret_error(header: &str) -> Error {
 }
 
 /// The error for a document that cannot be imported. Its message is that of the first violation.
-fn invalid(refused: &Inspection) -> Error {
-    let message = format!("the document cannot be imported: {}", first(refused));
+fn invalid_document_error(refused: &Inspection) -> Error {
+    let message = format!(
+        "the document cannot be imported: {}",
+        first_violation_message(refused)
+    );
     let violations: Vec<Violation> = refused.violations.clone();
     Error::new(Code::OpenapiInvalid, message).with_violations(violations)
 }
@@ -497,7 +501,7 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
 
 impl Changes {
     /// Compares the operations of the existing document with those of a new one.
-    fn compare_operations(before: &DocumentReader, after: &Compiled) -> Self {
+    fn compare_operations(before: &DocumentReader, after: &CompiledDocument) -> Self {
         let mut known: BTreeMap<_, _> = before
             .entries()
             .iter()
@@ -509,7 +513,7 @@ impl Changes {
             match known.remove(operation.name.as_str()) {
                 None => changes.added.push(operation.name.clone()),
                 Some(place) => {
-                    let Ok(was) = before.bare(place) else {
+                    let Ok(was) = before.read_bare_operation(place) else {
                         continue;
                     };
                     let parts = [
@@ -525,7 +529,7 @@ impl Changes {
                         .filter_map(|(part, is_other)| is_other.then_some(part))
                         .collect();
                     if !what.is_empty() {
-                        changes.changed.push(Changed {
+                        changes.changed.push(ChangedOperation {
                             id: operation.name.clone(),
                             what,
                         });

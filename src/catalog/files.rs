@@ -21,7 +21,7 @@ use midex_domain::{
     error::{Code, Error, Result, describe_io_error},
     limits,
 };
-use midex_folder::{Existing, Folder, Stamp, WriteLock, open_regular, read_regular};
+use midex_folder::{ExistingFilePolicy, FileStamp, Folder, WriteLock, open_regular, read_regular};
 
 /// The settings of a catalog.
 const SETTINGS: &str = "catalog.toml";
@@ -38,10 +38,10 @@ pub struct CatalogPaths {
 }
 
 /// The stamps of the settings and of the document of every catalog, by id.
-pub(super) type Stamps = BTreeMap<String, [Option<Stamp>; 2]>;
+pub(super) type CatalogStamps = BTreeMap<String, [Option<FileStamp>; 2]>;
 
 /// The settings of a catalog, as text and parsed.
-pub(super) struct Files {
+pub(super) struct SettingsFile {
     pub(super) text: String,
     pub(super) settings: Settings,
 }
@@ -58,14 +58,14 @@ impl CatalogPaths {
     }
 
     /// The stamps of the files of all catalogs. Opens no file.
-    pub(super) fn stamps(&self) -> Stamps {
+    pub(super) fn stamps(&self) -> CatalogStamps {
         let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let ids = ids.filter(|id| is_id(id) && self.settings(id).exists());
         let stamp = |path: PathBuf| {
             fs::metadata(path)
                 .ok()
-                .map(|data| Stamp::from_metadata(&data))
+                .map(|data| FileStamp::from_metadata(&data))
         };
         let stamps = ids.map(|id| {
             let both = [stamp(self.settings(&id)), stamp(self.document(&id))];
@@ -75,17 +75,21 @@ impl CatalogPaths {
     }
 
     /// Reads the settings of a catalog.
-    pub(super) fn read(&self, id: &str) -> Result<Files, String> {
+    pub(super) fn read_settings(&self, id: &str) -> Result<SettingsFile, String> {
         let path = self.settings(id);
         let text = read_text(&path, limits::CATALOG_SETTINGS_BYTES_MAX)?;
         let settings =
             Settings::read(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Files { text, settings })
+        Ok(SettingsFile { text, settings })
     }
 
     /// The compiled document of a catalog: from the cache if that belongs to this version of the file, or else
     /// compiled now.
-    pub(super) fn load_document(&self, id: &str, stamp: Stamp) -> Result<DocumentReader, String> {
+    pub(super) fn load_document(
+        &self,
+        id: &str,
+        stamp: FileStamp,
+    ) -> Result<DocumentReader, String> {
         let path = self.document(id);
         let key = Digest::compute(format!("{}\n{stamp:?}", path.display()).as_bytes());
         let cached = self.cache.join(format!("{key}.book"));
@@ -93,7 +97,8 @@ impl CatalogPaths {
             return Ok(book);
         }
         let bytes = read_bytes(&path, limits::DOCUMENT_BYTES_MAX)?;
-        let compiled = document::compile(&bytes).map_err(|refused| first(&refused))?;
+        let compiled =
+            document::compile(&bytes).map_err(|refused| first_violation_message(&refused))?;
         let bytes = compiled.encode();
         match self.cache_document(&cached, &bytes) {
             Ok(()) => open(&cached),
@@ -109,21 +114,21 @@ impl CatalogPaths {
     fn cache_document(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.cache)?;
         let name = path.file_name().unwrap_or_default();
-        Folder::open(&self.cache)?.write(name, bytes, None, Existing::Replace)
+        Folder::open(&self.cache)?.write(name, bytes, None, ExistingFilePolicy::Replace)
     }
 
     /// Acquires the write lock, and waits while another process holds it. Creates the directory if needed, and
     /// removes what killed writers left.
     pub(super) fn lock(&self) -> Result<WriteLock> {
         let path = &self.catalogs;
-        fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
-        let folder = Folder::open(path).map_err(|error| unusable(path, error))?;
+        fs::create_dir_all(path).map_err(|error| unusable_file_error(path, error))?;
+        let folder = Folder::open(path).map_err(|error| unusable_file_error(path, error))?;
         let lock = folder.lock().map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
                 let message = format!("another process writes into {}", path.display());
                 Error::new(Code::ServerBusy, message)
             }
-            _ => unusable(path, error),
+            _ => unusable_file_error(path, error),
         })?;
         self.remove_unfinished();
         Ok(lock)
@@ -137,24 +142,34 @@ impl CatalogPaths {
                 OsStr::new(SETTINGS),
                 text.as_bytes(),
                 None,
-                Existing::Replace,
+                ExistingFilePolicy::Replace,
             )
         });
-        written.map_err(|error| unusable(&path, error))
+        written.map_err(|error| unusable_file_error(&path, error))
     }
 
     /// Writes a catalog with its document, and replaces an existing catalog with this id.
     pub(super) fn write(&self, id: &str, settings: &str, document: &[u8]) -> Result<()> {
-        let (new, path) = (self.unfinished(id), self.catalogs.join(id));
+        let (new, path) = (self.unfinished_path(id), self.catalogs.join(id));
         let written = fs::create_dir_all(&new).and_then(|()| {
             let folder = Folder::open(&new)?;
-            folder.write(OsStr::new(DOCUMENT), document, None, Existing::Replace)?;
+            folder.write(
+                OsStr::new(DOCUMENT),
+                document,
+                None,
+                ExistingFilePolicy::Replace,
+            )?;
             let settings = settings.as_bytes();
-            folder.write(OsStr::new(SETTINGS), settings, None, Existing::Replace)?;
+            folder.write(
+                OsStr::new(SETTINGS),
+                settings,
+                None,
+                ExistingFilePolicy::Replace,
+            )?;
             rename_atomically(&new, &path)
         });
         let _ = fs::remove_dir_all(&new);
-        written.map_err(|error| unusable(&path, error))
+        written.map_err(|error| unusable_file_error(&path, error))
     }
 
     /// Removes a catalog. If the document is kept, so is the directory.
@@ -162,25 +177,29 @@ impl CatalogPaths {
         let path = self.catalogs.join(id);
         let removed = if with_document {
             // The rename makes the removal atomic.
-            let away = self.unfinished(id);
+            let away = self.unfinished_path(id);
             let removed = fs::rename(&path, &away);
             let _ = fs::remove_dir_all(&away);
             removed
         } else {
             Folder::open(&path).and_then(|folder| folder.remove(OsStr::new(SETTINGS)))
         };
-        removed.map_err(|error| unusable(&path, error))
+        removed.map_err(|error| unusable_file_error(&path, error))
     }
 
-    fn unfinished(&self, id: &str) -> PathBuf {
-        self.catalogs.join(format!("{UNFINISHED}{id}"))
+    fn unfinished_path(&self, id: &str) -> PathBuf {
+        self.catalogs.join(format!("{UNFINISHED_PREFIX}{id}"))
     }
 
     /// Removes the directories that killed writers left. Requires the write lock.
     fn remove_unfinished(&self) {
         let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
         for entry in entries {
-            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            if entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with(UNFINISHED_PREFIX)
+            {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -188,7 +207,7 @@ impl CatalogPaths {
 }
 
 /// The prefix of the name of an incomplete directory.
-const UNFINISHED: &str = ".midex-new-";
+const UNFINISHED_PREFIX: &str = ".midex-new-";
 
 /// Renames `new` to `path` atomically. If `path` exists, the two are exchanged.
 fn rename_atomically(new: &Path, path: &Path) -> io::Result<()> {
@@ -236,7 +255,7 @@ pub(super) fn slug(title: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-pub(super) fn first(refused: &Inspection) -> String {
+pub(super) fn first_violation_message(refused: &Inspection) -> String {
     let first = refused.violations.first();
     first.map_or_else(String::new, |first| first.message.clone())
 }
@@ -256,7 +275,7 @@ fn read_text(path: &Path, max: usize) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
 }
 
-fn unusable(path: &Path, error: io::Error) -> Error {
+fn unusable_file_error(path: &Path, error: io::Error) -> Error {
     let message = format!(
         "{} cannot be used: {}",
         path.display(),

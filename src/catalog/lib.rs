@@ -12,8 +12,8 @@ mod settings;
 
 pub use self::{
     catalogs::Catalogs,
-    change::{Changed, Changes, Import, ImportPlan, Requester},
+    change::{ChangedOperation, Changes, Import, ImportPlan, Requester},
     files::CatalogPaths,
-    set::{Catalog, CatalogOperation, OperationMatch, Set},
-    settings::{Settings, with_host},
+    set::{Catalog, CatalogOperation, CatalogSet, OperationMatch},
+    settings::{Settings, suggest_url_with_host},
 };

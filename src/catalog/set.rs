@@ -9,9 +9,9 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    call::{Prepared, Reach, Target},
-    document::{DocumentReader, Entry, Hit, SearchableCatalog, search},
-    files::Stamps,
+    call::{PreparedOperation, Reach, Target},
+    document::{DocumentReader, Hit, OperationEntry, SearchableCatalog, search},
+    files::CatalogStamps,
     operation::{Class, Location, Operation, SecurityScheme},
     settings::{Settings, document_base_url},
 };
@@ -31,7 +31,7 @@ pub struct Catalog {
     pub settings: Settings,
     /// Its compiled document, or why it cannot be used.
     pub book: Result<Arc<DocumentReader>, String>,
-    prepared: Mutex<HashMap<usize, Arc<Prepared>>>,
+    prepared: Mutex<HashMap<usize, Arc<PreparedOperation>>>,
     target: OnceLock<Result<Arc<Target>, String>>,
 }
 
@@ -65,7 +65,7 @@ impl Catalog {
     }
 
     /// Its compiled document, if it is valid and the catalog is enabled.
-    fn usable(&self) -> Option<&DocumentReader> {
+    fn usable_document(&self) -> Option<&DocumentReader> {
         let book = self.book.as_ref().ok();
         book.map(|book| &**book).filter(|_| self.settings.enabled)
     }
@@ -82,7 +82,7 @@ impl Catalog {
     }
 
     /// The class of an operation: from the settings, or else from the document.
-    pub fn class(&self, entry: &Entry) -> Class {
+    pub fn class(&self, entry: &OperationEntry) -> Class {
         // The settings may name the operation by an alias, which was its name in an earlier version.
         let names = std::iter::once(&entry.name).chain(&entry.aliases);
         let mut said = names.filter_map(|name| self.settings.classes.get(&**name));
@@ -106,12 +106,12 @@ impl Catalog {
     ///
     /// # Errors
     /// The compiled document is damaged, or the catalog has none.
-    pub fn prepared(&self, place: usize) -> Result<Arc<Prepared>, String> {
+    pub fn prepare_operation(&self, place: usize) -> Result<Arc<PreparedOperation>, String> {
         if let Some(prepared) = self.cached_operation(place) {
             return Ok(prepared);
         }
         let operation = self.operation(place)?;
-        let prepared = Arc::new(Prepared::new(operation));
+        let prepared = Arc::new(PreparedOperation::new(operation));
         let mut kept = self.lock();
         if kept.len() >= limits::CATALOG_PREPARED_MAX {
             kept.clear();
@@ -121,11 +121,11 @@ impl Catalog {
     }
 
     /// The operation from the cache of [`Catalog::prepared`]. Reads nothing.
-    pub(super) fn cached_operation(&self, place: usize) -> Option<Arc<Prepared>> {
+    pub(super) fn cached_operation(&self, place: usize) -> Option<Arc<PreparedOperation>> {
         self.lock().get(&place).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Arc<Prepared>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Arc<PreparedOperation>>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,11 +182,13 @@ impl Catalog {
     /// # Errors
     /// The document is unusable, or the settings allow a host that is not of the form `HOST:PORT`.
     pub fn target(&self) -> Result<Arc<Target>, String> {
-        let target = self.target.get_or_init(|| self.targeted().map(Arc::new));
+        let target = self
+            .target
+            .get_or_init(|| self.build_target().map(Arc::new));
         target.clone()
     }
 
-    fn targeted(&self) -> Result<Target, String> {
+    fn build_target(&self) -> Result<Target, String> {
         let settings = &self.settings;
         let allowed = settings.allow.iter().map(String::as_str);
         let book = self.book.as_ref().map_err(Clone::clone)?;
@@ -216,7 +218,7 @@ pub struct CatalogOperation {
 
 impl CatalogOperation {
     /// Its index entry, which is in memory.
-    pub fn entry(&self) -> Option<&Entry> {
+    pub fn entry(&self) -> Option<&OperationEntry> {
         self.catalog.book.as_ref().ok()?.entries().get(self.place)
     }
 
@@ -244,13 +246,13 @@ pub enum OperationMatch {
 
 /// All catalogs, ordered by id.
 #[derive(Debug, Default)]
-pub struct Set {
+pub struct CatalogSet {
     pub(super) catalogs: Vec<Arc<Catalog>>,
-    pub(super) stamps: Stamps,
+    pub(super) stamps: CatalogStamps,
     pub(super) version: u64,
 }
 
-impl Set {
+impl CatalogSet {
     /// Every catalog, including disabled and unusable ones.
     pub fn catalogs(&self) -> &[Arc<Catalog>] {
         &self.catalogs
@@ -270,7 +272,7 @@ impl Set {
     pub fn resolve_operation(&self, catalog: &str, operation: &str) -> OperationMatch {
         let called: Vec<_> = match self.catalogs.iter().find(|one| one.id == catalog) {
             Some(by_id)
-                if by_id.usable().is_some()
+                if by_id.usable_document().is_some()
                     || normalize_name(by_id.vendor()) != normalize_name(catalog) =>
             {
                 vec![by_id]
@@ -286,10 +288,10 @@ impl Set {
         }
         let usable: Vec<_> = called
             .into_iter()
-            .filter(|one| one.usable().is_some())
+            .filter(|one| one.usable_document().is_some())
             .collect();
         let mut found = usable.iter().filter_map(|one| {
-            let place = one.usable()?.find(operation)?;
+            let place = one.usable_document()?.find(operation)?;
             let catalog = Arc::clone(one);
             Some(CatalogOperation { catalog, place })
         });
@@ -301,7 +303,7 @@ impl Set {
             }
             (None, _) if usable.is_empty() => OperationMatch::Disabled,
             (None, _) => {
-                let names = usable.iter().filter_map(|one| one.usable());
+                let names = usable.iter().filter_map(|one| one.usable_document());
                 let entries: Vec<_> = names.flat_map(DocumentReader::entries).collect();
                 let names = entries.iter().map(|entry| &*entry.name);
                 let aliases = entries.iter().flat_map(|entry| &entry.aliases);
@@ -314,9 +316,9 @@ impl Set {
     }
 
     /// Whether a catalog of this name is usable.
-    pub fn has(&self, name: &str) -> bool {
+    pub fn has_usable_catalog(&self, name: &str) -> bool {
         self.catalogs_with_name(name)
-            .any(|one| one.usable().is_some())
+            .any(|one| one.usable_document().is_some())
     }
 
     /// The id of a disabled catalog of this name, if no catalog of this name is usable.
@@ -325,7 +327,7 @@ impl Set {
             .catalogs_with_name(name)
             .filter(|one| !one.settings.enabled);
         let disabled = called.next()?;
-        (!self.has(name)).then_some(&*disabled.id)
+        (!self.has_usable_catalog(name)).then_some(&*disabled.id)
     }
 
     fn catalogs_with_name(&self, name: &str) -> impl Iterator<Item = &Arc<Catalog>> {
@@ -357,7 +359,7 @@ impl Set {
     ) -> Vec<CatalogOperation> {
         let catalogs = self.catalogs.iter().filter(|one| counts(one));
         let usable: Vec<_> = catalogs
-            .filter_map(|one| Some((one, one.usable()?)))
+            .filter_map(|one| Some((one, one.usable_document()?)))
             .collect();
         let shelves: Vec<_> = usable
             .iter()
@@ -379,10 +381,15 @@ impl Set {
     }
 
     /// All operations of the usable catalogs that `counts` accepts, ordered by catalog and name.
-    pub fn all(&self, counts: impl Fn(&Catalog) -> bool) -> impl Iterator<Item = CatalogOperation> {
+    pub fn all_operations(
+        &self,
+        counts: impl Fn(&Catalog) -> bool,
+    ) -> impl Iterator<Item = CatalogOperation> {
         let catalogs = self.catalogs.iter().filter(move |one| counts(one));
         catalogs.flat_map(|catalog| {
-            let count = catalog.usable().map_or(0, |book| book.entries().len());
+            let count = catalog
+                .usable_document()
+                .map_or(0, |book| book.entries().len());
             (0..count).map(|place| CatalogOperation {
                 catalog: catalog.clone(),
                 place,
@@ -400,8 +407,8 @@ fn suggest_operation<'a>(operation: &str, names: Vec<&'a str>) -> Option<&'a str
     shortest.or_else(|| nearest(operation, names))
 }
 
-impl OperationLookup for Set {
-    fn find(&self, catalog: &str, operation: &str) -> OperationLookupResult {
+impl OperationLookup for CatalogSet {
+    fn find_operation(&self, catalog: &str, operation: &str) -> OperationLookupResult {
         match self.resolve_operation(catalog, operation) {
             OperationMatch::NoCatalog(near) => OperationLookupResult::NoCatalog(near),
             OperationMatch::Disabled => OperationLookupResult::Disabled,
@@ -416,7 +423,7 @@ impl OperationLookup for Set {
 
     fn similar_provider(&self, catalog: &str, operation: &str) -> Option<String> {
         let called = self.catalogs_with_name(catalog);
-        let notes = called.filter_map(|one| one.usable()?.notes().ok());
+        let notes = called.filter_map(|one| one.usable_document()?.notes().ok());
         let providers: Vec<_> = notes.flat_map(|notes| notes.providers.providers).collect();
         let ids = providers.iter().map(|one| one.id.as_str()).collect();
         suggest_operation(operation, ids).map(str::to_owned)
@@ -431,7 +438,7 @@ impl OperationLookup for Set {
         let OperationMatch::Operation(named) = self.resolve_operation(named.0, named.1) else {
             return Vec::new();
         };
-        let prepared = named.catalog.prepared(named.place);
+        let prepared = named.catalog.prepare_operation(named.place);
         prepared.map_or_else(
             |_| Vec::new(),
             |prepared| prepared.validate_step(with, body),
@@ -443,7 +450,7 @@ impl OperationLookup for Set {
             .catalogs
             .iter()
             .filter(|catalog| catalog.satisfies_requirement(requirement));
-        met.any(|catalog| catalog.usable().is_some())
+        met.any(|catalog| catalog.usable_document().is_some())
     }
 
     fn disabled_catalog_for(&self, requirement: &Requirement) -> Option<String> {
@@ -461,7 +468,7 @@ impl OperationLookup for Set {
 }
 
 fn callable(named: &CatalogOperation) -> Result<OperationSignature, String> {
-    let prepared = named.catalog.prepared(named.place)?;
+    let prepared = named.catalog.prepare_operation(named.place)?;
     let operation = prepared.operation();
     let arguments = operation.parameters.iter().map(|parameter| Argument {
         name: parameter.argument.clone(),

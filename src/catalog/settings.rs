@@ -169,7 +169,7 @@ pub(super) fn document_base_url(servers: &[String], source: &str) -> String {
 
 /// Suggests a URL for a base URL without a usable host. If no host can be derived, the suggestion has the placeholder
 /// `HOST`, because only the user knows it.
-pub fn with_host(base_url: &str) -> String {
+pub fn suggest_url_with_host(base_url: &str) -> String {
     let path = base_url.trim_start_matches("//");
     let is_path = path.is_empty() || path.starts_with(['/', '.']);
     match base_url.split_once("://") {

@@ -13,12 +13,12 @@ const OTHER_STATE_ADVICE: &[&str] = &[
     "Run `midex list executions`: it lists the executions",
 ];
 /// The advice if the execution has ended.
-const ENDED: &[&str] = &[
+const ENDED_ADVICE: &[&str] = &[
     "Run `midex show {execution_id}`: it shows the result of every step",
     "Run `midex list executions`: it lists the executions",
 ];
 /// The advice if client and server may be of different versions.
-const VERSIONS: &[&str] =
+const VERSION_MISMATCH_ADVICE: &[&str] =
     &["Run `midex doctor`: this midex and the server may have different versions"];
 
 /// A match over all codes, a line for each.
@@ -70,7 +70,7 @@ fn is_call(words: &str) -> bool {
 
 fn sentences(error: &Error) -> &'static [&'static str] {
     match error.code().next() {
-        Next::WhileOpen(_) | Next::ByPause if error.has_ended() => ENDED,
+        Next::WhileOpen(_) | Next::ByPause if error.is_for_ended_execution() => ENDED_ADVICE,
         Next::ByPause => {
             let lifted = error
                 .first_pause_next_call()
@@ -123,9 +123,9 @@ fn code_advice(code: Code) -> &'static [&'static str] {
         ExecutionNotFound => &["Run `midex show {nearest}`, if you meant that one", "Run `midex list executions`: use an id that it shows; --all-projects includes other projects"];
         ExecutionIdTaken => &["Choose another --id[; `midex show {execution_id}` shows the execution that has this one]"];
         ExecutionPaused => &["Run `midex show {execution_id}`: it says why it is paused, and how to continue", "Run `midex list executions --state paused`: it lists the paused executions"];
-        ExecutionFinished => ENDED;
+        ExecutionFinished => ENDED_ADVICE;
         UserAlone => &["Run `midex run {workflow} --id {execution_id}` in a terminal: it asks there", "Run `midex run` in a terminal, with the workflow and the --id of the execution: it asks there"];
-        RequestStateMissing | ToolNotFound | PromptNotFound | RequestInvalid | ParamsInvalid | MethodNotFound => VERSIONS;
+        RequestStateMissing | ToolNotFound | PromptNotFound | RequestInvalid | ParamsInvalid | MethodNotFound => VERSION_MISMATCH_ADVICE;
         GateNotOpen => &["Run `midex show {execution_id}`: its last lines say what waits for a person", "Run `midex approve`: it lists the open gates"];
         GateChanged => &["Run `midex approve {execution_id}`: it shows what the gate asks now", "Run `midex approve`: it lists the open gates"];
         OutcomeKnown => &["Run `midex show {execution_id}`: it names the steps whose outcome is unknown", "Run `midex list executions`: it lists the executions"];
@@ -305,7 +305,7 @@ mod tests {
         let error = Error::new(Code::ExecutionPaused, "x").with_context("pause_reasons", reasons);
         assert_eq!(Some(sentences(&error)), pause_advice("budget"));
         let ended = error.with_context("workflow_state", "completed");
-        assert_eq!(sentences(&ended), ENDED);
+        assert_eq!(sentences(&ended), ENDED_ADVICE);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use midex_domain::{
 use midex_server::config::Config;
 
 /// The message if no gate is open.
-const NOTHING_WAITS: &str = "Nothing waits for an approval in this project.\n";
+const NO_OPEN_GATES_MESSAGE: &str = "Nothing waits for an approval in this project.\n";
 
 /// Which gate of which execution.
 #[derive(Clone, Debug, clap::Args)]
@@ -84,7 +84,7 @@ async fn pick_and_answer_gate(
 ) -> Result<u8> {
     let mut gates = open_gates(link).await?;
     if gates.is_empty() {
-        return out.write(NOTHING_WAITS).map(|()| EXIT_OK);
+        return out.write(NO_OPEN_GATES_MESSAGE).map(|()| EXIT_OK);
     }
     let choices: Vec<_> = gates.iter().map(Gate::choice).collect();
     match pick("gate", &choices, link).await? {
@@ -97,7 +97,7 @@ async fn print_open_gates(link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u
     let gates = open_gates(link).await?;
     let json = || gates.iter().map(Gate::json).collect();
     let text = || match gates.as_slice() {
-        [] => NOTHING_WAITS.to_owned(),
+        [] => NO_OPEN_GATES_MESSAGE.to_owned(),
         gates => gates.iter().map(Gate::line).collect(),
     };
     out.rows(json, text).map(|()| EXIT_OK)
@@ -386,7 +386,7 @@ impl Gate {
             text.extend(["Until: ", &replace_hidden_chars(due), "\n"]);
         }
         text.push('\n');
-        text += &Screen::stdout().block(None, "  ", &self.asked.ask);
+        text += &Screen::stdout().indent_block(None, "  ", &self.asked.ask);
         text.push('\n');
         text
     }

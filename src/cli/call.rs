@@ -92,7 +92,9 @@ async fn print_command_list(
     let listed = catalog::commands(arguments, args.limit, link).await?;
     let commands = &listed.commands;
     let screen = Screen::stdout();
-    let more = listed.more().map(|more| screen.block(None, "", &more));
+    let more = listed
+        .more()
+        .map(|more| screen.indent_block(None, "", &more));
     let text = || {
         if commands.is_empty() {
             return "no command fits; `midex catalog list` shows the catalogs\n".to_owned();
@@ -189,7 +191,7 @@ fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
     };
     let single = args.with.iter().map(|flag| inputs::single("--with", flag));
     let single: Vec<_> = single.collect::<Result<_>>()?;
-    let with = inputs::merge_inputs(whole, single, &declared(command));
+    let with = inputs::merge_inputs(whole, single, &declared_argument_types(command));
     let body = args
         .body
         .as_ref()
@@ -203,7 +205,7 @@ fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
 }
 
 /// The types of the arguments, and of the fields of a body that can be given as arguments.
-fn declared(command: &Value) -> Vec<(String, Value)> {
+fn declared_argument_types(command: &Value) -> Vec<(String, Value)> {
     let declared = |name: &str, schema: &Value, root: &Value| {
         let kind = schema::kind(schema, root);
         let schema = json!({ "type": kind, "enum": schema["enum"] });

@@ -21,19 +21,20 @@ use self::{
     },
 };
 use super::{
-    EXIT_FINDINGS, EXIT_OK, Output, color,
+    EXIT_FINDINGS, EXIT_OK, Output,
     diagnostic::render_violations,
     link::{Link, without_nulls},
     question,
     run::input::read_file,
     screen::Screen,
+    takes_color,
     value::{field, list},
     visible::replace_hidden_chars,
     warn,
 };
 use midex_catalog::{
     call::{self, is_secret_header},
-    with_host,
+    suggest_url_with_host,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -128,7 +129,7 @@ impl DocumentArgs {
         let Some(text) = text else {
             return Err(error);
         };
-        let drawn = render_violations(&self.source, &text, error.violations(), color());
+        let drawn = render_violations(&self.source, &text, error.violations(), takes_color());
         let code = error.code();
         question::prompt(&format!(
             "{drawn}error[{code}]: {}\n",
@@ -166,7 +167,7 @@ fn import_summary(answer: &Value) -> String {
     let called = match answer["base_url"].as_str() {
         Some(url) if call::origin(url).is_none() => format!(
             "The document does not say where it is called: run `midex catalog base-url {id} {}`\n",
-            with_host(url)
+            suggest_url_with_host(url)
         ),
         _ => addresses(answer),
     };
@@ -206,7 +207,7 @@ fn warnings(answer: &Value, out: &Output<'_>) {
         };
         let words = format!("warning: {place}{}", field(warning, "message"));
         // Failing to print a warning does not fail the command.
-        let _ = question::prompt(&Screen::stdout().block(None, "", &words));
+        let _ = question::prompt(&Screen::stdout().indent_block(None, "", &words));
     }
 }
 
@@ -455,7 +456,7 @@ async fn credential(args: CredentialArgs, link: &mut Link<'_>, out: &mut Output<
     let answer = link.call("catalog.set_credential", arguments).await?;
     let text = || {
         let screen = Screen::stdout();
-        let needs = screen.block(
+        let needs = screen.indent_block(
             None,
             "",
             &format!("It needs: {}", required_credentials(&answer["schemes"])),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::advice::Advice;
 
 use midex_domain::error::Error;
-pub(super) use midex_domain::error::shell_word as quoted;
+pub(super) use midex_domain::error::quote_for_shell as quoted;
 
 /// The sentence in the table for errors after which the same command may succeed.
 const REPEAT_COMMAND_ADVICE: &str = "Run the same command again";

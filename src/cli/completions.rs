@@ -17,7 +17,7 @@ use super::{
     command::quoted,
     config::Files,
     examples::with_examples,
-    execution_id::{self, LAST, LAST_FAILED},
+    execution_id::{self, LAST_FAILED, LAST_WORD},
     link::{Link, without_nulls},
     load_config,
     screen::one_line,
@@ -91,7 +91,7 @@ enum ArgumentKind {
 }
 
 /// Commands, their arguments, and the kind of candidates for each.
-const COMPLETED: &[(&str, &str, ArgumentKind)] = &[
+const COMPLETED_ARGUMENTS: &[(&str, &str, ArgumentKind)] = &[
     ("show", "execution_id", ArgumentKind::Executions(None)),
     ("tail", "execution_id", ArgumentKind::Executions(None)),
     (
@@ -139,7 +139,7 @@ const COMPLETED: &[(&str, &str, ArgumentKind)] = &[
 
 pub(super) fn command_with_completers() -> Command {
     let mut command = with_examples(Cli::command());
-    for &(name, argument, kind) in COMPLETED {
+    for &(name, argument, kind) in COMPLETED_ARGUMENTS {
         let of = move |arg: Arg| {
             if arg.get_id().as_str() == argument {
                 arg.add(ArgValueCompleter::new(move |begun: &OsStr| {
@@ -264,20 +264,20 @@ fn candidates_from_server(
         .ok()?;
     let found = runtime.block_on(async {
         let mut link = Link::new(config);
-        let found = within(
+        let found = finish_within(
             limits::COMPLETE_WITHIN,
             Box::pin(server_candidates(&mut link, kind, words)),
         )
         .await;
         // Close the store in order, within the same limit.
-        let _ = within(limits::COMPLETE_WITHIN, link.close()).await;
+        let _ = finish_within(limits::COMPLETE_WITHIN, link.close()).await;
         found
     });
     runtime.shutdown_background();
     found
 }
 
-async fn within<T>(time: Duration, work: impl Future<Output = Result<T>>) -> Option<T> {
+async fn finish_within<T>(time: Duration, work: impl Future<Output = Result<T>>) -> Option<T> {
     tokio::time::timeout(time, work).await.ok()?.ok()
 }
 
@@ -299,7 +299,7 @@ async fn server_candidates(
             .iter()
             .map(|row| (one_line(&row.execution_id), about(row)));
         let last = [
-            (LAST, "the one that moved last"),
+            (LAST_WORD, "the one that moved last"),
             (LAST_FAILED, "the last that failed"),
         ];
         let last = last.map(|(word, about)| (word.to_owned(), about.to_owned()));
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn every_argument_that_is_completed_is_there() {
         let command = command_with_completers();
-        for (name, argument, _) in COMPLETED {
+        for (name, argument, _) in COMPLETED_ARGUMENTS {
             let mut path = name.split(' ');
             let found = path
                 .try_fold(&command, |it, name| it.find_subcommand(name))

@@ -29,7 +29,7 @@ pub(super) use self::{key::split_message_and_tip, notice::Notice, print::print};
 use super::{
     Cli, Command, DirectoryFlags,
     examples::with_examples,
-    groups::{grouped, hide_global_argument},
+    groups::{hide_global_argument, with_grouped_help},
 };
 use midex_domain::{
     ProjectDirectories,
@@ -41,20 +41,20 @@ use midex_registry::user_dir;
 use midex_server::config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir};
 
 /// The name of both files.
-const FILE: &str = "midex.toml";
+const CONFIG_FILE_NAME: &str = "midex.toml";
 
 /// Arguments that can be set by an environment variable.
-const VARIABLES: [(&str, &str); 3] = [
+const ENVIRONMENT_VARIABLES: [(&str, &str); 3] = [
     ("data_dir", DATA_DIR_ENV),
     ("allow_env", ALLOW_ENV_ENV),
     ("secret_env", SECRET_ENV_ENV),
 ];
 
 /// Flags that require `--http`.
-const OF_HTTP: [&str; 3] = ["stdio", "http_token_file", "http_host"];
+const HTTP_ONLY_FLAGS: [&str; 3] = ["stdio", "http_token_file", "http_host"];
 
 /// The commands that take the flags of `midex serve`.
-const WITH_FLAGS_OF_SERVE: [&str; 2] = ["serve", "config"];
+const COMMANDS_WITH_SERVE_FLAGS: [&str; 2] = ["serve", "config"];
 
 /// The configuration files of this process, in order of precedence.
 #[derive(Debug)]
@@ -63,8 +63,8 @@ pub(super) struct Files(Vec<File>);
 impl Files {
     /// Reads the files of the project and of the current user. Never fails: errors become findings.
     pub(super) fn read() -> Self {
-        let project = project_dir().join(FILE);
-        let Some(user) = user_dir().map(|dir| dir.join(FILE)) else {
+        let project = project_dir().join(CONFIG_FILE_NAME);
+        let Some(user) = user_dir().map(|dir| dir.join(CONFIG_FILE_NAME)) else {
             return Self(vec![File::read(Owner::Project, project, None)]);
         };
         let users = File::read(Owner::User, user.clone(), None);
@@ -117,9 +117,9 @@ impl Files {
     }
 
     fn command(&self) -> clap::Command {
-        let mut command = grouped(with_examples(Cli::command()));
+        let mut command = with_grouped_help(with_examples(Cli::command()));
         command = command.mut_args(|arg| hide_global_argument(self.with_file_default(arg)));
-        for name in WITH_FLAGS_OF_SERVE {
+        for name in COMMANDS_WITH_SERVE_FLAGS {
             command =
                 command.mut_subcommand(name, |it| it.mut_args(|arg| self.with_file_default(arg)));
         }
@@ -136,7 +136,8 @@ impl Files {
             arg = arg.env(variable).hide_env(true);
         }
         // The parser does not count a default as given, so it cannot check this requirement if a file sets `http`.
-        let needs_http = OF_HTTP.contains(&arg.get_id().as_str()) && self.find("http").is_none();
+        let needs_http =
+            HTTP_ONLY_FLAGS.contains(&arg.get_id().as_str()) && self.find("http").is_none();
         if needs_http {
             arg.requires("http")
         } else {
@@ -175,7 +176,7 @@ impl Files {
     /// `USAGE_INVALID` with each error in the first such file.
     pub(super) fn usable(&self) -> Result<()> {
         let broken = self.0.iter().find(|file| is_broken(&file.findings));
-        broken.map_or(Ok(()), |file| Err(unusable(file)))
+        broken.map_or(Ok(()), |file| Err(unusable_file_error(file)))
     }
 
     /// The notices about servers that hosts start without flags.
@@ -243,7 +244,7 @@ pub(super) fn add_file_key_to_help(arg: Arg) -> Arg {
 
 /// The environment variable that sets an argument, if it is present.
 fn variable(arg: &Arg) -> Option<&'static str> {
-    let (_, name) = VARIABLES
+    let (_, name) = ENVIRONMENT_VARIABLES
         .iter()
         .find(|(id, _)| *id == arg.get_id().as_str())?;
     std::env::var_os(name)
@@ -261,12 +262,12 @@ fn line(file: &File, finding: &Finding) -> String {
     )
 }
 
-fn unusable(file: &File) -> Error {
+fn unusable_file_error(file: &File) -> Error {
     let message = format!("`{}` cannot be used as it is", file.path.display());
     let violations = errors(&file.findings).map(|finding| {
         let mut violation = finding.violation();
         if violation.path.is_empty() {
-            FILE.clone_into(&mut violation.path);
+            CONFIG_FILE_NAME.clone_into(&mut violation.path);
         }
         violation
     });

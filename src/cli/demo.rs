@@ -23,8 +23,8 @@ use midex_domain::{
 use midex_mcp::client::Client;
 use midex_server::config::Config;
 
-const WORKFLOW: &str = "feature-development";
-const TASK: &str = "Add a dark mode to the settings page";
+const DEMO_WORKFLOW: &str = "feature-development";
+const DEMO_TASK: &str = "Add a dark mode to the settings page";
 
 /// Runs the demonstration; its JSON contains everything that its text shows. Without `--data-dir` it works in a
 /// temporary directory, which is removed afterwards, also after a failure.
@@ -34,9 +34,9 @@ pub(super) async fn demo(
     out: Output<'_>,
 ) -> Result<u8> {
     let place = match data_dir {
-        Some(path) => {
-            DemoDirectory::Kept(std::path::absolute(&path).map_err(|e| unusable(&path, e))?)
-        }
+        Some(path) => DemoDirectory::Kept(
+            std::path::absolute(&path).map_err(|e| unusable_directory_error(&path, e))?,
+        ),
         None => DemoDirectory::Temporary(fresh_dir()?),
     };
     let mut tour = DemoRun {
@@ -49,7 +49,7 @@ pub(super) async fn demo(
     let signals = signals()?;
     let shown = tokio::select! {
         shown = tour.run() => shown?,
-        () = wait_for_signal(signals) => return Err(interrupted()),
+        () = wait_for_signal(signals) => return Err(interrupted_error()),
     };
     if tour.out.json {
         tour.out.write(format!("{shown:#}\n"))?;
@@ -57,7 +57,7 @@ pub(super) async fn demo(
     Ok(EXIT_OK)
 }
 
-fn interrupted() -> Error {
+fn interrupted_error() -> Error {
     Error::new(Code::Cancelled, "the demo was interrupted")
         .with_action("Run `midex demo` again: it begins anew")
 }
@@ -65,7 +65,7 @@ fn interrupted() -> Error {
 /// A new temporary directory.
 fn fresh_dir() -> Result<TempDir> {
     let made = tempfile::Builder::new().prefix("midex-demo-").tempdir();
-    made.map_err(|error| unusable(&std::env::temp_dir(), error))
+    made.map_err(|error| unusable_directory_error(&std::env::temp_dir(), error))
 }
 
 /// The directory of the demonstration's executions.
@@ -85,7 +85,7 @@ impl DemoDirectory {
     }
 }
 
-fn unusable(path: &Path, error: std::io::Error) -> Error {
+fn unusable_directory_error(path: &Path, error: std::io::Error) -> Error {
     let shown = path.display().to_string();
     let message = format!("{shown} could not be made: {}", describe_io_error(&error));
     Error::new(Code::FileUnusable, message)
@@ -106,10 +106,12 @@ impl DemoRun<'_> {
     async fn run(&mut self) -> Result<Value> {
         let client = Client::start(self.server()?).await?;
         self.say("A server is running as a child process; this is its MCP client.\n")?;
-        let start = json!({ "workflow_name": WORKFLOW, "inputs": { "task": TASK } });
+        let start = json!({ "workflow_name": DEMO_WORKFLOW, "inputs": { "task": DEMO_TASK } });
         let first: Advanced = parse_reply(client.call("workflow.start", start).await?)?;
         let id = first.execution_id.clone();
-        self.say(&format!("Started `{WORKFLOW}` as {id}\n  task: {TASK}\n"))?;
+        self.say(&format!(
+            "Started `{DEMO_WORKFLOW}` as {id}\n  task: {DEMO_TASK}\n"
+        ))?;
         let second = self.step(&client, &first).await?;
         let at = SystemClock.now();
         client.kill_server().await?;
@@ -145,7 +147,7 @@ impl DemoRun<'_> {
         let mut lines = persona.lines();
         let title = lines.find(|line| !line.trim().is_empty());
         let title = title.unwrap_or_default().trim_start_matches('#').trim();
-        let summary = format!("{name}: done for \"{TASK}\"");
+        let summary = format!("{name}: done for \"{DEMO_TASK}\"");
         self.say(&format!(
             "Step {progress} `{name}` as {agent}\n  persona: {title} ({} bytes)\n  task:    {task}\n  output:  {summary}\n",
             persona.len(),
@@ -244,7 +246,7 @@ impl DemoRun<'_> {
             Error::internal("this program cannot find itself").with_source(error)
         })?;
         let path = self.place.path();
-        std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
+        std::fs::create_dir_all(path).map_err(|error| unusable_directory_error(path, error))?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--data-dir").arg(path);
         command
@@ -258,9 +260,10 @@ impl DemoRun<'_> {
         ];
         for (flag, dir) in definitions {
             if let Some(dir) = dir {
-                command
-                    .arg(flag)
-                    .arg(std::path::absolute(dir).map_err(|error| unusable(dir, error))?);
+                command.arg(flag).arg(
+                    std::path::absolute(dir)
+                        .map_err(|error| unusable_directory_error(dir, error))?,
+                );
             }
         }
         // Discard the log: the server's start-up lines would appear between the steps.

@@ -140,7 +140,7 @@ async fn places(config: &Config) -> Vec<CheckResult> {
     findings.push(socket(config, &owner));
     findings.extend(owner_findings(config, &owner));
     findings.push(store(config, &owner));
-    findings.extend(copies::copies(config));
+    findings.extend(copies::store_copies_finding(config));
     findings
 }
 
@@ -167,33 +167,33 @@ fn as_text(findings: &[CheckResult]) -> String {
 }
 
 fn configuration(files: &Files) -> Vec<CheckResult> {
-    const CHECK: &str = "configuration";
+    const CHECK_NAME: &str = "configuration";
     let mut findings: Vec<_> = files
         .existing_files()
         .map(|(path, found)| config_file_finding(path, found))
         .collect();
     if findings.is_empty() {
         let says = "no file: flags, environment and defaults";
-        findings.push(CheckResult::ok(CHECK, says));
+        findings.push(CheckResult::ok(CHECK_NAME, says));
     }
     findings.extend(files.notices().into_iter().map(server_notice_finding));
     findings
 }
 
 fn config_file_finding(path: &Path, found: &[finding::Finding]) -> CheckResult {
-    const CHECK: &str = "configuration";
-    const MEND: &str = "run `midex config`";
+    const CHECK_NAME: &str = "configuration";
+    const MEND_ADVICE: &str = "run `midex config`";
     let path = path.display();
     let says = format!("{} in {path}", format_count(found.len(), "finding"));
     match found {
-        [] => CheckResult::ok(CHECK, path.to_string()),
+        [] => CheckResult::ok(CHECK_NAME, path.to_string()),
         _ if is_broken(found) => {
             let says = format!(
                 "{says}, which ends every command: in place of what it does not tell, defaults are judged here"
             );
-            CheckResult::warn(CHECK, says, MEND).failing()
+            CheckResult::warn(CHECK_NAME, says, MEND_ADVICE).failing()
         }
-        _ => CheckResult::warn(CHECK, says, MEND),
+        _ => CheckResult::warn(CHECK_NAME, says, MEND_ADVICE),
     }
 }
 
@@ -206,11 +206,11 @@ fn server_notice_finding(notice: Notice) -> CheckResult {
 }
 
 fn directory(config: &Config) -> CheckResult {
-    const CHECK: &str = "directory";
+    const CHECK_NAME: &str = "directory";
     let path = config.data_dir.display();
     let unusable = |what: String| {
         let mend = "choose another one with --data-dir";
-        CheckResult::warn(CHECK, format!("{path} {what}"), mend).failing()
+        CheckResult::warn(CHECK_NAME, format!("{path} {what}"), mend).failing()
     };
     let metadata = match fs::metadata(&config.data_dir) {
         Ok(metadata) if metadata.is_dir() => metadata,
@@ -223,18 +223,20 @@ fn directory(config: &Config) -> CheckResult {
             let says = format!(
                 "{path} is not there: it was never used, or was removed or moved; the next server makes it"
             );
-            return CheckResult::ok(CHECK, says);
+            return CheckResult::ok(CHECK_NAME, says);
         }
     };
-    if let Some(finding) =
-        other_user_finding(CHECK, &config.data_dir.display().to_string(), &metadata)
-    {
+    if let Some(finding) = other_user_finding(
+        CHECK_NAME,
+        &config.data_dir.display().to_string(),
+        &metadata,
+    ) {
         return finding;
     }
     let mode = metadata.mode() & 0o7777;
     if is_open_to_others(mode) {
         return CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             format!("others than this user may write to {path} (mode {mode:04o})"),
             format!("run `chmod go-w '{path}'`"),
         );
@@ -242,7 +244,7 @@ fn directory(config: &Config) -> CheckResult {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     if let Err(error) = rustix::fs::access(&config.data_dir, access) {
         return CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             format!(
                 "{path} (mode {mode:04o}) cannot be written to: {}",
                 describe_io_error(&error.into())
@@ -251,7 +253,7 @@ fn directory(config: &Config) -> CheckResult {
         )
         .failing();
     }
-    CheckResult::ok(CHECK, format!("{path} (mode {mode:04o})"))
+    CheckResult::ok(CHECK_NAME, format!("{path} (mode {mode:04o})"))
 }
 
 fn other_user_finding(check: &'static str, path: &str, metadata: &Metadata) -> Option<CheckResult> {
@@ -267,18 +269,18 @@ fn other_user_finding(check: &'static str, path: &str, metadata: &Metadata) -> O
 }
 
 fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> CheckResult {
-    const CHECK: &str = "socket";
-    let path = config.data_dir.join(control::SOCKET);
+    const CHECK_NAME: &str = "socket";
+    let path = config.data_dir.join(control::SOCKET_FILE_NAME);
     let Ok(metadata) = fs::symlink_metadata(&path) else {
-        return CheckResult::ok(CHECK, "none: nobody listens");
+        return CheckResult::ok(CHECK_NAME, "none: nobody listens");
     };
     let path = path.display().to_string();
-    if let Some(finding) = other_user_finding(CHECK, &path, &metadata) {
+    if let Some(finding) = other_user_finding(CHECK_NAME, &path, &metadata) {
         return finding;
     }
     if !metadata.file_type().is_socket() {
         return CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             format!("{path} is no socket"),
             format!("remove {path}"),
         );
@@ -286,7 +288,7 @@ fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Chec
     let mode = metadata.mode() & 0o777;
     if mode & 0o077 != 0 {
         return CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             format!("{path} is open to others (mode {mode:04o}), who are turned away all the same"),
             format!("run `chmod 600 '{path}'`"),
         );
@@ -295,9 +297,9 @@ fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Chec
         let says = format!(
             "{path}: nobody listens there, its process was killed; the next owner takes its place"
         );
-        return CheckResult::ok(CHECK, says);
+        return CheckResult::ok(CHECK_NAME, says);
     }
-    CheckResult::ok(CHECK, path)
+    CheckResult::ok(CHECK_NAME, path)
 }
 
 fn options(config: &Config) -> Options {
@@ -316,16 +318,19 @@ fn owner_findings(
     config: &Config,
     owner: &Result<Option<(Greeting, Preamble)>>,
 ) -> Vec<CheckResult> {
-    const CHECK: &str = "owner";
+    const CHECK_NAME: &str = "owner";
     match owner {
-        Err(error) => vec![busy(error)],
+        Err(error) => vec![busy_owner_finding(error)],
         Ok(Some((greeting, preamble))) => {
-            vec![describe_owner(greeting), settings(greeting, preamble)]
+            vec![
+                describe_owner(greeting),
+                ignored_settings_finding(greeting, preamble),
+            ]
         }
         Ok(None) if config.data_dir.is_dir() => {
             match app::OwnedDirectory::take_ownership(&config.data_dir) {
-                Ok(_) => vec![CheckResult::ok(CHECK, "nobody owns the directory now")],
-                Err(error) => vec![busy(&error)],
+                Ok(_) => vec![CheckResult::ok(CHECK_NAME, "nobody owns the directory now")],
+                Err(error) => vec![busy_owner_finding(&error)],
             }
         }
         Ok(None) => Vec::new(),
@@ -333,7 +338,7 @@ fn owner_findings(
 }
 
 /// The finding on a process that holds the directory but does not answer: it is stopped, hung, or lacks its socket.
-fn busy(error: &Error) -> CheckResult {
+fn busy_owner_finding(error: &Error) -> CheckResult {
     let mut finding = CheckResult::fail("owner", error);
     if error.code() == Code::StoreBusy {
         let mend = "end that process, which does not answer; nothing acknowledged is lost";
@@ -343,7 +348,7 @@ fn busy(error: &Error) -> CheckResult {
 }
 
 fn describe_owner(greeting: &Greeting) -> CheckResult {
-    const CHECK: &str = "owner";
+    const CHECK_NAME: &str = "owner";
     let of = |role| {
         greeting
             .clients
@@ -361,24 +366,24 @@ fn describe_owner(greeting: &Greeting) -> CheckResult {
         format_count(of(Role::Relay), "other")
     );
     if greeting.midex == env!("CARGO_PKG_VERSION") {
-        return CheckResult::ok(CHECK, says);
+        return CheckResult::ok(CHECK_NAME, says);
     }
     let mend = "restart the hosts that run the other build, when that suits you";
     CheckResult::warn(
-        CHECK,
+        CHECK_NAME,
         format!("{says}; this is {}", env!("CARGO_PKG_VERSION")),
         mend,
     )
 }
 
-fn settings(greeting: &Greeting, preamble: &Preamble) -> CheckResult {
-    const CHECK: &str = "settings";
+fn ignored_settings_finding(greeting: &Greeting, preamble: &Preamble) -> CheckResult {
+    const CHECK_NAME: &str = "settings";
     let unheeded = preamble.ignored_settings(greeting);
     if unheeded.is_empty() {
-        return CheckResult::ok(CHECK, "those of the owner are the ones asked for here");
+        return CheckResult::ok(CHECK_NAME, "those of the owner are the ones asked for here");
     }
     let mend = "give all servers of the directory the same flags";
-    CheckResult::warn(CHECK, unheeded.join("; "), mend)
+    CheckResult::warn(CHECK_NAME, unheeded.join("; "), mend)
 }
 
 /// Verifies the whole store file, unless an owner has it open.
@@ -388,7 +393,7 @@ fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Check
         let path = config.data_dir.join(app::STORE_FILE);
         return match fs::symlink_metadata(&path) {
             Ok(_) => CheckResult::ok(CHECK, "its owner has it open; pages were not read through"),
-            Err(_) => CheckResult::fail(CHECK, &lost(owner.pid, &path)),
+            Err(_) => CheckResult::fail(CHECK, &store_lost_error(owner.pid, &path)),
         };
     }
     match app::verify(config) {
@@ -419,7 +424,7 @@ fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Check
 }
 
 /// The error that the owner itself returns as soon as it has to write.
-fn lost(owner: u32, path: &Path) -> Error {
+fn store_lost_error(owner: u32, path: &Path) -> Error {
     let path = path.display().to_string();
     let message = format!("`{path}` was removed or moved while process {owner} has it open");
     Error::new(Code::StoreLost, message).with_context("path", path)
@@ -428,7 +433,7 @@ fn lost(owner: u32, path: &Path) -> Error {
 /// Warns if files have modification times in the future: tokens and deadlines depend on the clock, and live longer if
 /// it is set back.
 fn clock(config: &Config) -> CheckResult {
-    const CHECK: &str = "clock";
+    const CHECK_NAME: &str = "clock";
     let now = SystemClock.now();
     let written = fs::read_dir(&config.data_dir)
         .into_iter()
@@ -442,30 +447,30 @@ fn clock(config: &Config) -> CheckResult {
     });
     match ahead.max() {
         Some(ahead) if ahead > CLOCK_AHEAD_MAX => CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             format!(
                 "files of the directory were written {} s from now",
                 ahead.as_secs()
             ),
             "set the clock of this machine",
         ),
-        _ => CheckResult::ok(CHECK, now.to_string()),
+        _ => CheckResult::ok(CHECK_NAME, now.to_string()),
     }
 }
 
 fn definitions(config: &Config) -> Result<CheckResult> {
-    const CHECK: &str = "definitions";
+    const CHECK_NAME: &str = "definitions";
     let reports = registry::validate(&[], &config.registry())?;
     let broken: Vec<_> = reports.iter().filter(|report| report.is_broken()).collect();
     if broken.is_empty() {
         return Ok(CheckResult::ok(
-            CHECK,
+            CHECK_NAME,
             format!("{} files, all sound", reports.len()),
         ));
     }
     let paths: Vec<_> = broken.iter().map(|report| report.path.as_str()).collect();
     Ok(CheckResult::warn(
-        CHECK,
+        CHECK_NAME,
         format!("not usable as they are: {}", paths.join(", ")),
         "run `midex validate`",
     ))
@@ -473,13 +478,13 @@ fn definitions(config: &Config) -> Result<CheckResult> {
 
 /// The directory into which agents write workflows, and why it is that one.
 fn authoring(config: &Config) -> CheckResult {
-    const CHECK: &str = "authoring";
-    const MEND: &str = "make it a directory that this user may write to, or choose another one with REGISTRY_WORKFLOWS_PATH or --author-to";
+    const CHECK_NAME: &str = "authoring";
+    const MEND_ADVICE: &str = "make it a directory that this user may write to, or choose another one with REGISTRY_WORKFLOWS_PATH or --author-to";
     let Some(Authoring { directory, reason }) = config.authoring() else {
         return CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             "there is no home directory to write workflows into",
-            MEND,
+            MEND_ADVICE,
         );
     };
     let path = directory.path.display();
@@ -487,22 +492,24 @@ fn authoring(config: &Config) -> CheckResult {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     match fs::metadata(&directory.path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            CheckResult::ok(CHECK, format!("{says}; the first save makes it"))
+            CheckResult::ok(CHECK_NAME, format!("{says}; the first save makes it"))
         }
         Err(error) => CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             format!("{says}: {}", describe_io_error(&error)),
-            MEND,
+            MEND_ADVICE,
         ),
-        Ok(found) if !found.is_dir() => {
-            CheckResult::warn(CHECK, format!("{says}, which is not a directory"), MEND)
-        }
+        Ok(found) if !found.is_dir() => CheckResult::warn(
+            CHECK_NAME,
+            format!("{says}, which is not a directory"),
+            MEND_ADVICE,
+        ),
         Ok(_) => match rustix::fs::access(&directory.path, access) {
             Err(error) => {
                 let why = describe_io_error(&error.into());
-                CheckResult::warn(CHECK, format!("{says}: {why}"), MEND)
+                CheckResult::warn(CHECK_NAME, format!("{says}: {why}"), MEND_ADVICE)
             }
-            Ok(()) => CheckResult::ok(CHECK, says),
+            Ok(()) => CheckResult::ok(CHECK_NAME, says),
         },
     }
 }
@@ -514,7 +521,10 @@ async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
         let (entries, stuck) = examine_store(&mut link).await?;
         let says = format!("{entries} entries hold together");
         let records = CheckResult::ok("records", says);
-        let mut found = vec![records, executions(&open(&mut link).await?, &stuck)];
+        let mut found = vec![
+            records,
+            executions(&list_open_executions(&mut link).await?, &stuck),
+        ];
         found.extend(catalogs::catalogs(config, &mut link, &stuck).await?);
         Ok(found)
     };
@@ -551,19 +561,19 @@ async fn examine_store(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
 }
 
 /// The open executions of all projects.
-async fn open(link: &mut Link<'_>) -> Result<Vec<Value>> {
+async fn list_open_executions(link: &mut Link<'_>) -> Result<Vec<Value>> {
     let arguments = json!({ "state": "open", "project": "*", "limit": limits::LIST_LIMIT_MAX });
     list::pages(link, arguments, usize::MAX).await
 }
 
 /// Reports an execution whose activity no process provides, else one that is overdue, else the paused executions.
 fn executions(open: &[Value], stuck: &[Value]) -> CheckResult {
-    const CHECK: &str = "executions";
+    const CHECK_NAME: &str = "executions";
     let lacking = stuck.iter().find(|stuck| stuck["activity"].is_string());
     if let Some(lacking) = lacking {
         let (id, activity) = (field(lacking, "execution_id"), field(lacking, "activity"));
         return CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             format!("{id} waits for the activity `{activity}`, which no process here has"),
             "start the program that has it, or run `midex abandon EXECUTION`",
         );
@@ -572,7 +582,7 @@ fn executions(open: &[Value], stuck: &[Value]) -> CheckResult {
     if let Some(overdue) = overdue {
         let (id, due) = (field(overdue, "execution_id"), field(overdue, "due"));
         return CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             format!("{id} should have moved at {due}"),
             format!("run `midex show {id}`: it says what it waits for"),
         );
@@ -584,11 +594,11 @@ fn executions(open: &[Value], stuck: &[Value]) -> CheckResult {
         .map(|execution| field(execution, "execution_id"))
         .collect();
     if paused.is_empty() {
-        return CheckResult::ok(CHECK, format!("{} open", open.len()));
+        return CheckResult::ok(CHECK_NAME, format!("{} open", open.len()));
     }
     let named = &paused[..paused.len().min(NAMED_MAX)];
     CheckResult::warn(
-        CHECK,
+        CHECK_NAME,
         format!(
             "{} open, {} of them paused: {}",
             open.len(),

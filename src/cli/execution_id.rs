@@ -16,13 +16,13 @@ use midex_domain::{
 };
 
 /// The execution of this project that changed last.
-pub(super) const LAST: &str = "@last";
+pub(super) const LAST_WORD: &str = "@last";
 /// The failed execution of this project that changed last.
 pub(super) const LAST_FAILED: &str = "@last-failed";
 /// The prefix of generated ids.
 const GENERATED_ID_PREFIX: &str = "exec_";
 /// The number of characters after the prefix.
-const MADE_CHARS: usize = 26;
+const GENERATED_ID_CHARS: usize = 26;
 /// The minimum length of a part that is searched for inside ids. Shorter texts match only at the beginning.
 const PART_CHARS_MIN: usize = 4;
 
@@ -42,7 +42,7 @@ pub(super) struct ExecutionChoice {
 ///
 /// # Errors
 /// As [`with`]; `USAGE_INVALID` if no execution is named and there is no terminal to ask.
-pub(super) async fn with_or_picked<T>(
+pub(super) async fn run_with_named_or_picked<T>(
     link: &mut Link<'_>,
     said: Option<&str>,
     asks: ExecutionChoice,
@@ -70,7 +70,7 @@ pub(super) async fn run_with_execution<T>(
     act: impl AsyncFn(&mut Link<'_>, &str) -> Result<T>,
 ) -> Result<T> {
     if said.trim().is_empty() {
-        return Err(empty());
+        return Err(empty_id_error());
     }
     match act(link, said).await {
         Err(unknown) if is_unknown(&unknown) && !is_complete_id(said) => {
@@ -85,7 +85,7 @@ pub(super) async fn run_with_execution<T>(
 pub(super) async fn resolve_id(link: &mut Link<'_>, said: &str, unknown: Error) -> Result<String> {
     match resolve_word(link, said).await? {
         Some(id) => Ok(id),
-        None => only(link, said, unknown).await,
+        None => find_only_match(link, said, unknown).await,
     }
 }
 
@@ -95,8 +95,8 @@ pub(super) async fn resolve_id(link: &mut Link<'_>, said: &str, unknown: Error) 
 /// `USAGE_INVALID` for an unknown word; `EXECUTION_NOT_FOUND` if there is no such execution.
 pub(super) async fn resolve_word(link: &mut Link<'_>, said: &str) -> Result<Option<String>> {
     match said {
-        LAST => newest(link, None).await.map(Some),
-        LAST_FAILED => newest(link, Some("failed")).await.map(Some),
+        LAST_WORD => newest_execution(link, None).await.map(Some),
+        LAST_FAILED => newest_execution(link, Some("failed")).await.map(Some),
         word if word.starts_with('@') => Err(unknown_word_error(word)),
         _ => Ok(None),
     }
@@ -112,13 +112,13 @@ pub(super) fn is_unknown(error: &Error) -> bool {
 fn is_complete_id(said: &str) -> bool {
     let made = said.strip_prefix(GENERATED_ID_PREFIX);
     made.is_some_and(|rest| {
-        rest.len() == MADE_CHARS && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        rest.len() == GENERATED_ID_CHARS && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })
 }
 
 /// The execution of this project in this state that changed last.
-pub(super) async fn newest(link: &mut Link<'_>, state: Option<&str>) -> Result<String> {
-    let found = gather(asking(link), state, 1).await?.pop();
+pub(super) async fn newest_execution(link: &mut Link<'_>, state: Option<&str>) -> Result<String> {
+    let found = gather_executions(asking(link), state, 1).await?.pop();
     Ok(found
         .ok_or_else(|| no_execution_in_state_error(state))?
         .execution_id)
@@ -126,15 +126,15 @@ pub(super) async fn newest(link: &mut Link<'_>, state: Option<&str>) -> Result<S
 
 /// Whether this project has an execution in this state.
 pub(super) async fn has_any(link: &mut Link<'_>, state: &str) -> Result<bool> {
-    let found = gather(asking(link), Some(state), 1).await?;
+    let found = gather_executions(asking(link), Some(state), 1).await?;
     Ok(!found.is_empty())
 }
 
 /// The only execution whose id begins with `part`, else the only one whose id contains it.
-async fn only(link: &mut Link<'_>, part: &str, unknown: Error) -> Result<String> {
+async fn find_only_match(link: &mut Link<'_>, part: &str, unknown: Error) -> Result<String> {
     let mut fits = PartMatches::default();
     let arguments = json!({ "project": "*", "children": true, "limit": limits::LIST_LIMIT_MAX });
-    let is_whole = walk(asking(link), arguments, |row| {
+    let is_whole = walk_pages(asking(link), arguments, |row| {
         fits.add_if_matching(row, part)
     })
     .await?;
@@ -184,14 +184,14 @@ fn asking<'a>(link: &'a mut Link<'_>) -> impl AsyncFnMut(Value) -> Result<Listin
 }
 
 /// At most `most` executions of this project in this state, the last changed first.
-async fn gather(
+async fn gather_executions(
     ask: impl AsyncFnMut(Value) -> Result<Listing>,
     state: Option<&str>,
     most: usize,
 ) -> Result<Vec<ExecutionRow>> {
     let mut rows = Vec::new();
     let arguments = without_nulls(json!({ "state": state, "limit": most }));
-    walk(ask, arguments, |row| {
+    walk_pages(ask, arguments, |row| {
         rows.push(row);
         rows.len() < most
     })
@@ -201,7 +201,7 @@ async fn gather(
 
 /// Passes the executions of a list to `take`, page by page, until it returns false. Returns false if pages remain
 /// beyond the limit.
-async fn walk(
+async fn walk_pages(
     mut ask: impl AsyncFnMut(Value) -> Result<Listing>,
     mut arguments: Value,
     mut take: impl FnMut(ExecutionRow) -> bool,
@@ -226,12 +226,12 @@ async fn pick_execution(link: &mut Link<'_>, asks: ExecutionChoice) -> Result<Op
         Some(_) => limits::LIST_LIMIT_MAX,
         None => limits::PICKED_MAX + 1,
     };
-    let mut rows = gather(asking(link), Some(asks.state), most).await?;
+    let mut rows = gather_executions(asking(link), Some(asks.state), most).await?;
     if rows.is_empty() {
         return Err(no_execution_in_state_error(Some(asks.state)));
     }
     if let Some(what) = asks.waits_for {
-        rows = waiting(link, rows, what).await?;
+        rows = filter_waiting(link, rows, what).await?;
         if rows.is_empty() {
             return Err(none_waits());
         }
@@ -247,7 +247,7 @@ async fn pick_execution(link: &mut Link<'_>, asks: ExecutionChoice) -> Result<Op
 }
 
 /// The executions among `rows` that wait for `what`.
-async fn waiting(
+async fn filter_waiting(
     link: &mut Link<'_>,
     rows: Vec<ExecutionRow>,
     what: &str,
@@ -318,7 +318,7 @@ fn unknown_word_error(word: &str) -> Error {
         )
 }
 
-fn empty() -> Error {
+fn empty_id_error() -> Error {
     Error::new(Code::UsageInvalid, "the id of the execution is empty")
         .with_action("Type an id or the beginning of one, @last or @last-failed")
 }
@@ -326,7 +326,7 @@ fn empty() -> Error {
 fn execution_required_error(asks: ExecutionChoice) -> Error {
     let command = asks.command;
     let message = format!(
-        "`{command}` needs an execution: its id or the beginning of it, {LAST} or {LAST_FAILED}"
+        "`{command}` needs an execution: its id or the beginning of it, {LAST_WORD} or {LAST_FAILED}"
     );
     Error::new(Code::UsageInvalid, message)
         .with_context("state", asks.state)
@@ -388,13 +388,13 @@ mod tests {
             asked += 1;
             Ok(page.clone())
         };
-        let is_whole = tokio_test::block_on(walk(ask, json!({}), |_| true)).unwrap();
+        let is_whole = tokio_test::block_on(walk_pages(ask, json!({}), |_| true)).unwrap();
         assert!(!is_whole);
         assert_eq!(asked, limits::NAMED_PAGES_MAX);
         let ask = async |_: Value| Ok(page.clone());
-        let rows = tokio_test::block_on(gather(ask, None, limits::PICKED_MAX)).unwrap();
+        let rows = tokio_test::block_on(gather_executions(ask, None, limits::PICKED_MAX)).unwrap();
         assert_eq!(rows.len(), limits::PICKED_MAX);
-        let rows = tokio_test::block_on(gather(ask, None, 3)).unwrap();
+        let rows = tokio_test::block_on(gather_executions(ask, None, 3)).unwrap();
         assert_eq!(rows.len(), 3);
     }
 

@@ -49,7 +49,7 @@ pub enum GraphFormat {
 pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
     let graph = match find(&args.workflow, registry)? {
         GraphSource::Sound(graph) => graph,
-        GraphSource::Broken(report) if out.json => return Err(invalid(&report)),
+        GraphSource::Broken(report) if out.json => return Err(invalid_workflow_error(&report)),
         GraphSource::Broken(report) => {
             let drawn = diagnostic::render(&report.path, &report.text, &report.findings, true);
             // If writing to stderr fails, the exit code still reports findings.
@@ -164,7 +164,7 @@ fn invalid_workflow_report(
     }))
 }
 
-fn invalid(report: &FileReport) -> Error {
+fn invalid_workflow_error(report: &FileReport) -> Error {
     let violations = errors(&report.findings).map(Finding::violation);
     Error::new(
         Code::WorkflowValidationFailed,

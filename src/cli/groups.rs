@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 use super::screen::{Screen, wrap_line};
 
 /// The groups of commands in `midex help`. A test checks that each visible command is in exactly one.
-const GROUPS: &[(&str, &str)] = &[
+const COMMAND_GROUPS: &[(&str, &str)] = &[
     ("Run workflows", "run show list tail pause resume abandon"),
     ("Unblock workflows", "approve signal resolve trust"),
     (
@@ -25,12 +25,12 @@ const GROUPS: &[(&str, &str)] = &[
 pub(super) const COLUMNS_MAX: usize = 80;
 
 /// The command line with a help text that lists the commands in groups.
-pub(super) fn grouped(command: Command) -> Command {
+pub(super) fn with_grouped_help(command: Command) -> Command {
     let columns = Screen::stdout().columns().min(COLUMNS_MAX);
     let names = command.get_subcommands().map(|it| it.get_name().len());
     let indent = names.max().unwrap_or(0) + 4;
     let mut text = String::new();
-    for (title, names) in GROUPS {
+    for (title, names) in COMMAND_GROUPS {
         let _ = writeln!(text, "{title}:");
         for name in names.split(' ') {
             let about = command.find_subcommand(name).and_then(Command::get_about);

@@ -10,7 +10,7 @@ use super::{
     advice::{what_to_do, what_to_do_after},
     completions::command_with_completers,
     config::add_file_key_to_help,
-    groups::{COLUMNS_MAX, grouped, hide_global_argument},
+    groups::{COLUMNS_MAX, hide_global_argument, with_grouped_help},
     screen::Screen,
 };
 use midex_domain::{
@@ -27,8 +27,8 @@ pub(super) struct HelpArgs {
 }
 
 /// The topics that are not commands.
-const ERRORS: &str = "errors";
-const OPTIONS: &str = "options";
+const ERRORS_TOPIC: &str = "errors";
+const OPTIONS_TOPIC: &str = "options";
 
 /// The page of the options that every command takes.
 fn options() -> String {
@@ -46,9 +46,9 @@ fn options() -> String {
 /// Prints the help of a command, or of errors.
 pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
     match args.topic.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [OPTIONS] => out.write(options())?,
-        [ERRORS] => out.rows(rows, all)?,
-        [ERRORS, name] => {
+        [OPTIONS_TOPIC] => out.write(options())?,
+        [ERRORS_TOPIC] => out.rows(rows, all_codes_page)?,
+        [ERRORS_TOPIC, name] => {
             let meaning = Meaning::from_code_name(name)?;
             out.print(|| meaning.json(), || meaning.render(&Screen::stdout()))?;
         }
@@ -58,7 +58,7 @@ pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
 }
 
 fn command_help(topic: &[&str]) -> Result<String> {
-    let mut command = grouped(command_with_completers()).mut_args(hide_global_argument);
+    let mut command = with_grouped_help(command_with_completers()).mut_args(hide_global_argument);
     command.build();
     let mut found = &mut command;
     for name in topic {
@@ -146,24 +146,24 @@ impl Meaning {
                 "{title}{} ({retry}; exit code {exit})",
                 about(code.description())
             );
-            text += &part(&about, &what_to_do(code), screen);
+            text += &render_meaning_part(&about, &what_to_do(code), screen);
         }
         if let Some(failure) = self.failure {
             let title = if has_both { "\n" } else { "" };
             let about = about(failure.description());
             let about = format!("Of a step or an execution that failed: {about}");
             text += title;
-            text += &part(&about, &[what_to_do_after(failure)], screen);
+            text += &render_meaning_part(&about, &[what_to_do_after(failure)], screen);
         }
         text
     }
 }
 
-fn part(about: &str, what_to_do: &[String], screen: &Screen) -> String {
-    let mut text = screen.block(None, "  ", about);
+fn render_meaning_part(about: &str, what_to_do: &[String], screen: &Screen) -> String {
+    let mut text = screen.indent_block(None, "  ", about);
     text += "\nWhat to do\n";
     for words in what_to_do {
-        text += &screen.block(None, "  ", words);
+        text += &screen.indent_block(None, "  ", words);
     }
     text
 }
@@ -218,7 +218,7 @@ fn failure_code_json(code: FailureCode) -> Value {
     })
 }
 
-fn all() -> String {
+fn all_codes_page() -> String {
     let width = names().map(str::len).max().unwrap_or_default();
     let mut text = String::new();
     for code in Code::ALL {

@@ -21,7 +21,7 @@ use super::{
 use midex_domain::{
     State,
     clock::{Clock, SystemClock, Timestamp},
-    error::{Result, in_quotes},
+    error::{Result, double_quotes},
     limits,
     truncate::{json_length, truncate_to_chars},
     view::{OpenExecution, WaitView},
@@ -33,7 +33,7 @@ use midex_server::{
 
 /// The bytes of JSON that `session-start` prints around the executions: the wrapper for the host, the first and the
 /// last sentences.
-const AROUND_BYTES: usize = 400;
+const HOOK_WRAPPER_BYTES: usize = 400;
 
 /// The event of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Subcommand)]
@@ -143,13 +143,13 @@ impl Open {
     /// The summary that a new context needs to continue the work: without personas and tokens, and at most
     /// [`limits::HOOK_BYTES_MAX`] bytes.
     fn recap(&self) -> Option<String> {
-        const HEAD: &str = "Work is open in this project. midex keeps it on disk: it is not lost with a context.\n";
-        const TAIL: &str = "\nIf this is your work, go on with it instead of beginning it anew. If another window is at it, or your user wants something else, leave it.\n";
-        let mut room = limits::HOOK_BYTES_MAX - AROUND_BYTES;
+        const RECAP_HEAD: &str = "Work is open in this project. midex keeps it on disk: it is not lost with a context.\n";
+        const RECAP_TAIL: &str = "\nIf this is your work, go on with it instead of beginning it anew. If another window is at it, or your user wants something else, leave it.\n";
+        let mut room = limits::HOOK_BYTES_MAX - HOOK_WRAPPER_BYTES;
         if self.executions.is_empty() {
             return None;
         }
-        let mut text = HEAD.to_owned();
+        let mut text = RECAP_HEAD.to_owned();
         let mut more = self.more;
         for execution in &self.executions {
             let recap = recap(execution, &self.waits, SystemClock.now());
@@ -164,7 +164,7 @@ impl Open {
         if more > 0 {
             let _ = writeln!(text, "\n{more} more open: execution.list");
         }
-        Some(text + TAIL)
+        Some(text + RECAP_TAIL)
     }
 
     /// Asks the agent not to end its turn before finishing or pausing the open steps. `None` if this session was
@@ -186,7 +186,8 @@ impl Open {
 /// The summary of one execution in a few lines.
 fn recap(execution: &OpenExecution, waits: &[WaitView], now: Timestamp) -> String {
     let id = one_line(&execution.execution_id);
-    let moved = when::ago(&one_line(&execution.updated_at), now).replace(" m ago", " min ago");
+    let moved =
+        when::format_time_ago(&one_line(&execution.updated_at), now).replace(" m ago", " min ago");
     let workflow = one_line(&execution.workflow_name);
     let mut text = format!(
         "\nExecution '{id}' of workflow '{workflow}', {}, moved {moved}\n",
@@ -228,7 +229,7 @@ fn recap(execution: &OpenExecution, waits: &[WaitView], now: Timestamp) -> Strin
     if is_paused(execution) && !asked.is_empty() {
         return text;
     }
-    let id = in_quotes(&id);
+    let id = double_quotes(&id);
     let how = if is_paused(execution) {
         "once it may go on"
     } else {

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 pub(super) use self::found::{HostEntry, HostReach, find_host_entries};
 use self::{
     file::HostFile,
-    flags::{given_flags, is_this_machine, shared, url},
+    flags::{given_flags, is_this_machine, shared_arguments, url},
     hooks::HookProgram,
     hosts::{Client, Format, Host},
 };
@@ -29,7 +29,7 @@ use midex_domain::error::{Code, Error, Result, describe_io_error};
 use midex_server::config::Config;
 
 /// The name of midex's block among the host's servers.
-const NAME: &str = "midex";
+const SERVER_NAME: &str = "midex";
 
 /// Where to install, and what.
 #[derive(Clone, Debug, clap::Args)]
@@ -155,8 +155,11 @@ fn write(host: &Host, file: &HostFile, text: &str) -> Result<FileResult> {
         None
     };
     // A file that holds only hooks has no block.
-    let [before, now] = [&file.text, text].map(|text| block(text, host).ok().flatten());
-    let args = now.as_ref().and_then(found::started).map(|run| run.args);
+    let [before, now] = [&file.text, text].map(|text| midex_block(text, host).ok().flatten());
+    let args = now
+        .as_ref()
+        .and_then(found::started_program)
+        .map(|run| run.args);
     let lacks = |before: &HookProgram| {
         let args = args.as_deref().unwrap_or_default();
         before
@@ -164,7 +167,10 @@ fn write(host: &Host, file: &HostFile, text: &str) -> Result<FileResult> {
             .iter()
             .any(|arg| arg != "serve" && !args.contains(arg))
     };
-    let before = before.as_ref().and_then(found::started).filter(lacks);
+    let before = before
+        .as_ref()
+        .and_then(found::started_program)
+        .filter(lacks);
     Ok(FileResult {
         path: file.path.display().to_string(),
         changed,
@@ -199,8 +205,8 @@ fn line(done: &FileResult, remove: bool) -> String {
 
 /// Whether a file holds anything that midex did not write; true for a file that cannot be read.
 fn has_others(host: &Host, text: &str) -> bool {
-    let is_own = |(name, _): (&String, &Value)| hosts::OWN_FIELDS.contains(&name.as_str());
-    let block = block(text, host).ok().flatten();
+    let is_own = |(name, _): (&String, &Value)| hosts::MIDEX_FIELDS.contains(&name.as_str());
+    let block = midex_block(text, host).ok().flatten();
     let mut fields = block.iter().filter_map(Value::as_object).flatten();
     if !fields.all(is_own) {
         return true;
@@ -250,7 +256,7 @@ fn installation(
     } else {
         let project = project_in_scope(args.scope, config);
         let args = server_args((path.as_deref(), project), host, flags)?;
-        (host.stdio_block(&program, &args), shared(&args))
+        (host.stdio_block(&program, &args), shared_arguments(&args))
     };
     let what = ContentChange::Block(block);
     let mut changes = vec![FileChange { path, what }];
@@ -287,8 +293,8 @@ fn server_args(
 ) -> Result<Vec<String>> {
     if let Some(path) = path.filter(|_| flags.is_empty()) {
         let file = HostFile::read(path, project)?;
-        let block = block(&file.text, host).map_err(|error| file.place(&error))?;
-        let run = block.as_ref().and_then(found::started);
+        let block = midex_block(&file.text, host).map_err(|error| file.place(&error))?;
+        let run = block.as_ref().and_then(found::started_program);
         let serves =
             |run: &HookProgram| run.is_midex() && run.args.first().is_some_and(|it| it == "serve");
         if let Some(run) = run.filter(serves) {
@@ -393,12 +399,12 @@ fn print(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Resu
 /// The text with these fields in the block of midex, and without the fields that belong to another transport. Fields
 /// that midex does not write are kept. The result is parsed again, as a host does, to verify it.
 fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String> {
-    let (path, others) = ([host.servers, NAME], hosts::others(fields));
+    let (path, others) = ([host.servers, SERVER_NAME], hosts::others(fields));
     let text = match host.format {
         Format::Json => json::set(text, path, &others, fields)?,
         Format::Toml => toml::set(text, path, &others, fields)?,
     };
-    let said = block(&text, host)?.unwrap_or_default();
+    let said = midex_block(&text, host)?.unwrap_or_default();
     if fields
         .iter()
         .all(|(name, value)| said.get(name) == Some(value))
@@ -412,7 +418,7 @@ fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<St
 }
 
 fn without_block(text: &str, host: &Host) -> Result<String> {
-    let path = [host.servers, NAME];
+    let path = [host.servers, SERVER_NAME];
     match host.format {
         Format::Json => json::remove_value(text, path),
         Format::Toml => toml::remove_whole_table(text, path),
@@ -436,9 +442,9 @@ fn program() -> Result<String> {
     path.map_err(|path| unknown(format!("`{}` is not Unicode", path.display())))
 }
 
-fn block(text: &str, host: &Host) -> Result<Option<Value>> {
+fn midex_block(text: &str, host: &Host) -> Result<Option<Value>> {
     match host.format {
-        Format::Json => Ok(json::read(text)?[host.servers].get(NAME).cloned()),
-        Format::Toml => toml::read(text, [host.servers, NAME]),
+        Format::Json => Ok(json::read(text)?[host.servers].get(SERVER_NAME).cloned()),
+        Format::Toml => toml::read(text, [host.servers, SERVER_NAME]),
     }
 }

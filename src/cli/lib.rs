@@ -62,7 +62,7 @@ pub use self::output::Output;
 use self::{
     command::{Hints, quoted},
     examples::with_examples,
-    output::unwritable,
+    output::unwritable_output_error,
     refusal::{format_report, message_with_violations, refuse, report, warn},
     visible::replace_hidden_chars,
 };
@@ -337,7 +337,7 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             refuse(&error);
-            return exit(u8::try_from(error.exit_code()).unwrap_or(2));
+            return exit_code(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
     let serves = matches!(cli.command, Command::Serve(_));
@@ -350,12 +350,12 @@ pub fn main() -> ExitCode {
     }
     drop(log);
     match ended {
-        Ok(code) => exit(code),
+        Ok(code) => exit_code(code),
         Err(error) => {
             if !serves {
                 report(&error, json, &hints);
             }
-            exit(error.exit_code())
+            exit_code(error.exit_code())
         }
     }
 }
@@ -378,7 +378,7 @@ fn report_config_problems(files: &config::Files, command: &Command) -> Result<()
 
 /// The exit code of this process. That of `midex hook` is always 0, also for an invalid command line: a host may
 /// interpret other codes as instructions.
-fn exit(code: u8) -> ExitCode {
+fn exit_code(code: u8) -> ExitCode {
     let is_hook = || {
         let line = <Cli as clap::CommandFactory>::command().ignore_errors(true);
         let read = line.try_get_matches_from(std::env::args_os());
@@ -414,7 +414,9 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Run(args) => run_to_end(run::run(args, &config, flags, out)),
         Command::Show(args) => run_to_end(show::show(args, &config, flags, out)),
         Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
-        Command::Validate(args) => validate::validate(&args, &config.registry(), color(), out),
+        Command::Validate(args) => {
+            validate::validate(&args, &config.registry(), takes_color(), out)
+        }
         Command::Ps(mut args) => {
             args.what = list::ListSubject::Executions;
             run_to_end(list::executions(args, &config, &flags, out))
@@ -486,7 +488,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
 }
 
 /// Whether stdout takes color: it is a terminal, and the environment does not object (`NO_COLOR`, `CLICOLOR`, `TERM`).
-fn color() -> bool {
+fn takes_color() -> bool {
     // In CI, anstream chooses color whatever `TERM` is, so check for a dumb terminal here.
     let is_simple = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let is_forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|force| force != "0");

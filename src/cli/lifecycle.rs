@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::{execution_id_flag, insert_flags},
-    execution_id::{ExecutionChoice, has_any, with_or_picked},
+    execution_id::{ExecutionChoice, has_any, run_with_named_or_picked},
     link::{Link, is_final, without_nulls},
     question::{self, can_ask_person},
     screen::{Screen, one_line},
@@ -105,7 +105,7 @@ pub(super) async fn change(
         }
         call(link, change, id, reason).await.map(Some)
     };
-    let answer = with_or_picked(&mut link, said, change.asks(), act).await;
+    let answer = run_with_named_or_picked(&mut link, said, change.asks(), act).await;
     let answer = answer.map(Option::flatten);
     if let (Ok(Some(resumed)), LifecycleCommand::Resume, false) = (&answer, change, out.json) {
         let done = print_resumed(&mut link, resumed, flags, &mut out).await;
@@ -151,7 +151,8 @@ async fn print_resumed(
         one_line(&status.state)
     );
     for wait in &status.waits {
-        text += &Screen::stdout().block(None, "  ", &waits::describe_wait(wait, now, is_served));
+        text +=
+            &Screen::stdout().indent_block(None, "  ", &waits::describe_wait(wait, now, is_served));
     }
     for way in waits::wait_actions(&status) {
         let command = replace_hidden_chars(&insert_flags(&way.command, flags));

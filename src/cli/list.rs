@@ -14,7 +14,7 @@ use super::{
     link::{Link, parse_reply, without_nulls},
     screen::{Screen, Style},
     visible::replace_hidden_chars,
-    when::{ago, local},
+    when::{format_local_time, format_time_ago},
 };
 use midex_domain::{
     Step, Workflow,
@@ -149,8 +149,8 @@ pub(super) async fn executions(
     // The registry is read only if the list is empty, to check whether the workflow exists.
     let named = args.workflow.as_deref().filter(|_| rows.is_empty());
     let shown: Vec<ExecutionRow> = parse_reply(json!(rows))?;
-    let text = || match named.and_then(|name| unknown(name, config)) {
-        Some(message) => Screen::stdout().block(None, "", &message),
+    let text = || match named.and_then(|name| unknown_workflow_note(name, config)) {
+        Some(message) => Screen::stdout().indent_block(None, "", &message),
         None => execution_table(&shown, &args) + &more_rows_note(&args, limit, more, flags),
     };
     out.rows(|| rows.clone(), text)?;
@@ -184,11 +184,11 @@ fn more_rows_note(args: &ListArgs, limit: usize, more: usize, flags: &str) -> St
         "executions"
     };
     let words = format!("{count} more: midex list {what}{given} --limit {all}{flags}");
-    Screen::stdout().block(Some(Style::Dim), "", &replace_hidden_chars(&words))
+    Screen::stdout().indent_block(Some(Style::Dim), "", &replace_hidden_chars(&words))
 }
 
 /// The message that no workflow has this name, to explain an empty list; `None` if one has.
-fn unknown(name: &str, config: &Config) -> Option<String> {
+fn unknown_workflow_note(name: &str, config: &Config) -> Option<String> {
     let registry = config.registry();
     let mut names = registry.workflows().map(|entry| entry.name.as_str());
     if names.any(|known| known == name) {
@@ -249,10 +249,10 @@ impl ListLayout {
     /// The time of an execution's last change, relative or absolute.
     fn time(self, time: &str) -> String {
         if self.is_terminal && self.columns < usize::from(u16::MAX) {
-            return ago(time, SystemClock.now());
+            return format_time_ago(time, SystemClock.now());
         }
         if self.is_terminal {
-            local(time)
+            format_local_time(time)
         } else {
             time.to_owned()
         }
@@ -286,7 +286,7 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
         } else {
             "no executions here; --all-projects shows those of other projects"
         };
-        return Screen::stdout().block(None, "", words);
+        return Screen::stdout().indent_block(None, "", words);
     }
     let room = ListLayout::from_terminal(args.wide);
     let mut table = room.table([
@@ -421,7 +421,7 @@ fn written_to(authoring: Option<&Authoring>) -> String {
     };
     let path = replace_hidden_chars(&path_text(&directory.path));
     let words = format!("agents write workflows into {path} ({reason})");
-    format!("\n{}", Screen::stdout().block(None, "", &words))
+    format!("\n{}", Screen::stdout().indent_block(None, "", &words))
 }
 
 fn steps(workflow: &Workflow) -> String {

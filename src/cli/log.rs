@@ -33,7 +33,7 @@ use self::queue::Queue;
 use midex_domain::limits;
 
 /// The text that replaces the message of another crate.
-const WITHHELD: &str = "its words are withheld: they may hold what was sent";
+const WITHHELD_MESSAGE: &str = "its words are withheld: they may hold what was sent";
 
 /// The log of this process. Dropping it, also in a panic, flushes the queued lines, for at most
 /// [`limits::LOG_FLUSH_MAX`].
@@ -88,7 +88,7 @@ where
     let theirs = plain()
         .with_line_number(true)
         .fmt_fields(format::debug_fn(|to, field, _| match field.name() {
-            "message" => write!(to, "{WITHHELD}"),
+            "message" => write!(to, "{WITHHELD_MESSAGE}"),
             _ => Ok(()),
         }))
         .with_filter(
@@ -169,7 +169,7 @@ fn fixed_words(panic: &dyn Any) -> &'static str {
     panic
         .downcast_ref::<&'static str>()
         .copied()
-        .unwrap_or(WITHHELD)
+        .unwrap_or(WITHHELD_MESSAGE)
 }
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
             let lines = |part: &str| told.lines().filter(|line| line.contains(part)).count();
             assert_eq!(lines("OURS"), 6, "{chosen}: {told}");
             assert!(lines("ERROR rmcp::transport::streamable_http_server::tower: ") > 0);
-            assert!(lines(WITHHELD) > 0, "{chosen}: {told}");
+            assert!(lines(WITHHELD_MESSAGE) > 0, "{chosen}: {told}");
             assert_eq!(
                 lines("sse_stream") + lines("tokio") + lines("midex_other"),
                 0
@@ -283,7 +283,10 @@ mod tests {
             (lines("code=\"ONE\""), lines("code=\"OTHER\"")),
             (most, most)
         );
-        assert_eq!((lines(WITHHELD), lines("more lines like")), (most, 3));
+        assert_eq!(
+            (lines(WITHHELD_MESSAGE), lines("more lines like")),
+            (most, 3)
+        );
         for kind in [" ONE`", " OTHER`", "WARN rmcp::service:"] {
             let left_out = told.lines().filter(|line| line.starts_with("3 more lines"));
             assert!(
@@ -298,6 +301,6 @@ mod tests {
         let caught = panic::catch_unwind(|| panic!("fixed")).unwrap_err();
         assert_eq!(fixed_words(&*caught), "fixed");
         let caught = panic::catch_unwind(|| panic!("put together: {CANARY}{}", CANARY.len()));
-        assert_eq!(fixed_words(&*caught.unwrap_err()), WITHHELD);
+        assert_eq!(fixed_words(&*caught.unwrap_err()), WITHHELD_MESSAGE);
     }
 }

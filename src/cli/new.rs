@@ -12,7 +12,7 @@ use midex_domain::{
     AgentName, WorkflowName,
     error::{Code, Error, Result},
 };
-use midex_registry::{self as registry, Existing, Format, Template};
+use midex_registry::{self as registry, ExistingFilePolicy, Format, Template};
 use midex_server::config::Config;
 
 /// What to write.
@@ -110,9 +110,9 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     };
     let project = file.dir.as_ref().unwrap_or(&config.project_dir);
     let existing = if file.force {
-        Existing::Replace
+        ExistingFilePolicy::Replace
     } else {
-        Existing::Keep
+        ExistingFilePolicy::Keep
     };
     let path = registry::create(&template, project, existing)?;
     let text = if out.json {

@@ -61,7 +61,7 @@ impl<'a> Output<'a> {
     pub(super) fn reply(&mut self, reply: &Value) -> Result<()> {
         let message = || {
             let message = reply["message"].as_str().unwrap_or_default();
-            Screen::stdout().block(None, "", message)
+            Screen::stdout().indent_block(None, "", message)
         };
         self.print(|| reply.clone(), message)
     }
@@ -72,13 +72,13 @@ impl<'a> Output<'a> {
         match written.and_then(|()| self.to.flush()) {
             // A reader that closes the pipe early, such as `head`, is not an error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written.map_err(unwritable),
+            written => written.map_err(unwritable_output_error),
         }
     }
 }
 
 /// The error of a failed write to stdout.
-pub(super) fn unwritable(error: io::Error) -> Error {
+pub(super) fn unwritable_output_error(error: io::Error) -> Error {
     let is_full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
     let (message, action) = if is_full.contains(&error.kind()) {
         (

@@ -36,7 +36,7 @@ pub(super) async fn pick(
     prompt(&numbered_list(shown, screen.columns()))?;
     if !more.is_empty() {
         let words = format!("there are more: leave it, and name the {what} in the command");
-        prompt(&screen.block(None, "     ", &words))?;
+        prompt(&screen.indent_block(None, "     ", &words))?;
     }
     let choices = shown;
     let mut input = StdinLines::stdin();
@@ -48,7 +48,7 @@ pub(super) async fn pick(
         match find_choice(said.trim(), choices) {
             PickResult::Nothing => break,
             PickResult::One(at) => return Ok(Some(at)),
-            PickResult::None if asks_for_help(said.trim()) => prompt(HELP)?,
+            PickResult::None if asks_for_help(said.trim()) => prompt(PICKER_HELP)?,
             PickResult::None => prompt("None of them is that.\n")?,
             PickResult::NoNumber => {
                 prompt(&format!("The list goes from 1 to {}.\n", choices.len()))?;
@@ -60,7 +60,7 @@ pub(super) async fn pick(
     Ok(None)
 }
 
-const HELP: &str = "Type the number of one, or a part of its line that no other line has.
+const PICKER_HELP: &str = "Type the number of one, or a part of its line that no other line has.
 An empty line picks none.
 ";
 

@@ -59,7 +59,7 @@ pub(super) fn picture(
     };
     let mut text = draw_waves(&ordinary, screen, &draw);
     if !failing.is_empty() {
-        text += &screen.block(Some(Style::Dim), "", ON_FAILURE_TITLE);
+        text += &screen.indent_block(Some(Style::Dim), "", ON_FAILURE_TITLE);
         text += &draw_waves(&failing, screen, &draw);
     }
     text
@@ -125,7 +125,7 @@ fn step(
     );
     let mut text = line.trim_end().to_owned() + "\n";
     for below in step_detail_lines(node, graph).iter().chain(&notes.below) {
-        text += &screen.block(Some(Style::Dim), "     ", below);
+        text += &screen.indent_block(Some(Style::Dim), "     ", below);
     }
     text
 }

@@ -107,7 +107,7 @@ impl LineEditor {
             for (asked, choices) in questions {
                 let typed = match &mut editor {
                     Ok(editor) => stop::run_reading(|| read(editor, &asked, choices)),
-                    Err(error) => Err(unreadable(&error.to_string())),
+                    Err(error) => Err(unreadable_input_error(&error.to_string())),
                 };
                 if answers.send(typed).is_err() {
                     return;
@@ -123,7 +123,7 @@ impl LineEditor {
         choices: &[String],
         link: &mut Link<'_>,
     ) -> Result<PromptInput> {
-        let gone = || unreadable("its reader has ended");
+        let gone = || unreadable_input_error("its reader has ended");
         let question = (asked.to_owned(), choices.to_vec());
         self.asked.send(question).map_err(|_| gone())?;
         let typed = tokio::select! {
@@ -175,11 +175,11 @@ fn read(
         Ok(line) => Ok(PromptInput::Line(line)),
         Err(ReadlineError::Eof) => Ok(PromptInput::End),
         Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(PromptInput::Interrupt),
-        Err(error) => Err(unreadable(&error.to_string())),
+        Err(error) => Err(unreadable_input_error(&error.to_string())),
     }
 }
 
-fn unreadable(why: &str) -> Error {
+fn unreadable_input_error(why: &str) -> Error {
     let message = format!("the terminal cannot be read: {why}");
     Error::new(Code::FileUnusable, message)
         .with_context("path", "stdin")

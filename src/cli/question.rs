@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal, Write as _};
 
-use super::{link::Link, run::input::StdinLines, unwritable};
+use super::{link::Link, run::input::StdinLines, unwritable_output_error};
 use midex_domain::error::{Code, Error, Result};
 
 /// Asks a question; true if the answer is yes. `flag` is the flag that a script passes instead.
@@ -42,5 +42,5 @@ pub(super) fn prompt(text: &str) -> Result<()> {
     let told = stderr
         .write_all(text.as_bytes())
         .and_then(|()| stderr.flush());
-    told.map_err(unwritable)
+    told.map_err(unwritable_output_error)
 }

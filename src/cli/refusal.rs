@@ -57,7 +57,7 @@ pub(super) fn warn(text: &str) {
 
 /// An error as text: the message, its violations, and a suggested action.
 fn describe_error(error: &Error, hints: &Hints) -> String {
-    let help = match corrected(error) {
+    let help = match corrected_command_line(error) {
         Some(command) => format!("Run `{command}`, if that is meant"),
         None => suggested_action_for_person(error, hints),
     };
@@ -69,7 +69,7 @@ fn describe_error(error: &Error, hints: &Hints) -> String {
 }
 
 /// The given command line with an unknown workflow name replaced by the nearest known one.
-fn corrected(error: &Error) -> Option<String> {
+fn corrected_command_line(error: &Error) -> Option<String> {
     let text = |name: &str| error.context(name).and_then(Value::as_str);
     let near = text("nearest").filter(|_| error.code() == Code::WorkflowNotFound)?;
     let given = std::env::args_os().skip(1);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Output,
-    execution_id::{ExecutionChoice, with_or_picked},
+    execution_id::{ExecutionChoice, run_with_named_or_picked},
     lifecycle::finish_change,
     link::Link,
     picker::{Choice, pick},
@@ -105,7 +105,7 @@ async fn resolve_after_asking(args: ResolveArgs, link: &mut Link<'_>) -> Result<
         call.await.map(Some)
     };
     let resolved =
-        with_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, act).await?;
+        run_with_named_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, act).await?;
     Ok(resolved.flatten())
 }
 

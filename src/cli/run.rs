@@ -255,7 +255,7 @@ impl Runner<'_> {
     async fn start_and_work(&mut self) -> Result<End> {
         self.read_inputs().await?;
         let existing = if self.is_named {
-            self.existing().await?
+            self.find_existing_execution().await?
         } else {
             None
         };
@@ -282,7 +282,8 @@ impl Runner<'_> {
                 Err(end) => return Ok(end),
             };
             let refused = complaint.take();
-            let refused = refused.and_then(|(of, error)| self.of_turn(&of, error, &steps));
+            let refused =
+                refused.and_then(|(of, error)| self.refusal_of_open_turn(&of, error, &steps));
             let page = &mut self.page;
             let next = self.source.next(&steps, refused, page, &mut self.link);
             match next.await? {
@@ -299,7 +300,12 @@ impl Runner<'_> {
 
     /// Returns the refusal if the turn it is about is still open. Otherwise prints it, and prints the draft as not
     /// recorded.
-    fn of_turn(&mut self, of: &str, error: Error, steps: &[OpenStep]) -> Option<Error> {
+    fn refusal_of_open_turn(
+        &mut self,
+        of: &str,
+        error: Error,
+        steps: &[OpenStep],
+    ) -> Option<Error> {
         if steps.first().is_some_and(|step| step.turn() == of) {
             return Some(error);
         }
@@ -317,7 +323,7 @@ impl Runner<'_> {
             let (reply, current) = self.link.current_step(&self.at, "?reader=worker").await?;
             if is_final(&current.workflow_state) {
                 if self.at == self.id {
-                    return Ok(Err(self.ended().await?));
+                    return Ok(Err(self.ended_execution().await?));
                 }
                 let status = self.link.status(&self.at).await?;
                 self.page.child_ended(&status)?;
@@ -332,7 +338,7 @@ impl Runner<'_> {
                 }
                 return Ok(Err(End::Paused(pause_report(&status))));
             }
-            let steps = steps::open(&mut self.link, &reply).await?;
+            let steps = steps::open_steps(&mut self.link, &reply).await?;
             if !steps.is_empty() {
                 return Ok(Ok(steps));
             }
@@ -347,7 +353,7 @@ impl Runner<'_> {
     }
 
     /// The final status and, unless the execution completed, its step history.
-    async fn ended(&mut self) -> Result<End> {
+    async fn ended_execution(&mut self) -> Result<End> {
         let (reply, status) = self.link.status_reply(&self.id).await?;
         let history = if status.state == State::Completed.as_str() {
             Vec::new()
@@ -408,7 +414,7 @@ impl Runner<'_> {
 
     /// Returns the status of the execution that `--id` names. The value is an id, a word such as `@last`, or, without a
     /// workflow, a part of an id. `None` if nothing matches, so that `--id` names a new execution.
-    async fn existing(&mut self) -> Result<Option<(Value, StatusView)>> {
+    async fn find_existing_execution(&mut self) -> Result<Option<(Value, StatusView)>> {
         let id = self.id.clone();
         if let Some(status) = self.fetch_status(&id).await? {
             return Ok(Some(status));
@@ -446,7 +452,7 @@ impl Runner<'_> {
         self.workflow = Some(workflow);
         let (current_reply, current) = self.link.current_step(&self.id, "").await?;
         let at_start = current.inputs_at_start.as_ref();
-        let same = inputs::same(
+        let same = inputs::has_same_inputs(
             self.inputs.as_ref(),
             at_start.or(current.inputs.as_ref()).unwrap_or(&Value::Null),
             self.has_inputs,

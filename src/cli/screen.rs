@@ -12,11 +12,11 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::visible::replace_hidden_chars;
 
 /// The width if stdout is not a terminal.
-const COLUMNS_ELSEWHERE: usize = 120;
+const COLUMNS_WITHOUT_TERMINAL: usize = 120;
 /// The width of a terminal that does not report one.
-const COLUMNS_UNKNOWN: usize = 80;
+const TERMINAL_COLUMNS_DEFAULT: usize = 80;
 /// The number of rows of a terminal that does not report it.
-const ROWS_UNKNOWN: usize = 24;
+const TERMINAL_ROWS_DEFAULT: usize = 24;
 /// The minimum width for wrapping text.
 const COLUMNS_MIN: usize = 12;
 
@@ -57,7 +57,7 @@ impl Screen {
     pub(super) fn stdout() -> Self {
         Self {
             columns: columns(),
-            color: super::color(),
+            color: super::takes_color(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Screen {
 
     /// The width of lines.
     pub(super) fn columns(&self) -> usize {
-        self.columns.unwrap_or(COLUMNS_ELSEWHERE)
+        self.columns.unwrap_or(COLUMNS_WITHOUT_TERMINAL)
     }
 
     /// Styles `text`, which must not contain control characters.
@@ -97,7 +97,7 @@ impl Screen {
 
     /// A text of several lines without control characters, each line after `margin` and in this style. On a terminal,
     /// long lines are wrapped between words.
-    pub(super) fn block(&self, style: Option<Style>, margin: &str, text: &str) -> String {
+    pub(super) fn indent_block(&self, style: Option<Style>, margin: &str, text: &str) -> String {
         let mut block = String::new();
         for line in text.trim_end().lines().map(expand_tabs) {
             let lines = match self.columns {
@@ -122,11 +122,12 @@ impl Screen {
         text: &str,
     ) -> String {
         let margin = " ".repeat(columns);
-        self.block(style, &margin, text).replacen(&margin, lead, 1)
+        self.indent_block(style, &margin, text)
+            .replacen(&margin, lead, 1)
     }
 
     /// A name, padded to this width, and its value.
-    pub(super) fn named(&self, name: &str, columns: usize, value: &str) -> String {
+    pub(super) fn named_value(&self, name: &str, columns: usize, value: &str) -> String {
         let name = self.paint(Style::Dim, &format!("{name:<columns$}"));
         let lead = (&*format!("  {name} "), columns + 3);
         self.hanging(lead, None, value)
@@ -167,7 +168,11 @@ pub(super) fn row(cells: impl IntoIterator<Item = String>) -> Row {
 pub(super) fn rows() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let rows = size.map_or(0, |size| usize::from(size.ws_row));
-    if rows == 0 { ROWS_UNKNOWN } else { rows }
+    if rows == 0 {
+        TERMINAL_ROWS_DEFAULT
+    } else {
+        rows
+    }
 }
 
 fn columns() -> Option<usize> {
@@ -178,7 +183,7 @@ fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(&stdout).ok();
     let columns = size.map_or(0, |size| usize::from(size.ws_col));
     Some(if columns == 0 {
-        COLUMNS_UNKNOWN
+        TERMINAL_COLUMNS_DEFAULT
     } else {
         columns
     })
@@ -253,9 +258,9 @@ pub(super) fn wrap_line(line: &str, columns: usize) -> Vec<String> {
 }
 
 /// Punctuation that must not begin a line, and punctuation that must not end one.
-const BEGINS_NO_LINE: &str =
+const NO_BREAK_BEFORE: &str =
     "、。，．：；！？）］｝」』】〉》〕ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ…";
-const ENDS_NO_LINE: &str = "（［｛「『【〈《〔";
+const NO_BREAK_AFTER: &str = "（［｛「『【〈《〔";
 
 /// The parts of a word between which a line may be broken: next to wide characters, because Chinese and Japanese are
 /// written without blanks.
@@ -265,10 +270,10 @@ fn breakable_parts(word: &str) -> Vec<&str> {
     for (at, c) in word.char_indices() {
         let ends = before.is_some_and(|before| {
             (is_wide(before) || is_wide(c))
-                && !ENDS_NO_LINE.contains(before)
+                && !NO_BREAK_AFTER.contains(before)
                 && before != '\u{200d}'
         });
-        if ends && c.width() != Some(0) && !BEGINS_NO_LINE.contains(c) {
+        if ends && c.width() != Some(0) && !NO_BREAK_BEFORE.contains(c) {
             pieces.push(&word[from..at]);
             from = at;
         }
@@ -292,7 +297,7 @@ mod tests {
     fn nothing_steers_the_terminal() {
         let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb\u{200b}\u{202e}\u{e0041}";
         assert!(!one_line(evil).contains(is_hidden));
-        let block = PLAIN.block(None, "", evil);
+        let block = PLAIN.indent_block(None, "", evil);
         assert!(!block.replace('\n', "").contains(is_hidden), "{block:?}");
     }
 
@@ -300,7 +305,7 @@ mod tests {
     fn long_lines_are_broken_between_words_and_keep_their_margin() {
         let text = "# Title\n\n- one two three four five six seven\n 10. one two three four five six\n   deep one  two three four five six\n";
         let shown = "  # Title\n\n  - one two three four five\n    six seven\n   10. one two three four five\n       six\n     deep one  two three four\n     five six\n";
-        assert_eq!(PLAIN.block(None, "  ", text), shown);
+        assert_eq!(PLAIN.indent_block(None, "  ", text), shown);
         let endless = "x".repeat(100);
         assert_eq!(wrap_line(&endless, 30), std::slice::from_ref(&endless));
         assert_eq!(wrap_line(&format!("a {endless}"), 1).len(), 2);

@@ -283,7 +283,7 @@ async fn serve_http(
     stop: &CancellationToken,
     announce: impl FnOnce(),
 ) -> Result<Option<LinkCloser>> {
-    let app = Arc::new(process.app().await?);
+    let app = Arc::new(process.current_app().await?);
     let (end, ending) = (CancellationToken::new(), app.clone());
     let ends = async {
         tokio::select! {
@@ -309,20 +309,25 @@ async fn serve_http(
             }
         }
     };
-    let (http, (), owned, ()) = tokio::join!(http, stdio, own(process, &app, &end, announce), ends);
+    let (http, (), owned, ()) = tokio::join!(
+        http,
+        stdio,
+        own_directory(process, &app, &end, announce),
+        ends
+    );
     http.and(owned)
 }
 
 /// Takes ownership of the directory as soon as it is free; `None` if `end` is cancelled first. If another process
 /// already serves HTTP for the directory, this one ends without calling `announce`.
-async fn own(
+async fn own_directory(
     process: &Process,
     app: &App,
     end: &CancellationToken,
     announce: impl FnOnce(),
 ) -> Result<Option<LinkCloser>> {
     let is_refused = |error: &Error| error.code() == Code::AddressUnusable;
-    let mut found = end.run_until_cancelled(process.look()).await;
+    let mut found = end.run_until_cancelled(process.look_for_owner()).await;
     if !matches!(&found, Some(Err(error)) if is_refused(error)) {
         announce();
     }
@@ -340,7 +345,7 @@ async fn own(
                 if warned.replace(error.code()) != Some(error.code()) {
                     log_error_warning(&error);
                 }
-                app.not_owned(error).await;
+                app.record_not_owned(error).await;
                 let pause = tokio::time::sleep(limits::STORE_RETRY_EVERY);
                 end.run_until_cancelled(pause).await;
             }
@@ -356,7 +361,7 @@ fn places(
     listening: Option<&(TcpListener, streamable::Options)>,
 ) -> Vec<String> {
     let address = listening.and_then(|(listener, _)| listener.local_addr().ok());
-    let http = address.map(|address| format!("http://{address}{}", streamable::PATH));
+    let http = address.map(|address| format!("http://{address}{}", streamable::ENDPOINT_PATH));
     let stdio = transports.serves_stdio().then(|| "stdio".to_owned());
     stdio.into_iter().chain(http).collect()
 }

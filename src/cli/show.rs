@@ -18,8 +18,8 @@ use super::{
     serve::{signals, wait_for_signal},
     value::{duration, fields, final_output_faults, one_line_summary, text as in_line},
     visible::replace_hidden_chars,
-    waits::{self, number},
-    when::{ago, local},
+    waits::{self, item_number},
+    when::{format_local_time, format_time_ago},
 };
 use midex_domain::{
     clock::{Clock, SystemClock},
@@ -38,7 +38,7 @@ const RESULT_COLUMNS_MIN: usize = 40;
 /// The prefix of a line that belongs to the line above.
 const CONTINUED_LINE_PREFIX: &str = "  └ ";
 /// The prefix of the lines of a section.
-const INDENT: &str = "  ";
+const SECTION_INDENT: &str = "  ";
 /// The width of the field names.
 const NAME_COLUMNS: usize = 8;
 
@@ -136,7 +136,7 @@ async fn fetch_execution(
     if let Some(said) = said {
         return execution_id::run_with_execution(link, said, show).await;
     }
-    let id = execution_id::newest(link, None).await?;
+    let id = execution_id::newest_execution(link, None).await?;
     show(link, &id).await
 }
 
@@ -154,8 +154,8 @@ fn page(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
         waits(status, how),
         children(status, screen),
         artifacts(&shown.artifacts, screen),
-        left(status, &shown.history, screen),
-        end(status, screen),
+        effects_left_section(status, &shown.history, screen),
+        end_section(status, screen),
         next::next(shown, how),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -174,31 +174,31 @@ fn status_fields(status: &StatusView, screen: &Screen) -> String {
     }
     let ended = match status.duration_ms {
         Some(took) => {
-            let at = local(&in_line(status.completed_at.as_deref()));
+            let at = format_local_time(&in_line(status.completed_at.as_deref()));
             format!("{at}, took {}", duration(took))
         }
         None => String::new(),
     };
     let updated = if ended.is_empty() {
-        ago(&one_line(&status.updated_at), SystemClock.now())
+        format_time_ago(&one_line(&status.updated_at), SystemClock.now())
     } else {
         String::new()
     };
     let name = screen.paint(Style::Dim, &format!("{:<NAME_COLUMNS$}", "state"));
     // The state is colored already, and `named` would strip its escape sequences.
-    let _ = writeln!(text, "{INDENT}{name} {state}");
+    let _ = writeln!(text, "{SECTION_INDENT}{name} {state}");
     for (name, value) in [
         ("ending", in_line(status.ending.as_deref())),
         ("reason", in_line(status.reason.as_deref())),
         ("steps", counts(&status.steps)),
-        ("started", local(&one_line(&status.started_at))),
+        ("started", format_local_time(&one_line(&status.started_at))),
         ("updated", updated),
         ("ended", ended),
         ("project", in_line(status.project.as_deref())),
         ("parent", parent(status)),
     ] {
         if !value.is_empty() {
-            text += &screen.named(name, NAME_COLUMNS, &value);
+            text += &screen.named_value(name, NAME_COLUMNS, &value);
         }
     }
     text
@@ -213,10 +213,10 @@ fn inputs(inputs: Option<&Value>, screen: &Screen) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let room = screen.columns().saturating_sub(INDENT.width());
+    let room = screen.columns().saturating_sub(SECTION_INDENT.width());
     let lines = lines
         .iter()
-        .map(|line| format!("{INDENT}{}\n", truncate_text(line, room)));
+        .map(|line| format!("{SECTION_INDENT}{}\n", truncate_text(line, room)));
     section("inputs", screen) + &lines.collect::<String>()
 }
 
@@ -284,7 +284,7 @@ impl<'a> VisitName<'a> {
             Some(name) if name != StepId::workflow_pseudo_step().as_str() => one_line(name),
             _ => "the workflow".to_owned(),
         };
-        text += &number(self.item);
+        text += &item_number(self.item);
         // A skipped step has visit number 0.
         if self.number >= 2 {
             let _ = write!(text, " ({})", self.number);
@@ -303,7 +303,7 @@ fn waits(status: &StatusView, how: &DisplayOptions<'_>) -> String {
     let told = status.waits.iter().filter(is_shown);
     told.map(|wait| {
         let words = waits::describe_wait(wait, now, how.is_served);
-        how.screen.block(None, INDENT, &words)
+        how.screen.indent_block(None, SECTION_INDENT, &words)
     })
     .collect()
 }
@@ -335,7 +335,7 @@ fn visits(visits: &[HistoryRow], screen: &Screen) -> String {
     let left = screen.columns().saturating_sub(taken + 2);
     let results: Vec<_> = visits.iter().map(result).collect();
     if left < RESULT_COLUMNS_MIN {
-        return below(&table, &results, screen);
+        return results_below_rows(&table, &results, screen);
     }
     let results = ["result".to_owned()].into_iter().chain(results);
     let lines = table.lines().zip(results);
@@ -343,7 +343,7 @@ fn visits(visits: &[HistoryRow], screen: &Screen) -> String {
     table_lines(lines, screen)
 }
 
-fn below(table: &Table, results: &[String], screen: &Screen) -> String {
+fn results_below_rows(table: &Table, results: &[String], screen: &Screen) -> String {
     let room = screen
         .columns()
         .saturating_sub(CONTINUED_LINE_PREFIX.width());
@@ -425,9 +425,9 @@ fn open_steps(steps: &[ReadyStep], screen: &Screen) -> String {
             what => what,
         };
         let line = format!(
-            "{INDENT}{}{}{}: {what}",
+            "{SECTION_INDENT}{}{}{}: {what}",
             one_line(&step.step_name),
-            number(step.step.item),
+            item_number(step.step.item),
             replace_hidden_chars(&agent.unwrap_or_default()),
         );
         let _ = writeln!(text, "{}", truncate_text(&line, screen.columns()));
@@ -454,7 +454,11 @@ fn artifacts(artifacts: &[ArtifactView], screen: &Screen) -> String {
 
 /// The effects of steps that were compensated at the end of the execution, those that were not, and the hooks that
 /// failed.
-pub(super) fn left(status: &StatusView, history: &[HistoryRow], screen: &Screen) -> String {
+pub(super) fn effects_left_section(
+    status: &StatusView,
+    history: &[HistoryRow],
+    screen: &Screen,
+) -> String {
     let is_undone = |row: &&HistoryRow| {
         row.body.as_deref() == Some(BodyKind::Compensation.as_str()) && row.status == "completed"
     };
@@ -491,14 +495,14 @@ pub(super) fn left(status: &StatusView, history: &[HistoryRow], screen: &Screen)
         }
         let _ = writeln!(text, "{}", screen.paint(style, title));
         for line in lines {
-            text += &screen.block(None, INDENT, &line);
+            text += &screen.indent_block(None, SECTION_INDENT, &line);
         }
     }
     text
 }
 
 /// The final output of the execution, or why it failed.
-fn end(status: &StatusView, screen: &Screen) -> String {
+fn end_section(status: &StatusView, screen: &Screen) -> String {
     if let Some(error) = &status.error {
         let step = error.step_name.as_deref();
         let step = step.map_or_else(String::new, |step| format!(" in step {}", one_line(step)));
@@ -508,7 +512,10 @@ fn end(status: &StatusView, screen: &Screen) -> String {
             "failing"
         };
         let title = screen.paint(Style::Bad, &format!("{verb}{step}"));
-        return format!("{title}\n{}", screen.block(None, INDENT, &failure(error)));
+        return format!(
+            "{title}\n{}",
+            screen.indent_block(None, SECTION_INDENT, &failure(error))
+        );
     }
     let output = status.final_output.as_ref();
     let faults = final_output_faults(status);
@@ -517,15 +524,15 @@ fn end(status: &StatusView, screen: &Screen) -> String {
     }
     let mut text = section("final output", screen);
     for fault in faults {
-        text += &screen.block(Some(Style::Bad), INDENT, &fault);
+        text += &screen.indent_block(Some(Style::Bad), SECTION_INDENT, &fault);
     }
     for line in output.map_or_else(|| vec![String::new()], fields) {
-        text += &screen.block(None, INDENT, &line);
+        text += &screen.indent_block(None, SECTION_INDENT, &line);
     }
     if status.final_output_truncated {
-        text += &screen.block(
+        text += &screen.indent_block(
             Some(Style::Dim),
-            INDENT,
+            SECTION_INDENT,
             "shortened; --json has it in history",
         );
     }

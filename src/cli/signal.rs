@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Output,
-    execution_id::{ExecutionChoice, with_or_picked},
+    execution_id::{ExecutionChoice, run_with_named_or_picked},
     lifecycle::finish_change,
     link::Link,
     picker::{Choice, pick},
@@ -68,7 +68,8 @@ async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<O
         let arguments = json!({ "execution_id": id, "signal": signal, "payload": payload });
         link.call("execution.signal", arguments).await.map(Some)
     };
-    let sent = with_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, act).await?;
+    let sent =
+        run_with_named_or_picked(link, args.execution_id.as_deref(), EXECUTION_CHOICE, act).await?;
     Ok(sent.flatten())
 }
 

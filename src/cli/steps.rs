@@ -52,7 +52,7 @@ impl OpenStep {
 }
 
 /// The open steps of the reply `current_step`, each with the persona of its agent.
-pub(super) async fn open(link: &mut Link<'_>, current: &Value) -> Result<Vec<OpenStep>> {
+pub(super) async fn open_steps(link: &mut Link<'_>, current: &Value) -> Result<Vec<OpenStep>> {
     let mut listed = current["ready_steps"].clone();
     for field in OF_FIRST.split(' ') {
         if let (Some(first), Some(value)) = (listed.get_mut(0), current.get(field)) {

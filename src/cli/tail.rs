@@ -19,7 +19,7 @@ use super::{
     link::{Link, is_final},
     screen::Screen,
     serve::{signals, wait_for_signal},
-    unwritable,
+    unwritable_output_error,
     value::json_text,
     warn,
 };
@@ -208,7 +208,7 @@ impl Tail<'_> {
     /// single type reaches further back.
     async fn recover(&mut self, events: Vec<Value>) -> Result<Vec<Value>> {
         let mut found = events;
-        let newest = window::newest(&found);
+        let newest = window::newest_id(&found);
         let mut lost = false;
         for kind in EventType::ALL {
             let mut events = self.events(Some(*kind)).await?;
@@ -265,7 +265,7 @@ impl Printer {
         let written = stdout.write_all(text.as_bytes());
         match written.and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(EarlyEnd::ReaderGone),
-            written => Ok(written.map_err(unwritable)?),
+            written => Ok(written.map_err(unwritable_output_error)?),
         }
     }
 }

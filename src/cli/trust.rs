@@ -40,7 +40,7 @@ pub(super) fn trust(args: TrustArgs, config: &Config, mut out: Output<'_>) -> Re
         return Ok(EXIT_OK);
     }
     let project = args.dir.unwrap_or_else(|| config.project_dir.clone());
-    let changed = config.trust.set(&project, !args.remove)?;
+    let changed = config.trust.set_trusted(&project, !args.remove)?;
     let project = project.canonicalize().unwrap_or(project);
     let project = project.display().to_string();
     let words = match (args.remove, changed) {

@@ -31,9 +31,9 @@ pub fn validate(
     mut out: Output<'_>,
 ) -> Result<u8> {
     if let Some(name) = &args.print {
-        let manifest = registry.merged(name)?;
+        let manifest = registry.merged_manifest(name)?;
         let text = || format!("{}\n", manifest.text.trim_end());
-        out.print(|| json!(manifest.parsed()), text)?;
+        out.print(|| json!(manifest.parse_document()), text)?;
         return Ok(EXIT_OK);
     }
     let reports = registry::validate(&args.paths, registry)?;

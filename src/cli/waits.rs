@@ -4,7 +4,7 @@ use super::{
     command::{operand, quoted},
     screen::one_line,
     value::text,
-    when::{local, until},
+    when::{format_local_time, time_until},
 };
 use midex_domain::{
     clock::Timestamp,
@@ -22,11 +22,11 @@ pub(super) fn wait_name(wait: &WaitView) -> String {
     };
     let body = wait.body.as_deref();
     let body = body.map_or_else(String::new, |body| format!("{} of ", one_line(body)));
-    format!("{body}{step}{}", number(wait.item))
+    format!("{body}{step}{}", item_number(wait.item))
 }
 
 /// The number of an item, from 1: ` #2`; empty for a step without items.
-pub(super) fn number(item: Option<u32>) -> String {
+pub(super) fn item_number(item: Option<u32>) -> String {
     item.map_or_else(String::new, |item| format!(" #{}", item + 1))
 }
 
@@ -36,7 +36,7 @@ pub(super) fn gate_word(step: &str, item: Option<u32>) -> String {
 }
 
 /// The message for work that is due while no server is running.
-const NOBODY_WORKS: &str = "nobody works on it now, for no server runs";
+const NO_SERVER_MESSAGE: &str = "nobody works on it now, for no server runs";
 
 fn is_past(time: &str, now: Timestamp) -> bool {
     time.parse::<Timestamp>().is_ok_and(|time| time <= now)
@@ -47,14 +47,14 @@ fn is_past(time: &str, now: Timestamp) -> bool {
 pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) -> String {
     let step = wait_name(wait);
     let due = text(wait.due.as_deref());
-    let left = until(&due, now);
+    let left = time_until(&due, now);
     match wait.waits_for.as_str() {
         "operation" if is_served => format!("{step}: the server works on it"),
-        "operation" => format!("{step}: {NOBODY_WORKS}"),
-        "retry" if !is_served && is_past(&due, now) => format!("{step}: {NOBODY_WORKS}"),
+        "operation" => format!("{step}: {NO_SERVER_MESSAGE}"),
+        "retry" if !is_served && is_past(&due, now) => format!("{step}: {NO_SERVER_MESSAGE}"),
         "timer" => {
             let left = left.map_or_else(String::new, |left| format!(" ({left} left)"));
-            format!("{step} waits until {}{left}", local(&due))
+            format!("{step} waits until {}{left}", format_local_time(&due))
         }
         "retry" => {
             let left = left.map_or_else(String::new, |left| format!(" in {left}"));

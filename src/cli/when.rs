@@ -6,24 +6,28 @@ use crate::value::duration;
 use midex_domain::clock::Timestamp;
 
 /// The time from `time` to `now`: `2.1 s`, `5 m 03 s`, `3 d`; `None` if the text is not a time.
-pub(super) fn since(time: &str, now: Timestamp) -> Option<String> {
+pub(super) fn time_since(time: &str, now: Timestamp) -> Option<String> {
     let time: Timestamp = time.parse().ok()?;
-    Some(span(now.milliseconds().saturating_sub(time.milliseconds())))
+    Some(format_time_span(
+        now.milliseconds().saturating_sub(time.milliseconds()),
+    ))
 }
 
 /// The time from `now` to `time`; `None` if the text is not a time.
-pub(super) fn until(time: &str, now: Timestamp) -> Option<String> {
+pub(super) fn time_until(time: &str, now: Timestamp) -> Option<String> {
     let time: Timestamp = time.parse().ok()?;
-    Some(span(time.milliseconds().saturating_sub(now.milliseconds())))
+    Some(format_time_span(
+        time.milliseconds().saturating_sub(now.milliseconds()),
+    ))
 }
 
 /// `5 m ago`; the unchanged text if it is not a time.
-pub(super) fn ago(time: &str, now: Timestamp) -> String {
-    since(time, now).map_or_else(|| time.to_owned(), |since| format!("{since} ago"))
+pub(super) fn format_time_ago(time: &str, now: Timestamp) -> String {
+    time_since(time, now).map_or_else(|| time.to_owned(), |since| format!("{since} ago"))
 }
 
 /// The time in the user's time zone: `2026-01-15 11:00:00 +01`.
-pub(super) fn local(time: &str) -> String {
+pub(super) fn format_local_time(time: &str) -> String {
     format_time_in_zone(time, &TimeZone::system())
 }
 
@@ -38,14 +42,16 @@ fn format_time_in_zone(time: &str, zone: &TimeZone) -> String {
     )
 }
 
-fn span(milliseconds: i64) -> String {
-    const DAY: u64 = 24 * 60 * 60 * 1000;
+fn format_time_span(milliseconds: i64) -> String {
+    const DAY_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
     // Fractions of a second are left out.
     let whole = u64::try_from(milliseconds).unwrap_or(0) / 1000;
     match whole {
         0..60 => format!("{whole} s"),
         60..3600 => format!("{} m", whole / 60),
-        _ if whole * 1000 >= 2 * DAY => format!("{} d", whole * 1000 / DAY),
+        _ if whole * 1000 >= 2 * DAY_MILLISECONDS => {
+            format!("{} d", whole * 1000 / DAY_MILLISECONDS)
+        }
         _ => duration(whole * 1000),
     }
 }
@@ -55,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_from_now_and_by_the_clock_of_the_user() {
+    fn times_are_relative_or_local() {
         let now: Timestamp = "2026-01-15T10:00:00Z".parse().expect("a time");
         for (time, said) in [
             ("2026-01-15T09:59:59.100Z", "0 s ago"),
@@ -67,9 +73,12 @@ mod tests {
             ("2026-01-15T10:00:30Z", "0 s ago"),
             ("-", "-"),
         ] {
-            assert_eq!(ago(time, now), said);
+            assert_eq!(format_time_ago(time, now), said);
         }
-        assert_eq!(until("2026-01-15T10:02:00Z", now).as_deref(), Some("2 m"));
+        assert_eq!(
+            time_until("2026-01-15T10:02:00Z", now).as_deref(),
+            Some("2 m")
+        );
         let zone = TimeZone::fixed(jiff::tz::offset(1));
         assert_eq!(
             format_time_in_zone("2026-01-15T10:00:00.123Z", &zone),

@@ -105,10 +105,10 @@ pub(super) fn extract_artifacts(output: &Value, taken: u32) -> Result<Option<Ext
     };
     let (mut kept, mut artifacts) = (Vec::with_capacity(items.len()), Vec::new());
     for item in items {
-        match item.as_object().and_then(ArtifactInput::read) {
+        match item.as_object().and_then(ArtifactInput::from_json) {
             Some(given) => {
                 let (artifact, content) = given
-                    .check(limits::ARTIFACT_BYTES_MAX)?
+                    .check_limits(limits::ARTIFACT_BYTES_MAX)?
                     .artifact(artifact_id(taken, artifacts.len())?);
                 kept.push(reference_json(&artifact));
                 artifacts.push((artifact, content));
@@ -188,7 +188,7 @@ struct ArtifactInput<'a> {
 }
 
 impl<'a> ArtifactInput<'a> {
-    fn read(item: &'a Map<String, Value>) -> Option<Self> {
+    fn from_json(item: &'a Map<String, Value>) -> Option<Self> {
         let text = |name: &str| item.get(name).and_then(Value::as_str);
         let known = |key: &String| ARTIFACT_KEYS.contains(&key.as_str());
         item.keys().all(known).then_some(())?;
@@ -206,7 +206,7 @@ impl<'a> ArtifactInput<'a> {
 
     /// Checks the limits of an artifact, which hold whatever schema the step declares. `most` is the limit on its
     /// content in bytes.
-    fn check(self, most: usize) -> Result<Self> {
+    fn check_limits(self, most: usize) -> Result<Self> {
         let chars = limits::ARTIFACT_NAME_CHARS_MAX;
         if !is_name(self.name) || !is_name(self.content_type) {
             return Err(Error::limit_exceeded(format!(
@@ -266,7 +266,7 @@ pub(super) fn artifact_from_response(
         content_type,
         metadata: None,
     };
-    let given = given.check(limits::CALL_ARTIFACT_BYTES_MAX)?;
+    let given = given.check_limits(limits::CALL_ARTIFACT_BYTES_MAX)?;
     Ok(given.artifact(artifact_id(taken, 0)?))
 }
 

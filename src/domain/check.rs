@@ -52,37 +52,40 @@ pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflo
     found.extend(missing_description_finding(draft));
     let mut quota = Quota::default();
     let inputs = input::inputs(found, draft, &mut quota);
-    input::provider::check(found, draft, known.abilities.commands());
+    input::provider::check_providers(found, draft, known.abilities.commands());
     commands::requirements(found, draft, known.abilities.commands());
     let steps = steps(found, draft, known, &mut quota);
     let hooks = beside::hooks(found, draft, known);
     keep_one_finding_per_template(found);
-    let accepted: Vec<String> = draft.document.read(grammar::ACCEPT).unwrap_or_default();
+    let accepted: Vec<String> = draft
+        .document
+        .deserialize_key(grammar::ACCEPT)
+        .unwrap_or_default();
     found.retain(|one| !accepted.iter().any(|rule| rule == one.rule.as_str()));
     if is_broken(&findings) {
         return (None, findings);
     }
     let document = &draft.document;
-    let title: Option<String> = document.read("title");
-    let name = document.read(draft.form.name_key());
+    let title: Option<String> = document.deserialize_key("title");
+    let name = document.deserialize_key(draft.form.name_key());
     let limit = |key| document.get("limits")?.get(key)?.as_u32();
     let workflow = name.zip(steps).map(|(name, steps)| Workflow {
         name,
         description: document
-            .read("description")
+            .deserialize_key("description")
             .or_else(|| title.clone())
             .unwrap_or_default(),
         title,
         version: document.get("version").and_then(Node::text_or_number),
-        tags: document.read("tags").unwrap_or_default(),
-        complexity: document.read("complexity"),
-        metadata: document.read("metadata").unwrap_or_default(),
+        tags: document.deserialize_key("tags").unwrap_or_default(),
+        complexity: document.deserialize_key("complexity"),
+        metadata: document.deserialize_key("metadata").unwrap_or_default(),
         content: draft.content.clone(),
         inputs,
         steps,
-        memory: document.read("memory").unwrap_or_default(),
+        memory: document.deserialize_key("memory").unwrap_or_default(),
         final_output: document.get("final_output").map(Node::to_json),
-        timeout: document.read("timeout"),
+        timeout: document.deserialize_key("timeout"),
         max_visits: limit("max_visits"),
         max_steps: limit("max_steps"),
         requires: commands::required_catalogs(draft),
@@ -132,13 +135,15 @@ pub fn persona(draft: &PersonaDraft, of_host: Option<String>) -> (Option<Persona
     let document = &draft.front;
     let others = document.entries().unwrap_or_default().iter();
     let others = others.filter(|entry| record.key(&entry.key).is_none());
-    let name = document.read("name").zip(document.read("description"));
+    let name = document
+        .deserialize_key("name")
+        .zip(document.deserialize_key("description"));
     let persona = name.map(|(name, description): (_, String)| Persona {
         name,
         description: description[..description.floor_char_boundary(limits::DESCRIPTION_BYTES_MAX)]
             .to_owned(),
         file: of_host,
-        tags: document.read("tags").unwrap_or_default(),
+        tags: document.deserialize_key("tags").unwrap_or_default(),
         version: document.get("version").and_then(Node::text_or_number),
         content: draft.content.value.clone(),
         extra: others
@@ -177,14 +182,14 @@ fn steps(
     step::duplicate_ids(found, &list, draft.form);
     let order = order::dependencies(found, &list, draft.form);
     let mut flow = flow::Flow::from_steps(found, &list, order);
-    flow.check(found);
-    beside::check(found, &list, &flow);
-    asking::check(found, draft, &list);
-    schema::check(found, &list, quota);
-    let calls = commands::check(found, draft, &list, known.abilities.commands());
+    flow.check_arms_and_reachability(found);
+    beside::check_joins_and_run_when(found, &list, &flow);
+    asking::check_asked_properties(found, draft, &list);
+    schema::check_result_schemas(found, &list, quota);
+    let calls = commands::check_run_steps(found, draft, &list, known.abilities.commands());
     let secrets = known.abilities.secrets.as_ref();
-    let uses = expression::check(found, draft, &list, (secrets, &calls), &mut flow);
-    change::check(found, &list, (&calls, known.abilities), &flow);
+    let uses = expression::check_expressions(found, draft, &list, (secrets, &calls), &mut flow);
+    change::check_side_effects(found, &list, (&calls, known.abilities), &flow);
     doubt::unused_inputs(found, draft, &list, &uses);
     doubt::short_loops(found, draft, &list, &flow);
     let steps: Vec<_> = list
@@ -193,7 +198,7 @@ fn steps(
         .map(|(step, before)| {
             let before = before
                 .iter()
-                .filter_map(|before| id(&list, before.position));
+                .filter_map(|before| step_id_at(&list, before.position));
             let made = step::step(found, step, draft.form, before.collect(), known);
             made.map(|made| beside::set_run_when_failing(made, step))
         })
@@ -201,6 +206,6 @@ fn steps(
     steps.into_iter().collect()
 }
 
-fn id(steps: &[StepDraft], position: usize) -> Option<StepId> {
+fn step_id_at(steps: &[StepDraft], position: usize) -> Option<StepId> {
     StepId::parse(&steps[position].id.as_ref()?.value).ok()
 }

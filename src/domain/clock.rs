@@ -317,7 +317,7 @@ mod tests {
         }
 
         /// Sets the wall clock, as a user or a suspend of the machine does.
-        fn step(&self, milliseconds: i64) {
+        fn adjust_wall_clock(&self, milliseconds: i64) {
             self.0.lock().unwrap().0 += milliseconds;
         }
     }
@@ -332,10 +332,10 @@ mod tests {
     fn a_clock_that_is_set_back_goes_on_from_where_it_was() {
         let machine = Machine::default();
         let clock = machine.steady_clock();
-        machine.step(1_000_000);
+        machine.adjust_wall_clock(1_000_000);
         assert_eq!(clock.now().milliseconds(), 1_000_000);
         machine.advance_both_clocks(10);
-        machine.step(-500_000);
+        machine.adjust_wall_clock(-500_000);
         machine.advance_both_clocks(20);
         assert_eq!(
             clock.now().milliseconds(),
@@ -343,13 +343,13 @@ mod tests {
             "what was seen last, and what passed"
         );
         machine.advance_both_clocks(70);
-        machine.step(-400_000);
-        machine.step(-50_000);
+        machine.adjust_wall_clock(-400_000);
+        machine.adjust_wall_clock(-50_000);
         assert_eq!(clock.now().milliseconds(), 1_000_100);
-        machine.step(950_000 - 100);
+        machine.adjust_wall_clock(950_000 - 100);
         machine.advance_both_clocks(7);
         assert_eq!(clock.now().milliseconds(), 1_000_107, "not ahead yet");
-        machine.step(3_600_000);
+        machine.adjust_wall_clock(3_600_000);
         assert_eq!(
             clock.now().milliseconds(),
             4_600_007,
@@ -362,13 +362,13 @@ mod tests {
     fn a_clock_that_was_wrong_for_a_moment_is_followed_again_once_it_is_right() {
         const FAR_FUTURE_MS: i64 = 250 * 365 * 86_400_000;
         let machine = Machine::default();
-        machine.step(1_700_000_000_000);
+        machine.adjust_wall_clock(1_700_000_000_000);
         let right = machine.now();
         let was_wrong = |clock: &SteadyClock, passes| {
-            machine.step(FAR_FUTURE_MS);
+            machine.adjust_wall_clock(FAR_FUTURE_MS);
             assert_eq!(clock.now(), machine.now(), "forward it is followed");
             machine.advance_both_clocks(passes);
-            machine.step(-FAR_FUTURE_MS);
+            machine.adjust_wall_clock(-FAR_FUTURE_MS);
             clock.now()
         };
         let clock = machine.steady_clock();
@@ -376,9 +376,9 @@ mod tests {
         assert_eq!(was_wrong(&clock, 10), machine.now());
         // The same from the start on, if an earlier process used the store.
         let clock = machine.steady_clock();
-        machine.step(FAR_FUTURE_MS);
+        machine.adjust_wall_clock(FAR_FUTURE_MS);
         clock.advance_to(Timestamp(right.0 - 30 * 86_400_000));
-        machine.step(-FAR_FUTURE_MS);
+        machine.adjust_wall_clock(-FAR_FUTURE_MS);
         assert_eq!(was_wrong(&clock, 10), machine.now());
         // An earlier process stored a time from a wrong clock.
         let clock = machine.steady_clock();
@@ -390,7 +390,7 @@ mod tests {
     fn a_clock_goes_on_from_what_was_told_before() {
         let machine = Machine::default();
         let clock = machine.steady_clock();
-        machine.step(1_000);
+        machine.adjust_wall_clock(1_000);
         clock.advance_to(Timestamp(5_000));
         assert_eq!(clock.now().milliseconds(), 5_000);
         machine.advance_both_clocks(10);
@@ -408,7 +408,7 @@ mod tests {
             let mut before = clock.now();
             for (passes, steps) in moves {
                 machine.advance_both_clocks(passes);
-                machine.step(steps);
+                machine.adjust_wall_clock(steps);
                 let now = clock.now();
                 let lasted = now.since(before);
                 proptest::prop_assert!(lasted >= Duration::from_millis(passes.into()));

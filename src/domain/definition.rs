@@ -255,7 +255,11 @@ impl Definition {
     /// of the async worker threads, so that other executions do not wait.
     pub fn is_long(&self, value: &Value) -> bool {
         let measure = ValueSize::from_value(value);
-        let inputs = self.workflow.inputs.iter().flat_map(Inputs::all_compiled);
+        let inputs = self
+            .workflow
+            .inputs
+            .iter()
+            .flat_map(Inputs::all_compiled_constraints);
         let mut all = self.schemas().iter().chain(inputs).flatten();
         all.any(|schema| schema.is_slow_to_validate(measure))
             || output_schema_default().is_slow_to_validate(measure)

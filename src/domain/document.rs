@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for JsonText {
 }
 
 /// A value as plain text: a string as it is, anything else as JSON.
-pub fn plain(value: &Value) -> String {
+pub fn to_plain_text(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)

@@ -282,7 +282,7 @@ impl StepDraft {
     }
 
     /// The value under this key as a `T`, where it is one.
-    pub fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+    pub fn read_value<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         self.value(key)?.deserialize_as()
     }
 
@@ -294,20 +294,21 @@ impl StepDraft {
     }
 
     /// The step, and the body of a `foreach`.
-    pub fn bodies(&self) -> impl Iterator<Item = &Self> {
+    pub fn step_and_foreach_body(&self) -> impl Iterator<Item = &Self> {
         [self].into_iter().chain(self.each.as_deref())
     }
 
     /// The same, with their hooks and compensations.
     pub fn all_bodies_and_hooks(&self) -> impl Iterator<Item = &Self> {
-        let beside = self.bodies().flat_map(|step| &step.beside);
-        self.bodies().chain(beside.map(|(_, draft)| draft))
+        let beside = self.step_and_foreach_body().flat_map(|step| &step.beside);
+        self.step_and_foreach_body()
+            .chain(beside.map(|(_, draft)| draft))
     }
 }
 
 impl RawField {
     /// A finding about the key.
-    pub fn finding(&self, rule: Rule, message: impl Into<String>) -> Finding {
+    pub fn key_finding(&self, rule: Rule, message: impl Into<String>) -> Finding {
         Finding::new(rule, &self.path, self.place, message)
     }
 

@@ -11,18 +11,23 @@ mod next;
 mod plain;
 mod violation;
 
-pub use self::next::{address, call_tool, in_quotes, read_resource, repeat_call, shell_word};
+pub use self::next::{
+    address, call_tool, double_quotes, quote_for_shell, read_resource, repeat_call,
+};
 pub use self::plain::describe_io_error;
 pub use self::violation::format_count;
 pub use self::{
     code::{Category, Code, Stage},
-    failure::{FAILED_HTTP_STATUSES, FailureCode, class_of_failure, failure_named, failure_words},
+    failure::{
+        FAILED_HTTP_STATUSES, FailureCode, class_of_failure, failure_class_and_code_names,
+        normalize_failure_name,
+    },
     next::{Next, NextCall},
     violation::{Edit, Suggestion, Violation},
 };
 use self::{
     code::{EXECUTION_ENDED_NEXT_CALL, EXECUTION_ID_ARGUMENT},
-    next::fill_words,
+    next::fill_template_or_name,
 };
 
 /// The result of every operation of midex that may fail.
@@ -173,7 +178,7 @@ impl Error {
 
     /// Replaces the next call with that of another code.
     #[must_use]
-    pub fn with_next_of(mut self, code: Code) -> Self {
+    pub fn with_next_from_code(mut self, code: Code) -> Self {
         self.0.next = Some(code.next());
         self
     }
@@ -236,12 +241,14 @@ impl Error {
     pub fn suggested_action(&self) -> String {
         let context = &self.0.context;
         let call = match self.0.next.clone().unwrap_or(self.0.code.next()) {
-            Next::Words(words) => return fill_words(words, context),
+            Next::Words(words) => return fill_template_or_name(words, context),
             Next::Verbatim(words) => return words,
-            Next::WhileOpen(_) | Next::ByPause if self.has_ended() => EXECUTION_ENDED_NEXT_CALL,
-            Next::ByState(_, call) if self.has_ended() => call,
+            Next::WhileOpen(_) | Next::ByPause if self.is_for_ended_execution() => {
+                EXECUTION_ENDED_NEXT_CALL
+            }
+            Next::ByState(_, call) if self.is_for_ended_execution() => call,
             Next::Call(call) | Next::WhileOpen(call) | Next::ByState(call, _) => call,
-            Next::ByPause => self.call_that_lifts(),
+            Next::ByPause => self.pause_lifting_call(),
         };
         call.print(context)
             .or_else(|| FALLBACK_NEXT_CALL.print(context))
@@ -267,13 +274,13 @@ impl Error {
     }
 
     /// Whether the context says that the execution has ended.
-    pub fn has_ended(&self) -> bool {
+    pub fn is_for_ended_execution(&self) -> bool {
         let state = self.context("workflow_state").and_then(Value::as_str);
         state.is_some_and(|state| FINAL_STATE_NAMES.contains(&state))
     }
 
     /// The call that lifts the pause of the context.
-    fn call_that_lifts(&self) -> NextCall {
+    fn pause_lifting_call(&self) -> NextCall {
         let first = self.first_pause_next_call();
         let standing = read_resource(
             address!("current_step/{execution_id}"),

@@ -117,7 +117,7 @@ pub struct Owner(pub u64);
 
 impl VisitId {
     /// The visit of a step's work.
-    pub const fn of_work(step: StepId, visit: u32, item: Option<u32>) -> Self {
+    pub const fn for_step_work(step: StepId, visit: u32, item: Option<u32>) -> Self {
         Self {
             step: Some(step),
             body: BodyKind::Work,
@@ -135,7 +135,7 @@ impl VisitId {
 
     /// A text that is unique to this visit among the visits of all executions. Newlines separate its parts, because ids
     /// contain no control characters.
-    pub fn text_in(&self, execution: &ExecutionId) -> String {
+    pub fn unique_text(&self, execution: &ExecutionId) -> String {
         let Self {
             body, visit, item, ..
         } = self;

@@ -267,7 +267,7 @@ impl Execution {
     }
 
     /// The visits whose effects were not undone, in the order in which that was found.
-    pub fn not_compensated(&self) -> &[UncompensatedVisit] {
+    pub fn uncompensated_visits(&self) -> &[UncompensatedVisit] {
         &self.not_compensated
     }
 
@@ -316,7 +316,7 @@ impl Execution {
             Some(id) => self.step(id)?,
             None => (self.steps.len(), self.whole.as_deref()?),
         };
-        Some((at, step, step.visit_of(visit_id)?))
+        Some((at, step, step.find_visit(visit_id)?))
     }
 
     /// The values in memory by name, each stored by digest.

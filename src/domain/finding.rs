@@ -160,14 +160,14 @@ impl Finding {
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         match nearest(wrong, known) {
-            Some(near) => self.is_called(place, wrong, near),
+            Some(near) => self.suggest_replacement(place, wrong, near),
             None => self,
         }
     }
 
     /// Suggests `meant` for the word `wrong` at `place`, with an edit.
     #[must_use]
-    pub fn is_called(self, place: Place, wrong: &str, meant: &str) -> Self {
+    pub fn suggest_replacement(self, place: Place, wrong: &str, meant: &str) -> Self {
         self.suggest(format!("did you mean `{meant}`?"))
             .edit_replace(place, wrong, Some(meant))
     }
@@ -202,7 +202,7 @@ impl Finding {
 
     /// Offers no edit, in spite of all other changes.
     #[must_use]
-    pub fn by_hand(self) -> Self {
+    pub fn without_edit(self) -> Self {
         self.push_change(PendingChange::ByHand)
     }
 
@@ -233,7 +233,7 @@ impl Finding {
 
     /// Offers an edit that replaces the text `old` at `place`, with its quotes, by `written` as it is.
     #[must_use]
-    pub fn rewrite_text(self, place: Place, old: &str, written: &str) -> Self {
+    pub fn edit_rewrite_quoted(self, place: Place, old: &str, written: &str) -> Self {
         self.push_change(PendingChange::replace_value(
             place,
             old,
@@ -262,7 +262,7 @@ impl Finding {
 
     /// Offers an edit that replaces `length` bytes of the text `value` at `place`.
     #[must_use]
-    pub fn replace_within(
+    pub fn edit_replace_part(
         self,
         place: Place,
         value: &str,
@@ -382,7 +382,7 @@ pub fn errors(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
 }
 
 /// Whether a search for the intended word is worth its cost: a file lists only its first findings.
-pub fn has_room(findings: &[Finding]) -> bool {
+pub fn has_room_for_suggestions(findings: &[Finding]) -> bool {
     findings.len() < limits::FINDINGS_WORDED_MAX
 }
 

@@ -190,7 +190,7 @@ impl Record {
     }
 
     /// This mapping and all that stand in it.
-    pub fn all(&'static self) -> Vec<&'static Self> {
+    pub fn self_and_nested_records(&'static self) -> Vec<&'static Self> {
         let below = self.keys.iter().flat_map(|key| key.shape.records());
         [self].into_iter().chain(below).collect()
     }
@@ -227,7 +227,7 @@ impl Shape {
             | Self::Inputs(record)
             | Self::Bindings(record)
             | Self::Branches(record)
-            | Self::Steps(record) => record.all(),
+            | Self::Steps(record) => record.self_and_nested_records(),
             Self::List(of, ..) => of.records(),
             _ => Vec::new(),
         }
@@ -282,7 +282,7 @@ mod tests {
     fn records() -> Vec<&'static Record> {
         [&MANIFEST, &FRONT_MATTER, &PERSONA]
             .into_iter()
-            .flat_map(Record::all)
+            .flat_map(Record::self_and_nested_records)
             .collect()
     }
 

@@ -117,7 +117,12 @@ impl StepId {
 
     /// Parses the id that a file gives to a step; the error says which rule it breaks.
     pub fn declared(text: &str) -> Result<Self> {
-        check("step id", text, limits::STEP_ID_BYTES_MAX, plain)?;
+        check(
+            "step id",
+            text,
+            limits::STEP_ID_BYTES_MAX,
+            check_step_id_chars,
+        )?;
         Ok(Self(text.into()))
     }
 }
@@ -158,7 +163,7 @@ fn printable(text: &str) -> Option<&'static str> {
 
 fn identifier(text: &str) -> Option<&'static str> {
     (text != WORKFLOW_PSEUDO_STEP_ID)
-        .then(|| plain(text))
+        .then(|| check_step_id_chars(text))
         .flatten()
 }
 
@@ -170,7 +175,7 @@ fn check_workflow_name_chars(text: &str) -> Option<&'static str> {
     )
 }
 
-fn plain(text: &str) -> Option<&'static str> {
+fn check_step_id_chars(text: &str) -> Option<&'static str> {
     let first = text
         .chars()
         .next()

@@ -106,7 +106,7 @@ fn for_each_section_step(
     sections: &[Section],
     each: impl Fn(&mut Vec<Entry>, &Section),
 ) {
-    let steps = entry(document, STEPS).map(|entry| &mut entry.value.content);
+    let steps = find_entry_mut(document, STEPS).map(|entry| &mut entry.value.content);
     let Some(Content::List(steps)) = steps else {
         return;
     };
@@ -120,7 +120,7 @@ fn for_each_section_step(
 }
 
 /// The document without the keys that only speak of its base.
-pub fn plain(document: &Node) -> Node {
+pub fn without_inheritance_keys(document: &Node) -> Node {
     let mut plain = document.clone();
     if let Content::Map(entries) = &mut plain.content {
         entries.retain(|entry| ![EXTENDS, INSERT, REMOVE].contains(&entry.key.as_str()));
@@ -185,7 +185,7 @@ impl Base<'_> {
                 return None;
             }
         };
-        let wanted = node.text()?;
+        let wanted = node.as_text()?;
         let at = self.position(wanted);
         if at.is_none() {
             found.push(self.missing_base_step_finding(node, wanted, &format!("{path}.{key}")));
@@ -227,7 +227,7 @@ impl Base<'_> {
     fn remove(&mut self, found: &mut Vec<Finding>, heir: &Node) -> RemovedSteps {
         let mut removed = RemovedSteps::new();
         for (at, node) in items(heir, REMOVE).iter().enumerate() {
-            let (Some(id), path) = (node.text(), format!("{REMOVE}[{at}]")) else {
+            let (Some(id), path) = (node.as_text(), format!("{REMOVE}[{at}]")) else {
                 continue;
             };
             if removed.contains_key(id) {
@@ -306,7 +306,7 @@ fn drop_removed_dependencies(
 ) {
     let name = id(step).unwrap_or("?").to_owned();
     let mut is_gone = |node: &Node| {
-        let gone = node.text().and_then(|id| Some((id, removed.get(id)?)));
+        let gone = node.as_text().and_then(|id| Some((id, removed.get(id)?)));
         let Some((id, (path, place))) = gone else {
             return false;
         };
@@ -318,7 +318,7 @@ fn drop_removed_dependencies(
         true
     };
     for key in ["depends_on", "dependsOn"] {
-        match entry(step, key).map(|entry| &mut entry.value.content) {
+        match find_entry_mut(step, key).map(|entry| &mut entry.value.content) {
             Some(Content::List(ids)) => ids.retain(|id| !is_gone(id)),
             Some(content @ Content::Text(_)) => {
                 let alone = Node {
@@ -391,14 +391,14 @@ fn as_base_node(node: &Node) -> Node {
 }
 
 fn id(step: &Node) -> Option<&str> {
-    step.get("id")?.text()
+    step.get("id")?.as_text()
 }
 
 fn items<'a>(node: &'a Node, key: &str) -> &'a [Node] {
     node.get(key).and_then(Node::items).unwrap_or_default()
 }
 
-fn entry<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Entry> {
+fn find_entry_mut<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Entry> {
     match &mut node.content {
         Content::Map(entries) => entries.iter_mut().find(|entry| entry.key == key),
         _ => None,

@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
 pub use self::{
-    default::{DefaultFrom, DefaultSources, InputDefault, read_text},
+    default::{DefaultFrom, DefaultSources, InputDefault, parse_typed_text},
     provider::{ProviderOutcome, ProviderResolution, ProviderSource, SelectedFields},
     report::{InputReport, InputStatus},
     resolve::{AnswerViolation, ResolvedAnswers},
 };
 pub use self::{
     output::WorkflowOutputPath,
-    provider::{ON_MISSING_VALUES, inputs_of},
+    provider::{ON_MISSING_VALUES, inputs_of_argument},
 };
 use super::{
     id::{InputName, WorkflowName},
@@ -194,7 +194,7 @@ impl Inputs {
     /// Whether a start with these values needs a default from the history of the workflow.
     pub fn need_history(&self, given: Option<&Value>) -> bool {
         let defaults = self
-            .left_open(given)
+            .inputs_left_to_defaults(given)
             .filter_map(|input| input.default.as_ref());
         let mut sources = defaults.map(|default| default.from);
         sources.any(|from| from == DefaultFrom::History)
@@ -202,12 +202,14 @@ impl Inputs {
 
     /// The workflows whose latest outputs a start with these values needs as defaults.
     pub fn needed_outputs(&self, given: Option<&Value>) -> Vec<WorkflowName> {
-        let outputs = self.left_open(given).filter_map(Input::output_of);
+        let outputs = self
+            .inputs_left_to_defaults(given)
+            .filter_map(Input::workflow_output_default);
         outputs.map(|output| output.workflow).collect()
     }
 
     /// The inputs that these values leave to their defaults.
-    fn left_open(&self, given: Option<&Value>) -> impl Iterator<Item = &Input> {
+    fn inputs_left_to_defaults(&self, given: Option<&Value>) -> impl Iterator<Item = &Input> {
         self.list.iter().filter(move |input| {
             let value = given.and_then(|given| given.get(input.key.as_str()));
             value.is_none_or(Value::is_null)

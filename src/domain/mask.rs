@@ -206,7 +206,7 @@ impl Mask {
     }
 
     /// The text with placeholders in place of secrets.
-    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub fn mask_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.bytes(text.as_bytes()) {
             None => Cow::Borrowed(text),
             Some(covered) => Cow::Owned(String::from_utf8_lossy(&covered).into_owned()),
@@ -214,19 +214,19 @@ impl Mask {
     }
 
     /// Replaces secrets in every text, key and number of `value`.
-    pub fn value(&self, value: &mut Value) {
+    pub fn mask_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(covered) = self.text(text) {
+                if let Cow::Owned(covered) = self.mask_text(text) {
                     *text = covered;
                 }
             }
             Value::Number(number) => {
-                if let Cow::Owned(covered) = self.text(&number.to_string()) {
+                if let Cow::Owned(covered) = self.mask_text(&number.to_string()) {
                     *value = Value::String(covered);
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask_value(item)),
             Value::Object(map) => self.map(map),
             Value::Null | Value::Bool(_) => {}
         }
@@ -235,14 +235,14 @@ impl Mask {
     fn map(&self, map: &mut Map<String, Value>) {
         if map
             .keys()
-            .any(|key| matches!(self.text(key), Cow::Owned(_)))
+            .any(|key| matches!(self.mask_text(key), Cow::Owned(_)))
         {
             let entries = std::mem::take(map).into_iter();
             *map = entries
-                .map(|(key, value)| (self.text(&key).into_owned(), value))
+                .map(|(key, value)| (self.mask_text(&key).into_owned(), value))
                 .collect();
         }
-        map.values_mut().for_each(|value| self.value(value));
+        map.values_mut().for_each(|value| self.mask_value(value));
     }
 }
 
@@ -291,7 +291,7 @@ mod tests {
             hex,
         ];
         for text in spelled {
-            let covered = mask().text(&format!("a {text} b")).into_owned();
+            let covered = mask().mask_text(&format!("a {text} b")).into_owned();
             assert!(covered.contains("${env:KEY}"), "{text}: {covered}");
             assert!(
                 covered.starts_with("a ") && covered.ends_with(" b"),
@@ -310,7 +310,7 @@ mod tests {
             for after in ["", "x", "xx"] {
                 let text = format!("{before}{SECRET}{after}");
                 for encoded in [BASE64_STANDARD.encode(&text), BASE64_URL_SAFE.encode(&text)] {
-                    let covered = mask().text(&encoded).into_owned();
+                    let covered = mask().mask_text(&encoded).into_owned();
                     assert!(covered.contains("${env:KEY}"), "{text}: {covered}");
                 }
             }
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn values_are_covered_with_their_keys_and_numbers_and_else_left_alone() {
         let mut value = json!({ SECRET: [SECRET, 1_234_567_890, "short", null], "b": { "c": 1 } });
-        mask().value(&mut value);
+        mask().mask_value(&mut value);
         let covered =
             json!({ "${env:KEY}": ["${env:KEY}", "${env:PIN}", "short", null], "b": { "c": 1 } });
         assert_eq!(value, covered);
@@ -336,7 +336,7 @@ mod tests {
     fn secrets_of_two_sources_are_covered_by_one_mask() {
         let other = ("another-one".to_owned(), "${file:B}".to_owned());
         let both: Mask = sample_secrets().chain([other]).collect();
-        let covered = both.text("another-one, 1234567890").into_owned();
+        let covered = both.mask_text("another-one, 1234567890").into_owned();
         assert_eq!(covered, "${file:B}, ${env:PIN}");
         assert!(!format!("{both:?}").contains("another-one"));
     }

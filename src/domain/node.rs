@@ -112,7 +112,7 @@ impl Node {
     }
 
     /// The text, where it is one.
-    pub fn text(&self) -> Option<&str> {
+    pub fn as_text(&self) -> Option<&str> {
         match &self.content {
             Content::Text(text) => Some(text),
             _ => None,
@@ -122,7 +122,7 @@ impl Node {
     /// The text with its place, where it is one; the node stands at `path`.
     pub fn located_text(&self, path: &str) -> Option<LocatedValue<String>> {
         Some(LocatedValue {
-            value: self.text()?.to_owned(),
+            value: self.as_text()?.to_owned(),
             path: path.to_owned(),
             place: self.place,
         })
@@ -179,7 +179,7 @@ impl Node {
     }
 
     /// The value under a key of a mapping as a `T`, where it is one.
-    pub fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+    pub fn deserialize_key<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         self.get(key)?.deserialize_as()
     }
 

@@ -100,7 +100,7 @@ impl StepOption {
 
 impl OfferedOptions {
     /// Reads stored options; empty if they cannot be read.
-    pub fn read(value: &Value) -> Self {
+    pub fn from_value(value: &Value) -> Self {
         Self::deserialize(value).unwrap_or_default()
     }
 
@@ -160,7 +160,7 @@ pub struct SplitOutput {
 /// Removes `toolCallSuggestions` from an output; `None` if it has none.
 pub fn split_suggestions(output: &Value) -> Option<SplitOutput> {
     let suggested = output.as_object()?.get(SUGGESTIONS)?;
-    let suggestions = read(suggested);
+    let suggestions = parse_suggestions(suggested);
     let mut output = output.clone();
     if let Some(map) = output.as_object_mut() {
         map.shift_remove(SUGGESTIONS);
@@ -171,7 +171,7 @@ pub fn split_suggestions(output: &Value) -> Option<SplitOutput> {
     })
 }
 
-fn read(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
+fn parse_suggestions(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
     let root = format!("/{SUGGESTIONS}");
     let list = match suggested {
         Value::Null => return Ok(Vec::new()),
@@ -195,7 +195,8 @@ fn read(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
     }
     let mut violations = Vec::new();
     let each = list.iter().enumerate();
-    let read = each.filter_map(|(at, item)| one(&mut violations, item, &format!("{root}/{at}")));
+    let read = each
+        .filter_map(|(at, item)| parse_suggestion(&mut violations, item, &format!("{root}/{at}")));
     let read: Vec<_> = read.collect();
     if violations.is_empty() {
         Ok(read)
@@ -205,7 +206,11 @@ fn read(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
 }
 
 /// Reads one suggestion, or adds its violations. Unknown keys are ignored.
-fn one(violations: &mut Vec<Violation>, item: &Value, path: &str) -> Option<Suggestion> {
+fn parse_suggestion(
+    violations: &mut Vec<Violation>,
+    item: &Value,
+    path: &str,
+) -> Option<Suggestion> {
     let Some(map) = item.as_object() else {
         violations.push(wrong_value_violation(
             path,

@@ -94,8 +94,8 @@ pub fn budget_exceeded_error(what: &str, violations: &[Violation]) -> Option<Err
 
 impl Schema {
     /// Compiles a schema and returns all its faults. Its regular expressions count against the quota.
-    pub fn read(schema: &Value, quota: &mut Quota) -> (Self, Vec<SchemaFinding>) {
-        let (program, faults) = read::read(schema, quota);
+    pub fn compile_with_faults(schema: &Value, quota: &mut Quota) -> (Self, Vec<SchemaFinding>) {
+        let (program, faults) = read::read_schema(schema, quota);
         let keywords = program.nodes.iter().flat_map(|node| &node.keywords);
         let patterns = program.patterns.iter().map(Pattern::states_per_byte_max);
         let schema = Self {
@@ -111,7 +111,7 @@ impl Schema {
 
     /// Compiles a schema that was checked before; the error is its first fault. Unknown keywords have no effect.
     pub fn compile(schema: &Value) -> Result<Self, String> {
-        let (schema, faults) = Self::read(schema, &mut Quota::default());
+        let (schema, faults) = Self::compile_with_faults(schema, &mut Quota::default());
         let mut grave = faults
             .into_iter()
             .filter(|fault| !matches!(fault.rule, Rule::UnknownKeyword | Rule::BareProperties));
@@ -123,7 +123,7 @@ impl Schema {
 
     /// The fault of a regular expression; `None` if it has none.
     pub fn pattern_fault(pattern: &str, quota: &mut Quota) -> Option<SchemaFinding> {
-        let (_, faults) = Self::read(&json!({ "pattern": pattern }), quota);
+        let (_, faults) = Self::compile_with_faults(&json!({ "pattern": pattern }), quota);
         faults.into_iter().next()
     }
 

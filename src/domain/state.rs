@@ -80,7 +80,7 @@ impl State {
     }
 
     /// Refuses a change that the state machine does not allow, naming both states.
-    pub fn check(self, next: Self) -> Result<()> {
+    pub fn check_transition(self, next: Self) -> Result<()> {
         if self.may_become(next) {
             return Ok(());
         }
@@ -254,7 +254,7 @@ mod tests {
         for from in State::ALL {
             for to in State::ALL {
                 assert_eq!(
-                    from.check(to).is_ok(),
+                    from.check_transition(to).is_ok(),
                     allowed.contains(&(from, to)),
                     "{from} -> {to}"
                 );

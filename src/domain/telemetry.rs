@@ -81,7 +81,7 @@ fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Te
     match event {
         Event::Created(created) => {
             let metadata = json!({ "workflow_name": created.workflow });
-            told.push(of_all(EventType::WorkflowCreated, metadata));
+            told.push(execution_telemetry(EventType::WorkflowCreated, metadata));
         }
         Event::StateChanged {
             from,
@@ -90,15 +90,24 @@ fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Te
             steps_total,
         } => {
             let change = json!({ "old_state": from.as_str(), "new_state": to.as_str() });
-            told.push(of_all(EventType::WorkflowStateTransition, change));
+            told.push(execution_telemetry(
+                EventType::WorkflowStateTransition,
+                change,
+            ));
             let failure = failure.as_ref();
-            told.extend(tell_arrival(*from, *to, failure, *steps_total, workflow));
+            told.extend(state_entry_telemetry(
+                *from,
+                *to,
+                failure,
+                *steps_total,
+                workflow,
+            ));
         }
         Event::VisitOpened(opened) => {
             let (visit_id, agent) = (&opened.visit_id, opened.agent.as_ref());
             let step = visit_id.step();
-            let started = of_step(EventType::StepStarted, step, agent, Value::Null);
-            told.push(started.of_visit(visit_id));
+            let started = step_telemetry(EventType::StepStarted, step, agent, Value::Null);
+            told.push(started.with_visit(visit_id));
             told.extend(token_generated_telemetry(event));
         }
         Event::WaitingChanged { .. } => told.extend(token_generated_telemetry(event)),
@@ -106,20 +115,20 @@ fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Te
             let visit_id = &closed.visit_id;
             told.extend(token_validated_telemetry(visit_id.step(), closed.consumed));
             let (agent, took) = (closed.agent.as_ref(), closed.duration_ms);
-            let outcome = tell_outcome(visit_id.step(), agent, &closed.outcome, took);
-            told.extend(outcome.map(|outcome| outcome.of_visit(visit_id)));
+            let outcome = outcome_telemetry(visit_id.step(), agent, &closed.outcome, took);
+            told.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
         }
         Event::StepDone { visit_id, outcome } => {
             let step = visit_id.step();
-            let started = of_step(EventType::StepStarted, step, None, Value::Null);
-            told.push(started.of_visit(visit_id));
-            let outcome = tell_outcome(step, None, outcome, 0);
-            told.extend(outcome.map(|outcome| outcome.of_visit(visit_id)));
+            let started = step_telemetry(EventType::StepStarted, step, None, Value::Null);
+            told.push(started.with_visit(visit_id));
+            let outcome = outcome_telemetry(step, None, outcome, 0);
+            told.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
         }
         Event::StepFailed { visit_id, failure } => {
             let outcome = Outcome::Failed(failure.clone());
-            let outcome = tell_outcome(visit_id.step(), None, &outcome, 0);
-            told.extend(outcome.map(|outcome| outcome.of_visit(visit_id)));
+            let outcome = outcome_telemetry(visit_id.step(), None, &outcome, 0);
+            told.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
         }
         Event::AttemptEnded(ended) => {
             told.extend(token_validated_telemetry(
@@ -130,13 +139,17 @@ fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Te
         Event::OutputRefused { visit_id, .. } => {
             let step = visit_id.step();
             let metadata = json!({ "type": "step_output_invalid", "step_name": step });
-            told.push(of_step(EventType::Error, step, None, metadata));
+            told.push(step_telemetry(EventType::Error, step, None, metadata));
         }
         Event::ArtifactStored {
             visit_id,
             agent,
             artifact,
-        } => told.push(tell_artifact(visit_id.step(), agent.as_ref(), artifact)),
+        } => told.push(artifact_telemetry(
+            visit_id.step(),
+            agent.as_ref(),
+            artifact,
+        )),
         // These events have no telemetry. The state change that comes with some of them has; reasons that people give
         // are shown in the status.
         Event::PauseAdded { .. }
@@ -166,7 +179,12 @@ fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Te
         Event::TokenRenewed { visit_id, .. } => {
             let step = visit_id.step();
             let metadata = json!({ "step_name": step, "renewed": true });
-            told.push(of_step(EventType::TokenGenerated, step, None, metadata));
+            told.push(step_telemetry(
+                EventType::TokenGenerated,
+                step,
+                None,
+                metadata,
+            ));
         }
     }
 }
@@ -174,7 +192,7 @@ fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Te
 impl Telemetry {
     /// Adds to the metadata the number of the item, from 0, and the body if it is a hook or a compensation. Adds
     /// nothing for the work of a whole step.
-    fn of_visit(mut self, visit_id: &VisitId) -> Self {
+    fn with_visit(mut self, visit_id: &VisitId) -> Self {
         if let Some(item) = visit_id.item {
             self.metadata["item"] = json!(item);
         }
@@ -186,12 +204,12 @@ impl Telemetry {
     }
 }
 
-fn tell_artifact(step: &StepId, agent: Option<&AgentName>, artifact: &Artifact) -> Telemetry {
+fn artifact_telemetry(step: &StepId, agent: Option<&AgentName>, artifact: &Artifact) -> Telemetry {
     let metadata = json!({
         "artifact_id": artifact.id, "artifact_type": artifact.kind, "name": artifact.name,
         "size_bytes": artifact.bytes
     });
-    of_step(EventType::ArtifactStored, step, agent, metadata)
+    step_telemetry(EventType::ArtifactStored, step, agent, metadata)
 }
 
 /// The telemetry of a token that an event issues to a model.
@@ -205,11 +223,11 @@ fn token_validated_telemetry(step: &StepId, consumed: Option<ConsumedCall>) -> O
 }
 
 fn token_telemetry(event_type: EventType, step: &StepId) -> Telemetry {
-    of_step(event_type, step, None, json!({ "step_name": step }))
+    step_telemetry(event_type, step, None, json!({ "step_name": step }))
 }
 
 /// The telemetry of entering a state, in addition to that of the transition.
-fn tell_arrival(
+fn state_entry_telemetry(
     from: State,
     to: State,
     failure: Option<&Failure>,
@@ -217,11 +235,11 @@ fn tell_arrival(
     workflow: Option<&str>,
 ) -> Option<Telemetry> {
     match (from, to) {
-        (State::Idle, State::Running) => Some(of_all(
+        (State::Idle, State::Running) => Some(execution_telemetry(
             EventType::WorkflowStarted,
             json!({ "workflow_name": workflow }),
         )),
-        (_, State::Completed) => Some(of_all(
+        (_, State::Completed) => Some(execution_telemetry(
             EventType::WorkflowCompleted,
             json!({ "total_steps": steps_total }),
         )),
@@ -231,21 +249,21 @@ fn tell_arrival(
             let step = failure.and_then(|failure| failure.step.clone());
             Some(Telemetry {
                 step,
-                ..of_all(EventType::WorkflowFailed, metadata)
+                ..execution_telemetry(EventType::WorkflowFailed, metadata)
             })
         }
         _ => None,
     }
 }
 
-fn tell_outcome(
+fn outcome_telemetry(
     step: &StepId,
     agent: Option<&AgentName>,
     outcome: &Outcome,
     duration_ms: u64,
 ) -> Option<Telemetry> {
     match outcome {
-        Outcome::Completed(_) => Some(of_step(
+        Outcome::Completed(_) => Some(step_telemetry(
             EventType::StepCompleted,
             step,
             agent,
@@ -253,13 +271,13 @@ fn tell_outcome(
         )),
         Outcome::Failed(Failure { code, message, .. }) => {
             let metadata = json!({ "error": message, "code": code, "duration_ms": duration_ms });
-            Some(of_step(EventType::StepFailed, step, agent, metadata))
+            Some(step_telemetry(EventType::StepFailed, step, agent, metadata))
         }
         Outcome::Voided => None,
     }
 }
 
-fn of_all(event_type: EventType, metadata: Value) -> Telemetry {
+fn execution_telemetry(event_type: EventType, metadata: Value) -> Telemetry {
     Telemetry {
         event_type,
         step: None,
@@ -268,7 +286,7 @@ fn of_all(event_type: EventType, metadata: Value) -> Telemetry {
     }
 }
 
-fn of_step(
+fn step_telemetry(
     event_type: EventType,
     step: &StepId,
     agent: Option<&AgentName>,
@@ -283,7 +301,7 @@ fn of_step(
 }
 
 /// The telemetry of a refused call.
-pub fn of_refusal(code: &str, message: &str, step: Option<&StepId>) -> Telemetry {
+pub fn refusal_telemetry(code: &str, message: &str, step: Option<&StepId>) -> Telemetry {
     let expired = code == crate::error::Code::TokenExpired.as_str();
     let (event_type, metadata) = if expired {
         (EventType::TokenExpired, json!({ "error": message }))
@@ -292,6 +310,6 @@ pub fn of_refusal(code: &str, message: &str, step: Option<&StepId>) -> Telemetry
     };
     Telemetry {
         step: step.cloned(),
-        ..of_all(event_type, metadata)
+        ..execution_telemetry(event_type, metadata)
     }
 }

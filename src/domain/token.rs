@@ -144,11 +144,11 @@ impl Token {
     /// # Errors
     /// `TOKEN_MALFORMED` for everything else.
     pub fn parse(text: &str) -> Result<Self> {
-        Self::read(text)
+        Self::decode_text(text)
             .ok_or_else(|| Error::new(Code::TokenMalformed, "Invalid or malformed token"))
     }
 
-    fn read(text: &str) -> Option<Self> {
+    fn decode_text(text: &str) -> Option<Self> {
         if text.len() > limits::TOKEN_BYTES_MAX {
             return None;
         }

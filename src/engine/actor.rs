@@ -12,9 +12,8 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
 use super::{
-    DurableExecution, Shared,
+    DurableExecution, Shared, execution_not_found,
     message::{ActorMessage, Answer},
-    not_found,
     runner::Runner,
     value_lookup::ValueLookup,
 };
@@ -288,7 +287,7 @@ impl ActorState {
     async fn run_command(&mut self, command: &Command) -> (Result<Answer>, AfterAnswer) {
         match self.load().await {
             Err(error) => return (Err(error), AfterAnswer::Stop),
-            Ok(false) => return (Err(not_found(&self.id)), AfterAnswer::Stop),
+            Ok(false) => return (Err(execution_not_found(&self.id)), AfterAnswer::Stop),
             Ok(true) => {}
         }
         // Timers are not applied while this process lacks an activity that the workflow names.
@@ -413,7 +412,7 @@ impl ActorState {
         }
         let kept = made.iter().map(|(digest, value)| (*digest, value.clone()));
         self.values.extend(kept);
-        self.become_live(LiveExecution {
+        self.publish_state(LiveExecution {
             seen: seen.clone(),
             position: committed.position,
             last: Some(row.clone()),
@@ -488,7 +487,7 @@ impl ActorState {
         let awaited = seen.execution.open_attempts().collect();
         self.is_recovered = false;
         Runner::reconcile(&self.shared, &self.id, &awaited);
-        self.become_live(LiveExecution {
+        self.publish_state(LiveExecution {
             seen,
             position: stored.position,
             last: None,
@@ -509,7 +508,7 @@ impl ActorState {
         }
     }
 
-    fn become_live(&mut self, live: LiveExecution) {
+    fn publish_state(&mut self, live: LiveExecution) {
         self.seen.send_replace(Some(live.seen.clone()));
         self.shared.notifier.notify(&self.id);
         let held_back = self

@@ -123,7 +123,7 @@ async fn perform_attempt(
     match kind {
         StepKind::Activity { name, .. } => {
             let Some(activity) = executors.activities.get(&name) else {
-                return Err(no_activity(&name));
+                return Err(activity_not_found(&name));
             };
             let step = attempt_id.visit_id.step().clone();
             let VisitId { visit, item, .. } = attempt_id.visit_id;
@@ -169,13 +169,13 @@ async fn perform_attempt(
     }
 }
 
-fn no_activity(name: &str) -> OperationFailure {
+fn activity_not_found(name: &str) -> OperationFailure {
     OperationFailure::new("not_found", format!("this server has no activity '{name}'"))
 }
 
 /// The idempotency key: the same for every attempt of a visit, and different for every other visit.
 fn idempotency_key(id: &ExecutionId, visit_id: &VisitId) -> String {
-    Digest::compute(visit_id.text_in(id).as_bytes()).to_string()
+    Digest::compute(visit_id.unique_text(id).as_bytes()).to_string()
 }
 
 /// Turns a panic into a failure of the attempt.

@@ -134,7 +134,7 @@ pub(super) async fn deliver_orders(shared: Arc<Shared>, parent: ExecutionId) {
                 report_until_accepted(&shared, &parent, Command::Told(told)).await;
             }
         }
-        if shared.runner.end_telling(&parent) {
+        if shared.runner.end_order_delivery(&parent) {
             return;
         }
     }
@@ -161,9 +161,13 @@ async fn orders_due(
 }
 
 /// Holds back the children that `parent` would start, and pauses the root of its family.
-pub(super) async fn hold_back(shared: &Arc<Shared>, root: &ExecutionId, parent: &ExecutionId) {
+pub(super) async fn hold_back_children(
+    shared: &Arc<Shared>,
+    root: &ExecutionId,
+    parent: &ExecutionId,
+) {
     let descendants = &shared.descendants;
-    descendants.hold_back(root, parent);
+    descendants.hold_back_children(root, parent);
     let engine = Engine::from_shared(shared.clone());
     // Check the root after the parent was registered: a resume before that has not released this parent.
     let is_held =
@@ -225,7 +229,9 @@ impl Engine {
             listener.take_marked_name();
             seen = self.see_execution(&id).await?;
         }
-        self.came_of(&seen).await.map(ChildWaitResult::Ended)
+        self.outcome_of_ended_child(&seen)
+            .await
+            .map(ChildWaitResult::Ended)
     }
 
     /// Starts the child. Returns the result of the attempt's wait if the child may not begin. A fault of the child's
@@ -240,7 +246,7 @@ impl Engine {
         let above = self.execution(parent).await?;
         let as_parent = above.as_parent_of(&begin.attempt_id);
         let descendants = &self.shared.descendants;
-        let failure = if let Err(failure) = check_begin(&as_parent, begin) {
+        let failure = if let Err(failure) = check_child_allowed(&as_parent, begin) {
             failure
         } else {
             let refusal = self.admit_child(above.clone(), &as_parent, id, announced);
@@ -265,7 +271,7 @@ impl Engine {
         begin: &BeginAttempt,
     ) -> Result<()> {
         let name = begin.workflow().unwrap_or_default();
-        let lookup = self.lookup_of(above).await?;
+        let lookup = self.lookup_of_execution(above).await?;
         let definition = self.find_workflow(lookup.as_ref(), name).await?;
         let request = StartRequest {
             definition,
@@ -274,7 +280,9 @@ impl Engine {
             inputs: begin.input.value.get("with").cloned(),
             lookup,
         };
-        self.start_below(request, Some(as_parent)).await.map(drop)
+        self.start_as_child(request, Some(as_parent))
+            .await
+            .map(drop)
     }
 
     /// Reserves room for the child. Returns the result of the attempt's wait if the child may not begin: each execution
@@ -310,7 +318,7 @@ impl Engine {
     }
 
     /// Where an execution looks up workflows.
-    async fn lookup_of(&self, execution: &Execution) -> Result<Option<WorkflowLookup>> {
+    async fn lookup_of_execution(&self, execution: &Execution) -> Result<Option<WorkflowLookup>> {
         let Some(digest) = execution.lookup() else {
             return Ok(None);
         };
@@ -343,7 +351,7 @@ impl Engine {
 
     /// The lookup that an execution of this definition keeps, and the present definitions of the workflows that it
     /// names. A workflow that cannot be found now is looked up again when the child is to begin.
-    pub(super) async fn with_named(
+    pub(super) async fn lookup_and_named_definitions(
         &self,
         definition: &Definition,
         lookup: Option<WorkflowLookup>,
@@ -364,7 +372,7 @@ impl Engine {
         (Some(Box::new(lookup)), named)
     }
 
-    async fn came_of(&self, seen: &DurableExecution) -> Result<AttemptOutcome> {
+    async fn outcome_of_ended_child(&self, seen: &DurableExecution) -> Result<AttemptOutcome> {
         let execution = &seen.execution;
         let (id, name) = (execution.id(), execution.workflow());
         if execution.state() == State::Completed {
@@ -388,7 +396,7 @@ impl Engine {
 }
 
 /// Refuses a child that is too deep or would be given a secret, before anything is looked up for it.
-fn check_begin(
+fn check_child_allowed(
     as_parent: &Parent,
     begin: &BeginAttempt,
 ) -> std::result::Result<(), OperationFailure> {

@@ -94,7 +94,7 @@ impl LruCache {
             return;
         }
         while self.bytes + bytes > self.most {
-            self.let_go();
+            self.evict_oldest();
         }
         self.asked += 1;
         self.bytes += bytes;
@@ -107,7 +107,7 @@ impl LruCache {
         self.values.insert(digest, entry);
     }
 
-    fn let_go(&mut self) {
+    fn evict_oldest(&mut self) {
         let oldest = self.in_order.pop_first();
         if let Some(entry) = oldest.and_then(|(_, digest)| self.values.remove(&digest)) {
             self.bytes -= entry.bytes;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_asked_for_longest_makes_room() {
+    fn the_least_recently_used_value_is_evicted() {
         let mut cache = LruCache::new(1000);
         for name in ["a", "b", "c"] {
             insert_named(&mut cache, name, 300);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_all_room_is_not_held_and_takes_none() {
+    fn a_value_larger_than_the_cache_is_not_kept() {
         let mut cache = LruCache::new(1000);
         insert_named(&mut cache, "small", 200);
         insert_named(&mut cache, "large", 1001);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_two_looked_up_is_held_once() {
+    fn a_value_inserted_twice_is_counted_once() {
         let mut cache = LruCache::new(1000);
         insert_named(&mut cache, "a", 300);
         insert_named(&mut cache, "a", 300);

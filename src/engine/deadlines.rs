@@ -163,7 +163,7 @@ async fn tick(shared: &Shared, id: ExecutionId) {
     match shared.send(&id, Origin::Outside, Command::Tick).await {
         // The actor has scheduled the next deadline.
         Ok(_) => {}
-        Err(error) if is_hopeless(&error) => shared.deadlines.reset_failures(&id),
+        Err(error) if is_not_worth_retrying(&error) => shared.deadlines.reset_failures(&id),
         Err(error) => {
             tracing::warn!(execution = %id, code = error.code().as_str(), "what is due cannot be done now; it is tried again");
             // The actor may have scheduled a retry already.
@@ -175,7 +175,7 @@ async fn tick(shared: &Shared, id: ExecutionId) {
 }
 
 /// Whether a retry is of no use: the execution does not exist, a person must act, or the server is stopping.
-fn is_hopeless(error: &Error) -> bool {
+fn is_not_worth_retrying(error: &Error) -> bool {
     matches!(
         error.code(),
         Code::ExecutionNotFound | Code::EngineFault | Code::ServerStopping
@@ -183,7 +183,7 @@ fn is_hopeless(error: &Error) -> bool {
 }
 
 /// Schedules the executions that wait for a catalog, which may exist now. The store lists them as due.
-pub(super) async fn look_again(shared: &Shared) -> Result<()> {
+pub(super) async fn schedule_catalog_waiters(shared: &Shared) -> Result<()> {
     for (id, due) in shared
         .store
         .due_executions(shared.clock.now(), usize::MAX)

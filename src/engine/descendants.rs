@@ -153,7 +153,7 @@ impl Descendants {
     }
 
     /// Records that the parent is to start children as soon as the root is resumed.
-    pub(super) fn hold_back(&self, root: &ExecutionId, parent: &ExecutionId) {
+    pub(super) fn hold_back_children(&self, root: &ExecutionId, parent: &ExecutionId) {
         let parent = parent.clone();
         self.lock_families()
             .change_family(root, |family| family.held_back.insert(parent));

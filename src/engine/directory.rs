@@ -38,7 +38,7 @@ impl LiveActor {
         }
     }
 
-    fn use_at(&self, now: Timestamp) {
+    fn record_use(&self, now: Timestamp) {
         self.used_at.store(now.milliseconds(), Ordering::Relaxed);
     }
 
@@ -74,7 +74,7 @@ impl ActorDirectory {
     pub(super) fn actor(&self, id: &ExecutionId, now: Timestamp) -> Option<ActorRef<ActorMessage>> {
         let entries = self.read();
         let entry = entries.get(id)?;
-        entry.use_at(now);
+        entry.record_use(now);
         Some(entry.actor.clone())
     }
 

@@ -123,7 +123,7 @@ mod tests {
     /// The directory holds an actor that has ended, and its end never becomes known. The call is delivered as often as
     /// allowed, and does nothing. It succeeds as soon as the actor is removed.
     #[tokio::test]
-    async fn a_call_that_meets_nobody_is_told_in_the_end_that_the_server_is_busy() {
+    async fn a_call_that_reaches_no_actor_gets_server_busy() {
         let clock = Arc::new(SystemClock);
         let ids = Arc::new(SeededIds::new(1));
         let options = Options::new(Arc::new(MemoryStore::new()), clock, ids);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_projects_one_is_forgotten_and_not_the_last() {
+    fn beyond_the_limit_an_older_project_is_dropped() {
         let all = Environments::default();
         for number in 0..=limits::ENVIRONMENTS_MAX {
             all.set(&format!("{number:05}"), Arc::new(one_variable("x")));

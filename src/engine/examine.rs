@@ -60,7 +60,7 @@ impl Engine {
         let stuck = Stuck {
             execution_id: execution.id().to_string(),
             activity,
-            catalog: execution.catalog_lacked().map(str::to_owned),
+            catalog: execution.missing_catalog_name().map(str::to_owned),
             due: due.map(|due| due.to_string()),
         };
         let is_stuck = stuck.activity.is_some() || stuck.catalog.is_some() || stuck.due.is_some();

@@ -219,7 +219,7 @@ impl fmt::Debug for Engine {
 impl Engine {
     /// Starts an engine. It must be ended with [`Engine::stop`].
     pub async fn new(options: Options) -> Result<Self> {
-        go_on(&*options.store, &*options.clock).await;
+        resume_clock_after_setback(&*options.store, &*options.clock).await;
         let shared = Arc::new(Shared {
             definitions: Definitions::new(options.store.clone()),
             contents: Contents::new(options.store.clone()),
@@ -273,11 +273,15 @@ impl Engine {
     /// # Errors
     /// `INPUTS_INVALID`, `EXECUTION_ID_TAKEN`, `LIMIT_EXCEEDED`, `STORE_UNAVAILABLE`, `SERVER_STOPPING`.
     pub async fn start(&self, request: StartRequest) -> Result<Advanced> {
-        self.start_below(request, None).await
+        self.start_as_child(request, None).await
     }
 
     /// Starts an execution, as a child if `parent` is given.
-    async fn start_below(&self, request: StartRequest, parent: Option<Parent>) -> Result<Advanced> {
+    async fn start_as_child(
+        &self,
+        request: StartRequest,
+        parent: Option<Parent>,
+    ) -> Result<Advanced> {
         let StartRequest {
             definition,
             execution_id,
@@ -293,7 +297,7 @@ impl Engine {
         let defaults = self
             .defaults(&definition.workflow, inputs.as_ref(), project.as_deref())
             .await?;
-        let (lookup, named) = self.with_named(&definition, lookup).await;
+        let (lookup, named) = self.lookup_and_named_definitions(&definition, lookup).await;
         let start = Start {
             id: id.clone(),
             project,
@@ -342,13 +346,13 @@ impl Engine {
     ) -> Result<Advanced> {
         let parsed = Token::parse(token);
         let result = match &parsed {
-            Ok(token) => self.advance_with(token, submission.into()).await,
+            Ok(token) => self.advance_with_token(token, submission.into()).await,
             Err(error) => Err(error.clone()),
         };
         result.inspect_err(|error| self.record_refusal(parsed.as_ref().ok(), error))
     }
 
-    async fn advance_with(&self, token: &Token, submission: Submission) -> Result<Advanced> {
+    async fn advance_with_token(&self, token: &Token, submission: Submission) -> Result<Advanced> {
         let id = &token.execution_id;
         let command = Command::Advance {
             token: token.clone(),
@@ -417,7 +421,7 @@ impl Engine {
     /// # Errors
     /// Those of the store. Nothing is lost then, because the next start of an engine looks as well.
     pub async fn look_for_catalogs(&self) -> Result<()> {
-        deadlines::look_again(&self.shared).await
+        deadlines::schedule_catalog_waiters(&self.shared).await
     }
 
     /// How many actors are awake.
@@ -437,12 +441,12 @@ impl Engine {
         self.begin_stop();
         if !self.shared.stopped.swap(true, Ordering::AcqRel) {
             self.shared.runner.stop().await;
-            self.send_away().await;
+            self.stop_actors().await;
         }
         self.shared.store.close().await
     }
 
-    async fn send_away(&self) {
+    async fn stop_actors(&self) {
         let Some(supervisor) = self.shared.supervisor.get() else {
             return;
         };
@@ -478,7 +482,7 @@ impl Engine {
             replayed,
         } = answer
         else {
-            return Err(no_row());
+            return Err(missing_row_error());
         };
         let advanced = |subject: &Subject<'_>| view::advanced_reply(subject, &row, replayed);
         self.view_with(made.into(), &seen, Some(&row), advanced)
@@ -507,7 +511,7 @@ impl Engine {
 
 /// If the machine's clock was set back, by at most [`limits::CLOCK_JUMP_MAX`], time continues from the latest entry of
 /// the store, so that deadlines are not delayed by the difference.
-async fn go_on(store: &dyn Store, clock: &dyn Clock) {
+async fn resume_clock_after_setback(store: &dyn Store, clock: &dyn Clock) {
     let last = TelemetryQuery {
         limit: 1,
         ..TelemetryQuery::default()
@@ -538,7 +542,7 @@ fn refusal_words(error: &Error) -> &str {
 }
 
 /// The refusal of a call whose execution does not exist.
-pub(crate) fn not_found(id: &ExecutionId) -> Error {
+pub(crate) fn execution_not_found(id: &ExecutionId) -> Error {
     Error::new(
         Code::ExecutionNotFound,
         format!("Execution '{id}' not found"),
@@ -546,7 +550,7 @@ pub(crate) fn not_found(id: &ExecutionId) -> Error {
     .with_context("asked", id.as_str())
 }
 
-fn no_row() -> Error {
+fn missing_row_error() -> Error {
     Error::internal("a transition was answered without its row")
 }
 

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_listens_is_told_and_nothing_is_left_behind() {
+    async fn listeners_are_notified_and_leave_no_entries() {
         let notifier = Notifier::default();
         notifier.notify(&execution_id("one"));
         let (first, second) = (notifier.listener(), notifier.listener());
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_heard_by_those_it_concerns_alone() {
+    fn only_listeners_of_an_execution_are_notified() {
         let notifier = Notifier::default();
         let (mine, yours, all) = (
             notifier.listener(),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn however_often_it_moves_it_is_noted_once_and_in_turn() {
+    fn repeated_changes_mark_a_name_once_in_order() {
         let notifier = Notifier::default();
         let listener = notifier.listener();
         for name in ["a", "b", "c"] {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_listened_to_is_forgotten() {
+    fn removed_names_are_forgotten() {
         let notifier = Notifier::default();
         let listener = notifier.listener();
         listener.subscribe(&"a".into(), Some(execution_topic("a")));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_told_before_the_wait_is_not_missed() {
+    async fn a_change_before_the_wait_is_not_missed() {
         let notifier = Notifier::default();
         let listener = notifier.listener();
         listener.subscribe(&"a".into(), Some(execution_topic("a")));

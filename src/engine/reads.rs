@@ -11,8 +11,8 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    DurableExecution, Engine, Listener, Topic, no_row, not_found, server_stopping_error,
-    value_lookup::ValueLookup,
+    DurableExecution, Engine, Listener, Topic, execution_not_found, missing_row_error,
+    server_stopping_error, value_lookup::ValueLookup,
 };
 use crate::store::{ListQuery, PlacedEntry, TelemetryEntry, TelemetryQuery};
 use midex_domain::{
@@ -50,7 +50,7 @@ impl Engine {
     pub async fn last_reply(&self, id: &ExecutionId) -> Result<Advanced> {
         let seen = self.see_execution(id).await?;
         let row = self.row(id, seen.execution.revision()).await?;
-        let row = row.ok_or_else(no_row)?;
+        let row = row.ok_or_else(missing_row_error)?;
         let standing = |subject: &Subject<'_>| view::current_state_reply(subject, &row);
         self.build_view(&seen, Some(&row), standing).await
     }
@@ -152,7 +152,10 @@ impl Engine {
 
     /// The open execution of a project (of all projects if `None`), if there is exactly one. Executions that wait for
     /// their children do not count.
-    pub async fn only_open(&self, project: Option<String>) -> Result<Option<ExecutionId>> {
+    pub async fn only_open_execution(
+        &self,
+        project: Option<String>,
+    ) -> Result<Option<ExecutionId>> {
         let query = ListQuery {
             open_only: true,
             project,
@@ -180,7 +183,7 @@ impl Engine {
         let mut told = Vec::new();
         // The most recently moved execution is renewed last: a renewal is a transition, and must not change the order.
         for (_, execution) in open.iter().take(limits::RESUME_EXECUTIONS_MAX).rev() {
-            match self.to_resume(execution.id()).await {
+            match self.open_execution_view(execution.id()).await {
                 Ok(open) => told.extend(open),
                 // An execution that cannot be read must not hide the others.
                 Err(error) => {
@@ -193,7 +196,7 @@ impl Engine {
     }
 
     /// The view of one open execution. `None` if it has ended meanwhile.
-    async fn to_resume(&self, id: &ExecutionId) -> Result<Option<OpenExecution>> {
+    async fn open_execution_view(&self, id: &ExecutionId) -> Result<Option<OpenExecution>> {
         let seen = self.see_renewed(id).await?;
         if seen.execution.state().is_final() {
             return Ok(None);
@@ -213,7 +216,7 @@ impl Engine {
     ) -> Result<DefaultSources> {
         let inputs = workflow.inputs.as_ref();
         let history = if inputs.is_some_and(|inputs| inputs.need_history(given)) {
-            self.inputs_before(workflow, project).await?
+            self.inputs_of_last_execution(workflow, project).await?
         } else {
             Map::new()
         };
@@ -255,7 +258,7 @@ impl Engine {
     }
 
     /// The inputs of the project's most recently moved execution of this workflow. Empty if there is none.
-    async fn inputs_before(
+    async fn inputs_of_last_execution(
         &self,
         workflow: &Workflow,
         project: Option<&str>,
@@ -417,7 +420,7 @@ impl Engine {
         descendants.wait_until_begun(id).await?;
         self.find_durable_execution(id)
             .await?
-            .ok_or_else(|| not_found(id))
+            .ok_or_else(|| execution_not_found(id))
     }
 
     /// The execution as last made durable, without waiting for its beginning; `None` where the store does not hold it.
@@ -530,8 +533,11 @@ fn telemetry_events((at, entry): &PlacedEntry) -> Vec<TelemetryEvent> {
             })
             .collect(),
         TelemetryEntry::Refusal(refusal) => {
-            let telemetry =
-                telemetry::of_refusal(&refusal.code, &refusal.message, refusal.step.as_ref());
+            let telemetry = telemetry::refusal_telemetry(
+                &refusal.code,
+                &refusal.message,
+                refusal.step.as_ref(),
+            );
             vec![view::telemetry_event(
                 first_id,
                 refusal.execution_id.as_ref(),

@@ -161,7 +161,7 @@ impl Runner {
 
     /// Marks the delivery of orders as finished and returns true. Returns false if `tell` was called meanwhile: the
     /// task must then check for new orders.
-    pub(super) fn end_telling(&self, id: &ExecutionId) -> bool {
+    pub(super) fn end_order_delivery(&self, id: &ExecutionId) -> bool {
         let mut all = self.lock_tasks();
         let Some(work) = all.get_mut(id) else {
             return true;
@@ -272,7 +272,7 @@ async fn attempt_and_report(
             ChildWaitResult::HeldBack { root } => {
                 // Remove the attempt first: a resume starts only attempts that are not in flight.
                 shared.runner.remove(id, &attempt_id);
-                children::hold_back(shared, &root, id).await;
+                children::hold_back_children(shared, &root, id).await;
             }
             ChildWaitResult::GivenUp => {}
         }

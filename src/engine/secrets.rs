@@ -64,7 +64,7 @@ impl Secrets {
             return Err(failure.with_code(FailureCode::SecretNotAllowed));
         }
         let mask = mask(self, &input.secrets);
-        let filled = input.fill(|name| self.values.get(name).cloned());
+        let filled = input.fill_secrets(|name| self.values.get(name).cloned());
         filled
             .map(|value| (value, mask))
             .map_err(|name| missing_secret_failure(&name))

@@ -85,7 +85,7 @@ impl Actor for Supervisor {
                 stale,
                 reply,
             } => {
-                if state.is_heard(origin) {
+                if state.accepts_wakes_from(origin) {
                     state.wake(&myself, id, stale, reply).await;
                 } else {
                     send_reply(reply, Err(server_stopping_error()));
@@ -122,7 +122,7 @@ impl Actor for Supervisor {
 impl SupervisorState {
     /// Whether actors are woken for this origin: for outside calls until the server stops, for the runner's reports
     /// until all actors are being stopped.
-    fn is_heard(&self, origin: Origin) -> bool {
+    fn accepts_wakes_from(&self, origin: Origin) -> bool {
         match origin {
             Origin::Outside => !self.shared.stopping.is_cancelled(),
             Origin::Runner => !self.draining,
@@ -140,7 +140,7 @@ impl SupervisorState {
         if let Some(stale) = stale
             && self.actors.contains_key(&stale)
         {
-            self.send_away(&id, stale);
+            self.stop_actor(&id, stale);
         }
         if let Some(waiters) = self.leaving.get_mut(&id) {
             waiters.push(reply);
@@ -186,7 +186,7 @@ impl SupervisorState {
 
     /// Removes the actor from the directory first, so that no new caller finds it. The actor then handles its queued
     /// messages and ends.
-    fn send_away(&mut self, id: &ExecutionId, actor: ActorId) {
+    fn stop_actor(&mut self, id: &ExecutionId, actor: ActorId) {
         if let Some(entry) = self.shared.directory.remove(id, actor) {
             self.leaving.entry(id.clone()).or_default();
             // Fails only where the actor has ended already; the event of its end is on the way.
@@ -211,7 +211,7 @@ impl SupervisorState {
             let idle = now.since(entry.used_at());
             let finished = entry.is_finished() && idle >= limits::IDLE_SWEEP_EVERY;
             if idle >= self.shared.idle_max || finished {
-                self.send_away(&entry.id, entry.actor.get_id());
+                self.stop_actor(&entry.id, entry.actor.get_id());
             }
         }
         self.sweeping = false;
@@ -224,7 +224,7 @@ impl SupervisorState {
         self.draining = true;
         self.drained.push(reply);
         for entry in self.shared.directory.entries() {
-            self.send_away(&entry.id, entry.actor.get_id());
+            self.stop_actor(&entry.id, entry.actor.get_id());
         }
         self.answer_drained();
     }

@@ -141,7 +141,7 @@ mod tests {
     use crate::{Engine, Options, store::MemoryStore};
 
     #[tokio::test]
-    async fn what_asks_without_end_is_refused_in_the_end() {
+    async fn endless_lookups_are_refused() {
         let (clock, ids) = (Arc::new(SystemClock), Arc::new(SeededIds::new(1)));
         let options = Options::new(Arc::new(MemoryStore::new()), clock, ids);
         let engine = Engine::new(options).await.expect("an engine");

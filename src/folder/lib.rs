@@ -39,7 +39,7 @@ use midex_domain::limits;
 
 /// What to do if a file of the name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingFilePolicy {
     /// Keep it: the write fails with `AlreadyExists`.
     Keep,
     /// Replace it atomically.
@@ -54,7 +54,7 @@ const TEMPORARY_NAME_PARTS: (&str, &str) = (".midex-", ".tmp");
 /// Identity and version of a file: device and inode, size, and change time (ctime). If two stamps differ, the file
 /// was replaced or changed: every write moves the ctime, which no program can set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct FileStamp {
     file: (u64, u64),
     bytes: u64,
     changed: (i64, i64),
@@ -63,7 +63,7 @@ pub struct Stamp {
 /// Longer than the granularity of the timestamps of a file system.
 const TICK_MAX: Duration = Duration::from_millis(100);
 
-impl Stamp {
+impl FileStamp {
     /// The stamp of the file with this metadata.
     pub fn from_metadata(metadata: &Metadata) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Stamp {
 
     /// The stamp, if the file last changed more than `TICK_MAX` before `now`. A more recent stamp must not be cached:
     /// timestamps have a granularity, so a later write within the same tick would leave the stamp unchanged.
-    pub fn settled(metadata: &Metadata, now: SystemTime) -> Option<Self> {
+    pub fn from_settled_metadata(metadata: &Metadata, now: SystemTime) -> Option<Self> {
         let stamp = Self::from_metadata(metadata);
         let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let (seconds, nanoseconds) = stamp.changed;
@@ -226,7 +226,7 @@ impl Folder {
         name: &OsStr,
         bytes: &[u8],
         of: Option<&Metadata>,
-        existing: Existing,
+        existing: ExistingFilePolicy,
     ) -> io::Result<()> {
         let (unfinished, mut file) = self.create_temporary_file()?;
         let written = file
@@ -234,10 +234,10 @@ impl Folder {
             .and_then(|()| of.map_or(Ok(()), |before| copy_ownership(&file, before)))
             .and_then(|()| file.sync_all())
             .and_then(|()| match existing {
-                Existing::Replace => {
+                ExistingFilePolicy::Replace => {
                     Ok(rustix::fs::renameat(&self.0, &*unfinished, &self.0, name)?)
                 }
-                Existing::Keep => self.rename_without_replacing(&unfinished, name),
+                ExistingFilePolicy::Keep => self.rename_without_replacing(&unfinished, name),
             });
         if written.is_err() {
             let _ = self.remove(&unfinished);
@@ -278,10 +278,10 @@ impl Folder {
 
     /// Creates a temporary file in this directory, so that one rename gives it its final name.
     fn create_temporary_file(&self) -> io::Result<(OsString, File)> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT_FILE_NUMBER: AtomicU64 = AtomicU64::new(0);
         loop {
             let (first, last) = TEMPORARY_NAME_PARTS;
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let number = NEXT_FILE_NUMBER.fetch_add(1, Ordering::Relaxed);
             let name = OsString::from(format!("{first}{}-{number}{last}", process::id()));
             match self.create(&name) {
                 // The file is a leftover of a killed process that had the same process id: try the next number.
@@ -367,11 +367,14 @@ mod tests {
         let metadata = file.path().metadata().unwrap();
         // The ctime of a new file is its mtime.
         let changed = metadata.modified().unwrap();
-        let settled = |later| Stamp::settled(&metadata, changed + later);
+        let settled = |later| FileStamp::from_settled_metadata(&metadata, changed + later);
         assert_eq!(settled(Duration::ZERO), None);
         assert_eq!(settled(TICK_MAX / 2), None);
-        assert_eq!(settled(2 * TICK_MAX), Some(Stamp::from_metadata(&metadata)));
+        assert_eq!(
+            settled(2 * TICK_MAX),
+            Some(FileStamp::from_metadata(&metadata))
+        );
         let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
-        assert_eq!(Stamp::settled(&metadata, before), None);
+        assert_eq!(FileStamp::from_settled_metadata(&metadata, before), None);
     }
 }

@@ -40,7 +40,7 @@ impl Access {
     pub fn check<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
         check_single(request.headers(), single)?;
         if let Some(token) = &self.token {
-            let given = text(request.headers(), header::AUTHORIZATION.as_str());
+            let given = header_text(request.headers(), header::AUTHORIZATION.as_str());
             if !token.is_authorized(given) {
                 let message =
                     "the request carries no bearer token, or another one than this server's";
@@ -63,6 +63,6 @@ fn check_single(headers: &HeaderMap, more: &[&'static str]) -> Result<()> {
 }
 
 /// The value of a header, if it is text.
-pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }

@@ -15,7 +15,7 @@ use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
-    budget::{BudgetKind, Share},
+    budget::{BudgetKind, BudgetShare},
     connections::{Connection, ReplyGuards, RequestGuard},
     refusal::{HttpError, Reply},
     room::MemoryBudget,
@@ -29,7 +29,7 @@ use midex_domain::{
 #[derive(Debug)]
 pub enum RequestBody {
     /// The whole body, and its share of the byte budget.
-    Whole(Bytes, Share),
+    Whole(Bytes, BudgetShare),
     /// The body exceeds the limit. This is its beginning, [`limits::FRAME_ID_WITHIN_BYTES`] at most.
     Oversized(Bytes),
 }
@@ -45,14 +45,14 @@ pub async fn read(
     room: &MemoryBudget,
     connection: &Arc<Connection>,
 ) -> Result<RequestBody, HttpError> {
-    let _receiving = connection.receive();
+    let _receiving = connection.begin_receiving();
     tokio::time::timeout(limits::HTTP_BODY_MAX, collect_body(body, room, connection))
         .await
-        .map_err(|_| late())?
+        .map_err(|_| late_body_refusal())?
         .map_err(HttpError::from)
 }
 
-fn late() -> HttpError {
+fn late_body_refusal() -> HttpError {
     let longest = limits::HTTP_BODY_MAX;
     let message = format!("the body took longer than {longest:?} to arrive");
     let error = Error::new(Code::RequestInvalid, message)
@@ -165,7 +165,7 @@ impl<T> CountedBody<T> {
     fn finish(&mut self) {
         self.held = None;
         if let Some(leaving) = self.leaving.take() {
-            self.connection.hold(leaving);
+            self.connection.hold_reply_guards(leaving);
         }
     }
 }
@@ -190,7 +190,7 @@ impl<T: Unpin> Body for CountedBody<T> {
             Poll::Ready(Some(Ok(frame))) => {
                 if let (Some(room), Some(data)) = (&self.pieces, frame.data_ref()) {
                     let piece = room.count(data.len(), &self.connection);
-                    self.connection.hold((None, piece));
+                    self.connection.hold_reply_guards((None, piece));
                 }
             }
             Poll::Ready(Some(Err(never))) => match *never {},
@@ -315,7 +315,7 @@ mod tests {
         let room = room();
         let connection = room.connections.register_connection().expect("room");
         let reply = Full::new(Bytes::from_static(b"reply")).boxed();
-        let mut reply = count_reply_body(reply, (), connection.work(), &room);
+        let mut reply = count_reply_body(reply, (), connection.begin_work(), &room);
         assert_eq!(room.budget.used_amount(BudgetKind::Bytes), 5);
         drop(reply.frame().await);
         drop(reply);

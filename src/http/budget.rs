@@ -46,7 +46,7 @@ impl BudgetKind {
 
 /// A share of a limit. Dropping it releases the share.
 #[derive(Debug)]
-pub struct Share {
+pub struct BudgetShare {
     budget: Arc<Budget>,
     kind: BudgetKind,
     amount: usize,
@@ -90,7 +90,7 @@ impl Budget {
     ///
     /// # Errors
     /// `SERVER_BUSY` if less than `amount` is left.
-    pub fn acquire_share(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> Result<Share> {
+    pub fn acquire_share(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> Result<BudgetShare> {
         let max = self.limit_of_kind(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
         let taken =
@@ -100,7 +100,7 @@ impl Budget {
             let message = format!("{max} {} already, which is the limit", kind.describe_use());
             return Err(Error::new(Code::ServerBusy, message));
         }
-        Ok(Share {
+        Ok(BudgetShare {
             budget: self.clone(),
             kind,
             amount,
@@ -108,9 +108,9 @@ impl Budget {
     }
 
     /// Counts an amount that is in use already, even if that exceeds the limit.
-    pub(crate) fn count(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> Share {
+    pub(crate) fn count(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> BudgetShare {
         self.usage_counter(kind).fetch_add(amount, Ordering::AcqRel);
-        Share {
+        BudgetShare {
             budget: self.clone(),
             kind,
             amount,
@@ -118,7 +118,7 @@ impl Budget {
     }
 
     /// Waits until no call is in progress.
-    pub(crate) async fn idle(&self) {
+    pub(crate) async fn wait_until_idle(&self) {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
@@ -146,7 +146,7 @@ impl Budget {
     }
 }
 
-impl Share {
+impl BudgetShare {
     /// Enlarges the share by `amount`.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.release();
     }
@@ -209,7 +209,7 @@ mod tests {
         let call = budget.acquire_share(BudgetKind::Calls, 1).expect("room");
         let waiting = tokio::spawn({
             let budget = budget.clone();
-            async move { budget.idle().await }
+            async move { budget.wait_until_idle().await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());

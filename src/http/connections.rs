@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::budget::Share;
+use super::budget::BudgetShare;
 use midex_domain::limits;
 
 /// All open connections, by number.
@@ -76,7 +76,7 @@ struct IncomingBody {
 
 /// The guards that a reply, or a frame of one, holds until it is written. The body cannot hold them, because hyper
 /// takes all of it long before.
-pub(crate) type ReplyGuards = (Option<RequestGuard>, Share);
+pub(crate) type ReplyGuards = (Option<RequestGuard>, BudgetShare);
 
 /// Which connections may be cut to make room.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +190,7 @@ impl Connections {
     }
 
     /// Waits until no connection is registered.
-    pub(crate) async fn empty(&self) {
+    pub(crate) async fn wait_until_empty(&self) {
         self.wait_until(|| self.lock_connections().is_empty()).await;
     }
 
@@ -216,14 +216,14 @@ impl Connections {
 }
 
 impl Connection {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Since when the server waits for the client, on the logical clock. `None` if the client waits for the server,
     /// or if `among` excludes the connection.
     fn waits_since(&self, among: Evictable) -> Option<u64> {
-        let state = self.state();
+        let state = self.lock_state();
         let stalled = state.stalled.map(|(since, _)| since);
         let coming = state.receiving.filter(|coming| !coming.is_held_up);
         match among {
@@ -242,12 +242,12 @@ impl Connection {
 
     /// Whether a request body is being received.
     fn is_receiving(&self) -> bool {
-        self.state().receiving.is_some()
+        self.lock_state().receiving.is_some()
     }
 
     /// Counts bytes of the body that were received.
-    pub(crate) fn received(&self, bytes: usize) {
-        if let Some(coming) = &mut self.state().receiving {
+    pub(crate) fn count_received_bytes(&self, bytes: usize) {
+        if let Some(coming) = &mut self.lock_state().receiving {
             coming.bytes += bytes;
         }
     }
@@ -255,7 +255,7 @@ impl Connection {
     /// Records whether the body waits for room in the byte budget.
     pub(crate) fn set_held_up(&self, is_held_up: bool) {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
-        if let Some(coming) = &mut self.state().receiving {
+        if let Some(coming) = &mut self.lock_state().receiving {
             (coming.since, coming.is_held_up) = (now, is_held_up);
         }
     }
@@ -266,46 +266,46 @@ impl Connection {
     }
 
     fn stalled_sweeps(&self, now: u64) -> Option<u64> {
-        let (_, since) = self.state().stalled?;
+        let (_, since) = self.lock_state().stalled?;
         Some(now.saturating_sub(since))
     }
 
     /// The token whose cancellation closes the connection.
-    pub(crate) fn cut(&self) -> &CancellationToken {
+    pub(crate) fn cut_token(&self) -> &CancellationToken {
         &self.cut
     }
 
     /// Records that a request was read completely. Until the guard is dropped, the client waits for the server.
-    pub fn work(self: &Arc<Self>) -> RequestGuard {
-        self.state().working += 1;
+    pub fn begin_work(self: &Arc<Self>) -> RequestGuard {
+        self.lock_state().working += 1;
         RequestGuard(self.clone())
     }
 
     /// Records that a request body is being received. Until the guard is dropped, the server waits for the client.
-    pub(crate) fn receive(self: &Arc<Self>) -> Receiving {
+    pub(crate) fn begin_receiving(self: &Arc<Self>) -> ReceivingGuard {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
-        self.state().receiving = Some(IncomingBody {
+        self.lock_state().receiving = Some(IncomingBody {
             since: now,
             bytes: 0,
             is_held_up: false,
         });
-        Receiving(self.clone())
+        ReceivingGuard(self.clone())
     }
 
     /// Keeps the guards of a reply until everything that was given to the connection so far is written.
-    pub(crate) fn hold(&self, leaving: ReplyGuards) {
-        self.state().leaving.push(leaving);
+    pub(crate) fn hold_reply_guards(&self, leaving: ReplyGuards) {
+        self.lock_state().leaving.push(leaving);
     }
 
     /// Records that everything that was given to the connection is written, and releases the guards of its replies.
     fn release_reply_guards(&self) {
         // Dropped after the lock is released, because dropping a `Work` acquires the lock again.
-        let written = std::mem::take(&mut self.state().leaving);
+        let written = std::mem::take(&mut self.lock_state().leaving);
         drop(written);
     }
 
     fn record_write(&self, stalls: bool) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if !stalls {
             state.stalled = None;
         } else if state.stalled.is_none() {
@@ -328,7 +328,7 @@ impl RequestGuard {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.lock_state();
         state.working -= 1;
         if state.working == 0 {
             state.idle_since = self.0.moments.fetch_add(1, Ordering::Relaxed);
@@ -338,11 +338,11 @@ impl Drop for RequestGuard {
 
 /// The guard of a request body that is being received.
 #[derive(Debug)]
-pub(crate) struct Receiving(Arc<Connection>);
+pub(crate) struct ReceivingGuard(Arc<Connection>);
 
-impl Drop for Receiving {
+impl Drop for ReceivingGuard {
     fn drop(&mut self) {
-        self.0.state().receiving = None;
+        self.0.lock_state().receiving = None;
     }
 }
 
@@ -416,16 +416,16 @@ mod tests {
         let second = connections.register_connection().expect("room");
         let third = connections.register_connection().expect("room");
         // The first connection had a request in the meantime, so it has been idle for a shorter time than the second.
-        drop(first.work());
-        let busy = third.work();
+        drop(first.begin_work());
+        let busy = third.begin_work();
         assert!(make_room());
-        assert!(second.cut().is_cancelled() && !first.cut().is_cancelled());
+        assert!(second.cut_token().is_cancelled() && !first.cut_token().is_cancelled());
         assert!(make_room());
-        assert!(first.cut().is_cancelled());
+        assert!(first.cut_token().is_cancelled());
         assert!(!make_room(), "a client that waits is not cut");
         drop(busy);
         assert!(make_room());
-        assert!(third.cut().is_cancelled());
+        assert!(third.cut_token().is_cancelled());
     }
 
     #[test]
@@ -435,20 +435,20 @@ mod tests {
         let sends = connections.register_connection().expect("room");
         let stalls = connections.register_connection().expect("room");
         let asks = connections.register_connection().expect("room");
-        let _asking = asks.receive();
+        let _asking = asks.begin_receiving();
         stalls.record_write(true);
-        let sending = sends.receive();
-        asks.received(1);
-        sends.received(1);
+        let sending = sends.begin_receiving();
+        asks.count_received_bytes(1);
+        sends.count_received_bytes(1);
         let make_room =
             || connections.cut_longest_waiting(Evictable::ThoseWithBytes(asks.number()));
         assert!(make_room());
-        assert!(stalls.cut().is_cancelled() && !sends.cut().is_cancelled());
+        assert!(stalls.cut_token().is_cancelled() && !sends.cut_token().is_cancelled());
         assert!(make_room());
-        assert!(sends.cut().is_cancelled());
+        assert!(sends.cut_token().is_cancelled());
         drop(sending);
         assert!(!make_room());
-        assert!(!idle.cut().is_cancelled() && !asks.cut().is_cancelled());
+        assert!(!idle.cut_token().is_cancelled() && !asks.cut_token().is_cancelled());
     }
 
     #[tokio::test]
@@ -459,8 +459,8 @@ mod tests {
         let bytes = crate::budget::BudgetKind::Bytes;
         let idle =
             |connection: &Connection| connection.waits_since(Evictable::AllThatWait).is_some();
-        let reply = || (Some(connection.work()), budget.count(bytes, 10));
-        connection.hold(reply());
+        let reply = || (Some(connection.begin_work()), budget.count(bytes, 10));
+        connection.hold_reply_guards(reply());
         assert!(!idle(&connection), "its client takes it");
         let (near, _far) = tokio::io::duplex(8);
         let mut watched = WatchedStream {
@@ -470,7 +470,7 @@ mod tests {
         watched.flush().await.expect("flushed");
         assert!(idle(&connection));
         assert_eq!(budget.used_amount(bytes), 0);
-        connection.hold(reply());
+        connection.hold_reply_guards(reply());
         assert_eq!(budget.used_amount(bytes), 10);
         connections.unregister_connection(&connection);
         assert_eq!(budget.used_amount(bytes), 0, "nobody will take it any more");
@@ -480,14 +480,19 @@ mod tests {
     fn past_the_limit_the_idle_go_and_the_busy_stay() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let busy: Vec<_> = (0..limits::HTTP_CONNECTIONS_MAX - 1)
-            .map(|_| connections.register_connection().expect("room").work())
+            .map(|_| {
+                connections
+                    .register_connection()
+                    .expect("room")
+                    .begin_work()
+            })
             .collect();
         let idle = connections.register_connection().expect("the last place");
         let last = connections
             .register_connection()
             .expect("the idle one's place");
-        assert!(idle.cut().is_cancelled());
-        let working = last.work();
+        assert!(idle.cut_token().is_cancelled());
+        let working = last.begin_work();
         assert!(connections.register_connection().is_none(), "all are busy");
         drop((busy, working));
         assert!(connections.register_connection().is_some());
@@ -497,7 +502,7 @@ mod tests {
     async fn clients_that_read_nothing_are_cut() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let connection = connections.register_connection().expect("room");
-        let working = connection.work();
+        let working = connection.begin_work();
         let (near, mut far) = tokio::io::duplex(8);
         let mut watched = WatchedStream {
             stream: near,
@@ -510,7 +515,7 @@ mod tests {
         for _ in 0..limits::HTTP_STALL_MAX.as_secs() {
             connections.cut_stalled();
         }
-        assert!(!connection.cut().is_cancelled());
+        assert!(!connection.cut_token().is_cancelled());
         let mut taken = [0; 20];
         far.read_exact(&mut taken).await.expect("all of it");
         writing.await.expect("no panic").expect("written");
@@ -521,10 +526,10 @@ mod tests {
         );
         connection.record_write(true);
         for _ in 0..=limits::HTTP_STALL_MAX.as_secs() {
-            assert!(!connection.cut().is_cancelled());
+            assert!(!connection.cut_token().is_cancelled());
             connections.cut_stalled();
         }
-        assert!(connection.cut().is_cancelled());
+        assert!(connection.cut_token().is_cancelled());
         drop(working);
     }
 

@@ -134,11 +134,12 @@ impl<S: Service> Server<S> {
         self.connections().cut_receiving();
         let _ = tokio::time::timeout(
             limits::HTTP_GRACE,
-            self.service.memory_budget().budget.idle(),
+            self.service.memory_budget().budget.wait_until_idle(),
         )
         .await;
         self.service.end_streams();
-        let _ = tokio::time::timeout(limits::HTTP_GRACE, self.connections().empty()).await;
+        let _ =
+            tokio::time::timeout(limits::HTTP_GRACE, self.connections().wait_until_empty()).await;
         self.connections().cut_all();
         self.clients.close();
         self.clients.wait().await;
@@ -209,7 +210,7 @@ async fn serve_connection<S: Service>(
         .max_header_size(limits::HTTP_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
-    let cut = connection.cut();
+    let cut = connection.cut_token();
     tokio::select! {
         _ = serving.as_mut() => return,
         () = cut.cancelled() => return,

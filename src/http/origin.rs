@@ -62,7 +62,7 @@ impl AcceptedHosts {
         // A target in absolute form, as clients send it to proxies, takes precedence over the Host header. So the two
         // must agree.
         let named = target.authority();
-        if named.is_some_and(|named| host.is_none_or(|host| !is_same(named, &host))) {
+        if named.is_some_and(|named| host.is_none_or(|host| !is_same_authority(named, &host))) {
             let message = "the target of the request names another server than the Host header";
             return Err(Error::new(Code::Forbidden, message)
                 .with_action("Send POST /mcp with the name of this server as Host"));
@@ -94,7 +94,7 @@ fn has_host(hosts: &[Host], authority: &Authority) -> bool {
 
 /// Whether both name the same host and port, where the default port is 80. A target with user information never
 /// matches.
-fn is_same(named: &Authority, host: &Authority) -> bool {
+fn is_same_authority(named: &Authority, host: &Authority) -> bool {
     let port = |authority: &Authority| authority.port_u16().unwrap_or(80);
     !named.as_str().contains('@')
         && normalize_host(named.host()) == normalize_host(host.host())

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{
-    budget::{Budget, BudgetKind, Share},
+    budget::{Budget, BudgetKind, BudgetShare},
     connections::{Connection, Connections, Evictable},
 };
 use midex_domain::{error::Result, limits};
@@ -26,7 +26,7 @@ impl MemoryBudget {
     /// `SERVER_BUSY` if no room was freed in time.
     pub(crate) async fn grow(
         &self,
-        share: &mut Share,
+        share: &mut BudgetShare,
         amount: usize,
         connection: &Connection,
     ) -> Result<()> {
@@ -41,11 +41,11 @@ impl MemoryBudget {
             }
             connection.set_held_up(false);
         }
-        connection.received(amount);
+        connection.count_received_bytes(amount);
         Ok(())
     }
 
-    async fn wait_for_room(&self, share: &mut Share, amount: usize, connection: &Connection) {
+    async fn wait_for_room(&self, share: &mut BudgetShare, amount: usize, connection: &Connection) {
         loop {
             let freed = self.budget.release_notification();
             tokio::pin!(freed);
@@ -56,22 +56,22 @@ impl MemoryBudget {
             }
             // A connection that was cut releases its share only a moment later, and a client that has only just been
             // sent a reply may turn out not to read it. So the loop checks again soon.
-            self.make(connection);
+            self.make_room(connection);
             let _ = tokio::time::timeout(limits::HTTP_ROOM_LOOK_EVERY, freed).await;
         }
     }
 
     /// Counts `amount` bytes of a reply to this connection. They are in memory already, so they count even past the
     /// limit. Past the limit another connection is cut.
-    pub(crate) fn count(&self, amount: usize, connection: &Connection) -> Share {
+    pub(crate) fn count(&self, amount: usize, connection: &Connection) -> BudgetShare {
         let share = self.budget.count(BudgetKind::Bytes, amount);
         if self.budget.is_exceeded(BudgetKind::Bytes) {
-            self.make(connection);
+            self.make_room(connection);
         }
         share
     }
 
-    fn make(&self, connection: &Connection) -> bool {
+    fn make_room(&self, connection: &Connection) -> bool {
         self.connections
             .cut_longest_waiting(Evictable::ThoseWithBytes(connection.number()))
     }
@@ -93,20 +93,20 @@ mod tests {
         let room = room();
         let [slow, idle, new] =
             [(); 3].map(|()| room.connections.register_connection().expect("room"));
-        let _coming = slow.receive();
-        slow.received(1);
+        let _coming = slow.begin_receiving();
+        slow.count_received_bytes(1);
         let mut held = room.budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
         let mut share = room.budget.count(BudgetKind::Bytes, 0);
         let leaving = tokio::spawn({
             let slow = slow.clone();
             async move {
-                slow.cut().cancelled().await;
+                slow.cut_token().cancelled().await;
                 held.release();
             }
         });
         room.grow(&mut share, 1, &new).await.expect("room was made");
         leaving.await.expect("no panic");
-        assert!(!idle.cut().is_cancelled() && !new.cut().is_cancelled());
+        assert!(!idle.cut_token().is_cancelled() && !new.cut_token().is_cancelled());
         let refused = room.grow(&mut share, limits::HTTP_BYTES_MAX, &new).await;
         assert!(refused.is_err(), "nobody else holds any");
     }
@@ -116,17 +116,17 @@ mod tests {
         let room = room();
         let [one, other, silent] =
             [(); 3].map(|()| room.connections.register_connection().expect("room"));
-        let _coming = [&one, &other, &silent].map(Connection::receive);
+        let _coming = [&one, &other, &silent].map(Connection::begin_receiving);
         let _all = room.budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
         let asks = async |connection: &Connection| {
-            connection.received(1);
+            connection.count_received_bytes(1);
             let mut share = room.budget.count(BudgetKind::Bytes, 0);
             room.grow(&mut share, 1, connection).await
         };
         let (first, second) = tokio::join!(asks(&one), asks(&other));
         assert!(first.is_err() && second.is_err(), "there is no room");
         for connection in [one, other, silent] {
-            assert!(!connection.cut().is_cancelled());
+            assert!(!connection.cut_token().is_cancelled());
         }
     }
 
@@ -135,11 +135,11 @@ mod tests {
         let room = room();
         let [stalls, asks] =
             [(); 2].map(|()| room.connections.register_connection().expect("room"));
-        let _coming = stalls.receive();
-        stalls.received(1);
+        let _coming = stalls.begin_receiving();
+        stalls.count_received_bytes(1);
         drop(room.count(limits::HTTP_BYTES_MAX, &asks));
-        assert!(!stalls.cut().is_cancelled());
+        assert!(!stalls.cut_token().is_cancelled());
         drop(room.count(limits::HTTP_BYTES_MAX + 1, &asks));
-        assert!(stalls.cut().is_cancelled());
+        assert!(stalls.cut_token().is_cancelled());
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn add_error_payload(mut error: ErrorData, ids: &dyn IdSource) -> Err
         let ours = Error::new(code, error.message.clone());
         let ours = match error.code {
             ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST => ours,
-            _ if code == Code::RequestInvalid => ours.with_action(AT_ODDS),
+            _ if code == Code::RequestInvalid => ours.with_action(PROTOCOL_VERSION_ADVICE),
             _ => ours,
         };
         error.data = Some(Value::Object(log_error_payload(&ours, "protocol", ids)));
@@ -83,7 +83,7 @@ pub(super) fn add_error_payload(mut error: ErrorData, ids: &dyn IdSource) -> Err
 }
 
 /// The advice for a request that names no protocol version, or contradictory ones.
-const AT_ODDS: &str = "Correct the request: its headers and its `_meta` name one protocol version, and Mcp-Method and \
+const PROTOCOL_VERSION_ADVICE: &str = "Correct the request: its headers and its `_meta` name one protocol version, and Mcp-Method and \
                        Mcp-Name say what the body says";
 
 /// The error payload, after logging it under its correlation id. The log contains codes and causes, but never request
@@ -91,7 +91,7 @@ const AT_ODDS: &str = "Correct the request: its headers and its `_meta` name one
 fn log_error_payload(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
     let correlation_id = format!("{:016x}", ids.random() >> 64);
     let code = error.code().as_str();
-    let cause = cause(error);
+    let cause = loggable_cause(error);
     if error.code().category() == Category::Internal {
         tracing::error!(
             correlation_id,
@@ -124,7 +124,7 @@ fn is_invalid_call_code(code: Code) -> bool {
 }
 
 /// The cause, for the log. Leaves out panic messages and JSON parser messages, since they may contain request content.
-fn cause(error: &Error) -> Option<String> {
+fn loggable_cause(error: &Error) -> Option<String> {
     let cause = std::error::Error::source(error)?;
     if cause.is::<tokio::task::JoinError>() {
         return Some("a task did not come to its end".into());
@@ -152,12 +152,12 @@ mod tests {
             Error::internal("x").with_source(panicked),
             Error::internal("x").with_source(said),
         ]
-        .map(|error| cause(&error).expect("a cause"));
+        .map(|error| loggable_cause(&error).expect("a cause"));
         assert!(
             causes.iter().all(|cause| !cause.contains("canary")),
             "{causes:?}"
         );
         assert_eq!(causes[2], "no storage space");
-        assert_eq!(cause(&Error::internal("x")), None);
+        assert_eq!(loggable_cause(&Error::internal("x")), None);
     }
 }

@@ -19,7 +19,9 @@ use rmcp::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub(super) use self::confirm::{Confirmation, ConfirmationFallback, ConfirmationOutcome, trust};
+pub(super) use self::confirm::{
+    Confirmation, ConfirmationFallback, ConfirmationOutcome, trust_confirmation,
+};
 use super::metadata::is_modern;
 use midex_domain::{
     Digest, ExecutionId, State, StepId,

@@ -25,7 +25,7 @@ impl NotificationChannel {
     }
 
     /// Waits until a notification can reach the client. Returns false if the session has ended, so that none ever will.
-    pub(super) async fn open(&mut self) -> bool {
+    pub(super) async fn wait_until_open(&mut self) -> bool {
         match &mut self.0 {
             Some(streams) => streams.wait_for(|open| *open > 0).await.is_ok(),
             None => true,
@@ -39,12 +39,12 @@ mod tests {
 
     #[tokio::test]
     async fn it_opens_with_a_stream_and_ends_with_the_session() {
-        assert!(NotificationChannel::default().open().await);
+        assert!(NotificationChannel::default().wait_until_open().await);
         let streams = watch::Sender::new(0);
         let mut channel = NotificationChannel::from_stream_count(streams.subscribe());
         let waiting = tokio::spawn({
             let mut channel = channel.clone();
-            async move { channel.open().await }
+            async move { channel.wait_until_open().await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
@@ -52,6 +52,6 @@ mod tests {
         assert!(waiting.await.expect("no panic"));
         streams.send_replace(0);
         drop(streams);
-        assert!(!channel.open().await);
+        assert!(!channel.wait_until_open().await);
     }
 }

@@ -22,11 +22,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::{
     places::{ClientSlots, SlotHolder},
     preamble::{milliseconds, read_line, write_line},
-    socket::{Identity, SocketPath, check_user, refused},
+    socket::{Identity, SocketPath, check_user, preamble_refused_error},
 };
 pub use self::{
-    preamble::{ClientInfo, Greeting, PROTOCOL, Preamble, Role},
-    socket::SOCKET,
+    preamble::{CONTROL_PROTOCOL_VERSION, ClientInfo, Greeting, Preamble, Role},
+    socket::SOCKET_FILE_NAME,
 };
 use super::{LineTransport, Server, serve};
 use midex_domain::{
@@ -75,7 +75,7 @@ impl ControlSocket {
     /// be bound, commands get `STORE_BUSY`, but the server itself keeps running.
     pub async fn listen(self, stop: CancellationToken) {
         tokio::select! {
-            () = self.app.opened() => {}
+            () = self.app.wait_until_open() => {}
             () = stop.cancelled() => return,
         }
         let open = Arc::new(BoundSocket::new(self));
@@ -88,7 +88,7 @@ impl ControlSocket {
                 () = stop.cancelled() => {}
                 // The directory is being handed over, so accept no further connections.
                 () = open.door.app.stop_token().cancelled() => {}
-                () = open.door.replaced(&place, bound) => {
+                () = open.door.wait_until_replaced(&place, bound) => {
                     tracing::warn!("the control socket was removed or replaced; it is made again");
                     continue;
                 }
@@ -101,7 +101,7 @@ impl ControlSocket {
 
     /// Waits until the bound socket was removed or replaced while this process still owns the directory. A directory
     /// that was moved away or replaced is not this process's any more.
-    async fn replaced(&self, place: &SocketPath, bound: Identity) {
+    async fn wait_until_replaced(&self, place: &SocketPath, bound: Identity) {
         let data_dir = &self.app.config().data_dir;
         while place.is_bound(bound) || app::lock_holder_pid(data_dir) != Some(std::process::id()) {
             tokio::time::sleep(limits::CONTROL_SOCKET_LOOK_EVERY).await;
@@ -192,8 +192,9 @@ impl BoundSocket {
         // During a shutdown, do not wait for the preamble.
         let said = self.door.app.stop_token().run_until_cancelled(said).await;
         let said = said.and_then(|said| said.ok().flatten());
-        let said = said.ok_or_else(|| refused("the caller did not say who it is"))??;
-        let others = self.places.known();
+        let said =
+            said.ok_or_else(|| preamble_refused_error("the caller did not say who it is"))??;
+        let others = self.places.known_clients();
         let preamble = Preamble::parse(&said).and_then(|preamble| {
             self.admit(&preamble, &mut caller)?;
             Ok(preamble)
@@ -201,7 +202,7 @@ impl BoundSocket {
         let greeting = self.greeting(others, preamble.as_ref().err());
         let greeted = write_line(&mut output, &greeting);
         let greeted = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await;
-        greeted.map_err(|_| refused("the caller takes no greeting"))??;
+        greeted.map_err(|_| preamble_refused_error("the caller takes no greeting"))??;
         let preamble = preamble?;
         if preamble.http.is_some() {
             // This client only asked for the directory.
@@ -225,8 +226,8 @@ impl BoundSocket {
         }
         if preamble.http.is_some() {
             return match (&self.door.http, &self.door.hand_over) {
-                (Some(address), _) => Err(serves_http(*address)),
-                (None, None) => Err(busy(&self.door.app.config().data_dir)),
+                (Some(address), _) => Err(already_serves_http_error(*address)),
+                (None, None) => Err(store_busy_error(&self.door.app.config().data_dir)),
                 (None, Some(_)) => Ok(()),
             };
         }
@@ -236,7 +237,7 @@ impl BoundSocket {
     fn greeting(&self, clients: Vec<ClientInfo>, error: Option<&Error>) -> Greeting {
         let config = self.door.app.config();
         Greeting {
-            protocol: PROTOCOL,
+            protocol: CONTROL_PROTOCOL_VERSION,
             midex: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             since_ms: self.since_ms,
@@ -275,7 +276,7 @@ fn missing_activities_error(lacking: &[&str]) -> Error {
     )
 }
 
-fn serves_http(address: SocketAddr) -> Error {
+fn already_serves_http_error(address: SocketAddr) -> Error {
     let message = format!(
         "process {} serves HTTP for this data directory already, at {address}",
         std::process::id()
@@ -287,7 +288,7 @@ fn serves_http(address: SocketAddr) -> Error {
         )
 }
 
-fn busy(data_dir: &Path) -> Error {
+fn store_busy_error(data_dir: &Path) -> Error {
     let directory = data_dir.display().to_string();
     let message = format!("a command of midex is using {directory}");
     Error::new(Code::StoreBusy, message).with_context("data_dir", directory)

@@ -19,8 +19,9 @@ use midex_domain::{
 };
 
 /// The ping that a relay sends to its owner to check that it responds, and the answer.
-pub(super) const PING: &[u8] = br#"{"jsonrpc":"2.0","id":"midex-alive","method":"ping"}"#;
-pub(super) const PONG: &[u8] = br#"{"jsonrpc":"2.0","id":"midex-alive","result":{}}"#;
+pub(super) const RELAY_PING_LINE: &[u8] =
+    br#"{"jsonrpc":"2.0","id":"midex-alive","method":"ping"}"#;
+pub(super) const RELAY_PONG_LINE: &[u8] = br#"{"jsonrpc":"2.0","id":"midex-alive","result":{}}"#;
 
 /// The result of reading a frame.
 #[derive(Debug, PartialEq, Eq)]

@@ -132,7 +132,7 @@ impl Gate {
     }
 
     /// Registers that `lines` lines with `bytes` bytes were written.
-    pub(super) fn sent(&self, bytes: usize, lines: usize) {
+    pub(super) fn record_sent_lines(&self, bytes: usize, lines: usize) {
         self.update_state(|inner| {
             inner.bytes -= bytes;
             inner.untaken -= lines;
@@ -230,7 +230,7 @@ mod tests {
             "the answer counts until it is taken"
         );
         let again = gate.admit(id(1), 5, false).expect("the id is free");
-        gate.sent(30, 1);
+        gate.record_sent_lines(30, 1);
         assert_eq!(outstanding(&gate), (1, 5));
         drop(again);
     }
@@ -244,11 +244,11 @@ mod tests {
         let _other = gate.admit(id(2), 10, false).expect("a new id");
         assert!(idle().await.is_err());
         gate.queue(0, Some(&id(2)));
-        gate.sent(0, 1);
+        gate.record_sent_lines(0, 1);
         assert!(idle().await.is_ok());
         gate.queue(1, None);
         assert!(idle().await.is_err(), "something is not taken yet");
-        gate.sent(1, 1);
+        gate.record_sent_lines(1, 1);
         drop(endless);
         assert!(idle().await.is_err(), "its last answer is on the way");
     }
@@ -263,9 +263,9 @@ mod tests {
             !gate.wait_until_readable().await,
             "a client that takes nothing is given up in the end"
         );
-        gate.sent(1, 1);
+        gate.record_sent_lines(1, 1);
         gate.queue(0, Some(&id(1)));
-        gate.sent(0, 1);
+        gate.record_sent_lines(0, 1);
         assert!(gate.wait_until_readable().await);
         for call in (0..).take(limits::CLIENT_CALLS_MAX) {
             assert!(gate.admit(id(call), 0, false).is_some());
@@ -277,7 +277,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         gate.queue(0, Some(&id(7)));
-        gate.sent(0, 1);
+        gate.record_sent_lines(0, 1);
         assert!(waiting.await.expect("no panic"));
     }
 }

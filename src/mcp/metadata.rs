@@ -83,7 +83,7 @@ cacheable!(
 );
 
 /// The identity of this server.
-pub(super) fn implementation() -> Implementation {
+pub(super) fn server_implementation() -> Implementation {
     Implementation::new("midex", env!("CARGO_PKG_VERSION")).with_title("midex")
 }
 
@@ -97,7 +97,7 @@ pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<
 }
 
 /// Metadata that says that there are several options, and names the tool of the first one.
-pub(super) fn branching(suggested: Option<&str>) -> Option<MetaObject> {
+pub(super) fn branching_metadata(suggested: Option<&str>) -> Option<MetaObject> {
     let suggested = suggested?;
     let mut meta = MetaObject::default();
     meta.0.insert("branchingEnabled".into(), true.into());
@@ -118,7 +118,7 @@ pub(super) fn with_server_identity<R: HasMetadata>(mut result: R) -> R {
     // rmcp signs one kind of result itself. Take the format of the signature from it.
     static SERVER_IDENTITY: LazyLock<MetaObject> = LazyLock::new(|| {
         let signed = DiscoverResult::new(Vec::new(), ServerCapabilities::default());
-        let signed = signed.with_server_info(implementation());
+        let signed = signed.with_server_info(server_implementation());
         signed.meta.unwrap_or_default()
     });
     let meta = result.meta().get_or_insert_default();

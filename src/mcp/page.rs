@@ -34,7 +34,7 @@ pub(super) fn paginate<T>(
             let at = items
                 .iter()
                 .position(|item| last.as_deref() == Some(key(item)));
-            at.ok_or_else(|| unknown(method, &cursor))? + 1
+            at.ok_or_else(|| unknown_cursor_error(method, &cursor))? + 1
         }
     };
     let more = items.len() > from + limits::LIST_PAGE_MAX;
@@ -53,7 +53,7 @@ fn decode_cursor(cursor: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn unknown(method: &str, cursor: &str) -> Error {
+fn unknown_cursor_error(method: &str, cursor: &str) -> Error {
     let shown: String = cursor.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
     let message = format!("`{shown}` is no cursor of {method}, or what it names is gone");
     let violation = Violation::new("/cursor", "cursor", message.clone())

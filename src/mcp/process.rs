@@ -77,7 +77,7 @@ impl Process {
     pub async fn find(&self) -> Result<Link> {
         let mut pause = limits::OWNER_LOOK_EVERY_MIN;
         for _ in 0..limits::OWNER_LOOKS_MAX {
-            if let Some(link) = self.look().await? {
+            if let Some(link) = self.look_for_owner().await? {
                 return Ok(link);
             }
             tokio::time::sleep(pause).await;
@@ -90,7 +90,7 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::find`].
-    pub async fn look(&self) -> Result<Option<Link>> {
+    pub async fn look_for_owner(&self) -> Result<Option<Link>> {
         let data_dir = &self.options.config.data_dir;
         let mut preamble = Preamble::from_options(&self.options, self.role, self.profile);
         preamble.http = self.http.map(|address| address.to_string());
@@ -128,14 +128,14 @@ impl Process {
             Err(error) if error.code() == Code::StoreBusy => return Ok(None),
             Err(error) => return Err(error),
         };
-        let app = self.app().await?;
+        let app = self.current_app().await?;
         app.open_owned(owned).await?;
-        Ok(Some(self.link(app, true)))
+        Ok(Some(self.local_app_link(app, true)))
     }
 
     /// A server in this process without a store, for requests that need none, while the directory has no owner.
-    pub(super) async fn local(&self) -> Result<Link> {
-        Ok(self.link(self.app().await?, false))
+    pub(super) async fn local_link(&self) -> Result<Link> {
+        Ok(self.local_app_link(self.current_app().await?, false))
     }
 
     /// The error for calls whose owner is suspended.
@@ -144,13 +144,13 @@ impl Process {
     }
 
     /// The app of this process. A new one is created if the previous one was stopped.
-    pub async fn app(&self) -> Result<App> {
+    pub async fn current_app(&self) -> Result<App> {
         let mut app = self.app.lock().await;
         if let Some(app) = app.as_ref().filter(|app| !app.stop_token().is_cancelled()) {
             return Ok(app.clone());
         }
         let options = self.options.clone();
-        let made = tokio::task::spawn_blocking(move || App::waiting(options)).await;
+        let made = tokio::task::spawn_blocking(move || App::new_waiting(options)).await;
         let made = made.map_err(|error| {
             Error::internal("loading the definitions panicked").with_source(error)
         })?;
@@ -158,7 +158,7 @@ impl Process {
     }
 
     /// A connection to a server in this process. If the process owns the directory, also opens the control socket.
-    fn link(&self, app: App, owns: bool) -> Link {
+    fn local_app_link(&self, app: App, owns: bool) -> Link {
         let (ours, theirs) = tokio::io::duplex(limits::CLIENT_PIPE_BYTES);
         let (input, output) = tokio::io::split(theirs);
         let transport = LineTransport::with_end_token(input, output, app.stop_token().clone());
@@ -272,7 +272,7 @@ impl LinkCloser {
     }
 
     /// Cancelled when this process begins to give up the directory.
-    pub(super) fn stopping(&self) -> Option<&CancellationToken> {
+    pub(super) fn stopping_token(&self) -> Option<&CancellationToken> {
         self.owner().map(App::stop_token)
     }
 

@@ -16,7 +16,7 @@ pub struct ToolProfile {
 }
 
 /// The instructions for clients of a server that offers the toolset `run`.
-const RUN: &str = "midex leads you through workflows step by step and keeps your place through restarts.\n\
+const RUN_INSTRUCTIONS: &str = "midex leads you through workflows step by step and keeps your place through restarts.\n\
     1. Call workflow.list {brief: true} and choose a workflow; midex://workflow/workflow_details/{workflow_name} says more of \
     one. (Call workflow.read {uri} for any midex:// address.)\n\
     2. Call workflow.start {workflow_name}. Act as agent_content says and do the step.\n\
@@ -35,7 +35,7 @@ const READ_ONLY_INSTRUCTIONS: &str = "midex keeps executions of workflows, which
     midex://workflow/executions lists them, midex://workflow/workflow_status/{execution_id} says where one stands.\n";
 
 /// Additional instructions for clients with the catalog tools.
-const CATALOGS: &str = "Commands of other services come from catalogs: look with command.list before you call one, by the tool of its class.\n\
+const CATALOG_INSTRUCTIONS: &str = "Commands of other services come from catalogs: look with command.list before you call one, by the tool of its class.\n\
     To import one: catalog.validate_openapi, catalog.preview_import, catalog.import_openapi. Prefer local paths; a URL only where \
     the user names it. Tell the user every warning and violation. catalog.remove only where the user asks for it.\n";
 
@@ -73,12 +73,12 @@ impl ToolProfile {
     /// The instructions that this client gets in the handshake.
     pub(super) fn instructions(self, client: Option<&Implementation>) -> String {
         let first = if self.toolsets.contains(Toolset::Run) {
-            RUN
+            RUN_INSTRUCTIONS
         } else {
             READ_ONLY_INSTRUCTIONS
         };
         let catalogs = if self.toolsets.contains(Toolset::Catalog) {
-            CATALOGS
+            CATALOG_INSTRUCTIONS
         } else {
             ""
         };

@@ -181,7 +181,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             Some(owner) => (
                 Some(&mut owner.frames),
                 Some(&mut owner.output),
-                owner.closing.stopping(),
+                owner.closing.stopping_token(),
             ),
             None => (None, None, None),
         };
@@ -201,12 +201,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             link = await_if_some(self.linking.as_mut()) => Event::Linked(link),
             link = await_if_some(local) => Event::Local(link),
             () = await_if_some(stopping.map(CancellationToken::cancelled)) => Event::Ending,
-            () = until(self.lost_at) => Event::Ended,
-            () = until(self.silence.deadline()) => Event::Silent,
-            () = until(self.refused.as_ref().map(|(_, until)| *until)) => Event::Again,
+            () = sleep_until_instant(self.lost_at) => Event::Ended,
+            () = sleep_until_instant(self.silence.deadline()) => Event::Silent,
+            () = sleep_until_instant(self.refused.as_ref().map(|(_, until)| *until)) => Event::Again,
             () = self.stop.cancelled(), if self.ends_at.is_none() => Event::Stop,
             () = wait_for_hang_up(self.has_hung_up), if may_be_gone => Event::Late,
-            () = until(self.ends_at) => Event::Late,
+            () = sleep_until_instant(self.ends_at) => Event::Late,
         }
     }
 
@@ -221,7 +221,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 tracing::warn!(%error, "the client's stream could not be read");
                 self.end_within(limits::EOF_GRACE);
             }
-            Event::Owner(Ok(Frame::Line(line))) => self.pass(&line),
+            Event::Owner(Ok(Frame::Line(line))) => self.pass_owner_line(&line),
             Event::Owner(_) | Event::Ended => self.lose_owner(),
             Event::Silent => self.check_silent_owner(),
             Event::Sent(Err(_)) => {
@@ -306,12 +306,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     }
 
     /// Sends a line of the owner to the client.
-    fn pass(&mut self, line: &[u8]) {
+    fn pass_owner_line(&mut self, line: &[u8]) {
         self.silence.stop_timer();
         if let Some(owner) = &mut self.owner {
             owner.has_spoken = true;
         }
-        if line == frame::PONG {
+        if line == frame::RELAY_PONG_LINE {
             return;
         }
         let message = Message::parse(line);
@@ -358,7 +358,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 .push_all(&self.pending.abandon_owner(&busy, &*self.ids));
             self.lose_owner();
         } else if let Some(owner) = self.owner.as_mut().filter(|_| self.pending.has_room()) {
-            owner.output.push(frame::PING);
+            owner.output.push(frame::RELAY_PING_LINE);
         } else {
             // Too many calls are pending at this owner, so it may not read a ping. Do not judge it.
             self.silence.stop_timer();
@@ -438,7 +438,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         let process = self.process;
         self.local = Some(Box::pin(async move {
             sleep(limits::LOCAL_ANSWER_AFTER).await;
-            process.local().await
+            process.local_link().await
         }));
     }
 
@@ -511,7 +511,7 @@ fn instant_after(time: Duration) -> Instant {
 }
 
 /// Waits until the instant; forever if there is none.
-async fn until(instant: Option<Instant>) {
+async fn sleep_until_instant(instant: Option<Instant>) {
     await_if_some(instant.map(sleep_until)).await;
 }
 

@@ -26,11 +26,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
-    asking::{Call, CallOutcome, ConfirmationOutcome, ask_pending_questions, trust},
+    asking::{Call, CallOutcome, ConfirmationOutcome, ask_pending_questions, trust_confirmation},
     guard::catch_panic_as_error,
     metadata::{
-        CacheHint, branching, implementation, is_modern, suggested_tool, with_cache_hint,
-        with_metadata,
+        CacheHint, branching_metadata, is_modern, server_implementation, suggested_tool,
+        with_cache_hint, with_metadata,
     },
     page::paginate,
     profile::ToolProfile,
@@ -117,7 +117,7 @@ impl Server {
         match catch_panic_as_error(work).await {
             Ok(done) => Ok(done),
             Err(error) => {
-                let error = self.app.explained(error).await;
+                let error = self.app.explain_error(error).await;
                 Err(answer::request_error_data(&error, method, self.app.ids()))
             }
         }
@@ -136,7 +136,11 @@ impl Server {
             Err(error) if error.code() == Code::ProjectNotTrusted => error,
             worked => return worked,
         };
-        match asking.clone().ask_confirmation(trust(&refused)).await {
+        match asking
+            .clone()
+            .ask_confirmation(trust_confirmation(&refused))
+            .await
+        {
             Ok(ConfirmationOutcome::Agreed(_)) => {
                 self.app.trust_project().await?;
                 self.run_tool(tool, arguments, asking).await
@@ -157,7 +161,7 @@ impl Server {
             Work::Answer(answer) => {
                 let arguments = tool.check_arguments(arguments)?;
                 if let Some(uri) = tool.address_read(&arguments) {
-                    resources::offered(uri, self.profile.toolsets)?;
+                    resources::check_resource_offered(uri, self.profile.toolsets)?;
                 }
                 let view = answer(&self.app, arguments).await?;
                 let suggested = suggested_tool(&view);
@@ -221,7 +225,7 @@ fn tool_call_result(
     context: &RequestContext<RoleServer>,
 ) -> Result<ToolCallOutcome> {
     let mut result = splice::answer(view, context)?;
-    result.meta = branching(suggested);
+    result.meta = branching_metadata(suggested);
     Ok(ToolCallOutcome::Answered(Box::new(result)))
 }
 
@@ -294,7 +298,7 @@ impl ServerHandler for Server {
             .enable_skills()
             .build();
         ServerConfig::new(capabilities)
-            .with_server_info(implementation())
+            .with_server_info(server_implementation())
             .with_instructions(self.profile.instructions(None))
     }
 
@@ -338,7 +342,10 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.profile.tool(name).ok().and_then(ToolSpec::documented)
+        self.profile
+            .tool(name)
+            .ok()
+            .and_then(ToolSpec::documented_tool)
     }
 
     async fn call_tool(
@@ -367,7 +374,7 @@ impl ServerHandler for Server {
             Ok(ToolCallOutcome::Answered(result)) => *result,
             Ok(ToolCallOutcome::Needs(needs)) => return Ok(*needs),
             Err(error) => {
-                let error = self.app.explained(error.with_tool(tool.name())).await;
+                let error = self.app.explain_error(error.with_tool(tool.name())).await;
                 answer::tool_error_result(&error, named, tool.name(), ids)
             }
         };
@@ -443,11 +450,11 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let reading = async {
-            resources::offered(&request.uri, self.profile.toolsets)?;
+            resources::check_resource_offered(&request.uri, self.profile.toolsets)?;
             resources::read(&self.app, &request.uri, true).await
         };
         let shown = self.answer_request("resources/read", reading).await?;
-        let mut meta = branching(shown.content.suggested()).unwrap_or_default();
+        let mut meta = branching_metadata(shown.content.suggested()).unwrap_or_default();
         let contents = ResourceContents::text(shown.content.into_text(), request.uri);
         let mut contents = contents.with_mime_type(shown.media_type);
         let addresses = [("next", shown.next), ("parts", shown.parts)];

@@ -15,7 +15,7 @@ use midex_domain::error::{Error, Result};
 pub(super) struct SplicedResult;
 
 /// A placeholder for structured content that equals the text of the result.
-const STAND_IN: &str = "(the text of this result)";
+const STRUCTURED_PLACEHOLDER: &str = "(the text of this result)";
 /// The placeholder as it occurs in a serialized line. It cannot occur inside a text, where quotes are escaped.
 const ENCODED_PLACEHOLDER: &[u8] = br#""structuredContent":"(the text of this result)""#;
 
@@ -27,7 +27,7 @@ pub(super) fn answer(
     let shown = if context.extensions.get::<SplicedResult>().is_some() {
         serde_json::to_string(view).map(|text| {
             let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-            result.structured_content = Some(STAND_IN.into());
+            result.structured_content = Some(STRUCTURED_PLACEHOLDER.into());
             result
         })
     } else {
@@ -51,7 +51,7 @@ pub(super) fn encode_message(
     if let Some(place) = place {
         let end = place + ENCODED_PLACEHOLDER.len();
         let rest = line.split_off(end);
-        line.truncate(end - STAND_IN.len() - 2);
+        line.truncate(end - STRUCTURED_PLACEHOLDER.len() - 2);
         line.extend_from_slice(text.as_bytes());
         line.extend_from_slice(&rest);
     }
@@ -66,7 +66,7 @@ fn text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
     let ServerResult::CallToolResult(result) = &response.result else {
         return None;
     };
-    let is_spliced = result.structured_content.as_ref()?.as_str() == Some(STAND_IN);
+    let is_spliced = result.structured_content.as_ref()?.as_str() == Some(STRUCTURED_PLACEHOLDER);
     let text = is_spliced.then(|| result.content.first()?.as_text())??;
     Some(&text.text)
 }
@@ -97,7 +97,7 @@ mod tests {
         ] {
             let whole = CallToolResult::structured(view.clone());
             let mut spliced = whole.clone();
-            spliced.structured_content = Some(STAND_IN.into());
+            spliced.structured_content = Some(STRUCTURED_PLACEHOLDER.into());
             assert_eq!(line(spliced), line(whole), "{view}");
         }
     }

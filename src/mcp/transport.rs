@@ -233,8 +233,8 @@ impl Reader {
             return true;
         }
         // Answer a relay's ping here, so that calls in progress do not delay it.
-        if line == frame::PING {
-            let bytes = [frame::PONG, b"\n"].concat();
+        if line == frame::RELAY_PING_LINE {
+            let bytes = [frame::RELAY_PONG_LINE, b"\n"].concat();
             self.gate.queue(bytes.len(), None);
             return self
                 .answers
@@ -310,7 +310,7 @@ async fn write_lines(
             tracing::debug!(%error, "the client takes no more replies");
             broken = true;
         }
-        gate.sent(bytes.len(), taken.len());
+        gate.record_sent_lines(bytes.len(), taken.len());
         if !broken {
             for told in taken.into_iter().flatten() {
                 // The sender may have stopped waiting.

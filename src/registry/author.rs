@@ -7,12 +7,16 @@ use std::{
 
 use super::{Directory, Registry, Source, Sources, template::Template, validate::DefinitionKind};
 use midex_domain::error::{Code, Error, Result, describe_io_error, repeat_call};
-use midex_folder::{Existing, Folder};
+use midex_folder::{ExistingFilePolicy, Folder};
 
 /// Writes a new definition into `workflows/` or `agents/` of `project`, which is created if necessary. Returns the path
 /// of the file. Refuses a name that is not a valid file name, a file that exists (unless `existing` allows replacing
 /// it), and a name that another file of the directory already has.
-pub fn create(template: &Template, project: &Path, existing: Existing) -> Result<PathBuf> {
+pub fn create(
+    template: &Template,
+    project: &Path,
+    existing: ExistingFilePolicy,
+) -> Result<PathBuf> {
     let directory = project.join(match template.kind() {
         DefinitionKind::Workflow => "workflows",
         DefinitionKind::Agent => "agents",
@@ -27,7 +31,8 @@ pub fn create(template: &Template, project: &Path, existing: Existing) -> Result
             template.name(),
             other.display()
         );
-        return Err(exists(&other, message).with_action("Edit {path}, or choose another name"));
+        return Err(already_exists_error(&other, message)
+            .with_action("Edit {path}, or choose another name"));
     }
     let made = if project.exists() {
         Ok(())
@@ -35,7 +40,7 @@ pub fn create(template: &Template, project: &Path, existing: Existing) -> Result
         fs::create_dir_all(project)
     };
     let folder = made.and_then(|()| Folder::open_in(project, &directory));
-    let folder = folder.map_err(|error| unusable(&directory, error))?;
+    let folder = folder.map_err(|error| unusable_path_error(&directory, error))?;
     write(&folder, &path, &template.text(), existing)?;
     Ok(path)
 }
@@ -61,22 +66,22 @@ fn find_file_with_same_name(template: &Template, directory: &Path) -> Option<Pat
     }
 }
 
-fn write(folder: &Folder, path: &Path, text: &str, existing: Existing) -> Result<()> {
+fn write(folder: &Folder, path: &Path, text: &str, existing: ExistingFilePolicy) -> Result<()> {
     let name = path.file_name().unwrap_or_default();
     let written = folder.write(name, text.as_bytes(), None, existing);
     written.map_err(|error| match (existing, error.kind()) {
-        (Existing::Keep, io::ErrorKind::AlreadyExists) => {
-            exists(path, format!("{} exists already", path.display()))
+        (ExistingFilePolicy::Keep, io::ErrorKind::AlreadyExists) => {
+            already_exists_error(path, format!("{} exists already", path.display()))
         }
-        _ => unusable(path, error),
+        _ => unusable_path_error(path, error),
     })
 }
 
-fn exists(path: &Path, message: String) -> Error {
+fn already_exists_error(path: &Path, message: String) -> Error {
     Error::new(Code::FileExists, message).with_context("path", path.display().to_string())
 }
 
-pub(super) fn unusable(path: &Path, fault: io::Error) -> Error {
+pub(super) fn unusable_path_error(path: &Path, fault: io::Error) -> Error {
     let (shown, is_full) = (
         path.display().to_string(),
         fault.kind() == io::ErrorKind::StorageFull,
@@ -112,7 +117,12 @@ mod tests {
                 scope.spawn(move || {
                     let text = format!("{writer}").repeat(100_000);
                     let folder = Folder::open(directory).unwrap();
-                    match write(&folder, &directory.join("w.md"), &text, Existing::Keep) {
+                    match write(
+                        &folder,
+                        &directory.join("w.md"),
+                        &text,
+                        ExistingFilePolicy::Keep,
+                    ) {
                         Ok(()) => assert_eq!(won.fetch_add(1, Ordering::SeqCst), 0),
                         Err(error) => assert_eq!(error.code(), Code::FileExists),
                     }
@@ -130,8 +140,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("w.md")).unwrap();
         for (existing, code) in [
-            (Existing::Replace, Code::FileUnusable),
-            (Existing::Keep, Code::FileExists),
+            (ExistingFilePolicy::Replace, Code::FileUnusable),
+            (ExistingFilePolicy::Keep, Code::FileExists),
         ] {
             let folder = Folder::open(directory.path()).unwrap();
             let path = directory.path().join("w.md");

@@ -20,7 +20,7 @@ impl Bases for Registry {
 }
 
 /// The files that are loaded or checked together, grouped by directory, nearest directory first.
-pub(super) struct Levels<'a> {
+pub(super) struct DefinitionLevels<'a> {
     files: Cow<'a, [(Directory, Vec<File>)]>,
     /// Results for files that have not changed since the previous load.
     cache: Option<&'a Cache<Definition>>,
@@ -28,7 +28,7 @@ pub(super) struct Levels<'a> {
     names: OnceCell<HashMap<String, (usize, usize)>>,
 }
 
-impl<'a> Levels<'a> {
+impl<'a> DefinitionLevels<'a> {
     pub(super) fn new(
         files: Cow<'a, [(Directory, Vec<File>)]>,
         cache: Option<&'a Cache<Definition>>,
@@ -69,7 +69,7 @@ impl<'a> Levels<'a> {
     }
 }
 
-impl Bases for Levels<'_> {
+impl Bases for DefinitionLevels<'_> {
     fn file(&self, name: &str) -> Option<File> {
         let (level, at) = self.by_name().get(name)?;
         Some(self.files[*level].1[*at].clone())
@@ -87,14 +87,14 @@ impl Bases for Levels<'_> {
 }
 
 /// Files that take precedence over those of a registry.
-pub(super) struct Nearer<'a, F> {
+pub(super) struct NearerFiles<'a, F> {
     registry: &'a Registry,
     read: F,
     /// The files, read on first use.
-    files: OnceCell<Levels<'a>>,
+    files: OnceCell<DefinitionLevels<'a>>,
 }
 
-impl<'a, F: Fn() -> Vec<File>> Nearer<'a, F> {
+impl<'a, F: Fn() -> Vec<File>> NearerFiles<'a, F> {
     pub(super) fn new(registry: &'a Registry, read: F) -> Self {
         Self {
             registry,
@@ -103,14 +103,14 @@ impl<'a, F: Fn() -> Vec<File>> Nearer<'a, F> {
         }
     }
 
-    fn files(&self) -> &Levels<'a> {
+    fn files(&self) -> &DefinitionLevels<'a> {
         let levels = || vec![(Directory::new(Source::Flag), (self.read)())];
         self.files
-            .get_or_init(|| Levels::new(Cow::Owned(levels()), None))
+            .get_or_init(|| DefinitionLevels::new(Cow::Owned(levels()), None))
     }
 }
 
-impl<F: Fn() -> Vec<File>> Bases for Nearer<'_, F> {
+impl<F: Fn() -> Vec<File>> Bases for NearerFiles<'_, F> {
     fn file(&self, name: &str) -> Option<File> {
         let nearer = self.files().file(name);
         nearer.or_else(|| self.registry.file(name))

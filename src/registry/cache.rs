@@ -20,7 +20,7 @@ impl<T> Default for Cache<T> {
 
 impl<T> Cache<T> {
     /// The result for this path, if the file's metadata is unchanged since it was read. Does not open the file.
-    pub(super) fn unchanged(&self, path: &Path) -> Option<&LoadResult<Arc<T>>> {
+    pub(super) fn unchanged_result(&self, path: &Path) -> Option<&LoadResult<Arc<T>>> {
         let loaded = self.result_for_path(path)?;
         loaded.file.looks_unchanged().then_some(loaded)
     }

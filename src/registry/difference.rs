@@ -7,12 +7,12 @@ use midex_domain::limits;
 
 /// Logs the names of the entries that differ.
 pub(super) fn log(before: &Registry, after: &Registry) {
-    let workflows = names(
+    let workflows = differing_names(
         &before.workflows.entries,
         &after.workflows.entries,
         |entry| &entry.name,
     );
-    let agents = names(&before.agents.entries, &after.agents.entries, |entry| {
+    let agents = differing_names(&before.agents.entries, &after.agents.entries, |entry| {
         &entry.name
     });
     let broken = after.workflows().filter(|entry| entry.is_broken());
@@ -21,13 +21,13 @@ pub(super) fn log(before: &Registry, after: &Registry) {
         workflows = join_first_names(&workflows),
         agents = join_first_names(&agents),
         broken = broken.count() + broken_agents.count(),
-        parsed = after.parsed(),
+        parsed = after.parsed_file_count(),
         "definitions changed"
     );
 }
 
 /// The names whose entries differ.
-fn names<'a, E: PartialEq>(
+fn differing_names<'a, E: PartialEq>(
     before: &'a [E],
     after: &'a [E],
     name: fn(&E) -> &String,
@@ -61,15 +61,15 @@ mod tests {
 
     #[test]
     fn names_of_what_differs_come_once() {
-        let before = [("a", 1), ("b", 1), ("c", 1), ("c", 2)].map(owned);
-        let after = [("a", 1), ("b", 2), ("c", 1), ("d", 1)].map(owned);
-        let names: Vec<_> = names(&before, &after, |entry| &entry.0)
+        let before = [("a", 1), ("b", 1), ("c", 1), ("c", 2)].map(to_owned_pair);
+        let after = [("a", 1), ("b", 2), ("c", 1), ("d", 1)].map(to_owned_pair);
+        let names: Vec<_> = differing_names(&before, &after, |entry| &entry.0)
             .into_iter()
             .collect();
         assert_eq!(names, ["b", "c", "d"]);
     }
 
-    fn owned((name, value): (&str, u8)) -> (String, u8) {
+    fn to_owned_pair((name, value): (&str, u8)) -> (String, u8) {
         (name.to_owned(), value)
     }
 

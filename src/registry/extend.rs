@@ -9,7 +9,7 @@ use midex_domain::{
     document::Digest,
     draft::{WorkflowDraft, WorkflowFormat},
     error::format_count,
-    finding::{Finding, Rule, errors, has_room, is_broken},
+    finding::{Finding, Rule, errors, has_room_for_suggestions, is_broken},
     grammar::{EXTENDS, is_template},
     inherit::{self, MergedManifest},
     limits,
@@ -97,7 +97,7 @@ pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) 
     let (mut used, mut chain) = (Vec::new(), None);
     match base(extends, heirs, beside, &mut used, &mut chain) {
         Ok(base) => {
-            let name = extends.text().unwrap_or_default().to_owned();
+            let name = extends.as_text().unwrap_or_default().to_owned();
             with_base(draft, (&name, &base), beside, used)
         }
         Err(finding) => {
@@ -143,7 +143,7 @@ fn whole(
     for field in draft.child_workflow_fields() {
         // A value that is not a valid name has a finding already.
         let is_name = |name: &&str| !name.is_empty() && !is_template(name);
-        let Some(name) = field.value.text().filter(is_name) else {
+        let Some(name) = field.value.as_text().filter(is_name) else {
             continue;
         };
         let is_there = beside.bases.has(name);
@@ -158,7 +158,9 @@ fn whole(
             let finding =
                 finding.suggest("write the name of one that `midex list` shows".to_owned());
             let names = names.get_or_init(|| beside.bases.names()).iter();
-            let names = names.map(String::as_str).filter(|_| has_room(&findings));
+            let names = names
+                .map(String::as_str)
+                .filter(|_| has_room_for_suggestions(&findings));
             let finding = finding.did_you_mean(field.value.place, name, names);
             findings.push(finding);
         }
@@ -213,7 +215,7 @@ fn base(
     used: &mut Vec<Used>,
     chain: &mut Option<Finding>,
 ) -> Result<Checked, Box<Finding>> {
-    let name = extends.text().unwrap_or_default();
+    let name = extends.as_text().unwrap_or_default();
     let finding = |rule, message: String| extends.finding(rule, EXTENDS, message);
     let invalid = |message, hint: String| finding(Rule::InvalidBase, message).suggest(hint);
     let nearer = format!("extend one that is nearer to the first than `{name}`");

@@ -15,14 +15,14 @@ use std::{
 
 use rustix::fs::{Dir, Mode, OFlags, openat};
 
-use super::source::{Directory, unreadable};
+use super::source::{Directory, unreadable_finding};
 use midex_domain::{
     document::Digest,
     error::{Code, Error, Result},
     finding::{Finding, Place, Rule},
     limits,
 };
-use midex_folder::{Stamp, describe_special_file, open_regular, read_within};
+use midex_folder::{FileStamp, describe_special_file, open_regular, read_within};
 
 /// A file that was read, or a file or directory that could not be read.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct File {
     /// The finding that explains why it could not be read.
     pub trouble: Option<Finding>,
     /// Its metadata stamp. `None` if the stamp could not distinguish this content from a later one.
-    pub(super) stamp: Option<Stamp>,
+    pub(super) stamp: Option<FileStamp>,
 }
 
 impl File {
@@ -68,7 +68,7 @@ impl File {
         let now = || {
             fs::metadata(&self.path)
                 .ok()
-                .map(|now| Stamp::from_metadata(&now))
+                .map(|now| FileStamp::from_metadata(&now))
         };
         self.stamp.is_some() && self.stamp == now()
     }
@@ -186,7 +186,7 @@ impl Root {
         // `NOFOLLOW`: the directory may have been replaced by a link since its path was resolved.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::open(&real, flags, Mode::empty());
-        let directory = opened.map_err(|error| unreadable(&error.into()))?;
+        let directory = opened.map_err(|error| unreadable_finding(&error.into()))?;
         Ok(Self { real, directory })
     }
 
@@ -227,8 +227,10 @@ impl Walk<'_> {
         let mut names = match self.names_in(real) {
             Ok(names) => names,
             Err(error) => {
-                self.files
-                    .push(File::from_finding(path.to_owned(), unreadable(&error)));
+                self.files.push(File::from_finding(
+                    path.to_owned(),
+                    unreadable_finding(&error),
+                ));
                 return;
             }
         };
@@ -279,7 +281,7 @@ impl Walk<'_> {
             Err(error) => {
                 return self
                     .files
-                    .push(File::from_finding(path, unreadable(&error)));
+                    .push(File::from_finding(path, unreadable_finding(&error)));
             }
         };
         if let Some(finding) = special_file_finding(metadata.file_type(), wanted) {
@@ -318,7 +320,7 @@ impl Walk<'_> {
             }
             Err(error) => self
                 .files
-                .push(File::from_finding(path, unreadable(&error))),
+                .push(File::from_finding(path, unreadable_finding(&error))),
         }
     }
 }
@@ -348,7 +350,7 @@ pub fn read(path: &Path, max: u64) -> File {
                 special_file_finding(metadata.file_type(), false).unwrap_or_else(not_a_file);
             File::from_finding(path.to_owned(), finding)
         }
-        Err(error) => File::from_finding(path.to_owned(), unreadable(&error)),
+        Err(error) => File::from_finding(path.to_owned(), unreadable_finding(&error)),
     }
 }
 
@@ -365,12 +367,12 @@ fn read_opened(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> File {
         Ok((metadata, bytes.unwrap_or_default()))
     });
     match read {
-        Err(error) => File::from_finding(path, unreadable(&error)),
+        Err(error) => File::from_finding(path, unreadable_finding(&error)),
         Ok((metadata, _)) if !metadata.is_file() => File::from_finding(path, not_a_file()),
         Ok((metadata, bytes)) => match too_large(metadata.len().max(bytes.len() as u64), max) {
             Some(finding) => File::from_finding(path, finding),
             None => File {
-                stamp: Stamp::settled(&metadata, now),
+                stamp: FileStamp::from_settled_metadata(&metadata, now),
                 ..file_from_bytes(path, bytes)
             },
         },

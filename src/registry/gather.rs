@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Directory, Source,
-    bases::Levels,
+    bases::DefinitionLevels,
     cache::{Cache, CachedLoader},
     entry::{Collection, Entry},
     extend::Beside,
@@ -26,12 +26,12 @@ use midex_domain::{
 };
 
 /// The result of the previous load, if there was one.
-type Previous<'a, T> = Option<&'a Collection<T>>;
+type PreviousCollection<'a, T> = Option<&'a Collection<T>>;
 
 /// Loads the agents of these directories and those that are part of midex. Unchanged files are taken from `previous`.
 pub(super) fn agents(
     directories: &[Directory],
-    previous: Previous<'_, Persona>,
+    previous: PreviousCollection<'_, Persona>,
 ) -> Collection<Persona> {
     let levels: Vec<_> = levels(directories, &["md"], shipped::AGENTS).collect();
     let load = |file| load::persona(file).map(Arc::new);
@@ -44,10 +44,13 @@ pub(super) fn workflows(
     directories: &[Directory],
     agents: &Collection<Persona>,
     known: KnownNames<'_>,
-    (previous, cached): (Previous<'_, Definition>, Previous<'_, Definition>),
+    (previous, cached): (
+        PreviousCollection<'_, Definition>,
+        PreviousCollection<'_, Definition>,
+    ),
 ) -> Collection<Definition> {
     let levels: Vec<_> = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS).collect();
-    let bases = Levels::new(Cow::Borrowed(&levels), previous.map(|before| &before.cache));
+    let bases = DefinitionLevels::new(Cow::Borrowed(&levels), previous.map(|before| &before.cache));
     let valid = |loaded: &LoadResult<Arc<Definition>>| {
         let is_valid = |value: &Arc<Definition>| has_current_personas(value, agents);
         loaded.value.as_ref().is_none_or(is_valid)
@@ -63,7 +66,7 @@ pub(super) fn workflows(
 
 fn collection<T>(
     levels: &[(Directory, Vec<File>)],
-    (previous, cached): (Previous<'_, T>, Previous<'_, T>),
+    (previous, cached): (PreviousCollection<'_, T>, PreviousCollection<'_, T>),
     valid: impl Fn(&LoadResult<Arc<T>>) -> bool,
     load: impl Fn(File) -> LoadResult<Arc<T>>,
 ) -> Collection<T> {
@@ -169,9 +172,9 @@ pub(super) fn is_readme(file: &File) -> bool {
 fn first_of_each_name<T>(
     levels: Vec<(Source, Vec<LoadResult<Arc<T>>>)>,
     last_good: &mut LastGood<'_, T>,
-) -> (Sourced<T>, Sourced<T>) {
+) -> (SourcedResults<T>, SourcedResults<T>) {
     let mut taken = HashSet::new();
-    let (mut kept, mut hidden) = (Sourced::new(), Sourced::new());
+    let (mut kept, mut hidden) = (SourcedResults::new(), SourcedResults::new());
     for (source, mut level) in levels {
         load::refuse_duplicates(&mut level);
         last_good.restore(&mut level);
@@ -201,7 +204,7 @@ fn first_of_each_name<T>(
 }
 
 /// Loaded files, each with its source.
-type Sourced<T> = Vec<(Source, LoadResult<Arc<T>>)>;
+type SourcedResults<T> = Vec<(Source, LoadResult<Arc<T>>)>;
 
 /// The sort key: by name, then usable entries first, then entries that state their name. The sort is stable, so the
 /// first file wins among equals.
@@ -214,7 +217,7 @@ fn rank<T>(loaded: &LoadResult<T>) -> (&str, bool, bool) {
 }
 
 /// The agents that steps may refer to.
-pub(super) fn known(agents: &Collection<Persona>) -> KnownAgents {
+pub(super) fn known_agents(agents: &Collection<Persona>) -> KnownAgents {
     let mut known = KnownAgents::new();
     for entry in &agents.entries {
         let state = if entry.value.is_some() {

@@ -54,7 +54,7 @@ impl<'a, T> LastGood<'a, T> {
     /// name still finds it.
     pub(super) fn restore(&mut self, level: &mut [LoadResult<Arc<T>>]) {
         for loaded in level {
-            let version = self.take(&loaded.file.path);
+            let version = self.take_version(&loaded.file.path);
             if let (None, Some((name, value))) = (&loaded.value, version) {
                 if loaded.name != name {
                     name.clone_into(&mut loaded.name);
@@ -65,7 +65,7 @@ impl<'a, T> LastGood<'a, T> {
         }
     }
 
-    fn take(&mut self, path: &Path) -> Option<(&'a str, &'a Arc<T>)> {
+    fn take_version(&mut self, path: &Path) -> Option<(&'a str, &'a Arc<T>)> {
         self.present.remove(path).or_else(|| {
             let version = self.departed?.get(path)?;
             Some((version.name.as_str(), &version.value))

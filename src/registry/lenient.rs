@@ -12,7 +12,7 @@ const KEYS: &str = " name description tools disallowedTools allowed-tools model 
     effort maxTurns background isolation initialPrompt tags version ";
 
 /// The lines of one entry.
-struct Lines<'a> {
+struct EntryLines<'a> {
     key: &'a str,
     /// The byte offset of the key.
     start: usize,
@@ -34,7 +34,7 @@ pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
         };
         mended.push_str(&text);
         edited.extend(content.is_none().then_some((one, text)));
-        let content = content.unwrap_or_else(|| Content::Text(one.value()));
+        let content = content.unwrap_or_else(|| Content::Text(one.value_text()));
         read.push(Entry {
             key: one.key.to_owned(),
             place,
@@ -61,7 +61,7 @@ pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
 }
 
 /// The entries between the fences. If a key repeats, its first line counts.
-fn entries(front: &str) -> Vec<Lines<'_>> {
+fn entries(front: &str) -> Vec<EntryLines<'_>> {
     let mut starts: Vec<(&str, usize)> = Vec::new();
     let mut at = 0;
     for (number, line) in front.split_inclusive('\n').enumerate() {
@@ -80,7 +80,7 @@ fn entries(front: &str) -> Vec<Lines<'_>> {
     let ends: Vec<_> = ends.chain([front.len()]).collect();
     let lines = starts.into_iter().zip(ends);
     lines
-        .map(|((key, start), end)| Lines {
+        .map(|((key, start), end)| EntryLines {
             key,
             start,
             text: &front[start..end],
@@ -97,19 +97,20 @@ fn key_of(line: &str) -> Option<&str> {
     (is_key && (rest.trim().is_empty() || rest.starts_with([' ', '\t']))).then_some(key)
 }
 
-impl Lines<'_> {
+impl EntryLines<'_> {
     /// The value, if these lines are one valid YAML entry; for `name` and `description`, only if it is a text.
     fn parse_as_yaml(&self) -> Option<Content> {
         let node = yaml::parse(self.text).ok()?;
         let [entry] = node.entries()? else {
             return None;
         };
-        let is_meant = !["name", "description"].contains(&self.key) || entry.value.text().is_some();
+        let is_meant =
+            !["name", "description"].contains(&self.key) || entry.value.as_text().is_some();
         (entry.key == self.key && is_meant).then(|| entry.value.content.clone())
     }
 
     /// The value as text.
-    fn value(&self) -> String {
+    fn value_text(&self) -> String {
         let rest = self.text[self.key.len() + 1..].trim();
         let lines = rest.lines().map(|line| {
             let line = line.trim_end();
@@ -122,7 +123,7 @@ impl Lines<'_> {
 
     /// The entry, rewritten as valid YAML.
     fn to_valid_yaml(&self) -> String {
-        let lines = self.value();
+        let lines = self.value_text();
         let lines = lines.lines().map(|line| match line {
             "" => "\n".to_owned(),
             line => format!("  {line}\n"),

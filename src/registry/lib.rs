@@ -40,10 +40,13 @@ pub use self::{
     live::Definitions,
     manifest::{Manifest, ManifestCheck},
     schema::{SchemaDraft, SchemaKind, schema},
-    source::{Directory, Places, Source, Sources},
+    source::{DefinitionPlaces, Directory, Source, Sources},
     template::Template,
     validate::{DefinitionKind, FileReport, check_text, validate, workflow_file},
-    write::{Deleted, Renamed, Save, Saved, delete, preview_delete, rename, save},
+    write::{
+        DeletedWorkflow, RenamedWorkflow, SaveRequest, SavedWorkflow, delete, preview_delete,
+        rename, save,
+    },
 };
 use self::{entry::Collection, extend::BaseMatch, load::LoadResult};
 pub use self::{files::read as read_file, source::user_dir};
@@ -56,7 +59,7 @@ use midex_domain::{
     limits,
     nearest::nearest,
 };
-pub use midex_folder::Existing;
+pub use midex_folder::ExistingFilePolicy;
 
 /// All definitions, as of the time of loading.
 #[derive(Debug)]
@@ -94,11 +97,11 @@ impl Registry {
     ) -> Self {
         let agents = previous.map(|before| &before.agents);
         let agents = gather::agents(&sources.agents, agents);
-        let names = gather::known(&agents);
+        let names = gather::known_agents(&agents);
         // A workflow is checked against the known agents and the abilities. If either differs, check all workflows
         // again.
         let is_same = |before: &&Self| {
-            before.abilities == *abilities && gather::known(&before.agents) == names
+            before.abilities == *abilities && gather::known_agents(&before.agents) == names
         };
         let workflows = previous.map(|before| &before.workflows);
         let cached = previous.filter(is_same).and(workflows);
@@ -119,7 +122,7 @@ impl Registry {
     }
 
     /// How many files were parsed for this load.
-    fn parsed(&self) -> usize {
+    fn parsed_file_count(&self) -> usize {
         self.workflows.parsed + self.agents.parsed
     }
 
@@ -190,7 +193,10 @@ impl Registry {
     /// The definition that a start of this workflow uses.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
-        entry.value.clone().ok_or_else(|| invalid(entry))
+        entry
+            .value
+            .clone()
+            .ok_or_else(|| invalid_workflow_error(entry))
     }
 
     /// The names of the workflows that this one refers to: those it extends, nearest first, then those that its steps
@@ -229,14 +235,14 @@ impl Registry {
             return Some(definition.clone());
         };
         let uses_same = |loaded: &LoadResult<_>| loaded.used.iter().all(|used| used.is_same(self));
-        if let Some(loaded) = self.workflows.cache.unchanged(path) {
+        if let Some(loaded) = self.workflows.cache.unchanged_result(path) {
             return uses_same(loaded).then(|| definition.clone());
         }
         let file = files::read_again(&self.sources.workflows, path)?;
         if let Some(loaded) = self.workflows.cache.result_for_file(&file) {
             return uses_same(loaded).then(|| definition.clone());
         }
-        let agents = gather::known(&self.agents);
+        let agents = gather::known_agents(&self.agents);
         let loaded = gather::load_definition(file, &self.agents, self.check_context(&agents));
         if !loaded.used.is_empty() {
             return None;
@@ -255,7 +261,7 @@ impl Registry {
         let is_same = |path: &std::path::PathBuf| {
             let cache = &self.agents.cache;
             let again = || files::read_again(&self.sources.agents, path);
-            cache.unchanged(path).is_some()
+            cache.unchanged_result(path).is_some()
                 || again().is_some_and(|file| cache.has_same_text(&file))
         };
         let agent = self.agent(name);
@@ -271,7 +277,9 @@ impl Registry {
         let message = format!("Workflow '{shown}' not found{hint}");
         let error = Error::new(Code::WorkflowNotFound, message).with_context("workflow", shown);
         match near {
-            Some(near) => error.with_context("nearest", near).with_next(NEAREST),
+            Some(near) => error
+                .with_context("nearest", near)
+                .with_next(NEAREST_WORKFLOW_CALL),
             None => error,
         }
     }
@@ -280,7 +288,7 @@ impl Registry {
     pub fn no_such_id(&self, id: &str) -> Error {
         let error = self.not_found(id);
         let is_near = error.context("nearest").is_some();
-        error.with_next(if is_near { NEAREST_ID } else { IDS })
+        error.with_next(if is_near { NEAREST_ID } else { LIST_IDS_CALL })
     }
 }
 
@@ -304,7 +312,7 @@ fn meets_requirements(abilities: &ServerCapabilities, definition: &Definition) -
         return Err(Error::new(Code::CatalogMissing, message)
             .with_context("workflow", workflow.name.as_str())
             .with_context("catalog_id", id)
-            .with_next(ENABLE));
+            .with_next(ENABLE_CATALOG_CALL));
     }
     let message = format!(
         "workflow '{}' requires a catalog of {missing}, which is not here",
@@ -316,7 +324,7 @@ fn meets_requirements(abilities: &ServerCapabilities, definition: &Definition) -
 }
 
 /// Suggests enabling the catalog.
-const ENABLE: NextCall = call_tool(
+const ENABLE_CATALOG_CALL: NextCall = call_tool(
     "catalog.set_enabled",
     &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
     "if your user wants it; the workflow can start then",
@@ -327,10 +335,10 @@ const NEAREST_ID: NextCall =
     repeat_call("if that is the one meant").with_arguments(&[("workflow_id", "{nearest}")]);
 
 /// Suggests listing the existing ids.
-const IDS: NextCall = call_tool("workflow.list", &[], "use a workflow_id that it shows");
+const LIST_IDS_CALL: NextCall = call_tool("workflow.list", &[], "use a workflow_id that it shows");
 
 /// Suggests starting the workflow with the nearest name.
-const NEAREST: NextCall = call_tool(
+const NEAREST_WORKFLOW_CALL: NextCall = call_tool(
     "workflow.start",
     &[("workflow_name", "{nearest}")],
     "if that is the one meant; your other arguments stay as they were",
@@ -347,7 +355,7 @@ pub const FIX_FILE_CALL: NextCall = call_tool(
 );
 
 /// The error for a workflow whose file has errors.
-pub fn invalid(entry: &WorkflowEntry) -> Error {
+pub fn invalid_workflow_error(entry: &WorkflowEntry) -> Error {
     let error = invalid_definition_error(&entry.name, &entry.findings).with_next(FIX_FILE_CALL);
     match &entry.path {
         Some(path) => error.with_context("path", path.display().to_string()),

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::sync::{Semaphore, watch};
 
-use super::{Places, Registry, difference, names, stamps::Stamps};
+use super::{DefinitionPlaces, Registry, difference, names, stamps::Stamps};
 use midex_domain::{
     check::ServerCapabilities,
     definition::Definition,
@@ -22,7 +22,7 @@ use midex_folder::Follower;
 /// The live registry. It is loaded on first use, and reloaded if its files have changed when a caller asks for the
 /// current one. After [`Definitions::watch`], changes are also loaded in the background.
 pub struct Definitions {
-    live: Arc<Live>,
+    live: Arc<LiveRegistry>,
     follower: Follower,
 }
 
@@ -36,14 +36,14 @@ impl fmt::Debug for Definitions {
 
 impl Definitions {
     /// The definitions in these places, checked against default abilities. Reads nothing yet.
-    pub fn new(places: Places) -> Self {
+    pub fn new(places: DefinitionPlaces) -> Self {
         Self::new_for(places, ServerCapabilities::default())
     }
 
     /// Like [`Definitions::new`], for a server with these abilities.
-    pub fn new_for(places: Places, abilities: ServerCapabilities) -> Self {
+    pub fn new_for(places: DefinitionPlaces, abilities: ServerCapabilities) -> Self {
         Self {
-            live: Arc::new(Live {
+            live: Arc::new(LiveRegistry {
                 places,
                 abilities: Mutex::new(abilities),
                 loaded: RwLock::default(),
@@ -57,8 +57,8 @@ impl Definitions {
     }
 
     /// The registry as it was last loaded. The first call reads files, so do not make it on an async worker thread.
-    pub fn loaded(&self) -> Arc<Registry> {
-        self.live.loaded()
+    pub fn last_loaded_registry(&self) -> Arc<Registry> {
+        self.live.loaded_registry()
     }
 
     /// The abilities that definitions are checked against.
@@ -67,8 +67,8 @@ impl Definitions {
     }
 
     /// The registry, including all changes up to now. Looks at files, so do not call it on an async worker thread.
-    pub fn current(&self) -> Arc<Registry> {
-        self.live.current()
+    pub fn current_registry(&self) -> Arc<Registry> {
+        self.live.current_registry()
     }
 
     /// The definition for a start of this workflow. Reads only the workflow's own file again, if that is enough. Looks
@@ -77,8 +77,8 @@ impl Definitions {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        let unchanged = self.live.unchanged(name);
-        unchanged.map_or_else(|| self.current().definition(name), Ok)
+        let unchanged = self.live.unchanged_definition(name);
+        unchanged.map_or_else(|| self.current_registry().definition(name), Ok)
     }
 
     /// Runs `work` off the async worker threads. Callers beyond [`limits::DEFINITIONS_LOOKS_MAX`] wait without
@@ -106,11 +106,14 @@ impl Definitions {
     pub async fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
         let (live, named) = (self.live.clone(), name.to_owned());
         // This is quick, so it does not acquire a permit.
-        if let Some(definition) = run_off_async_workers(move || live.unchanged(&named)).await? {
+        if let Some(definition) =
+            run_off_async_workers(move || live.unchanged_definition(&named)).await?
+        {
             return Ok(definition);
         }
         let named = name.to_owned();
-        let mut load = pin!(self.run_blocking(move |all| all.current().definition(&named)));
+        let mut load =
+            pin!(self.run_blocking(move |all| all.current_registry().definition(&named)));
         if let Ok(loaded) = tokio::time::timeout(limits::DEFINITIONS_AWAITED, &mut load).await {
             return loaded?;
         }
@@ -131,11 +134,11 @@ impl Definitions {
     }
 
     /// Loads a change that midex itself just wrote, and returns the new registry.
-    pub(super) fn written(&self) -> Arc<Registry> {
+    pub(super) fn load_written_change(&self) -> Arc<Registry> {
         let mut seen = self.live.lock();
         *seen = Some(LoadedStamps::from_places(&self.live.places));
         self.live.load();
-        self.live.last()
+        self.live.last_registry()
     }
 
     /// Reads everything again, whether files changed or not. Returns whether any entry differs. Reads files, so do not
@@ -154,7 +157,7 @@ impl Definitions {
             change(&mut abilities);
             abilities.clone()
         };
-        if let Some(before) = self.live.known() {
+        if let Some(before) = self.live.known_registry() {
             let after = Registry::load_after(before.sources(), &abilities, Some(&before));
             self.live.replace(&before, after);
         }
@@ -180,8 +183,8 @@ async fn run_off_async_workers<T: Send + 'static>(
     worked.map_err(|error| Error::internal("loading the definitions panicked").with_source(error))
 }
 
-struct Live {
-    places: Places,
+struct LiveRegistry {
+    places: DefinitionPlaces,
     abilities: Mutex<ServerCapabilities>,
     /// `None` until first use, so that a server can answer its first calls before it reads files.
     loaded: RwLock<Option<Arc<Registry>>>,
@@ -205,27 +208,27 @@ struct LoadedStamps {
 }
 
 impl LoadedStamps {
-    fn from_places(places: &Places) -> Self {
+    fn from_places(places: &DefinitionPlaces) -> Self {
         Self {
             stamps: Stamps::from_directories(places.candidates()),
-            unsettled: UNSETTLED,
+            unsettled: UNSETTLED_POLLS,
         }
     }
 }
 
 /// Two polls are farther apart than two ticks of that clock.
-const UNSETTLED: u8 = 2;
+const UNSETTLED_POLLS: u8 = 2;
 
-impl Live {
-    fn current(&self) -> Arc<Registry> {
+impl LiveRegistry {
+    fn current_registry(&self) -> Arc<Registry> {
         let mut seen = self.lock();
         self.reload_if_changed(&mut seen);
-        self.last()
+        self.last_registry()
     }
 
     /// The definition of this workflow from the last load, if its own file and its agents have not changed since.
-    fn unchanged(&self, name: &str) -> Option<Arc<Definition>> {
-        self.known()?.reparsed_definition(name)
+    fn unchanged_definition(&self, name: &str) -> Option<Arc<Definition>> {
+        self.known_registry()?.reparsed_definition(name)
     }
 
     /// The definition of a workflow that no project file contributes to: none may define its name, or the name of one
@@ -250,15 +253,16 @@ impl Live {
     }
 
     /// The registry that was loaded last. The caller holds `seen`.
-    fn last(&self) -> Arc<Registry> {
-        self.known().unwrap_or_else(|| self.load_first())
+    fn last_registry(&self) -> Arc<Registry> {
+        self.known_registry().unwrap_or_else(|| self.load_first())
     }
 
-    fn loaded(&self) -> Arc<Registry> {
-        self.known().unwrap_or_else(|| self.current())
+    fn loaded_registry(&self) -> Arc<Registry> {
+        self.known_registry()
+            .unwrap_or_else(|| self.current_registry())
     }
 
-    fn known(&self) -> Option<Arc<Registry>> {
+    fn known_registry(&self) -> Option<Arc<Registry>> {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         loaded.clone()
     }
@@ -291,7 +295,7 @@ impl Live {
 
     /// Reloads everything. Returns whether any entry differs from before.
     fn load(&self) -> bool {
-        let Some(before) = self.known() else {
+        let Some(before) = self.known_registry() else {
             self.load_first();
             return false;
         };
@@ -350,8 +354,8 @@ mod tests {
 
     const WAIT_MAX: Duration = Duration::from_secs(60);
 
-    fn places(project: &Path) -> Places {
-        Places {
+    fn places(project: &Path) -> DefinitionPlaces {
+        DefinitionPlaces {
             flag_workflows: None,
             flag_agents: None,
             home: None,
@@ -382,15 +386,18 @@ mod tests {
         let project = tempfile::tempdir().unwrap();
         let definitions = Definitions::new(places(project.path()));
         let changes = definitions.changes();
-        assert_eq!(description(&definitions.loaded(), "w"), None);
+        assert_eq!(description(&definitions.last_loaded_registry(), "w"), None);
         write(project.path(), "workflows/w.md", "one");
-        assert_eq!(description(&definitions.loaded(), "w"), None);
-        let current = definitions.current();
+        assert_eq!(description(&definitions.last_loaded_registry(), "w"), None);
+        let current = definitions.current_registry();
         assert_eq!(description(&current, "w").as_deref(), Some("one"));
         assert_eq!(*changes.borrow(), 1);
         assert_eq!(current.sources().workflows.len(), 1);
 
-        assert!(Arc::ptr_eq(&current, &definitions.current()), "no change");
+        assert!(
+            Arc::ptr_eq(&current, &definitions.current_registry()),
+            "no change"
+        );
         assert_eq!(*changes.borrow(), 1);
         write(project.path(), "workflows/w.md", "two");
         assert!(definitions.reload() && !definitions.reload());
@@ -402,17 +409,20 @@ mod tests {
         let project = tempfile::tempdir().unwrap();
         let definitions = Definitions::new(places(project.path()));
         definitions.change_abilities(|abilities| abilities.activities = ["send".to_owned()].into());
-        assert!(definitions.live.known().is_none());
+        assert!(definitions.live.known_registry().is_none());
         write(project.path(), "workflows/w.md", "one");
-        let loaded = definitions.loaded();
+        let loaded = definitions.last_loaded_registry();
         assert_eq!(description(&loaded, "w").as_deref(), Some("one"));
         assert!(loaded.abilities().activities.contains("send"));
-        assert!(Arc::ptr_eq(&loaded, &definitions.current()), "read once");
+        assert!(
+            Arc::ptr_eq(&loaded, &definitions.current_registry()),
+            "read once"
+        );
         assert_eq!(*definitions.changes().borrow(), 0);
 
         let followed = Definitions::new(places(project.path()));
         followed.live.poll_files();
-        assert!(followed.live.known().is_some());
+        assert!(followed.live.known_registry().is_some());
     }
 
     /// An empty directory changes no entry, but must be registered for later polls.
@@ -420,10 +430,10 @@ mod tests {
     fn a_new_directory_without_definitions_is_no_change() {
         let project = tempfile::tempdir().unwrap();
         let definitions = Definitions::new(places(project.path()));
-        definitions.loaded();
+        definitions.last_loaded_registry();
         fs::create_dir(project.path().join("agents")).unwrap();
         assert!(!definitions.reload());
-        assert_eq!(definitions.loaded().sources().agents.len(), 1);
+        assert_eq!(definitions.last_loaded_registry().sources().agents.len(), 1);
         assert_eq!(*definitions.changes().borrow(), 0);
     }
 
@@ -434,7 +444,7 @@ mod tests {
             write(project.path(), &format!("workflows/{name}.md"), "one");
         }
         let definitions = Definitions::new(places(project.path()));
-        definitions.loaded();
+        definitions.last_loaded_registry();
         let told = |name: &str| {
             let definition = definitions.definition(name).unwrap();
             definition.workflow.description.clone()
@@ -443,13 +453,13 @@ mod tests {
             write(project.path(), &format!("workflows/{name}.md"), "two");
         }
         assert_eq!(told("a"), "two");
-        let loaded = definitions.loaded();
+        let loaded = definitions.last_loaded_registry();
         assert_eq!(description(&loaded, "a").as_deref(), Some("one"));
         assert_eq!(description(&loaded, "b").as_deref(), Some("one"));
 
         fs::write(project.path().join("workflows/a.md"), "broken").unwrap();
         assert_eq!(told("a"), "one", "the last good version that is loaded");
-        assert!(Arc::ptr_eq(&loaded, &definitions.loaded()));
+        assert!(Arc::ptr_eq(&loaded, &definitions.last_loaded_registry()));
 
         write(project.path(), "workflows/new.md", "new");
         assert_eq!(told("new"), "new", "what is not known yet is looked for");
@@ -465,8 +475,8 @@ mod tests {
         write(project.path(), "workflows/w.md", "one");
         let definitions = Definitions::new(places(project.path()));
         let is_unchanged = || {
-            let loaded = definitions.loaded();
-            loaded.workflows.cache.unchanged(&path).is_some()
+            let loaded = definitions.last_loaded_registry();
+            loaded.workflows.cache.unchanged_result(&path).is_some()
         };
         let told = || {
             let definition = definitions.definition("w").unwrap();
@@ -495,7 +505,7 @@ mod tests {
         persona("One.");
         write(project.path(), "workflows/w.md", "d");
         let definitions = Definitions::new(places(project.path()));
-        definitions.loaded();
+        definitions.last_loaded_registry();
         persona("Two.");
         let definition = definitions.definition("w").unwrap();
         let personas: Vec<_> = definition.personas.values().collect();
@@ -511,10 +521,10 @@ mod tests {
         }
         let places = places(project.path());
         let first = Registry::load(&places.sources());
-        assert_eq!(first.reload(&places.sources()).parsed(), 0);
+        assert_eq!(first.reload(&places.sources()).parsed_file_count(), 0);
         write(project.path(), "workflows/w07.md", "two");
         let second = first.reload(&places.sources());
-        assert_eq!(second.parsed(), 1);
+        assert_eq!(second.parsed_file_count(), 1);
         assert_eq!(description(&second, "w07").as_deref(), Some("two"));
         assert_eq!(description(&second, "w08").as_deref(), Some("one"));
 
@@ -527,7 +537,11 @@ mod tests {
         )
         .unwrap();
         let third = second.reload(&places.sources());
-        assert!(third.parsed() > 20, "{}", third.parsed());
+        assert!(
+            third.parsed_file_count() > 20,
+            "{}",
+            third.parsed_file_count()
+        );
         // A change of an agent's text affects only the workflows that refer to it.
         fs::write(project.path().join("agents/reviewer.md"), agent).unwrap();
         let fourth = third.reload(&places.sources());
@@ -538,8 +552,8 @@ mod tests {
                 .keys()
                 .any(|name| name.as_str() == "reviewer")
         });
-        assert_eq!(fourth.parsed(), 1 + users.count());
-        assert!(fourth.parsed() < third.parsed());
+        assert_eq!(fourth.parsed_file_count(), 1 + users.count());
+        assert!(fourth.parsed_file_count() < third.parsed_file_count());
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use super::{
     extend::{self, Beside, Used},
     files::File,
     markdown,
-    read::{self, Named},
+    read::{self, StatedName},
     shipped,
     source::is_host_agent_file,
 };
@@ -55,7 +55,7 @@ pub(super) fn workflow(file: File, beside: Beside<'_>) -> LoadResult<Workflow> {
     let draft = read::draft(&file);
     let is_shipped = shipped::is_of_midex(&file.path);
     let (mut used, mut values) = (Vec::new(), 0);
-    let mut loaded = loaded(file, draft, |draft| {
+    let mut loaded = finish_load(file, draft, |draft| {
         let name = read::workflow_name(&draft);
         let own = name
             .as_ref()
@@ -85,16 +85,16 @@ pub(super) fn persona(file: File) -> LoadResult<Persona> {
         (draft, findings)
     });
     let of_host = is_host_agent_file(&file.path).then(|| file.path.display().to_string());
-    loaded(file, draft, |draft| {
+    finish_load(file, draft, |draft| {
         let name = read::persona_name(&draft);
         (name, check::persona(&draft, of_host))
     })
 }
 
-fn loaded<D, T>(
+fn finish_load<D, T>(
     file: File,
     draft: Result<(D, Vec<Finding>), Box<Finding>>,
-    check: impl FnOnce(D) -> (Named, (Option<T>, Vec<Finding>)),
+    check: impl FnOnce(D) -> (StatedName, (Option<T>, Vec<Finding>)),
 ) -> LoadResult<T> {
     let (named, value, mut findings) = match (&file.trouble, draft) {
         // A file that could not be read completely gets only that finding.

@@ -87,7 +87,7 @@ impl Manifest {
     }
 
     /// The document as JSON; for Markdown, the front matter. `None` if it cannot be parsed.
-    pub fn parsed(&self) -> Option<Value> {
+    pub fn parse_document(&self) -> Option<Value> {
         let document = match self.format {
             Format::Markdown => markdown::parse(&self.text).ok()?.front,
             Format::Yaml => yaml::parse(&self.text).ok()?,
@@ -100,7 +100,7 @@ impl Manifest {
 impl Registry {
     /// Checks a text as if it were one of the definition files, with the agents and abilities of this registry.
     pub fn check_manifest(&self, manifest: &Manifest) -> ManifestCheck {
-        let mut loaded = self.loaded(manifest);
+        let mut loaded = self.load_manifest(manifest);
         if manifest.is_object {
             for finding in &mut loaded.findings {
                 finding.forget_place();
@@ -114,8 +114,8 @@ impl Registry {
         }
     }
 
-    fn loaded(&self, manifest: &Manifest) -> LoadResult<Arc<Definition>> {
-        let agents = gather::known(&self.agents);
+    fn load_manifest(&self, manifest: &Manifest) -> LoadResult<Arc<Definition>> {
+        let agents = gather::known_agents(&self.agents);
         let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
         let file = File::from_text(path, manifest.text.clone()).limit_file_size();
         let loaded = gather::load_definition(file, &self.agents, self.check_context(&agents));
@@ -130,24 +130,24 @@ impl Registry {
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
-    pub fn merged(&self, name: &str) -> Result<Manifest> {
+    pub fn merged_manifest(&self, name: &str) -> Result<Manifest> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
         let file = self
             .read_workflow_file(entry)
             .filter(|_| !entry.is_broken());
-        let file = file.ok_or_else(|| super::invalid(entry))?;
-        let (draft, _) = read::draft(&file).map_err(|_| super::invalid(entry))?;
+        let file = file.ok_or_else(|| super::invalid_workflow_error(entry))?;
+        let (draft, _) = read::draft(&file).map_err(|_| super::invalid_workflow_error(entry))?;
         if draft.form == WorkflowFormat::Phases || draft.document.get(EXTENDS).is_none() {
             let format = Format::of_path(&file.path);
             return Ok(Manifest::of_text(file.full_text(), Some(format)));
         }
-        let agents = gather::known(&self.agents);
+        let agents = gather::known_agents(&self.agents);
         let merged = extend::check(
             draft,
             slice::from_ref(&entry.name),
             self.check_context(&agents),
         );
-        let document = inherit::plain(&merged.document);
+        let document = inherit::without_inheritance_keys(&merged.document);
         let mut whole = document.to_json();
         // Keep `version` exactly as it is written, not as a parsed number.
         if let Some(version) = document.get("version").and_then(Node::text_or_number) {
@@ -171,7 +171,7 @@ impl Registry {
         manifest: &Manifest,
         (old, new): (&str, &str),
     ) -> Option<Manifest> {
-        let loaded = self.loaded(manifest);
+        let loaded = self.load_manifest(manifest);
         let Some(place) = loaded.named_at else {
             // The text states no id, so the file name is all that has to change.
             return Some(manifest.clone());
@@ -194,7 +194,7 @@ impl Registry {
             .by_ref()
             .map(|text| Manifest::of_text(text, Some(manifest.format)));
         let is_named = |manifest: &Manifest| {
-            let renamed = self.loaded(manifest);
+            let renamed = self.load_manifest(manifest);
             renamed.name == new
                 && renamed.named_at.is_some()
                 && renamed.value.is_some() == loaded.value.is_some()
@@ -217,9 +217,11 @@ impl Registry {
     /// be determined.
     pub fn copy_workflow(&self, name: &str, new: &WorkflowName) -> Result<Template> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
-        let manifest = self.manifest(entry).ok_or_else(|| super::invalid(entry))?;
+        let manifest = self
+            .manifest(entry)
+            .ok_or_else(|| super::invalid_workflow_error(entry))?;
         let named = self.rename_manifest(&manifest, (&entry.name, new.as_str()));
-        let copy = named.ok_or_else(|| super::invalid(entry))?;
+        let copy = named.ok_or_else(|| super::invalid_workflow_error(entry))?;
         Ok(Template::copy(new, copy.format, copy.text))
     }
 

@@ -16,7 +16,7 @@ use midex_domain::{
 };
 
 /// A name that a file states, with its place.
-pub(super) type Named = Option<(String, Place)>;
+pub(super) type StatedName = Option<(String, Place)>;
 
 /// The draft of a workflow, with the findings about its overall structure.
 ///
@@ -41,7 +41,7 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
         };
         &parsed
     };
-    foreign(document)?;
+    refuse_foreign_document(document)?;
     let (draft, mut findings) = match &markdown {
         Some(markdown) => draft_from_markdown(markdown),
         None => manifest(document, text),
@@ -56,7 +56,7 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
 }
 
 /// Refuses documents of other systems as a whole, since findings about their single keys would not help.
-fn foreign(document: &Node) -> Result<(), Box<Finding>> {
+fn refuse_foreign_document(document: &Node) -> Result<(), Box<Finding>> {
     let Some((system, place)) = grammar::foreign::detect_foreign_document(document) else {
         return Ok(());
     };
@@ -75,20 +75,20 @@ pub(super) fn stated_name(file: &File) -> Option<String> {
 }
 
 /// The name that a workflow states, with its place.
-pub(super) fn workflow_name(draft: &WorkflowDraft) -> Named {
-    named(&draft.document, draft.form.name_key(), |name| {
+pub(super) fn workflow_name(draft: &WorkflowDraft) -> StatedName {
+    find_stated_name(&draft.document, draft.form.name_key(), |name| {
         WorkflowName::parse(name).is_ok()
     })
 }
 
 /// The name that an agent states, with its place.
-pub(super) fn persona_name(draft: &PersonaDraft) -> Named {
-    named(&draft.front, "name", |name| AgentName::parse(name).is_ok())
+pub(super) fn persona_name(draft: &PersonaDraft) -> StatedName {
+    find_stated_name(&draft.front, "name", |name| AgentName::parse(name).is_ok())
 }
 
-fn named(document: &Node, key: &str, is_name: impl Fn(&str) -> bool) -> Named {
+fn find_stated_name(document: &Node, key: &str, is_name: impl Fn(&str) -> bool) -> StatedName {
     let node = document.get(key)?;
-    let name = node.text().filter(|text| is_name(text))?;
+    let name = node.as_text().filter(|text| is_name(text))?;
     Some((name.to_owned(), node.place))
 }
 

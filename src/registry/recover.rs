@@ -10,7 +10,7 @@ mod values;
 use midex_domain::{
     check::unknown_key,
     draft::WorkflowFormat,
-    finding::{Finding, Rule, has_room},
+    finding::{Finding, Rule, has_room_for_suggestions},
     grammar::{
         self, Record, STEP, Shape,
         foreign::{self, Counterpart},
@@ -39,8 +39,8 @@ pub(super) fn recover(found: &mut Vec<Finding>, document: &Node, form: WorkflowF
         is_json,
     };
     if let Content::Map(entries) = &mut root.content {
-        reader.hoist(entries);
-        reader.record(entries, "", form.record());
+        reader.hoist_nested_workflow(entries);
+        reader.recover_record(entries, "", form.record());
     }
     root
 }
@@ -53,7 +53,7 @@ fn is_large(entries: &[Entry]) -> bool {
 
 impl Recovery<'_> {
     /// Rewrites the keys of a mapping, then its values.
-    fn record(&mut self, entries: &mut Vec<Entry>, path: &str, record: &'static Record) {
+    fn recover_record(&mut self, entries: &mut Vec<Entry>, path: &str, record: &'static Record) {
         if is_large(entries) {
             return;
         }
@@ -98,10 +98,10 @@ impl Recovery<'_> {
             (Shape::Inputs(record), _) => self.inputs(node, path, record),
             (Shape::Steps(record), _) => self.steps(node, path, record),
             (Shape::Record(record) | Shape::TextOr(record), Content::Map(entries)) => {
-                self.record(entries, path, record);
+                self.recover_record(entries, path, record);
             }
             (Shape::Each, Content::List(_)) => self.recover_body_list(node, path),
-            (Shape::Each, Content::Map(entries)) => self.record(entries, path, &STEP),
+            (Shape::Each, Content::Map(entries)) => self.recover_record(entries, path, &STEP),
             (Shape::List(of, ..), Content::List(items)) => {
                 for (at, item) in items.iter_mut().enumerate() {
                     self.recover_value(item, &format!("{path}[{at}]"), of);
@@ -141,21 +141,21 @@ impl Recovery<'_> {
             let mut at = 0;
             while at < entries.len() {
                 let before = entries.len();
-                let mut site = Site {
+                let mut site = KeySite {
                     entries,
                     at,
                     path,
                     known,
                 };
                 if site.is_due(is_last) {
-                    self.key(&mut site);
+                    self.recover_key(&mut site);
                 }
                 at += usize::from(entries.len() == before);
             }
         }
     }
 
-    fn key(&mut self, site: &mut Site<'_>) {
+    fn recover_key(&mut self, site: &mut KeySite<'_>) {
         let Some(meant) = site.counterpart() else {
             self.correct_misspelled_key(site);
             return;
@@ -167,7 +167,7 @@ impl Recovery<'_> {
                 }
             }
             Counterpart::TextOrWords(key, words) => {
-                if site.entry().value.text().is_some() && site.is_free(key) {
+                if site.entry().value.as_text().is_some() && site.is_free(key) {
                     self.rename(site, key);
                 } else if site
                     .entries
@@ -220,30 +220,39 @@ impl Recovery<'_> {
     }
 
     /// Corrects a key that looks like a misspelled known key.
-    fn correct_misspelled_key(&mut self, site: &mut Site<'_>) {
-        if !has_room(self.found) {
+    fn correct_misspelled_key(&mut self, site: &mut KeySite<'_>) {
+        if !has_room_for_suggestions(self.found) {
             return;
         }
         let entry = site.entry();
         let near = nearest(&entry.key, site.known.keys.iter().map(|key| key.name));
         if let Some(near) = near.filter(|near| site.is_free(near)) {
             self.found
-                .push(site.unknown().is_called(entry.place, &entry.key, near));
+                .push(site.unknown_key_finding().suggest_replacement(
+                    entry.place,
+                    &entry.key,
+                    near,
+                ));
             site.set_key(near);
         }
     }
 
     /// Renames a key and keeps its value.
-    fn rename(&mut self, site: &mut Site<'_>, key: &str) {
+    fn rename(&mut self, site: &mut KeySite<'_>, key: &str) {
         let entry = site.entry();
         self.found
-            .push(site.unknown().is_called(entry.place, &entry.key, key));
+            .push(
+                site.unknown_key_finding()
+                    .suggest_replacement(entry.place, &entry.key, key),
+            );
         site.set_key(key);
     }
 
     /// Replaces both the key and the value.
-    fn replace_entry(&mut self, site: &mut Site<'_>, key: &str, value: &str) {
-        let finding = site.unknown().suggest(format!("write `{key}: {value}`"));
+    fn replace_entry(&mut self, site: &mut KeySite<'_>, key: &str, value: &str) {
+        let finding = site
+            .unknown_key_finding()
+            .suggest(format!("write `{key}: {value}`"));
         if !site.is_free(key) {
             self.found.push(finding);
             site.entries.remove(site.at);
@@ -265,16 +274,18 @@ impl Recovery<'_> {
     }
 
     /// Adds the finding for a key that has no counterpart in midex.
-    fn add_key_finding(&mut self, site: &Site<'_>, words: &str) {
+    fn add_key_finding(&mut self, site: &KeySite<'_>, words: &str) {
         let id = site.entries.iter().find(|entry| entry.key == "id");
-        let id = id.and_then(|entry| entry.value.text()).unwrap_or("ID");
-        self.found
-            .push(site.unknown().suggest(words.replace("{id}", id)));
+        let id = id.and_then(|entry| entry.value.as_text()).unwrap_or("ID");
+        self.found.push(
+            site.unknown_key_finding()
+                .suggest(words.replace("{id}", id)),
+        );
     }
 
     /// Like [`Self::tell`], and removes the entry from the tree. There is no edit that removes it from the file, since
     /// the author may have meant something by it.
-    fn remove(&mut self, site: &mut Site<'_>, words: &str) {
+    fn remove(&mut self, site: &mut KeySite<'_>, words: &str) {
         self.add_key_finding(site, words);
         site.entries.remove(site.at);
     }
@@ -282,7 +293,7 @@ impl Recovery<'_> {
     /// `sleep: 5m` becomes `wait: { for: 5m }`. If the outer mapping exists already, the entry is moved into it.
     fn nest_entry(
         &mut self,
-        site: &mut Site<'_>,
+        site: &mut KeySite<'_>,
         (outer, inner): (&str, &str),
         value: Option<&str>,
     ) {
@@ -295,19 +306,19 @@ impl Recovery<'_> {
         }
         if site.is_free(outer) {
             let finding = site
-                .unknown()
+                .unknown_key_finding()
                 .suggest(format!("write `{outer}: {{ {inner}: {shown} }}`"));
             let finding = finding.edit_replace(entry.place, &entry.key, Some(outer));
             let before = format!("{inner}: ");
             self.found
-                .push(self.wrapped(finding, &entry.value, &before, value));
+                .push(self.add_wrapping_edit(finding, &entry.value, &before, value));
             site.set_key(outer);
             let entry = &mut site.entries[site.at];
             entry.value = values::mapping(entry.place, vec![moved]);
             return;
         }
         let hint = format!("write it inside `{outer}`: `{inner}: {shown}`");
-        self.found.push(site.unknown().suggest(hint));
+        self.found.push(site.unknown_key_finding().suggest(hint));
         site.entries.remove(site.at);
         let there = site.entries.iter_mut().find(|entry| entry.key == outer);
         if let Some(Content::Map(below)) = there.map(|entry| &mut entry.value.content)
@@ -319,10 +330,16 @@ impl Recovery<'_> {
 
     /// Adds an edit to the finding that wraps a one-line value into a mapping that starts with `before`. `value`, if
     /// given, replaces the value.
-    fn wrapped(&self, finding: Finding, node: &Node, before: &str, value: Option<&str>) -> Finding {
+    fn add_wrapping_edit(
+        &self,
+        finding: Finding,
+        node: &Node,
+        before: &str,
+        value: Option<&str>,
+    ) -> Finding {
         if self.is_json {
             // In JSON, keys need quotes, so this edit is left to the author.
-            return finding.by_hand();
+            return finding.without_edit();
         }
         let (open, close) = (format!("{{ {before}"), " }");
         if let (Some(text), None) = (values::needs_quotes(node), value) {
@@ -342,21 +359,21 @@ impl Recovery<'_> {
 }
 
 /// The entry of a mapping that is being rewritten.
-struct Site<'e> {
+struct KeySite<'e> {
     entries: &'e mut Vec<Entry>,
     at: usize,
     path: &'e str,
     known: &'static Record,
 }
 
-impl Site<'_> {
+impl KeySite<'_> {
     fn entry(&self) -> &Entry {
         &self.entries[self.at]
     }
 
     fn counterpart(&self) -> Option<&'static Counterpart> {
         let has = |key: &str| self.entries.iter().any(|entry| entry.key == key);
-        foreign::key(self.known.what, &self.entry().key, has)
+        foreign::find_key_counterpart(self.known.what, &self.entry().key, has)
     }
 
     /// Whether the key is rewritten in this pass.
@@ -381,7 +398,7 @@ impl Site<'_> {
     }
 
     /// The finding for the key: an unknown key, or a second kind.
-    fn unknown(&self) -> Finding {
+    fn unknown_key_finding(&self) -> Finding {
         let entry = self.entry();
         let path = join(self.path, &entry.key);
         if self.known.key(&entry.key).is_none() {

@@ -47,22 +47,22 @@ pub enum SchemaDraft {
 /// The schema, self-contained: it refers to no other document.
 pub fn schema(of: SchemaKind, draft: SchemaDraft) -> Value {
     let schema = match of {
-        SchemaKind::Manifest => titled(
+        SchemaKind::Manifest => add_title(
             "A midex workflow",
             grammar::workflow(WorkflowFormat::Manifest),
         ),
         SchemaKind::FrontMatter => {
             let schema = grammar::workflow(WorkflowFormat::Phases);
-            titled("Front matter of a midex workflow", schema)
+            add_title("Front matter of a midex workflow", schema)
         }
-        SchemaKind::Agent => titled("Front matter of a midex agent", grammar::persona()),
-        SchemaKind::Output => titled("The output of a midex step", output_schema_json()),
-        SchemaKind::Error => titled("An error of midex", error()),
+        SchemaKind::Agent => add_title("Front matter of a midex agent", grammar::persona()),
+        SchemaKind::Output => add_title("The output of a midex step", output_schema_json()),
+        SchemaKind::Error => add_title("An error of midex", error_schema()),
     };
     add_draft_keywords(schema, draft)
 }
 
-fn titled(title: &str, schema: Value) -> Value {
+fn add_title(title: &str, schema: Value) -> Value {
     let mut titled = Map::from_iter([("title".to_owned(), json!(title))]);
     if let Value::Object(schema) = schema {
         titled.extend(schema);
@@ -77,31 +77,34 @@ fn add_draft_keywords(schema: Value, draft: SchemaDraft) -> Value {
         SchemaDraft::Draft7 => ("http://json-schema.org/draft-07/schema#", "definitions"),
     };
     let mut whole = Map::from_iter([("$schema".to_owned(), json!(uri))]);
-    if let Value::Object(schema) = renamed(schema, definitions) {
+    if let Value::Object(schema) = rename_definitions_key(schema, definitions) {
         whole.extend(schema);
     }
     Value::Object(whole)
 }
 
 /// Renames the key of the definitions throughout the schema.
-fn renamed(schema: Value, definitions: &str) -> Value {
+fn rename_definitions_key(schema: Value, definitions: &str) -> Value {
     let entry = |(key, value): (String, Value)| match (key.as_str(), value) {
-        ("$defs", value) => (definitions.to_owned(), renamed(value, definitions)),
+        ("$defs", value) => (
+            definitions.to_owned(),
+            rename_definitions_key(value, definitions),
+        ),
         ("$ref", Value::String(to)) => (key, json!(to.replace("$defs", definitions))),
-        (_, value) => (key, renamed(value, definitions)),
+        (_, value) => (key, rename_definitions_key(value, definitions)),
     };
     match schema {
         Value::Object(map) => Value::Object(map.into_iter().map(entry).collect()),
         Value::Array(items) => items
             .into_iter()
-            .map(|item| renamed(item, definitions))
+            .map(|item| rename_definitions_key(item, definitions))
             .collect(),
         other => other,
     }
 }
 
 /// The schema of an error payload ([`midex_domain::error::Error::payload`]). Interfaces may add their own keys.
-fn error() -> Value {
+fn error_schema() -> Value {
     let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
     json!({
         "type": "object",
@@ -195,7 +198,7 @@ mod tests {
         schema::Schema,
     };
 
-    const ALL: [SchemaKind; 5] = [
+    const ALL_SCHEMA_KINDS: [SchemaKind; 5] = [
         SchemaKind::Manifest,
         SchemaKind::FrontMatter,
         SchemaKind::Agent,
@@ -215,7 +218,7 @@ mod tests {
 
     #[test]
     fn every_schema_stands_alone_in_both_drafts() {
-        for of in ALL {
+        for of in ALL_SCHEMA_KINDS {
             for (draft, definitions) in [
                 (SchemaDraft::Draft202012, "#/$defs/"),
                 (SchemaDraft::Draft7, "#/definitions/"),

@@ -35,10 +35,10 @@ pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) 
             is_inside,
         };
         if let Some(open) = fence {
-            if closes(line, open) {
+            if is_closing_fence(line, open) {
                 fence = None;
             }
-        } else if let Some(open) = opens(line) {
+        } else if let Some(open) = parse_opening_fence(line) {
             fence = Some(open);
         } else if let Some((level, title)) = heading(line)
             && level <= 2
@@ -132,7 +132,7 @@ fn step(level: usize, title: &str) -> Option<&str> {
     Some(id.trim())
 }
 
-fn opens(line: &str) -> Option<Fence> {
+fn parse_opening_fence(line: &str) -> Option<Fence> {
     let line = unindented(line)?;
     let sign = line
         .chars()
@@ -144,7 +144,7 @@ fn opens(line: &str) -> Option<Fence> {
     (length >= 3 && !(sign == '`' && rest.contains('`'))).then_some((sign, length))
 }
 
-fn closes(line: &str, (sign, length): Fence) -> bool {
+fn is_closing_fence(line: &str, (sign, length): Fence) -> bool {
     let Some(line) = unindented(line) else {
         return false;
     };

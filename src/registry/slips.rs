@@ -22,14 +22,20 @@ pub(super) fn suggest_syntax_fix(
     if finding.rule != Rule::Syntax || finding.suggestion.is_some() {
         return finding;
     }
-    if let Some(finding) = documents(text, &read) {
+    if let Some(finding) = document_marker_finding(text, &read) {
         return finding;
     }
     let gets_farther = |remedy: &SyntaxFix| match read(&apply_replacements(text, &remedy.changes)) {
         Ok(()) => true,
         Err(next) => next.line > finding.line,
     };
-    let remedies = [fence, tabs, braces, template, value];
+    let remedies = [
+        fix_code_fence,
+        fix_tabs,
+        fix_bare_braces,
+        fix_unquoted_template,
+        fix_unquoted_value,
+    ];
     let remedies = remedies.iter().filter_map(|remedy| remedy(text, &finding));
     match { remedies }.find(gets_farther) {
         Some(remedy) => remedy
@@ -54,7 +60,7 @@ fn apply_replacements(text: &str, changes: &[TextReplacement]) -> String {
 }
 
 /// A code fence of three backticks around the whole text, possibly with other words around it.
-fn fence(text: &str, _: &Finding) -> Option<SyntaxFix> {
+fn fix_code_fence(text: &str, _: &Finding) -> Option<SyntaxFix> {
     let open = text
         .find("```")
         .filter(|at| *at == 0 || text[..*at].ends_with('\n'))?;
@@ -70,7 +76,10 @@ fn fence(text: &str, _: &Finding) -> Option<SyntaxFix> {
 }
 
 /// The finding for a line `---` that ends the manifest or starts a second document.
-fn documents(text: &str, read: &impl Fn(&str) -> Result<(), Box<Finding>>) -> Option<Finding> {
+fn document_marker_finding(
+    text: &str,
+    read: &impl Fn(&str) -> Result<(), Box<Finding>>,
+) -> Option<Finding> {
     let is_blank = |line: &&str| line.trim().is_empty() || line.starts_with(['#', '%', '-']);
     let head = text.split_inclusive('\n').take_while(is_blank);
     let head: usize = head.map(str::len).sum();
@@ -129,7 +138,7 @@ pub(super) fn comment_cut_warning(
 }
 
 /// Tabs in the indentation of lines.
-fn tabs(text: &str, _: &Finding) -> Option<SyntaxFix> {
+fn fix_tabs(text: &str, _: &Finding) -> Option<SyntaxFix> {
     let mut changes = Vec::new();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -146,7 +155,7 @@ fn tabs(text: &str, _: &Finding) -> Option<SyntaxFix> {
 }
 
 /// `{{ … }}` as a value: without `$` and quotes, YAML reads it as a mapping.
-fn braces(text: &str, finding: &Finding) -> Option<SyntaxFix> {
+fn fix_bare_braces(text: &str, finding: &Finding) -> Option<SyntaxFix> {
     let line = Line::from_text(text, finding.line)?;
     let value = line.value.trim_end();
     let inner = value.strip_prefix("{{")?.strip_suffix("}}")?.trim();
@@ -162,7 +171,7 @@ fn braces(text: &str, finding: &Finding) -> Option<SyntaxFix> {
 }
 
 /// `${{ … }}` inside `{ … }` or `[ … ]`, where YAML interprets its braces and commas.
-fn template(text: &str, finding: &Finding) -> Option<SyntaxFix> {
+fn fix_unquoted_template(text: &str, finding: &Finding) -> Option<SyntaxFix> {
     let line = Line::from_text(text, finding.line)?;
     let mut changes = Vec::new();
     let mut from = 0;
@@ -192,7 +201,7 @@ fn template(text: &str, finding: &Finding) -> Option<SyntaxFix> {
 }
 
 /// An unquoted text that YAML reads differently, such as one that contains `: `.
-fn value(text: &str, finding: &Finding) -> Option<SyntaxFix> {
+fn fix_unquoted_value(text: &str, finding: &Finding) -> Option<SyntaxFix> {
     let line = Line::from_text(text, finding.line)?;
     let value = line.value.trim_end();
     if value.is_empty() || value.starts_with(['|', '>', '{', '[']) || line.goes_on {

@@ -94,8 +94,9 @@ impl Directory {
     /// If the directory cannot be read; or if it is the project's and a link points out of the project, since a cloned
     /// repository must not be able to claim other files of the user as its definitions.
     pub(super) fn real_path(&self) -> Result<PathBuf, Box<Finding>> {
-        let real =
-            |path: &Path| fs::canonicalize(path).map_err(|error| Box::new(unreadable(&error)));
+        let real = |path: &Path| {
+            fs::canonicalize(path).map_err(|error| Box::new(unreadable_finding(&error)))
+        };
         let found = real(&self.path)?;
         let base = self.path.ancestors().nth(2).unwrap_or(&self.path);
         if self.source.is_of_host() && found != real(base)?.join(HOST_AGENTS) {
@@ -145,13 +146,13 @@ impl Sources {
         flag_agents: Option<&Path>,
         project: &Path,
     ) -> Self {
-        Places::new(flag_workflows, flag_agents, project).sources()
+        DefinitionPlaces::new(flag_workflows, flag_agents, project).sources()
     }
 }
 
 /// The places where definition directories are looked for, whether they exist or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct DefinitionPlaces {
     /// The workflow directory that the command line names.
     pub flag_workflows: Option<PathBuf>,
     /// The agent directory that the command line names.
@@ -168,7 +169,7 @@ pub struct Places {
     pub home: Option<PathBuf>,
 }
 
-impl Places {
+impl DefinitionPlaces {
     /// The places that the command line and the project determine, plus those of the user who runs this process.
     pub fn new(flag_workflows: Option<&Path>, flag_agents: Option<&Path>, project: &Path) -> Self {
         Self {
@@ -259,7 +260,7 @@ fn remove_duplicates(directories: impl Iterator<Item = (Source, PathBuf)>) -> Ve
 }
 
 /// The finding for a file or directory that cannot be read.
-pub(super) fn unreadable(error: &io::Error) -> Finding {
+pub(super) fn unreadable_finding(error: &io::Error) -> Finding {
     let message = format!("it cannot be read: {}", describe_io_error(error));
     Finding::of_file(Rule::Unreadable, message)
 }

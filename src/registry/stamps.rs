@@ -8,11 +8,11 @@ use std::{
 
 use super::{Directory, files};
 use midex_domain::limits;
-use midex_folder::Stamp;
+use midex_folder::FileStamp;
 
 /// The stamps of all files and directories that a load would read, by path. `None` for a path that does not exist.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
+pub(super) struct Stamps(BTreeMap<PathBuf, Option<FileStamp>>);
 
 impl Stamps {
     /// Collects the stamps below these directories. Like a load, does not follow links that point out of a directory.
@@ -26,11 +26,11 @@ impl Stamps {
             while let Some((path, depth)) = waiting.pop() {
                 let metadata = metadata(&path, root.as_deref());
                 let is_directory = metadata.as_ref().is_some_and(Metadata::is_dir);
-                let stamp = metadata.as_ref().map(Stamp::from_metadata);
+                let stamp = metadata.as_ref().map(FileStamp::from_metadata);
                 if is_directory
                     && depth <= limits::DEFINITION_DIRECTORY_DEPTH_MAX
                     && stamps.len() + waiting.len() < limits::DEFINITION_STAMPS_MAX
-                    && seen.insert(stamp.as_ref().map(Stamp::device_and_inode))
+                    && seen.insert(stamp.as_ref().map(FileStamp::device_and_inode))
                 {
                     waiting.extend(entries(&path).map(|path| (path, depth + 1)));
                 }

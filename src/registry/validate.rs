@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::{
     Directory, Registry, Source,
-    bases::{Levels, Nearer},
+    bases::{DefinitionLevels, NearerFiles},
     extend::{Bases, Beside},
     files::{self, File, is_definition_file},
-    gather::{is_readme, known, levels},
+    gather::{is_readme, known_agents, levels},
     load::{self, LoadResult},
     shipped,
 };
@@ -61,9 +61,9 @@ impl FileReport {
 /// and all that is part of midex. Agents in the `agents/` directory inside or next to a named directory count as known.
 /// Workflows in the directory of a named file can be extended by it.
 pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport>> {
-    let mut agents = known(&registry.agents);
+    let mut agents = known_agents(&registry.agents);
     if paths.is_empty() {
-        return Ok(everything(registry, &agents));
+        return Ok(check_everything(registry, &agents));
     }
     let mut groups = Vec::new();
     for path in paths {
@@ -75,7 +75,7 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
     Ok(groups
         .into_iter()
         .flat_map(|group| {
-            let bases = Nearer::new(registry, || group.workflows());
+            let bases = NearerFiles::new(registry, || group.workflows());
             reports(
                 group.files.clone(),
                 check_context(&agents, registry, &bases),
@@ -88,11 +88,11 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
 /// are as in [`validate`].
 pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Option<Workflow>)> {
     let real = resolve_path(path)?;
-    let mut agents = known(&registry.agents);
+    let mut agents = known_agents(&registry.agents);
     if let Some(directory) = agents_beside(&real) {
         add_agents(&mut agents, &directory);
     }
-    let bases = Nearer::new(registry, || siblings(path));
+    let bases = NearerFiles::new(registry, || siblings(path));
     let mut loaded = load::workflow(read_named(path), check_context(&agents, registry, &bases));
     let workflow = loaded.value.take();
     Ok((report(DefinitionKind::Workflow, loaded), workflow))
@@ -101,7 +101,7 @@ pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Op
 /// Checks a text as if it were a file of this name, against the agents and the abilities of `registry`.
 pub fn check_text(name: &str, text: &str, registry: &Registry) -> (Option<Workflow>, Vec<Finding>) {
     let file = File::from_text(PathBuf::from(name), text.to_owned());
-    let agents = known(&registry.agents);
+    let agents = known_agents(&registry.agents);
     let loaded = load::workflow(file, registry.check_context(&agents));
     (loaded.value, loaded.findings)
 }
@@ -132,7 +132,7 @@ fn siblings(path: &Path) -> Vec<File> {
 
 fn add_agents(agents: &mut KnownAgents, directory: &Path) {
     for loaded in personas(directory_files(Source::Project, directory, &["md"])) {
-        let state = state(&loaded);
+        let state = agent_state(&loaded);
         agents.insert(loaded.name, state);
     }
 }
@@ -150,11 +150,11 @@ fn resolve_path(path: &Path) -> Result<PathBuf> {
     })
 }
 
-fn everything(registry: &Registry, agents: &KnownAgents) -> Vec<FileReport> {
+fn check_everything(registry: &Registry, agents: &KnownAgents) -> Vec<FileReport> {
     let sources = registry.sources();
     let (directories, extensions) = (&sources.workflows, files::EXTENSIONS);
     let workflows: Vec<_> = levels(directories, extensions, shipped::WORKFLOWS).collect();
-    let bases = Levels::new(Cow::Borrowed(&workflows), None);
+    let bases = DefinitionLevels::new(Cow::Borrowed(&workflows), None);
     let beside = check_context(agents, registry, &bases);
     let workflows = workflows
         .iter()
@@ -290,7 +290,7 @@ fn personas(files: Vec<File>) -> Vec<LoadResult<Persona>> {
     loaded
 }
 
-fn state(loaded: &LoadResult<Persona>) -> AgentFileState {
+fn agent_state(loaded: &LoadResult<Persona>) -> AgentFileState {
     if loaded.value.is_some() {
         AgentFileState::Usable
     } else {

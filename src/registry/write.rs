@@ -13,16 +13,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::held::{LockedDirectory, LockedFile, write_error};
-use super::{Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable};
+use super::{
+    Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable_path_error,
+};
 use midex_domain::{
     error::Result,
     finding::{Finding, Rule, is_broken},
 };
-use midex_folder::Existing;
+use midex_folder::ExistingFilePolicy;
 
 /// A save request.
 #[derive(Clone, Debug)]
-pub struct Save {
+pub struct SaveRequest {
     /// The text and its format.
     pub manifest: Manifest,
     /// Whether the save may replace a file without an expected version. The file must still be the one that was there
@@ -34,7 +36,7 @@ pub struct Save {
 
 /// The result of a save.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Saved {
+pub struct SavedWorkflow {
     workflow_id: String,
     path: String,
     format: &'static str,
@@ -49,7 +51,7 @@ pub struct Saved {
 
 /// The result of a rename.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Renamed {
+pub struct RenamedWorkflow {
     workflow_id: String,
     #[serde(rename = "renamed_from")]
     from: String,
@@ -61,7 +63,7 @@ pub struct Renamed {
 
 /// The result of a delete, or of its preview.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Deleted {
+pub struct DeletedWorkflow {
     /// The id of the workflow.
     pub workflow_id: String,
     /// Its file.
@@ -93,8 +95,12 @@ impl Counts {
 /// # Errors
 /// `WORKFLOW_VALIDATION_FAILED` with every violation; `IDENTIFIER_INVALID`; `WORKFLOW_ALREADY_EXISTS`,
 /// `VERSION_CONFLICT`, `WORKFLOW_NOT_WRITABLE`, `SERVER_BUSY`, `FILE_UNUSABLE`. Nothing is written in these cases.
-pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Result<Saved> {
-    let registry = definitions.current();
+pub fn save(
+    definitions: &Definitions,
+    target: &Directory,
+    save: &SaveRequest,
+) -> Result<SavedWorkflow> {
+    let registry = definitions.current_registry();
     let examined = registry.check_manifest(&save.manifest);
     let id = &*examined.name;
     let of_name = |one: &Finding| one.rule == Rule::IllFormedName && one.path == "workflow";
@@ -109,18 +115,18 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
         // Refuse before the directory is created, so that a refused save leaves nothing behind.
         refuse_replacing(id, registry.workflow(id), &target.path, save)?;
     }
-    held::opened(target)?;
+    held::open_target_folder(target)?;
     let seen = LockedDirectory::open(definitions, target)?.find_file(id)?;
-    let room = LockedDirectory::locked(definitions, target)?;
+    let room = LockedDirectory::open_locked(definitions, target)?;
     let held = room.find_file(id)?;
     let path = match &held {
         Some(held) => replace(held, seen.as_ref(), id, save)?,
         None => create(&room, id, save)?,
     };
-    let registry = definitions.written();
+    let registry = definitions.load_written_change();
     let mut warnings = examined.findings;
     warnings.extend(hidden_workflow_warning(&registry, id, &path));
-    Ok(Saved {
+    Ok(SavedWorkflow {
         workflow_id: id.to_owned(),
         path: path.display().to_string(),
         format: save.manifest.format.as_str(),
@@ -134,30 +140,37 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
 
 /// Replaces the file that has the id of the workflow. If the format differs, the old file is removed, since an id has
 /// one file. Without an expected version, the file must still be the one `seen` when the save began.
-fn replace(held: &LockedFile, seen: Option<&LockedFile>, id: &str, save: &Save) -> Result<PathBuf> {
+fn replace(
+    held: &LockedFile,
+    seen: Option<&LockedFile>,
+    id: &str,
+    save: &SaveRequest,
+) -> Result<PathBuf> {
     let seen = seen.filter(|_| save.overwrite).map(LockedFile::version);
     match save.expected_version.as_ref().or(seen.as_ref()) {
         Some(expected) if *expected != held.version() => {
-            return Err(refusal::version(id, expected, Some(held)));
+            return Err(refusal::version_conflict_error(id, expected, Some(held)));
         }
-        None => return Err(refusal::exists(id, held)),
+        None => return Err(refusal::already_exists_error(id, held)),
         _ => {}
     }
     let bytes = save.manifest.text.as_bytes();
     if Format::of_path(&held.path) == save.manifest.format {
         let (name, before) = (&held.name, Some(&held.metadata));
-        let written = held.folder.write(name, bytes, before, Existing::Replace);
-        written.map_err(|error| unusable(&held.path, error))?;
+        let written = held
+            .folder
+            .write(name, bytes, before, ExistingFilePolicy::Replace);
+        written.map_err(|error| unusable_path_error(&held.path, error))?;
         return Ok(held.path.clone());
     }
     let path = held.path.with_file_name(save.manifest.file_name(id));
     let name = path.file_name().unwrap_or_default();
     let written = held
         .folder
-        .write(name, bytes, Some(&held.metadata), Existing::Keep);
+        .write(name, bytes, Some(&held.metadata), ExistingFilePolicy::Keep);
     written.map_err(|error| write_error(&path, id, error))?;
     let removed = held.folder.remove(&held.name);
-    removed.map_err(|error| unusable(&held.path, error))?;
+    removed.map_err(|error| unusable_path_error(&held.path, error))?;
     Ok(path)
 }
 
@@ -166,17 +179,17 @@ fn refuse_replacing(
     id: &str,
     elsewhere: Option<&WorkflowEntry>,
     directory: &Path,
-    save: &Save,
+    save: &SaveRequest,
 ) -> Result<()> {
     match (elsewhere, &save.expected_version) {
         (None, None) => Ok(()),
         (Some(_), None) if !save.overwrite => Ok(()),
         (Some(entry), _) => Err(refusal::not_writable(entry, directory)),
-        (None, Some(expected)) => Err(refusal::version(id, expected, None)),
+        (None, Some(expected)) => Err(refusal::version_conflict_error(id, expected, None)),
     }
 }
 
-fn create(room: &LockedDirectory, id: &str, save: &Save) -> Result<PathBuf> {
+fn create(room: &LockedDirectory, id: &str, save: &SaveRequest) -> Result<PathBuf> {
     refuse_replacing(id, room.find_in_other_directory(id), &room.directory, save)?;
     room.refuse_look_alike(id, None)?;
     let path = room.directory.join(save.manifest.file_name(id));
@@ -184,7 +197,9 @@ fn create(room: &LockedDirectory, id: &str, save: &Save) -> Result<PathBuf> {
         path.file_name().unwrap_or_default(),
         save.manifest.text.as_bytes(),
     );
-    let written = room.folder()?.write(name, bytes, None, Existing::Keep);
+    let written = room
+        .folder()?
+        .write(name, bytes, None, ExistingFilePolicy::Keep);
     written.map_err(|error| write_error(&path, id, error))?;
     Ok(path)
 }
@@ -199,35 +214,37 @@ pub fn rename(
     target: &Directory,
     (id, new_id): (&str, &str),
     expected_version: Option<&str>,
-) -> Result<Renamed> {
+) -> Result<RenamedWorkflow> {
     check_id(new_id)?;
     let (room, held) = open(definitions, target, id, expected_version)?;
     room.refuse_look_alike(new_id, Some(id))?;
     if let Some(taken) = room.find_file(new_id)? {
-        return Err(refusal::exists(new_id, &taken));
+        return Err(refusal::already_exists_error(new_id, &taken));
     }
     let before = held.manifest()?;
     let path = held.path.with_file_name(before.file_name(new_id));
     let name = path.file_name().unwrap_or_default();
     if *name != *held.name && path.exists() {
-        return Err(refusal::taken(new_id, &path));
+        return Err(refusal::path_taken_error(new_id, &path));
     }
     let named = room.registry.rename_manifest(&before, (id, new_id));
     let after = named.ok_or_else(|| refusal::name_not_located_error(id, &held))?;
     let (bytes, of) = (after.text.as_bytes(), Some(&held.metadata));
-    let written = held.folder.write(&held.name, bytes, of, Existing::Replace);
-    written.map_err(|error| unusable(&held.path, error))?;
+    let written = held
+        .folder
+        .write(&held.name, bytes, of, ExistingFilePolicy::Replace);
+    written.map_err(|error| unusable_path_error(&held.path, error))?;
     if *name != *held.name {
         let renamed = held.folder.rename(&held.name, name);
         renamed.map_err(|error| write_error(&path, new_id, error))?;
     }
-    Ok(Renamed {
+    Ok(RenamedWorkflow {
         workflow_id: new_id.to_owned(),
         from: id.to_owned(),
         path: path.display().to_string(),
         format: after.format.as_str(),
         version: after.version().to_string(),
-        sync: Counts::from_registry(&definitions.written()),
+        sync: Counts::from_registry(&definitions.load_written_change()),
     })
 }
 
@@ -240,8 +257,8 @@ pub fn preview_delete(
     target: &Directory,
     id: &str,
     expected_version: Option<&str>,
-) -> Result<Deleted> {
-    let registry = definitions.current();
+) -> Result<DeletedWorkflow> {
+    let registry = definitions.current_registry();
     let room = LockedDirectory::open(definitions, target);
     let room = room.map_err(|error| match registry.workflow(id) {
         Some(entry) => refusal::not_writable(entry, &target.path),
@@ -262,15 +279,19 @@ pub fn delete(
     target: &Directory,
     id: &str,
     expected_version: Option<&str>,
-) -> Result<Deleted> {
+) -> Result<DeletedWorkflow> {
     let (_room, held) = open(definitions, target, id, expected_version)?;
     let removed = held.folder.remove(&held.name);
-    removed.map_err(|error| unusable(&held.path, error))?;
-    Ok(deletion_result(id, &held, &definitions.written()))
+    removed.map_err(|error| unusable_path_error(&held.path, error))?;
+    Ok(deletion_result(
+        id,
+        &held,
+        &definitions.load_written_change(),
+    ))
 }
 
-fn deletion_result(id: &str, held: &LockedFile, registry: &Registry) -> Deleted {
-    Deleted {
+fn deletion_result(id: &str, held: &LockedFile, registry: &Registry) -> DeletedWorkflow {
+    DeletedWorkflow {
         workflow_id: id.to_owned(),
         path: held.path.display().to_string(),
         version: held.version(),
@@ -287,7 +308,7 @@ fn open(
 ) -> Result<(LockedDirectory, LockedFile)> {
     // Check first without the lock, since taking it would create the directory.
     preview_delete(definitions, target, id, expected_version)?;
-    let room = LockedDirectory::locked(definitions, target)?;
+    let room = LockedDirectory::open_locked(definitions, target)?;
     let held = find_expected_file(&room, id, expected_version)?;
     Ok((room, held))
 }
@@ -301,13 +322,13 @@ fn find_expected_file(
     let Some(held) = room.find_file(id)? else {
         return Err(match (room.find_in_other_directory(id), expected_version) {
             (Some(entry), _) => refusal::not_writable(entry, &room.directory),
-            (None, Some(expected)) => refusal::version(id, expected, None),
+            (None, Some(expected)) => refusal::version_conflict_error(id, expected, None),
             (None, None) => room.registry.no_such_id(id),
         });
     };
     match expected_version {
         Some(expected) if expected != held.version() => {
-            Err(refusal::version(id, expected, Some(&held)))
+            Err(refusal::version_conflict_error(id, expected, Some(&held)))
         }
         _ => Ok(held),
     }

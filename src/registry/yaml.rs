@@ -20,7 +20,7 @@ use midex_domain::{
 /// Parses a YAML document. Empty text is an empty mapping.
 pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
     let read = |text: &str| {
-        let value = read(text).map_err(|error| Box::new(syntax(text, &error)))?;
+        let value = read(text).map_err(|error| Box::new(syntax_finding(text, &error)))?;
         document(text, value)
     };
     read(text).map_err(|finding| {
@@ -61,7 +61,7 @@ pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
         // JSON writes some characters as surrogate escapes that the YAML reader cannot parse. Such a text is accepted,
         // but has no places.
         Err(_) if has_surrogates(text) && is_within_limits(&value) => Ok(node_from_json(value)),
-        Err(error) => Err(Box::new(syntax(text, &error))),
+        Err(error) => Err(Box::new(syntax_finding(text, &error))),
     }
 }
 
@@ -310,7 +310,7 @@ fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry
             return Err(Finding::new(Rule::Syntax, "", place, message).into());
         }
     };
-    if let Some(finding) = tag(text, &key, place) {
+    if let Some(finding) = tag_finding(text, &key, place) {
         return Err(Box::new(finding));
     }
     let mut value = tree(text, value)?;
@@ -322,7 +322,7 @@ fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry
 }
 
 /// The finding for a value that begins with `!`: YAML reads it as a tag, and drops the word from the text.
-fn tag(text: &str, key: &str, place: Place) -> Option<Finding> {
+fn tag_finding(text: &str, key: &str, place: Place) -> Option<Finding> {
     let rest = text.get(place.end..)?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start();
     // Check the first character before scanning the line, since lines may be long.
@@ -338,7 +338,7 @@ fn tag(text: &str, key: &str, place: Place) -> Option<Finding> {
         && word
             .split(' ')
             .next()
-            .is_some_and(|tag| TAGS.contains(&tag));
+            .is_some_and(|tag| CORE_SCHEMA_TAGS.contains(&tag));
     if is_known {
         return None;
     }
@@ -359,7 +359,7 @@ fn tag(text: &str, key: &str, place: Place) -> Option<Finding> {
     Some(finding.edit_replace_bytes(Some(start), format!("!{meant}"), format!("not {meant}")))
 }
 
-const TAGS: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
+const CORE_SCHEMA_TAGS: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
 
 fn source_text(text: &str, location: &serde_saphyr::Location) -> Option<String> {
     let start = usize::try_from(location.span().byte_offset()?).ok()?;
@@ -403,7 +403,7 @@ fn place_at(text: &str, line: usize, column: usize) -> Place {
     Place::of_bytes(text, line_start + offset, line_start + offset)
 }
 
-fn syntax(text: &str, error: &Error) -> Finding {
+fn syntax_finding(text: &str, error: &Error) -> Finding {
     let place = error
         .location()
         .map_or(Place::START, |location| location_place(text, &location));

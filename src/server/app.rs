@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    author::{Plan, ResolvedInputs, RunOutcome, Subject},
+    author::{DefinitionSubject, Plan, ResolvedInputs, RunOutcome},
     list::ListRequest,
     open::{StoreVerification, verify},
     options::Options,
@@ -30,11 +30,11 @@ pub use self::{
 #[cfg(feature = "catalog")]
 pub use self::{
     catalog::{BrokenStep, SourceType},
-    command::{Command as CommandMeant, CommandCall, WORKFLOW as WORKFLOW_COMMAND},
+    command::{Command as CommandMeant, CommandCall, WORKFLOW_PREFIX as WORKFLOW_COMMAND},
 };
 use self::{
     list::{ALL_PROJECTS, OPEN},
-    open::Slot,
+    open::EngineSlot,
     workflows::DefinitionCache,
 };
 use crate::config::{Authoring, Config};
@@ -88,7 +88,7 @@ struct SharedState {
     /// Whether a call opens the store if it is not open yet. False for processes that first have to own the data
     /// directory.
     opens_itself: bool,
-    engine: Mutex<Slot>,
+    engine: Mutex<EngineSlot>,
     /// Whether the last attempt to open the store succeeded. `None` before the first attempt.
     opened: watch::Sender<Option<bool>>,
     stopping: CancellationToken,
@@ -115,7 +115,7 @@ pub enum OpenWork {
 }
 
 /// Suggests reading the open execution whose id is nearest to an unknown id.
-const NEAREST: NextCall = read_resource(
+const NEAREST_EXECUTION_CALL: NextCall = read_resource(
     address!("current_step/{nearest}"),
     "if that is the one meant; execution.list shows all",
 );
@@ -133,19 +133,19 @@ impl App {
     /// Creates an app without reading anything. The first call that needs definitions loads them; the first call that
     /// needs the store opens it.
     pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
-        Self::with(Options::new(config, clock, ids))
+        Self::with_options(Options::new(config, clock, ids))
     }
 
     /// Like [`App::new`], with the activities, operations and other options of an embedding program. Background work
     /// (timers, activities) resumes only once the store is open, so a program that has such work calls [`App::open`] at
     /// start-up.
-    pub fn with(options: Options) -> Self {
+    pub fn with_options(options: Options) -> Self {
         Self::from_options(options, true)
     }
 
     /// Like [`App::with`], for a process that must own its data directory before the store is opened. Calls wait for
     /// [`App::open_owned`], at most [`limits::OWNED_WITHIN`].
-    pub fn waiting(options: Options) -> Self {
+    pub fn new_waiting(options: Options) -> Self {
         Self::from_options(options, false)
     }
 
@@ -155,9 +155,9 @@ impl App {
         let catalogs = options.catalogs();
         let abilities = ServerCapabilities {
             #[cfg(feature = "catalog")]
-            operations: catalogs
-                .as_ref()
-                .map(|catalogs| midex_domain::check::Operations::capture(catalogs.loaded())),
+            operations: catalogs.as_ref().map(|catalogs| {
+                midex_domain::check::Operations::capture(catalogs.last_loaded_catalogs())
+            }),
             ..options.abilities()
         };
         let definitions = Arc::new(config.definitions(&abilities));
@@ -175,7 +175,7 @@ impl App {
             host: Arc::new(SharedState {
                 options,
                 opens_itself,
-                engine: Mutex::new(Slot::Closed { tried: None }),
+                engine: Mutex::new(EngineSlot::Closed { tried: None }),
                 opened: watch::Sender::new(None),
                 stopping: CancellationToken::new(),
                 changes: Notifier::default(),
@@ -195,7 +195,7 @@ impl App {
             #[cfg(feature = "catalog")]
             by: Requester::Tool,
         }
-        .claimed()
+        .claim_environment()
     }
 
     /// The same app for a caller with its own directories, project and environment. Callers with equal directories
@@ -213,11 +213,11 @@ impl App {
             #[cfg(feature = "catalog")]
             by: Requester::Tool,
         }
-        .claimed()
+        .claim_environment()
     }
 
     /// Makes the caller's environment the one that executions of its project read from now on.
-    fn claimed(self) -> Self {
+    fn claim_environment(self) -> Self {
         let environments = &self.host.environments;
         environments.set(&self.project(), self.environment.clone());
         self
@@ -230,7 +230,7 @@ impl App {
 
     /// The current definitions, including changes on disk.
     pub async fn registry(&self) -> Result<Arc<Registry>> {
-        self.look_into_files(Definitions::current).await
+        self.look_into_files(Definitions::current_registry).await
     }
 
     /// Runs `look` on the current definitions, off the async worker threads.
@@ -238,7 +238,7 @@ impl App {
         &self,
         look: impl FnOnce(&Registry) -> T + Send + 'static,
     ) -> Result<T> {
-        self.look_into_files(move |definitions| look(&definitions.current()))
+        self.look_into_files(move |definitions| look(&definitions.current_registry()))
             .await
     }
 
@@ -288,7 +288,7 @@ impl App {
     }
 
     /// Waits until the store is open, which implies that this process owns its data directory.
-    pub async fn opened(&self) {
+    pub async fn wait_until_open(&self) {
         // The error is impossible: `self` keeps the sender alive.
         let _ = self
             .host
@@ -383,7 +383,7 @@ impl App {
         let project = if request.calls {
             Some(self.commands_project())
         } else {
-            self.filter(request.project.clone())
+            self.project_filter(request.project.clone())
         };
         let query = request.query(project)?;
         self.engine().await?.list(query).await
@@ -393,8 +393,8 @@ impl App {
     /// replaced.
     pub async fn open_work(&self, project: Option<String>) -> Result<OpenWork> {
         let engine = self.engine().await?;
-        let project = self.filter(project);
-        if let Some(only) = engine.only_open(project.clone()).await?
+        let project = self.project_filter(project);
+        if let Some(only) = engine.only_open_execution(project.clone()).await?
             && let Ok(step) = engine.current_step(&only).await
         {
             return Ok(OpenWork::One(Box::new(step)));
@@ -522,7 +522,7 @@ impl App {
 
     /// Adds what only the app knows to an error: the nearest execution id for an unknown one, and the `--data-dir`
     /// value for command lines that the error suggests.
-    pub async fn explained(&self, error: Error) -> Error {
+    pub async fn explain_error(&self, error: Error) -> Error {
         match error.code() {
             Code::ExecutionNotFound => self.add_nearest_execution(error).await,
             code if is_state_error(code) || code == Code::UserAlone => {
@@ -550,7 +550,9 @@ impl App {
         match asked.and_then(|asked| nearest(asked, ids)) {
             Some(near) => {
                 let message = format!("{}; did you mean '{near}'?", error.message());
-                let error = error.with_context("nearest", near).with_next(NEAREST);
+                let error = error
+                    .with_context("nearest", near)
+                    .with_next(NEAREST_EXECUTION_CALL);
                 error.with_message(message)
             }
             None => error,
@@ -563,7 +565,7 @@ impl App {
         named.map_or_else(String::new, |dir| format!(" --data-dir '{dir}'"))
     }
 
-    fn filter(&self, project: Option<String>) -> Option<String> {
+    fn project_filter(&self, project: Option<String>) -> Option<String> {
         let project = project.unwrap_or_else(|| self.project());
         Some(project).filter(|project| project != ALL_PROJECTS)
     }
@@ -586,9 +588,9 @@ impl App {
     /// Shuts down in order: finishes the requests in progress, then closes the store.
     pub async fn stop(&self) -> Result<()> {
         let mut slot = self.host.engine.lock().await;
-        match std::mem::replace(&mut *slot, Slot::Stopped) {
-            Slot::Open(engine) => engine.stop().await,
-            Slot::Closed { .. } | Slot::Stopped => Ok(()),
+        match std::mem::replace(&mut *slot, EngineSlot::Stopped) {
+            EngineSlot::Open(engine) => engine.stop().await,
+            EngineSlot::Closed { .. } | EngineSlot::Stopped => Ok(()),
         }
     }
 }

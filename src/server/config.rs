@@ -25,7 +25,7 @@ use midex_domain::{
     limits,
 };
 use midex_engine::Secrets;
-use midex_registry::{Definitions, Places, Registry, user_dir};
+use midex_registry::{DefinitionPlaces, Definitions, Registry, user_dir};
 
 /// The environment variable that names the data directory.
 pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
@@ -150,7 +150,7 @@ impl Config {
         #[cfg(feature = "catalog")]
         let operations = self.catalogs.clone().map(|places| {
             let catalogs = Catalogs::open(places, Sources::default());
-            midex_domain::check::Operations::capture(catalogs.loaded())
+            midex_domain::check::Operations::capture(catalogs.last_loaded_catalogs())
         });
         let abilities = self.with_secrets(&ServerCapabilities {
             #[cfg(feature = "catalog")]
@@ -168,24 +168,24 @@ impl Config {
         }
     }
 
-    fn places(&self) -> Places {
+    fn places(&self) -> DefinitionPlaces {
         let (workflows, agents) = (self.workflows_dir.as_deref(), self.agents_dir.as_deref());
-        Places {
+        DefinitionPlaces {
             registry: self.registry_dir.as_ref().map(|dir| dir.path.clone()),
             by_project: self.named_by_project.clone(),
-            ..Places::new(workflows, agents, &self.project_dir)
+            ..DefinitionPlaces::new(workflows, agents, &self.project_dir)
         }
     }
 }
 
 /// The places to read these directories' definitions from, plus those of the user who runs this process.
-pub(crate) fn places(directories: &Directories) -> Places {
+pub(crate) fn places(directories: &Directories) -> DefinitionPlaces {
     let workflows = directories.workflows_dir.as_deref();
     let agents = directories.agents_dir.as_deref();
-    Places {
+    DefinitionPlaces {
         registry: directories.registry_dir.clone(),
         by_project: directories.named_by_project.clone(),
-        ..Places::new(workflows, agents, &directories.project_dir)
+        ..DefinitionPlaces::new(workflows, agents, &directories.project_dir)
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 
 use serde_json::json;
 
-use midex_catalog::Set;
+use midex_catalog::CatalogSet;
 use midex_domain::{
     check::{Operations, ServerCapabilities},
     definition::Workflow,
@@ -32,7 +32,7 @@ use midex_test::{
 /// What the shipped agents make known to a server without catalogs; every check is against it.
 static SHIPPED: LazyLock<Registry> = LazyLock::new(|| {
     let abilities = ServerCapabilities {
-        operations: Some(Operations::capture(Arc::new(Set::default()))),
+        operations: Some(Operations::capture(Arc::new(CatalogSet::default()))),
         ..ServerCapabilities::default()
     };
     Registry::load_for(&Sources::default(), &abilities)

@@ -36,7 +36,7 @@ use midex_domain::{
     check::ServerCapabilities,
     finding::{Finding, Rule},
 };
-use midex_registry::{Directory, Places, Registry, Source, Sources};
+use midex_registry::{DefinitionPlaces, Directory, Registry, Source, Sources};
 use tempfile::TempDir;
 
 /// What is part of midex, loaded once, for a server with the activities that the tests name.
@@ -96,8 +96,8 @@ impl Project {
 }
 
 /// The places of this project, and no others.
-fn places_of(project: &Path) -> Places {
-    Places {
+fn places_of(project: &Path) -> DefinitionPlaces {
+    DefinitionPlaces {
         home: None,
         flag_workflows: None,
         flag_agents: None,

@@ -20,7 +20,7 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use midex_catalog::{
-    call::{Caller, Options, Prepared, Target},
+    call::{Caller, Options, PreparedOperation, Target},
     operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation},
 };
 use serde_json::{Map, Value, json};
@@ -166,7 +166,7 @@ impl Calling {
         operation.servers = servers
             .map(|server| here(&self.service, Some(server)))
             .collect();
-        let prepared = Prepared::new(operation);
+        let prepared = PreparedOperation::new(operation);
         let mut refused = "no arguments are found: ".to_owned();
         for _ in 0..TRIES {
             let Some(given) = Given::new(&prepared, dice) else {
@@ -183,7 +183,11 @@ impl Calling {
         Some(refused)
     }
 
-    async fn sent(&self, prepared: &Prepared, given: &Given) -> Result<Seen, (String, String)> {
+    async fn sent(
+        &self,
+        prepared: &PreparedOperation,
+        given: &Given,
+    ) -> Result<Seen, (String, String)> {
         let options = Options {
             idempotency_key: Some("0123456789abcdef".repeat(4)),
             ..Options::default()
@@ -223,7 +227,7 @@ struct Given {
 
 impl Given {
     /// Required arguments, and half of the others.
-    fn new(prepared: &Prepared, dice: &mut Dice) -> Option<Self> {
+    fn new(prepared: &PreparedOperation, dice: &mut Dice) -> Option<Self> {
         let operation = prepared.operation();
         let mut parameters = Map::new();
         for one in &operation.parameters {
@@ -252,7 +256,7 @@ impl Given {
         Some(given)
     }
 
-    fn add_body(&mut self, prepared: &Prepared, dice: &mut Dice) -> Option<()> {
+    fn add_body(&mut self, prepared: &PreparedOperation, dice: &mut Dice) -> Option<()> {
         let contents = &prepared.operation().body.as_ref()?.contents;
         let chosen = self.parameters.get(CONTENT_TYPE_ARGUMENT);
         let is_chosen = |content: &&Content| chosen.is_some_and(|one| *one == content.media_type);
@@ -307,7 +311,7 @@ impl Given {
 }
 
 /// Whether the fields of the body can stand among the arguments.
-fn takes(prepared: &Prepared, fields: &Map<String, Value>) -> bool {
+fn takes(prepared: &PreparedOperation, fields: &Map<String, Value>) -> bool {
     let is_free = |name: &String| {
         let mut known = prepared.operation().parameters.iter();
         !known.any(|one| one.argument == *name)

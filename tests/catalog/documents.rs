@@ -2,8 +2,8 @@
 
 use midex_catalog::{
     document::{
-        Collision, Compiled, DocumentKind, DocumentReader, Inspection, SearchableCatalog, compile,
-        inspect, search,
+        Collision, CompiledDocument, DocumentKind, DocumentReader, Inspection, SearchableCatalog,
+        compile, inspect, search,
     },
     operation::{Location, Method, Operation, Pagination, SecurityScheme, Style, ValueStyle},
 };
@@ -24,7 +24,7 @@ fn document(paths: Value, more: Value) -> Value {
 }
 
 #[track_caller]
-fn compiled(document: &Value) -> Compiled {
+fn compiled(document: &Value) -> CompiledDocument {
     compile(document.to_string().as_bytes()).unwrap_or_else(|refused| panic!("{refused:?}"))
 }
 

@@ -31,7 +31,7 @@ mod secrets;
 mod tools;
 
 use midex_catalog::{
-    call::{Answer, Caller, Options, Prepared, Reach, Sources, Target},
+    call::{Answer, Caller, Options, PreparedOperation, Reach, Sources, Target},
     operation::Operation,
 };
 use midex_domain::execution::OperationFailure;
@@ -73,8 +73,8 @@ fn body(media_type: &str, schema: Value, encoding: Value) -> Value {
     })
 }
 
-fn prepared(operation: Operation) -> Prepared {
-    Prepared::new(operation)
+fn prepared(operation: Operation) -> PreparedOperation {
+    PreparedOperation::new(operation)
 }
 
 /// A catalog of the service, which its user allowed.

@@ -1,6 +1,6 @@
 //! Pages of each kind, gathered into one list, and what stops the gathering.
 
-use midex_catalog::call::{Paged, Payload};
+use midex_catalog::call::{ItemsPage, Payload};
 use midex_domain::{definition::Paginate, limits, operation::Cursor};
 
 use super::*;
@@ -21,7 +21,7 @@ async fn gathered(
     loop {
         let turn = (paginate, next.as_ref());
         let page = caller.page(&prepared, &target, (&with, None), &options, turn);
-        let Paged {
+        let ItemsPage {
             mut answer,
             items: more,
             next: further,

@@ -12,7 +12,9 @@ use std::{
 };
 
 use super::schemas;
-use midex_catalog::document::{Compiled, DocumentReader, SearchableCatalog, compile, search};
+use midex_catalog::document::{
+    CompiledDocument, DocumentReader, SearchableCatalog, compile, search,
+};
 use midex_domain::schema::Schema;
 use midex_test::{long::rounds, rows};
 
@@ -37,7 +39,7 @@ const NAMES: [&str; 15] = [
 /// A document with its compiled form.
 pub(super) struct Public {
     pub(super) name: &'static str,
-    pub(super) compiled: Compiled,
+    pub(super) compiled: CompiledDocument,
     pub(super) book: DocumentReader,
 }
 

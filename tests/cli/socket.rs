@@ -14,7 +14,7 @@ use std::{
 };
 
 use midex_domain::limits;
-use midex_mcp::control::PROTOCOL;
+use midex_mcp::control::CONTROL_PROTOCOL_VERSION;
 use serde_json::{Value, json};
 
 use super::{OUTPUTS, Place, Running, Words};
@@ -166,7 +166,11 @@ fn greet(stream: UnixStream) -> std::io::Result<Caller> {
     let mut input = BufReader::new(stream).lines();
     let mut next = || input.next().unwrap_or(Ok(String::new()));
     next()?;
-    writeln!(output, "{}", json!({ "midex": "0", "protocol": PROTOCOL }))?;
+    writeln!(
+        output,
+        "{}",
+        json!({ "midex": "0", "protocol": CONTROL_PROTOCOL_VERSION })
+    )?;
     let call: Value = serde_json::from_str(&next()?)?;
     let result = json!({
         "protocolVersion": call["params"]["protocolVersion"], "capabilities": {},

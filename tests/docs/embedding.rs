@@ -39,7 +39,7 @@ fn config(home: &Path) -> Config {
 
 fn app(config: Config, activities: Activities) -> App {
     let options = Options::new(config, Arc::new(SystemClock), Arc::new(SeededIds::new(1)));
-    App::with(Options {
+    App::with_options(Options {
         activities,
         ..options
     })

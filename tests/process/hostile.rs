@@ -121,7 +121,7 @@ impl World {
 
     fn app(&self) -> App {
         let ids = Arc::new(SeededIds::new(1));
-        App::with(Options::new(self.config(), Arc::new(SystemClock), ids))
+        App::with_options(Options::new(self.config(), Arc::new(SystemClock), ids))
     }
 
     /// How many calls the user's service had.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use midex_mcp::control::PROTOCOL;
+use midex_mcp::control::CONTROL_PROTOCOL_VERSION;
 use serde_json::{Value, json};
 
 use super::{Client, PATIENCE};
@@ -121,5 +121,5 @@ impl Client for Door {
 
 /// What a caller says of itself.
 pub fn preamble(project: &Path) -> Value {
-    json!({ "midex": "0", "protocol": PROTOCOL, "role": "command", "project_dir": project })
+    json!({ "midex": "0", "protocol": CONTROL_PROTOCOL_VERSION, "role": "command", "project_dir": project })
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use midex_domain::{
     FailureCode, JsonText, Mask,
-    document::plain,
+    document::to_plain_text,
     error::{Code, Error, Result},
     event,
     execution::{Attachment, EffectOutput, OperationFailure},
@@ -24,7 +24,7 @@ use midex_domain::{
 };
 
 /// Headers that an answer keeps, because later steps may use them.
-const KEPT: &[&str] = &[
+const KEPT_HEADERS: &[&str] = &[
     "content-type",
     "content-disposition",
     "etag",
@@ -126,7 +126,7 @@ impl Answer {
 
 /// Reads at most `most` bytes of the decompressed body. A longer body exceeds the limit, and a connection may be
 /// [`broken`]. If it `may_be_cut`, both return the bytes that were read.
-pub(super) async fn read(
+pub(super) async fn read_body(
     response: &mut Response,
     most: usize,
     may_be_cut: bool,
@@ -163,25 +163,25 @@ pub(super) async fn read(
 
 /// The answer with a success status.
 pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answer> {
-    let bytes = read(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
+    let bytes = read_body(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
     let name = file_name(
         header_text(headers, &CONTENT_DISPOSITION).as_deref(),
         response.url(),
     );
-    let is_kept = |name: &HeaderName| KEPT.contains(&name.as_str());
+    let is_kept = |name: &HeaderName| KEPT_HEADERS.contains(&name.as_str());
     let kept = headers
         .keys()
         .filter(|name| is_kept(name))
         .filter_map(|name| {
             let value = headers.get(name)?.to_str().ok()?;
-            Some((name.to_string(), mask.text(value).into_owned()))
+            Some((name.to_string(), mask.mask_text(value).into_owned()))
         });
     Ok(Answer {
         status: response.status().as_u16(),
         headers: kept.collect(),
         payload: Payload::from_answer(headers, bytes, mask)?,
-        name: mask.text(&name).into_owned(),
+        name: mask.mask_text(&name).into_owned(),
         pages: 1,
         notes: Vec::new(),
     })
@@ -189,7 +189,7 @@ pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answ
 
 /// The failure for any other status. `what` names the call in the message.
 pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) -> OperationFailure {
-    let bytes = read(response, limits::CALL_ERROR_READ_BYTES_MAX, true)
+    let bytes = read_body(response, limits::CALL_ERROR_READ_BYTES_MAX, true)
         .await
         .unwrap_or_default();
     let status = response.status().as_u16();
@@ -233,7 +233,7 @@ fn error_message(payload: &Value) -> Option<String> {
     let all: Vec<_> = all.collect();
     match payload {
         Value::Null => None,
-        payload if all.is_empty() => Some(plain(payload)),
+        payload if all.is_empty() => Some(to_plain_text(payload)),
         _ => Some(all.join("; ")),
     }
 }
@@ -241,8 +241,12 @@ fn error_message(payload: &Value) -> Option<String> {
 /// Formats the details of an error: a list, or an object that maps fields to reasons.
 fn format_error_details(list: &Value) -> Vec<String> {
     let joined = |value: &Value, sign: &str| match value {
-        Value::Array(parts) => parts.iter().map(plain).collect::<Vec<_>>().join(sign),
-        value => plain(value),
+        Value::Array(parts) => parts
+            .iter()
+            .map(to_plain_text)
+            .collect::<Vec<_>>()
+            .join(sign),
+        value => to_plain_text(value),
     };
     let at = |entry: &Value, pointers: &str| {
         let found = pointers
@@ -253,7 +257,7 @@ fn format_error_details(list: &Value) -> Vec<String> {
     let reason = |entry: &Value| match (at(entry, PLACES), at(entry, REASONS)) {
         (Some(place), Some(reason)) => format!("{place}: {reason}"),
         (None, Some(one)) | (Some(one), None) => one,
-        _ => plain(entry),
+        _ => to_plain_text(entry),
     };
     match list {
         Value::Array(entries) => entries.iter().map(reason).collect(),

@@ -22,7 +22,7 @@ static NO_ARGUMENTS: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
 /// An operation with its schemas, which are compiled on first use.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedOperation {
     operation: Operation,
     /// The schema of the arguments, which are an object.
     schema: Value,
@@ -58,7 +58,7 @@ impl BodyValidator {
     }
 }
 
-impl Prepared {
+impl PreparedOperation {
     /// Prepares an operation whose schemas are self-contained.
     pub fn new(operation: Operation) -> Self {
         let schema = merge_parameter_schemas(&operation.parameters);
@@ -214,7 +214,7 @@ pub(super) struct BoundArguments<'a> {
 /// # Errors
 /// All violations, each with its place in `with` or `body`.
 pub(super) fn bind_arguments<'a>(
-    prepared: &'a Prepared,
+    prepared: &'a PreparedOperation,
     with: &'a Value,
     body: Option<&'a Value>,
     has_key: bool,
@@ -248,14 +248,14 @@ pub(super) fn bind_arguments<'a>(
 }
 
 struct ArgumentReader<'a> {
-    prepared: &'a Prepared,
+    prepared: &'a PreparedOperation,
     with: &'a Map<String, Value>,
     violations: Vec<Violation>,
     has_several: bool,
 }
 
 impl<'a> ArgumentReader<'a> {
-    fn add(&mut self, (found, has_several): (Vec<Violation>, bool)) {
+    fn add_violations(&mut self, (found, has_several): (Vec<Violation>, bool)) {
         self.violations.extend(found);
         self.has_several |= has_several;
     }
@@ -280,12 +280,12 @@ impl<'a> ArgumentReader<'a> {
                     let missing =
                         Violation::new(format!("/with/{}", escape(name)), "required", message);
                     self.violations
-                        .push(missing.with_expected(expected(parameter)));
+                        .push(missing.with_expected(describe_expected_value(parameter)));
                 }
                 None => {}
             }
         }
-        self.add(self.prepared.validate_arguments(&Value::Object(values)));
+        self.add_violations(self.prepared.validate_arguments(&Value::Object(values)));
         given
     }
 
@@ -316,13 +316,13 @@ impl<'a> ArgumentReader<'a> {
             {
                 let is_known = |name: &str| fields.is_open || fields.has_field(name);
                 let unknown = others.keys().filter(|name| !is_known(name));
-                unknown.for_each(|name| self.unknown(name, false));
+                unknown.for_each(|name| self.report_unknown_argument(name, false));
                 ("/with", Cow::Owned(Value::Object(others)))
             }
             (body, _) => {
                 others
                     .keys()
-                    .for_each(|name| self.unknown(name, body.is_some()));
+                    .for_each(|name| self.report_unknown_argument(name, body.is_some()));
                 (
                     "/body",
                     Cow::Borrowed(body.or_else(|| self.missing_body())?),
@@ -336,7 +336,7 @@ impl<'a> ArgumentReader<'a> {
             return None;
         };
         if let Some(judged) = body::value_to_validate(content, &value) {
-            self.add(taken.validate_body(&judged, place));
+            self.add_violations(taken.validate_body(&judged, place));
         }
         Some((content, value))
     }
@@ -357,7 +357,7 @@ impl<'a> ArgumentReader<'a> {
         None
     }
 
-    fn unknown(&mut self, name: &str, has_body: bool) {
+    fn report_unknown_argument(&mut self, name: &str, has_body: bool) {
         let operation = self.prepared.operation();
         let arguments = operation
             .parameters
@@ -396,7 +396,7 @@ pub(super) fn is_idempotency_header(operation: &Operation, parameter: &Parameter
         && header.is_some_and(|name| name.eq_ignore_ascii_case(&parameter.name))
 }
 
-fn expected(parameter: &Parameter) -> String {
+fn describe_expected_value(parameter: &Parameter) -> String {
     let kind = parameter.schema.get("type").and_then(Value::as_str);
     match (kind, parameter.description.lines().next()) {
         (Some(kind), Some(line)) => format!("{kind}: {line}"),

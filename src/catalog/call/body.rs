@@ -11,7 +11,7 @@ use crate::{
     operation::{Content, Style, ValueStyle},
 };
 use midex_domain::{
-    document::{Digest, plain},
+    document::{Digest, to_plain_text},
     error::Violation,
     schema::{composed_schemas, follow_references, types},
 };
@@ -87,9 +87,9 @@ pub(super) fn encode(of: &Content, body: &Value) -> Result<(String, Vec<u8>), Bo
             Ok(("application/json".to_owned(), body.to_string().into_bytes()))
         }
         BodyFormat::Json => Ok((media_type, body.to_string().into_bytes())),
-        BodyFormat::Form => Ok((media_type, form(of, fields(body)?).into_bytes())),
+        BodyFormat::Form => Ok((media_type, encode_form(of, fields(body)?).into_bytes())),
         BodyFormat::Multipart => multipart(of, fields(body)?),
-        BodyFormat::Text => text(media_type, body),
+        BodyFormat::Text => encode_text(media_type, body),
         BodyFormat::Bytes => {
             let media_type = if media_type.contains('*') {
                 "application/octet-stream".to_owned()
@@ -112,23 +112,25 @@ fn fields(body: &Value) -> Result<&Map<String, Value>, Box<Violation>> {
         .ok_or_else(|| Box::new(Violation::new("/body", "type", message)))
 }
 
-fn text(media_type: String, body: &Value) -> Result<(String, Vec<u8>), Box<Violation>> {
+fn encode_text(media_type: String, body: &Value) -> Result<(String, Vec<u8>), Box<Violation>> {
     match body {
         Value::Array(_) | Value::Object(_) => {
             let message = format!("the body is `{media_type}`: write it as a text");
             Err(Box::new(Violation::new("/body", "type", message)))
         }
-        body if media_type.contains("charset") => Ok((media_type, plain(body).into_bytes())),
+        body if media_type.contains("charset") => {
+            Ok((media_type, to_plain_text(body).into_bytes()))
+        }
         body => Ok((
             format!("{media_type}; charset=utf-8"),
-            plain(body).into_bytes(),
+            to_plain_text(body).into_bytes(),
         )),
     }
 }
 
 /// Encodes the fields of a form. If the document does not specify the encoding, a list repeats the name and an object
 /// is JSON, as most services expect.
-fn form(of: &Content, fields: &Map<String, Value>) -> String {
+fn encode_form(of: &Content, fields: &Map<String, Value>) -> String {
     let pairs = fields
         .iter()
         .flat_map(|(name, value)| pairs(name, value, &field_style(of, name, value)));
@@ -188,7 +190,7 @@ fn multipart(
     let boundary = format!("midex-{}", &Digest::compute(&all).to_string()[..32]);
     let mut body = Vec::new();
     for part in parts {
-        body.extend_from_slice(part.head(&boundary).as_bytes());
+        body.extend_from_slice(part.render_part_head(&boundary).as_bytes());
         body.extend_from_slice(&part.content);
         body.extend_from_slice(b"\r\n");
     }
@@ -218,7 +220,7 @@ fn part<'a>(
             content("application/json", value).into_bytes(),
             Some("application/json"),
         ),
-        value => (None, plain(value).into_bytes(), None),
+        value => (None, to_plain_text(value).into_bytes(), None),
     };
     let text = |key: &str| file.and_then(|file| file.get(key)?.as_str());
     let content_type = text("content_type").or(said).or(usual);
@@ -258,13 +260,13 @@ fn decode_file_bytes(name: &str, file: &Map<String, Value>) -> Result<Vec<u8>, B
 }
 
 impl MultipartPart<'_> {
-    fn head(&self, boundary: &str) -> String {
+    fn render_part_head(&self, boundary: &str) -> String {
         let mut head = format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"",
-            quoted(self.name)
+            escape_quoted_name(self.name)
         );
         if let Some(filename) = self.filename {
-            head.extend(["; filename=\"", &quoted(filename), "\""]);
+            head.extend(["; filename=\"", &escape_quoted_name(filename), "\""]);
         }
         if let Some(content_type) = &self.content_type {
             head.extend(["\r\nContent-Type: ", content_type]);
@@ -275,7 +277,7 @@ impl MultipartPart<'_> {
 
 /// Escapes a name for a quoted string, as browsers do (WHATWG HTML, 4.10.21.8), so that it cannot end the string or
 /// the line.
-fn quoted(name: &str) -> String {
+fn escape_quoted_name(name: &str) -> String {
     name.replace('\r', "%0D")
         .replace('\n', "%0A")
         .replace('"', "%22")

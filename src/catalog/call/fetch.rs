@@ -4,7 +4,7 @@ use reqwest::{Url, header::HeaderMap};
 
 use super::{
     Caller,
-    answer::read,
+    answer::read_body,
     client::broken,
     reach::{Reach, shown},
     request::Request,
@@ -33,7 +33,7 @@ impl Caller {
             has_several: false,
         };
         let most = limits::DOCUMENT_FETCH_MAX;
-        match tokio::time::timeout(most, self.fetched(request, reach)).await {
+        match tokio::time::timeout(most, self.send_fetch_request(request, reach)).await {
             Ok(outcome) => outcome.map_err(|error| error_for_fault(error, &place)),
             Err(_) => Err(fetch_error(
                 &place,
@@ -42,13 +42,13 @@ impl Caller {
         }
     }
 
-    async fn fetched(&self, request: Request, reach: &Reach) -> Result<Vec<u8>> {
+    async fn send_fetch_request(&self, request: Request, reach: &Reach) -> Result<Vec<u8>> {
         let way = reach.admit(&request.url)?;
         let mut response = self.clients.send(request, way, reach).await?.response;
         if !response.status().is_success() {
             return Err(broken(format!("the server answered {}", response.status())));
         }
-        read(&mut response, limits::DOCUMENT_BYTES_MAX, false).await
+        read_body(&mut response, limits::DOCUMENT_BYTES_MAX, false).await
     }
 }
 

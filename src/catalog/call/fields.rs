@@ -68,7 +68,7 @@ impl<'a> FieldReader<'a> {
             required: BTreeSet::new(),
             is_open: false,
         };
-        reading.read(whole, true);
+        reading.read_schema_part(whole, true);
         let mut known = BTreeSet::new();
         reading.names.retain(|name| known.insert(*name));
         let fields = reading.names.iter().map(|name| Argument {
@@ -85,7 +85,7 @@ impl<'a> FieldReader<'a> {
 
     /// Reads a part of the schema. Its `required` counts if `is_binding`, which is false for alternatives (`anyOf`,
     /// `oneOf`).
-    fn read(&mut self, schema: &'a Value, is_binding: bool) {
+    fn read_schema_part(&mut self, schema: &'a Value, is_binding: bool) {
         if !self.seen.insert(ptr::from_ref(schema)) {
             return;
         }
@@ -106,10 +106,10 @@ impl<'a> FieldReader<'a> {
         self.is_open |= has_others || is_bare || map.contains_key("patternProperties");
         let parts = members(schema, "allOf").iter();
         let parts = ref_target(schema, self.whole).into_iter().chain(parts);
-        parts.for_each(|part| self.read(part, is_binding));
+        parts.for_each(|part| self.read_schema_part(part, is_binding));
         let choices = ["anyOf", "oneOf"].into_iter();
         let choices = choices.flat_map(|key| members(schema, key));
-        choices.for_each(|choice| self.read(choice, false));
+        choices.for_each(|choice| self.read_schema_part(choice, false));
     }
 }
 

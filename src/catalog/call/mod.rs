@@ -33,9 +33,9 @@ use serde_json::Value;
 
 pub use self::{
     answer::Answer,
-    arguments::Prepared,
+    arguments::PreparedOperation,
     client::Resolver,
-    pages::Paged,
+    pages::ItemsPage,
     payload::Payload,
     reach::{Reach, allowable, origin, secret_host},
     request::{Arguments, Request, is_connection_header},
@@ -46,11 +46,11 @@ use self::{
     client::{Answered, Clients, SystemResolver},
     pages::ListProgress,
     reach::ConnectionRoute,
-    security::{Secured, secure},
+    security::{SecuredRequest, secure_request},
 };
 use super::{
     operation::{Class, Operation, SecurityScheme},
-    with_host,
+    suggest_url_with_host,
 };
 use midex_domain::{
     FailureCode, Mask,
@@ -162,7 +162,7 @@ impl Caller {
     /// everything that is returned.
     pub async fn call(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedOperation,
         target: &Target,
         with: &Value,
         body: Option<&Value>,
@@ -181,12 +181,12 @@ impl Caller {
     /// As [`Caller::call`]; and `redirect_refused` if the next page is at another origin.
     pub async fn page(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedOperation,
         target: &Target,
         (with, body): (&Value, Option<&Value>),
         options: &Options,
         (paginate, cursor): (Paginate, Option<&Cursor>),
-    ) -> Result<Paged, OperationFailure> {
+    ) -> Result<ItemsPage, OperationFailure> {
         let call = self.prepare(prepared, target, options);
         let turn = ListProgress::from_cursor(cursor)?;
         pages::page(&call, with, body, paginate, turn).await
@@ -194,7 +194,7 @@ impl Caller {
 
     fn prepare<'a>(
         &'a self,
-        prepared: &'a Prepared,
+        prepared: &'a PreparedOperation,
         target: &'a Target,
         options: &'a Options,
     ) -> Call<'a> {
@@ -210,7 +210,7 @@ impl Caller {
 /// A call of an operation.
 struct Call<'a> {
     caller: &'a Caller,
-    prepared: &'a Prepared,
+    prepared: &'a PreparedOperation,
     target: &'a Target,
     options: &'a Options,
 }
@@ -309,7 +309,7 @@ impl Call<'_> {
         };
         let base_url = self.target.base_url_of(operation);
         Request::build(self.prepared, base_url, arguments)
-            .map_err(|violations| invalid(operation, &violations))
+            .map_err(|violations| invalid_arguments_failure(operation, &violations))
     }
 
     /// Adds headers and credentials, sends the request, and reads the answer.
@@ -323,11 +323,11 @@ impl Call<'_> {
         let way = admitted.map_err(|refusal| answer::failure_of(&refusal, false))?;
         let sources = &self.caller.sources;
         sources.check_step_secret_hosts(&self.options.secrets, url, &self.target.given_origins)?;
-        let secured = secure(&mut request, self.operation(), self.target, sources).await?;
-        let Secured { mask, note } = secured;
+        let secured = secure_request(&mut request, self.operation(), self.target, sources).await?;
+        let SecuredRequest { mask, note } = secured;
         match self.send_and_read((request, way), url, &mask, note).await {
             Ok(mut answer) => {
-                let covered = |note: &mut String| *note = mask.text(note).into_owned();
+                let covered = |note: &mut String| *note = mask.mask_text(note).into_owned();
                 answer.notes.iter_mut().for_each(covered);
                 Ok(answer)
             }
@@ -343,7 +343,7 @@ impl Call<'_> {
         note: Option<String>,
     ) -> Result<Answer, OperationFailure> {
         let method = request.method;
-        let several = request.has_several.then(|| SEVERAL.to_owned());
+        let several = request.has_several.then(|| SEVERAL_SCHEMAS_NOTE.to_owned());
         let failed = |error: Error| answer::failure_of(&error, self.is_repeatable());
         let clients = &self.caller.clients;
         let answered = clients.send(request, way, &self.target.reach).await;
@@ -371,7 +371,7 @@ impl Call<'_> {
 }
 
 /// The note for a request that the service may interpret in another way than the caller meant.
-const SEVERAL: &str = "several schemas of a `oneOf` hold for what was sent: which of them is meant the service decides";
+const SEVERAL_SCHEMAS_NOTE: &str = "several schemas of a `oneOf` hold for what was sent: which of them is meant the service decides";
 
 impl Caller {
     /// Checks that a call of the command `id` can be sent, without sending it, so that an invalid call is refused before
@@ -383,7 +383,7 @@ impl Caller {
     pub fn check_call(
         &self,
         id: &str,
-        (prepared, target): (&Prepared, &Target),
+        (prepared, target): (&PreparedOperation, &Target),
         with: &Value,
         body: Option<&Value>,
     ) -> Result<(), Error> {
@@ -402,7 +402,7 @@ impl Caller {
             )
         };
         let no_base = |why: &str, base_url: &str| {
-            let error = not_called(why).with_context("base_url", with_host(base_url));
+            let error = not_called(why).with_context("base_url", suggest_url_with_host(base_url));
             error.with_next(SET_BASE_URL)
         };
         request::check_base(base_url).map_err(|violation| no_base(&violation.message, base_url))?;
@@ -457,7 +457,7 @@ const ALLOW: NextCall = repeat_call("once it is allowed").after_person_does(
 );
 
 /// The failure for invalid arguments. Its message lists every violation.
-fn invalid(operation: &Operation, violations: &[Violation]) -> OperationFailure {
+fn invalid_arguments_failure(operation: &Operation, violations: &[Violation]) -> OperationFailure {
     let line = |violation: &Violation| {
         let suggestion = violation
             .suggestion

@@ -15,7 +15,7 @@ use crate::operation::{Operation, Pagination};
 use midex_domain::{
     Digest,
     definition::Paginate,
-    document::{JsonText, count_values, plain},
+    document::{JsonText, count_values, to_plain_text},
     execution::OperationFailure,
     limits,
     operation::Cursor,
@@ -31,7 +31,7 @@ const NOTE_CHARS: usize = 300;
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Paged {
+pub struct ItemsPage {
     /// The answer. Its payload is empty, unless the answer is no list.
     pub answer: Answer,
     /// The items; `None` where the answer is no list.
@@ -59,7 +59,7 @@ pub(super) struct ListProgress {
     /// The marks of this page.
     #[serde(skip)]
     new_marks: Vec<u64>,
-    next: Option<Next>,
+    next: Option<NextPage>,
     /// Whether the previous page announced a further one.
     #[serde(default)]
     is_promised: bool,
@@ -74,7 +74,7 @@ pub(super) struct ListProgress {
 /// How to request the next page: with an argument, or at a URL.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Next {
+enum NextPage {
     With(String, Value),
     At(String),
 }
@@ -85,7 +85,7 @@ impl ListProgress {
         let Some(Cursor { next, seen }) = cursor else {
             return Ok(Self::default());
         };
-        let mut turn: Self = serde_json::from_str(next.as_str()).map_err(unknown)?;
+        let mut turn: Self = serde_json::from_str(next.as_str()).map_err(unknown_page_failure)?;
         turn.marks.clone_from(seen);
         let old = std::mem::take(&mut turn.seen).into_iter();
         turn.new_marks = old
@@ -104,7 +104,7 @@ impl ListProgress {
     }
 }
 
-fn unknown(error: impl Display) -> OperationFailure {
+fn unknown_page_failure(error: impl Display) -> OperationFailure {
     let message = format!("nobody knows where the next page is: {error}");
     OperationFailure::new("internal", message)
 }
@@ -116,14 +116,17 @@ pub(super) async fn page(
     body: Option<&Value>,
     paginate: Paginate,
     mut turn: ListProgress,
-) -> Result<Paged, OperationFailure> {
+) -> Result<ItemsPage, OperationFailure> {
     let mut with = with.clone();
     let number = turn.pages;
     let asked = match turn.next.take() {
         None => PageRequest::default(),
-        Some(Next::At(url)) => PageRequest::new(number, Some(Url::parse(&url).map_err(unknown)?)),
-        Some(Next::With(argument, value)) => {
-            set(&mut with, argument, value);
+        Some(NextPage::At(url)) => PageRequest::new(
+            number,
+            Some(Url::parse(&url).map_err(unknown_page_failure)?),
+        ),
+        Some(NextPage::With(argument, value)) => {
+            set_argument(&mut with, argument, value);
             PageRequest::new(number, None)
         }
     };
@@ -147,12 +150,12 @@ pub(super) async fn page(
     let asked = requested_page_number(operation, &with);
     let mut signs = PaginationHints::from_payload(&payload, asked);
     turn.read_link(&mut signs, &answer);
-    let next = next(operation, (&with, asked), &url, &signs, (&payload, items))?;
-    turn.is_promised = signs.has_more == Some(true) || matches!(next, Some(Next::At(_)));
+    let next = find_next_page(operation, (&with, asked), &url, &signs, (&payload, items))?;
+    turn.is_promised = signs.has_more == Some(true) || matches!(next, Some(NextPage::At(_)));
     turn.status = answer.status;
     let list = payload.pointer_mut(&path).and_then(Value::as_array_mut);
     let mut items = list.map(std::mem::take).unwrap_or_default();
-    let stopped = turn.add(&mut items);
+    let stopped = turn.add_items(&mut items);
     let stopped = stopped.or_else(|| turn.repeated_page_reason(next.as_ref()?));
     let cut = next.as_ref().and_then(|_| turn.page_limit_reason(paginate));
     answer.pages = turn.pages;
@@ -172,7 +175,7 @@ pub(super) async fn page(
     }
     answer.notes.extend(why.clone());
     turn.next = next.filter(|_| !has_stopped);
-    Ok(Paged {
+    Ok(ItemsPage {
         answer,
         items: Some(items),
         next: turn.cursor(),
@@ -182,7 +185,7 @@ pub(super) async fn page(
 
 /// The result for an answer without a list: the whole answer for the first page, and the end of the list for any
 /// other.
-fn page_without_list(mut answer: Answer, payload: Payload, number: u32) -> Paged {
+fn page_without_list(mut answer: Answer, payload: Payload, number: u32) -> ItemsPage {
     let why = "an answer has no list of items";
     let incomplete = (number > 0).then(|| format!("there may be more items: {why}"));
     if let Some(why) = &incomplete {
@@ -193,7 +196,7 @@ fn page_without_list(mut answer: Answer, payload: Payload, number: u32) -> Paged
         answer.payload = payload;
     }
     let items = (number > 0).then(Vec::new);
-    Paged {
+    ItemsPage {
         answer,
         items,
         next: None,
@@ -201,7 +204,7 @@ fn page_without_list(mut answer: Answer, payload: Payload, number: u32) -> Paged
     }
 }
 
-fn set(with: &mut Value, argument: String, value: Value) {
+fn set_argument(with: &mut Value, argument: String, value: Value) {
     if !with.is_object() {
         *with = Value::Object(Map::new());
     }
@@ -218,7 +221,7 @@ fn is_past_the_end(failure: &OperationFailure) -> bool {
 impl ListProgress {
     /// The end of a list whose next page the service refused. If the previous page announced a further one, items may
     /// be missing.
-    fn end_with_failure(self, failure: &OperationFailure) -> Paged {
+    fn end_with_failure(self, failure: &OperationFailure) -> ItemsPage {
         let words = truncate_to_chars(&failure.message, NOTE_CHARS);
         let note = self
             .is_promised
@@ -229,7 +232,7 @@ impl ListProgress {
             notes: note.iter().cloned().collect(),
             ..Answer::default()
         };
-        Paged {
+        ItemsPage {
             answer,
             items: Some(Vec::new()),
             next: None,
@@ -252,7 +255,7 @@ impl ListProgress {
     }
 
     /// Counts the items of a page, and removes those past the limits. Returns why the list must end here, if it must.
-    fn add(&mut self, items: &mut Vec<Value>) -> Option<String> {
+    fn add_items(&mut self, items: &mut Vec<Value>) -> Option<String> {
         self.pages += 1;
         let mut page = "page [".to_owned();
         let mut ends = Vec::with_capacity(items.len());
@@ -305,10 +308,10 @@ impl ListProgress {
     }
 
     /// Why the next page is not requested, apart from the limit of pages: it was requested before.
-    fn repeated_page_reason(&mut self, next: &Next) -> Option<String> {
+    fn repeated_page_reason(&mut self, next: &NextPage) -> Option<String> {
         let is_new = match next {
-            Next::At(url) => self.add_mark(&format!("url {url}")),
-            Next::With(_, value) => self.add_mark(&format!("value {value}")),
+            NextPage::At(url) => self.add_mark(&format!("url {url}")),
+            NextPage::With(_, value) => self.add_mark(&format!("value {value}")),
         };
         let why = "a page named one that was asked for before as the next";
         (!is_new).then(|| why.to_owned())
@@ -350,18 +353,18 @@ fn pointer<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// The value at a path such as `meta.next_cursor`. The empty path is the whole value.
-fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+fn value_at_path<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     value.pointer(&pointer(path.split('.')))
 }
 
 /// How to request the page after this one; `None` if this is the last.
-fn next(
+fn find_next_page(
     operation: &Operation,
     (with, page): (&Value, Option<u64>),
     url: &Url,
     signs: &PaginationHints,
     (payload, items): (&Value, &[Value]),
-) -> Result<Option<Next>, OperationFailure> {
+) -> Result<Option<NextPage>, OperationFailure> {
     match &operation.pagination {
         // An answer may have a link to the next page even if the document declares no pagination.
         None | Some(Pagination::Link | Pagination::Url) => {
@@ -376,7 +379,7 @@ fn next(
         }
         Some(Pagination::Cursor { argument, field }) => {
             let has_more = payload.get("has_more").and_then(Value::as_bool);
-            let cursor = at(payload, field).filter(|cursor| {
+            let cursor = value_at_path(payload, field).filter(|cursor| {
                 cursor.is_number() || cursor.as_str().is_some_and(|text| !text.is_empty())
             });
             let cursor = cursor.filter(|_| has_more != Some(false));
@@ -393,29 +396,29 @@ fn next(
             let has_ended = signs.has_more.map_or(is_short, |has_more| !has_more);
             let at = if *counts_items {
                 let at = with.get(argument).and_then(Value::as_u64);
-                at.unwrap_or_else(|| first(operation, argument, true))
+                at.unwrap_or_else(|| first_page_number(operation, argument, true))
                     .saturating_add(count)
             } else {
                 page.unwrap_or_default().saturating_add(1)
             };
-            let next = Next::With(argument.clone(), json!(at));
+            let next = NextPage::With(argument.clone(), json!(at));
             Ok((count > 0 && !has_ended).then_some(next))
         }
     }
 }
 
 /// The argument for the next page, converted to a string if its parameter is one.
-fn next_page_argument(operation: &Operation, argument: &str, value: &Value) -> Next {
+fn next_page_argument(operation: &Operation, argument: &str, value: &Value) -> NextPage {
     let mut parameters = operation.parameters.iter();
     let parameter = parameters.find(|parameter| parameter.argument == argument);
     let schema = parameter.map(|parameter| follow_references(&parameter.schema, &parameter.schema));
     let is_text = schema.is_some_and(|schema| types(schema) == ["string"]);
     let value = if is_text {
-        json!(plain(value))
+        json!(to_plain_text(value))
     } else {
         value.clone()
     };
-    Next::With(argument.to_owned(), value)
+    NextPage::With(argument.to_owned(), value)
 }
 
 /// The number of the requested page, if the list counts pages.
@@ -427,14 +430,14 @@ fn requested_page_number(operation: &Operation, with: &Value) -> Option<u64> {
             ..
         }) => {
             let given = with.get(argument).and_then(Value::as_u64);
-            Some(given.unwrap_or_else(|| first(operation, argument, false)))
+            Some(given.unwrap_or_else(|| first_page_number(operation, argument, false)))
         }
         _ => None,
     }
 }
 
 /// The number of the first page: the parameter's default or minimum, or else 1 for pages and 0 for items.
-fn first(operation: &Operation, argument: &str, counts_items: bool) -> u64 {
+fn first_page_number(operation: &Operation, argument: &str, counts_items: bool) -> u64 {
     let mut parameters = operation.parameters.iter();
     let schema = parameters
         .find(|parameter| parameter.argument == argument)
@@ -461,10 +464,10 @@ fn next_link(links: &str) -> Option<&str> {
 }
 
 /// The next page must be at the origin of the previous one, so that no other origin receives arguments or secrets.
-fn same_origin(url: &Url, target: &str) -> Result<Next, OperationFailure> {
+fn same_origin(url: &Url, target: &str) -> Result<NextPage, OperationFailure> {
     match url.join(target) {
         Ok(next) if next.origin() == url.origin() => {
-            Ok(Next::At(remove_masked_credentials(next).into()))
+            Ok(NextPage::At(remove_masked_credentials(next).into()))
         }
         _ => {
             let message = "the next page lies at another origin, or at no URL".to_owned();
@@ -537,16 +540,16 @@ mod tests {
     fn a_list_ends_at_its_limits() {
         let mut turn = ListProgress::default();
         let mut page: Vec<_> = (0..limits::CALL_ITEMS_MAX).map(Value::from).collect();
-        assert_eq!(turn.add(&mut page), None);
+        assert_eq!(turn.add_items(&mut page), None);
         assert_eq!(page.len(), limits::CALL_ITEMS_MAX);
         let mut page = vec![json!("one more")];
-        assert!(turn.add(&mut page).is_some() && page.is_empty());
+        assert!(turn.add_items(&mut page).is_some() && page.is_empty());
         let mut turn = ListProgress::default();
         let mut page = vec![
             json!("x".repeat(limits::CALL_ITEMS_BYTES_MAX - 2)),
             json!(1),
         ];
-        assert!(turn.add(&mut page).is_some());
+        assert!(turn.add_items(&mut page).is_some());
         assert_eq!(page.len(), 1);
     }
 
@@ -564,22 +567,22 @@ mod tests {
         };
         let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
         assert!(
-            turn.add(&mut vec![json!(1)]).is_some(),
+            turn.add_items(&mut vec![json!(1)]).is_some(),
             "it was seen before"
         );
         let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
-        assert_eq!(turn.add(&mut vec![json!(3)]), None);
+        assert_eq!(turn.add_items(&mut vec![json!(3)]), None);
         let after = turn.cursor().unwrap();
         assert_eq!(after.seen.len(), 3);
         assert!(!after.next.as_str().contains("seen"));
         cursor.advance(after);
         let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
         assert!(
-            turn.add(&mut vec![json!(3)]).is_some(),
+            turn.add_items(&mut vec![json!(3)]).is_some(),
             "it was seen before"
         );
         let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
-        assert_eq!(turn.add(&mut vec![json!(4)]), None);
+        assert_eq!(turn.add_items(&mut vec![json!(4)]), None);
         assert_eq!(turn.cursor().unwrap().seen.len(), 1);
     }
 
@@ -598,7 +601,7 @@ mod tests {
             ("/list?key=${file:K}", "https://a/list"),
             ("/list?q=${other}", "https://a/list?q=${other}"),
         ] {
-            let Ok(Next::At(next)) = same_origin(&url, target) else {
+            let Ok(NextPage::At(next)) = same_origin(&url, target) else {
                 panic!("{target}");
             };
             assert_eq!(next, expected);

@@ -96,7 +96,7 @@ impl Payload {
         }
         let media_type = header_text(headers, &CONTENT_TYPE).unwrap_or_default();
         let media_type = mask
-            .text(strip_media_type_parameters(&media_type))
+            .mask_text(strip_media_type_parameters(&media_type))
             .into_owned();
         let (is_json, most) = (is_json(&media_type), limits::CALL_ANSWER_VALUES_MAX);
         let fits = count_values(&bytes) <= most;
@@ -108,7 +108,7 @@ impl Payload {
             && (is_json || media_type.is_empty())
             && let Ok(mut value) = serde_json::from_slice(&bytes)
         {
-            mask.value(&mut value);
+            mask.mask_value(&mut value);
             return Ok(Self::Json(value));
         }
         let bytes = mask.bytes(&bytes).unwrap_or(bytes);
@@ -200,7 +200,7 @@ mod tests {
         Payload::from_answer(&headers, bytes.to_vec(), &Mask::default())
     }
 
-    fn of(media_type: &'static str, bytes: &[u8]) -> Payload {
+    fn payload_of_bytes(media_type: &'static str, bytes: &[u8]) -> Payload {
         read(media_type, bytes).unwrap_or_else(|_| panic!("few values"))
     }
 
@@ -218,30 +218,36 @@ mod tests {
     #[test]
     fn body_follows_its_declared_media_type() {
         assert_eq!(
-            of("application/json; charset=utf-8", b"{}"),
+            payload_of_bytes("application/json; charset=utf-8", b"{}"),
             Payload::Json(json!({}))
         );
         assert_eq!(
-            of("application/problem+json", b"[1]"),
+            payload_of_bytes("application/problem+json", b"[1]"),
             Payload::Json(json!([1]))
         );
         assert_eq!(
-            of("application/json", b"<html>"),
+            payload_of_bytes("application/json", b"<html>"),
             Payload::Text("<html>".into())
         );
-        assert_eq!(of("text/plain", b"1"), Payload::Text("1".into()));
-        assert_eq!(of("application/json", b""), Payload::Empty);
+        assert_eq!(
+            payload_of_bytes("text/plain", b"1"),
+            Payload::Text("1".into())
+        );
+        assert_eq!(payload_of_bytes("application/json", b""), Payload::Empty);
         let bytes = Payload::Bytes {
             media_type: "image/png".into(),
             bytes: vec![0x89, 0xff],
         };
-        assert_eq!(of("image/png", &[0x89, 0xff]), bytes);
+        assert_eq!(payload_of_bytes("image/png", &[0x89, 0xff]), bytes);
         assert_eq!(
             bytes.into_value(),
             json!({ "content_type": "image/png", "base64": "if8=" })
         );
         let deep = "[".repeat(100_000);
-        assert_eq!(of("application/json", deep.as_bytes()), Payload::Text(deep));
+        assert_eq!(
+            payload_of_bytes("application/json", deep.as_bytes()),
+            Payload::Text(deep)
+        );
     }
 
     #[test]
@@ -259,8 +265,16 @@ mod tests {
             (Payload::Text(text(shown + 1)), true, true),
             (Payload::Json(json!(text(told))), false, false),
             (Payload::Json(json!(text(told + 1))), false, true),
-            (of("image/png", &vec![0xff; bytes]), false, false),
-            (of("image/png", &vec![0xff; bytes + 1]), true, true),
+            (
+                payload_of_bytes("image/png", &vec![0xff; bytes]),
+                false,
+                false,
+            ),
+            (
+                payload_of_bytes("image/png", &vec![0xff; bytes + 1]),
+                true,
+                true,
+            ),
         ] {
             assert_eq!(payload.is_stored_as_artifact(false), of_a_step);
             assert_eq!(payload.is_stored_as_artifact(true), of_a_reply);

@@ -9,12 +9,12 @@ use reqwest::{
 use serde_json::Value;
 
 use super::{
-    arguments::{self, BoundArguments, Prepared},
+    arguments::{self, BoundArguments, PreparedOperation},
     body,
     write::{Encoding, content, escape, is_json, pairs, segment},
 };
 use crate::operation::{Content, Location, Method, Operation, Parameter, ValueStyle};
-use midex_domain::{document::plain, error::Violation, limits, uri};
+use midex_domain::{document::to_plain_text, error::Violation, limits, uri};
 
 /// Headers of the connection. A call that could set them could smuggle a second request (RFC 9110, 7.6).
 const CONNECTION_HEADERS: &[&str] = &[
@@ -75,7 +75,7 @@ impl Request {
     /// invalid base URL. An argument in the path that is empty, `.` or `..` is refused too, because it would lead to
     /// another path.
     pub fn build(
-        prepared: &Prepared,
+        prepared: &PreparedOperation,
         base_url: &str,
         arguments: Arguments<'_>,
     ) -> Result<Self, Vec<Violation>> {
@@ -270,7 +270,7 @@ fn path_of(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<Vio
             continue;
         }
         let name = &parameter.argument;
-        let text = plain(value);
+        let text = to_plain_text(value);
         let written = segment(
             &parameter.name,
             value,

@@ -179,7 +179,8 @@ impl SecretValues {
             let bare = name.split_once(':').map_or(&*name, |(_, bare)| bare);
             let value = of_environment(&name).or_else(|| of_file.get(bare));
             let value = value.cloned();
-            let value = value.ok_or_else(|| missing(&name, sources.file.as_deref()))?;
+            let value =
+                value.ok_or_else(|| missing_secret_failure(&name, sources.file.as_deref()))?;
             Ok((name, value))
         };
         let values = names.into_iter().map(find).collect::<Result<_, _>>()?;
@@ -187,7 +188,7 @@ impl SecretValues {
     }
 
     /// The text with its references replaced by their values.
-    pub(super) fn fill(&self, text: &str) -> String {
+    pub(super) fn fill_references(&self, text: &str) -> String {
         let value = |kind: &str, name: &str| {
             let value = self.values.get(&format!("{kind}:{name}"));
             value.cloned().unwrap_or_default()
@@ -207,7 +208,7 @@ impl SecretValues {
     }
 }
 
-fn missing(name: &str, file: Option<&Path>) -> OperationFailure {
+fn missing_secret_failure(name: &str, file: Option<&Path>) -> OperationFailure {
     let file = file.map_or_else(|| "secrets".to_owned(), |file| file.display().to_string());
     let in_file = format!("the file of secrets `{file}` has no such line");
     let how = match name.split_once(':') {
@@ -227,7 +228,7 @@ async fn read_file(
 ) -> Result<BTreeMap<String, String>, OperationFailure> {
     let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
     let Some(path) = path.clone().filter(is_there) else {
-        return Err(missing(name, path.as_deref()));
+        return Err(missing_secret_failure(name, path.as_deref()));
     };
     let read = tokio::task::spawn_blocking(move || secrets_in(&path)).await;
     let read = read.unwrap_or_else(|_| Err("the file of secrets was not read".to_owned()));

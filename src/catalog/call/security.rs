@@ -12,7 +12,7 @@ use crate::operation::{Location, Operation, SecurityScheme};
 use midex_domain::{FailureCode, Mask, execution::OperationFailure};
 
 /// The result of adding the headers and credentials to a request.
-pub(super) struct Secured {
+pub(super) struct SecuredRequest {
     /// Masks their secrets in answers and messages.
     pub(super) mask: Mask,
     /// A note for the caller.
@@ -24,16 +24,16 @@ pub(super) struct Secured {
 /// # Errors
 /// A secret is missing or may not be sent to the host. Or the origin may not receive the catalog's headers and
 /// credentials, and the operation requires them.
-pub(super) async fn secure(
+pub(super) async fn secure_request(
     request: &mut Request,
     operation: &Operation,
     target: &Target,
     sources: &Sources,
-) -> Result<Secured, OperationFailure> {
+) -> Result<SecuredRequest, OperationFailure> {
     let origin = request.url.origin().ascii_serialization();
     let has_any = !target.headers.is_empty() || !target.credentials.is_empty();
     if has_any && !target.origins.contains(&origin) {
-        return without(request, operation, &origin);
+        return allow_without_credentials(request, operation, &origin);
     }
     let alternative = find_credentials(operation, target);
     let credentials = alternative.iter().map(|(_, _, credential)| *credential);
@@ -45,8 +45,9 @@ pub(super) async fn secure(
     let filler = SecretValues::look_up_secrets(sources, texts, &request.url).await?;
     let mut covered = Vec::new();
     for (name, scheme, credential) in &alternative {
-        let value = filler.fill(credential);
-        add_credential(request, scheme, &value).map_err(|why| unusable(name, &why))?;
+        let value = filler.fill_references(credential);
+        add_credential(request, scheme, &value)
+            .map_err(|why| unusable_credential_failure(name, &why))?;
         let placeholder = format!("${{credential:{name}}}");
         if matches!(scheme, SecurityScheme::Basic) {
             covered.push((BASE64_STANDARD.encode(&value), placeholder.clone()));
@@ -54,32 +55,32 @@ pub(super) async fn secure(
         covered.push((value, placeholder));
     }
     for (name, text) in &target.headers {
-        let value = filler.fill(text);
+        let value = filler.fill_references(text);
         request
             .set_header(name, &value)
-            .map_err(|why| unusable(name, &why))?;
+            .map_err(|why| unusable_credential_failure(name, &why))?;
         if is_secret_header(name) && !has_reference(text) {
             let value = value.rsplit(' ').next().unwrap_or_default().to_owned();
             covered.push((value, format!("${{header:{name}}}")));
         }
     }
-    Ok(Secured {
+    Ok(SecuredRequest {
         mask: filler.values_with_placeholders().chain(covered).collect(),
-        note: missing(operation, target, alternative.is_empty()),
+        note: missing_credential_note(operation, target, alternative.is_empty()),
     })
 }
 
 /// Allows the call without headers and credentials, if its operation requires none.
-fn without(
+fn allow_without_credentials(
     request: &Request,
     operation: &Operation,
     origin: &str,
-) -> Result<Secured, OperationFailure> {
+) -> Result<SecuredRequest, OperationFailure> {
     if needs_no_credentials(operation) {
         let note = format!(
             "`{origin}` is no origin that the catalog's headers and credentials were given for: it got none"
         );
-        return Ok(Secured {
+        return Ok(SecuredRequest {
             mask: Mask::default(),
             note: Some(note),
         });
@@ -147,7 +148,11 @@ fn add_credential(
 }
 
 /// A note about security schemes that the operation requires and the catalog has no credential for.
-fn missing(operation: &Operation, target: &Target, has_none: bool) -> Option<String> {
+fn missing_credential_note(
+    operation: &Operation,
+    target: &Target,
+    has_none: bool,
+) -> Option<String> {
     if !has_none || needs_no_credentials(operation) || !target.headers.is_empty() {
         return None;
     }
@@ -157,7 +162,7 @@ fn missing(operation: &Operation, target: &Target, has_none: bool) -> Option<Str
     ))
 }
 
-fn unusable(name: &str, why: &str) -> OperationFailure {
+fn unusable_credential_failure(name: &str, why: &str) -> OperationFailure {
     let message = format!("the header or credential `{name}` of the catalog cannot be sent: {why}");
     OperationFailure::new("secret_not_allowed", message).with_code(FailureCode::OperationUncallable)
 }

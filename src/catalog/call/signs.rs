@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use crate::document::{MORES, NEXT_URLS, PAGINATION_OBJECTS, normalize_name};
+use crate::document::{HAS_MORE_FLAGS, NEXT_URLS, PAGINATION_OBJECTS, normalize_name};
 
 /// Fields for the next page or its cursor, which are null if there is none.
-const NEXTS: &str = "nextpage nextcursor nextpagetoken nexttoken nextmarker continuationtoken";
+const NEXT_PAGE_FIELDS: &str =
+    "nextpage nextcursor nextpagetoken nexttoken nextmarker continuationtoken";
 /// Flags that mark the last page.
-const LASTS: &str = "last islast islastpage";
+const LAST_PAGE_FLAGS: &str = "last islast islastpage";
 /// Fields for the number of pages.
 const PAGE_COUNTS: &str = "pages totalpages pagecount lastpage numpages pagestotal";
 /// Fields for the number of this page, from 1.
@@ -31,10 +32,10 @@ impl PaginationHints {
         let mut signs = Self::default();
         let fields = payload.as_object().into_iter().flatten();
         for (name, value) in fields {
-            signs.read(&normalize_name(name), value);
+            signs.read_field(&normalize_name(name), value);
             if PAGINATION_OBJECTS.contains(&&*normalize_name(name)) {
                 let inner = value.as_object().into_iter().flatten();
-                inner.for_each(|(name, value)| signs.read(&normalize_name(name), value));
+                inner.for_each(|(name, value)| signs.read_field(&normalize_name(name), value));
             }
         }
         if let Some((page, count)) = signs.page.or(asked).zip(signs.count) {
@@ -54,15 +55,15 @@ impl PaginationHints {
         self.has_more = Some(has_more || self.has_more == Some(true));
     }
 
-    fn read(&mut self, name: &str, value: &Value) {
+    fn read_field(&mut self, name: &str, value: &Value) {
         let is = |names: &str| names.split(' ').any(|known| known == name);
         match value {
-            Value::Bool(flag) if is(MORES) => self.record_hint(*flag),
-            Value::Bool(flag) if is(LASTS) => self.record_hint(!flag),
-            Value::Null | Value::Bool(false) if is(NEXT_URLS) || is(NEXTS) => {
+            Value::Bool(flag) if is(HAS_MORE_FLAGS) => self.record_hint(*flag),
+            Value::Bool(flag) if is(LAST_PAGE_FLAGS) => self.record_hint(!flag),
+            Value::Null | Value::Bool(false) if is(NEXT_URLS) || is(NEXT_PAGE_FIELDS) => {
                 self.record_hint(false);
             }
-            Value::String(text) if is(NEXT_URLS) || is(NEXTS) => {
+            Value::String(text) if is(NEXT_URLS) || is(NEXT_PAGE_FIELDS) => {
                 self.record_hint(!text.is_empty());
                 let is_url = ["http", "/", "?"]
                     .iter()
@@ -76,7 +77,7 @@ impl PaginationHints {
                 self.url = href.map(str::to_owned).or(self.url.take());
                 self.record_hint(true);
             }
-            Value::Number(_) if is(NEXTS) => self.record_hint(true),
+            Value::Number(_) if is(NEXT_PAGE_FIELDS) => self.record_hint(true),
             Value::Number(number) if is(PAGE_COUNTS) => self.count = number.as_u64(),
             Value::Number(number) if is(PAGES) => self.page = number.as_u64(),
             _ => {}

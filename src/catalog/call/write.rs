@@ -6,11 +6,11 @@ use serde_json::Value;
 
 pub(super) use crate::media_type::is_json;
 use crate::operation::{Style, ValueStyle};
-use midex_domain::{document::plain, uri};
+use midex_domain::{document::to_plain_text, uri};
 
 /// The characters to escape if the document allows reserved ones. Reserved characters without a meaning between the
 /// pairs of a query stay unescaped.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+const RESERVED_ALLOWED_SET: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -44,7 +44,7 @@ impl Encoding {
     pub(super) fn encode(self, text: &str) -> String {
         match self {
             Self::Percent => uri::encode_segment(text),
-            Self::Reserved => utf8_percent_encode(text, RESERVED).to_string(),
+            Self::Reserved => utf8_percent_encode(text, RESERVED_ALLOWED_SET).to_string(),
             Self::Plain => text.to_owned(),
         }
     }
@@ -107,7 +107,7 @@ fn parts(value: &Value, explode: bool, encoding: Encoding) -> Vec<String> {
 
 /// A scalar as text, any other value as JSON; `None` for null.
 fn scalar(value: &Value, encoding: Encoding) -> Option<String> {
-    (!value.is_null()).then(|| encoding.encode(&plain(value)))
+    (!value.is_null()).then(|| encoding.encode(&to_plain_text(value)))
 }
 
 /// Serializes a value as a document of a media type.
@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    fn styled(style: Style, explode: bool) -> ValueStyle {
+    fn value_style(style: Style, explode: bool) -> ValueStyle {
         ValueStyle::Styled {
             style,
             explode,
@@ -240,11 +240,14 @@ mod tests {
             json!({ "R": 100, "G": 200 }),
         ];
         values.map(|value| match style {
-            Style::Simple | Style::Label | Style::Matrix => {
-                segment("color", &value, &styled(style, explode), Encoding::Percent)
-            }
+            Style::Simple | Style::Label | Style::Matrix => segment(
+                "color",
+                &value,
+                &value_style(style, explode),
+                Encoding::Percent,
+            ),
             _ => {
-                let pairs = pairs("color", &value, &styled(style, explode)).into_iter();
+                let pairs = pairs("color", &value, &value_style(style, explode)).into_iter();
                 let pairs: Vec<_> = pairs
                     .map(|(name, value)| format!("{name}={value}"))
                     .collect();
@@ -323,7 +326,7 @@ mod tests {
     #[test]
     fn separators_in_values_are_encoded_and_reserved_ones_stay_where_that_is_allowed() {
         let value = json!(["a,b", "c d", "e&f=g"]);
-        let written = pairs("x", &value, &styled(Style::Form, false));
+        let written = pairs("x", &value, &value_style(Style::Form, false));
         assert_eq!(
             written,
             [("x".to_owned(), "a%2Cb,c%20d,e%26f%3Dg".to_owned())]
@@ -338,7 +341,7 @@ mod tests {
         let deep = pairs(
             "f",
             &json!({ "a": { "b": [1, { "c": 2 }] }, "n": null }),
-            &styled(Style::DeepObject, true),
+            &value_style(Style::DeepObject, true),
         );
         let deep: Vec<_> = deep
             .iter()
@@ -352,15 +355,15 @@ mod tests {
             ]
         );
         let gaps = json!([null, { "a": 1 }, {}, { "a": [{}, 2] }]);
-        let written = pairs("l", &gaps, &styled(Style::DeepObject, true));
+        let written = pairs("l", &gaps, &value_style(Style::DeepObject, true));
         assert_eq!(written[0].0, "l%5B0%5D%5Ba%5D");
         assert_eq!(written[1].0, "l%5B1%5D%5Ba%5D%5B0%5D");
-        assert!(pairs("x", &json!([]), &styled(Style::Form, false)).is_empty());
+        assert!(pairs("x", &json!([]), &value_style(Style::Form, false)).is_empty());
         assert_eq!(
             segment(
                 "x",
                 &json!(""),
-                &styled(Style::Matrix, false),
+                &value_style(Style::Matrix, false),
                 Encoding::Percent
             ),
             ";x"

@@ -16,7 +16,10 @@ use std::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::{Collision, Compiled, Providers, entry::Entry, schema::named, words::WordIndex};
+use super::{
+    Collision, CompiledDocument, Providers, entry::OperationEntry, schema::collect_shared_names,
+    words::WordIndex,
+};
 use crate::operation::{Operation, SecurityScheme};
 use midex_domain::{Digest, error::Violation, limits};
 
@@ -26,13 +29,13 @@ const HEADER: usize = 80;
 const CHECKSUM_BYTES: usize = 8;
 
 /// Reads the bytes at an offset into a buffer.
-pub type Source = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>;
+pub type ByteSource = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>;
 
 /// A compiled document, whose operations are read on demand.
 pub struct DocumentReader {
-    source: Source,
+    source: ByteSource,
     digest: Digest,
-    head: Head,
+    head: DocumentHead,
     index: Index,
     words: OnceLock<WordIndex>,
 }
@@ -51,7 +54,7 @@ impl fmt::Debug for DocumentReader {
 /// The metadata of a document, as in [`Compiled`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "`Compiled` says what they are")]
-pub struct Head {
+pub struct DocumentHead {
     pub title: String,
     pub version: String,
     pub description: String,
@@ -65,7 +68,7 @@ pub struct Head {
 struct Index {
     /// JSON, because postcard does not support tagged enums.
     head: String,
-    entries: Vec<Entry>,
+    entries: Vec<OperationEntry>,
     operations: Vec<RecordPosition>,
     /// The shared schemas, ordered by name.
     schemas: Vec<(Box<str>, RecordPosition)>,
@@ -90,20 +93,20 @@ pub struct Notes {
     pub warnings: Vec<Violation>,
 }
 
-impl Compiled {
+impl CompiledDocument {
     /// Encodes the compiled form, which [`Book::open`] reads.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER];
         let operations = self
             .operations
             .iter()
-            .map(|operation| record(&mut bytes, operation))
+            .map(|operation| append_record(&mut bytes, operation))
             .collect();
         let schemas = self.schemas.iter();
         let schemas = schemas
-            .map(|(name, schema)| (name.as_str().into(), record(&mut bytes, schema)))
+            .map(|(name, schema)| (name.as_str().into(), append_record(&mut bytes, schema)))
             .collect();
-        let notes = record(
+        let notes = append_record(
             &mut bytes,
             &Notes {
                 providers: self.providers.clone(),
@@ -113,7 +116,11 @@ impl Compiled {
         );
         let index = Index {
             head: serde_json::to_string(&self.head()).unwrap_or_default(),
-            entries: self.operations.iter().map(Entry::from_operation).collect(),
+            entries: self
+                .operations
+                .iter()
+                .map(OperationEntry::from_operation)
+                .collect(),
             operations,
             schemas,
             notes,
@@ -136,8 +143,8 @@ impl Compiled {
         bytes
     }
 
-    fn head(&self) -> Head {
-        Head {
+    fn head(&self) -> DocumentHead {
+        DocumentHead {
             title: self.title.clone(),
             version: self.version.clone(),
             description: self.description.clone(),
@@ -149,7 +156,7 @@ impl Compiled {
 }
 
 /// Appends a record with its checksum.
-fn record(bytes: &mut Vec<u8>, value: &impl Serialize) -> RecordPosition {
+fn append_record(bytes: &mut Vec<u8>, value: &impl Serialize) -> RecordPosition {
     let json = serde_json::to_vec(value).unwrap_or_default();
     let at = bytes.len() as u64;
     bytes.extend_from_slice(&checksum(&json));
@@ -178,7 +185,7 @@ impl DocumentReader {
     ///
     /// # Errors
     /// `InvalidData` if it is of another version, truncated or damaged. The document must be compiled again then.
-    pub fn open(length: u64, source: Source) -> io::Result<Self> {
+    pub fn open(length: u64, source: ByteSource) -> io::Result<Self> {
         let mut header = [0; HEADER];
         if length < HEADER as u64 {
             return Err(invalid_data_error("the compiled document is cut off"));
@@ -226,7 +233,7 @@ impl DocumentReader {
     /// As [`Self::open`].
     pub fn from_bytes(bytes: Vec<u8>) -> io::Result<Self> {
         let length = bytes.len() as u64;
-        let source: Source = Box::new(move |at, into| {
+        let source: ByteSource = Box::new(move |at, into| {
             let at = usize::try_from(at).map_err(io::Error::other)?;
             let part = at
                 .checked_add(into.len())
@@ -245,12 +252,12 @@ impl DocumentReader {
     }
 
     /// The metadata of the document.
-    pub fn head(&self) -> &Head {
+    pub fn head(&self) -> &DocumentHead {
         &self.head
     }
 
     /// The index entries of its operations, ordered by name. [`Self::operation`] takes their positions.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[OperationEntry] {
         &self.index.entries
     }
 
@@ -274,7 +281,7 @@ impl DocumentReader {
     /// # Errors
     /// `InvalidData` if the compiled form is damaged, and the errors of the source.
     pub fn operation(&self, place: usize) -> io::Result<Operation> {
-        let mut operation = self.bare(place)?;
+        let mut operation = self.read_bare_operation(place)?;
         let mut read = HashMap::new();
         let bodies = operation
             .body
@@ -296,7 +303,7 @@ impl DocumentReader {
     ///
     /// # Errors
     /// As [`Self::operation`].
-    pub fn bare(&self, place: usize) -> io::Result<Operation> {
+    pub fn read_bare_operation(&self, place: usize) -> io::Result<Operation> {
         let place = self
             .index
             .operations
@@ -333,16 +340,16 @@ impl DocumentReader {
         let mut definitions = Map::new();
         let mut bytes = 0;
         let mut seen = HashSet::new();
-        let mut open = names(schema);
+        let mut open = shared_schema_names(schema);
         while !open.is_empty() {
             let mut next = Vec::new();
             for name in open.into_iter().filter(|name| seen.insert(name.clone())) {
-                let (value, length) = self.shared(&name, read)?;
+                let (value, length) = self.read_shared_schema(&name, read)?;
                 bytes += length;
                 if definitions.len() < limits::OPERATION_SCHEMAS_MAX
                     && bytes <= limits::OPERATION_SCHEMAS_BYTES_MAX
                 {
-                    next.extend(names(value));
+                    next.extend(shared_schema_names(value));
                     definitions.insert(name, value.clone());
                 } else {
                     definitions.insert(name, Value::Bool(true));
@@ -356,7 +363,7 @@ impl DocumentReader {
         Ok(())
     }
 
-    fn shared<'a>(
+    fn read_shared_schema<'a>(
         &self,
         name: &str,
         read: &'a mut HashMap<String, (Value, usize)>,
@@ -389,8 +396,8 @@ impl DocumentReader {
     }
 }
 
-fn names(schema: &Value) -> Vec<String> {
+fn shared_schema_names(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    named(schema, &mut found);
+    collect_shared_names(schema, &mut found);
     found.into_iter().map(str::to_owned).collect()
 }

@@ -51,7 +51,7 @@ const REMOVAL_FORMS: &[&str] = &[
 const NOUNS: &[&str] = &["ban", "clear", "drop", "flush", "kill", "reset"];
 
 /// Verbs that indicate that an operation only reads.
-const READS: &[&str] = &[
+const READ_VERBS: &[&str] = &[
     "check", "count", "describe", "download", "export", "fetch", "find", "get", "has", "is",
     "list", "look", "lookup", "obtain", "poll", "preview", "query", "read", "retrieve", "return",
     "search", "see", "show", "view",
@@ -99,7 +99,8 @@ fn is_removal_by_reading_method(path: &str, operation_id: &str, summary: &str) -
     let verb = summary.split('-').find(|word| !word.ends_with("ly"));
     let verb = singular(verb.unwrap_or_default());
     let (id_begin, id_end) = (id.split('-').next(), id.rsplit('-').next());
-    let reads = READS.contains(&&*verb) || id_begin.is_some_and(|word| READS.contains(&word));
+    let reads =
+        READ_VERBS.contains(&&*verb) || id_begin.is_some_and(|word| READ_VERBS.contains(&word));
     let said = [id_begin, id_end, Some(path_end), Some(&*verb)];
     !reads && said.into_iter().flatten().any(is_removal)
 }

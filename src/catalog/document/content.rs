@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    operation::{self, OperationReader, Site},
-    reference::{entries, flag, follow, text},
+    operation::{self, OperationReader, OperationSite},
+    reference::{entries, flag_under_key, follow, text_under_key},
 };
 use crate::{
     media_type::{BodyFormat, is_json},
@@ -16,7 +16,7 @@ use midex_domain::{limits, truncate::truncate_to_chars};
 
 impl<'a> OperationReader<'a, '_> {
     /// Reads the request body.
-    pub(super) fn body(&mut self, site: Site<'a>, operation: &mut Operation) {
+    pub(super) fn body(&mut self, site: OperationSite<'a>, operation: &mut Operation) {
         let Some(value) = site.value.get("requestBody") else {
             return;
         };
@@ -29,7 +29,7 @@ impl<'a> OperationReader<'a, '_> {
         let mut contents: Vec<Content> = Vec::new();
         for (media_type, content) in entries(value, "content").take(limits::OPERATION_CONTENTS_MAX)
         {
-            let media_type = plain(media_type);
+            let media_type = plain_media_type(media_type);
             if !contents.iter().any(|one| one.media_type == media_type) {
                 contents.push(self.content(media_type, content, operation));
             }
@@ -44,9 +44,9 @@ impl<'a> OperationReader<'a, '_> {
             add_content_type_argument(&contents, &mut operation.parameters);
         }
         operation.body = (!contents.is_empty()).then(|| Body {
-            is_required: flag(value, "required"),
+            is_required: flag_under_key(value, "required"),
             description: truncate_to_chars(
-                text(value, "description").trim(),
+                text_under_key(value, "description").trim(),
                 limits::OPERATION_SUMMARY_CHARS_MAX,
             )
             .into_owned(),
@@ -63,7 +63,7 @@ impl<'a> OperationReader<'a, '_> {
         let is_opaque = BodyFormat::from_media_type(&media_type) >= BodyFormat::Text;
         let schema = match content.get("schema") {
             // Text and bytes are sent as they are, so a schema for the structure inside does not apply.
-            Some(schema) if !is_opaque || text(schema, "type") == "string" => {
+            Some(schema) if !is_opaque || text_under_key(schema, "type") == "string" => {
                 self.convert_request_schema(schema, operation)
             }
             _ if is_opaque => json!({ "type": "string" }),
@@ -80,7 +80,7 @@ impl<'a> OperationReader<'a, '_> {
 
     /// Reads the schema of the answer. Returns whether an answer declares the header `Link`, which names the next
     /// page.
-    pub(super) fn output(&mut self, site: Site<'a>, operation: &mut Operation) -> bool {
+    pub(super) fn output(&mut self, site: OperationSite<'a>, operation: &mut Operation) -> bool {
         let mut good: Vec<_> = entries(site.value, "responses")
             .filter(|(status, _)| status.starts_with('2'))
             .collect();
@@ -92,8 +92,8 @@ impl<'a> OperationReader<'a, '_> {
             };
             links |=
                 entries(response, "headers").any(|(name, _)| name.eq_ignore_ascii_case("link"));
-            let json =
-                entries(response, "content").find(|(media_type, _)| is_json(&plain(media_type)));
+            let json = entries(response, "content")
+                .find(|(media_type, _)| is_json(&plain_media_type(media_type)));
             let schema = json.and_then(|(_, content)| content.get("schema"));
             if let Some(schema) = schema.filter(|_| operation.output.is_none()) {
                 operation.output = self.answer(site, schema);
@@ -102,12 +102,12 @@ impl<'a> OperationReader<'a, '_> {
         links
     }
 
-    fn answer(&mut self, site: Site<'a>, schema: &'a Value) -> Option<Value> {
+    fn answer(&mut self, site: OperationSite<'a>, schema: &'a Value) -> Option<Value> {
         match self.schemas.convert(schema, self.warnings) {
             Ok(schema) => Some(schema),
             Err(broken) => {
                 let place = operation::operation_pointer(site.path, Some(site.method));
-                self.warnings.add(
+                self.warnings.add_warning(
                     place,
                     "reference",
                     format!("{broken}: what the operation answers is not known"),
@@ -147,7 +147,7 @@ fn is_json_patch(media_type: &str) -> bool {
 }
 
 /// A media type without parameters. Wildcards and an empty type count as JSON, which is what services mean by them.
-fn plain(media_type: &str) -> String {
+fn plain_media_type(media_type: &str) -> String {
     let bare = media_type
         .split(';')
         .next()

@@ -6,7 +6,7 @@ use crate::operation::{Class, Method, Operation};
 
 /// The part of an operation that is available without reading its record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct OperationEntry {
     /// Its name.
     pub name: Box<str>,
     /// Its aliases.
@@ -25,7 +25,7 @@ pub struct Entry {
     pub uncallable: Option<Box<str>>,
 }
 
-impl Entry {
+impl OperationEntry {
     pub(super) fn from_operation(operation: &Operation) -> Self {
         Self {
             name: operation.name.as_str().into(),

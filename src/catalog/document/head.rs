@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     DocumentKind, Inspection,
     operation::METHODS,
-    reference::{entries, follow, text},
+    reference::{entries, follow, text_under_key},
 };
 use crate::operation::{Location, SecurityScheme};
 use midex_domain::{document::type_name, error::Violation, limits, truncate::truncate_to_chars};
@@ -152,18 +152,20 @@ fn scheme(value: &Value) -> SecurityScheme {
     let other = |scheme: &str| SecurityScheme::Other {
         scheme: scheme.to_owned(),
     };
-    let location = match text(value, "in") {
+    let location = match text_under_key(value, "in") {
         "query" => Location::Query,
         "cookie" => Location::Cookie,
         _ => Location::Header,
     };
     match (
-        text(value, "type"),
-        text(value, "scheme").to_ascii_lowercase().as_str(),
+        text_under_key(value, "type"),
+        text_under_key(value, "scheme")
+            .to_ascii_lowercase()
+            .as_str(),
     ) {
         ("apiKey", _) => SecurityScheme::ApiKey {
             location,
-            name: text(value, "name").to_owned(),
+            name: text_under_key(value, "name").to_owned(),
         },
         ("oauth2" | "openIdConnect", _) | ("http", "bearer") => SecurityScheme::Bearer,
         ("http", "basic") => SecurityScheme::Basic,

@@ -27,12 +27,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(super) use self::page::{MORES, NEXT_URLS, PAGINATION_OBJECTS, normalize_name};
+pub(super) use self::page::{HAS_MORE_FLAGS, NEXT_URLS, PAGINATION_OBJECTS, normalize_name};
 pub use self::{
-    book::{DocumentReader, Head, Notes, Source},
-    entry::Entry,
+    book::{ByteSource, DocumentHead, DocumentReader, Notes},
+    entry::OperationEntry,
     name::Collision,
-    provider::{Field, Provider, ProviderParameter, Providers, Select, Use},
+    provider::{Field, Provider, ProviderParameter, ProviderUse, Providers, Select},
     search::{Hit, SearchableCatalog, search},
 };
 use super::operation::{Operation, SecurityScheme};
@@ -67,7 +67,7 @@ pub struct Inspection {
 
 /// A compiled document.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compiled {
+pub struct CompiledDocument {
     /// The digest of its text.
     pub digest: Digest,
     /// Its title; empty where it has none.
@@ -111,7 +111,7 @@ pub fn inspect(text: &[u8]) -> Inspection {
 ///
 /// # Errors
 /// If it cannot be imported; the violations are the reasons.
-pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
+pub fn compile(text: &[u8]) -> Result<CompiledDocument, Inspection> {
     let root = read::read(text).map_err(|fault| Inspection::unreadable(*fault))?;
     let is_generation_30 = head::check_document_head(&root)?;
     let mut warnings = Warnings::default();
@@ -121,7 +121,7 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
     for operation in &mut operations {
         operation.class = class::class_of(operation);
     }
-    let collisions = name::name(
+    let collisions = name::assign_names(
         &mut operations,
         |operation| provider::has_single_object_answer(operation, &shared),
         &mut warnings,
@@ -137,7 +137,7 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
             operations[place].items_path = Some(provider.items_path.clone());
         }
     }
-    Ok(Compiled {
+    Ok(CompiledDocument {
         digest: Digest::compute(text),
         title: head::info_text(&root, "title"),
         version: head::info_text(&root, "version"),
@@ -172,7 +172,7 @@ struct Warnings {
 }
 
 impl Warnings {
-    fn add(&mut self, path: impl Into<String>, rule: &str, message: impl Into<String>) {
+    fn add_warning(&mut self, path: impl Into<String>, rule: &str, message: impl Into<String>) {
         let warning = Violation::new(path, rule, message);
         if self.kept.contains(&warning) {
             return;

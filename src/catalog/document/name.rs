@@ -41,12 +41,12 @@ pub struct Collision {
 
 /// Assigns a name to each operation, and removes aliases that are not unique. `is_of_one` tells whether the answer of
 /// an operation is a single object.
-pub(super) fn name(
+pub(super) fn assign_names(
     operations: &mut [Operation],
     is_of_one: impl Fn(&Operation) -> bool,
     warnings: &mut Warnings,
 ) -> Vec<Collision> {
-    let ids = ids(operations);
+    let ids = count_operation_ids(operations);
     let mut groups: BTreeMap<String, Vec<&mut Operation>> = BTreeMap::new();
     for operation in operations.iter_mut() {
         let mut wanted = derive_name(operation.method, &operation.path);
@@ -65,7 +65,7 @@ pub(super) fn name(
         group.sort_by_key(|operation| rank(operation));
         let mut taken = HashSet::new();
         for operation in group {
-            let name = free(operation, &wanted, &ids, &taken);
+            let name = choose_free_name(operation, &wanted, &ids, &taken);
             taken.insert(name.clone());
             let before = name_with_last_segment(operation, &wanted);
             if name != wanted
@@ -90,7 +90,7 @@ pub(super) fn name(
 }
 
 /// Counts the operations with each `operationId`, in the form of a name.
-fn ids(operations: &[Operation]) -> HashMap<String, usize> {
+fn count_operation_ids(operations: &[Operation]) -> HashMap<String, usize> {
     let mut ids = HashMap::new();
     for alias in operations.iter().flat_map(|operation| &operation.aliases) {
         *ids.entry(to_kebab_case(alias)).or_default() += 1;
@@ -114,7 +114,7 @@ fn rank(operation: &Operation) -> (bool, usize, String, bool) {
     )
 }
 
-fn free(
+fn choose_free_name(
     operation: &Operation,
     wanted: &str,
     ids: &HashMap<String, usize>,
@@ -285,7 +285,7 @@ fn remove_shared_aliases(operations: &mut [Operation], warnings: &mut Warnings) 
             let is_single = seen.get(alias) == Some(&1);
             if !is_single && alias != name {
                 let message = format!("several operations have the `operationId` `{alias}`: this one is called `{name}` only");
-                warnings.add(operation_pointer(path, Some(method)), "duplicate_operation_id", message);
+                warnings.add_warning(operation_pointer(path, Some(method)), "duplicate_operation_id", message);
             }
             is_single
         });

@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 use super::{
     Warnings, page,
-    reference::{Broken, entries, flag, follow, text},
+    reference::{BrokenReference, entries, flag_under_key, follow, text_under_key},
     schema::Schemas,
     server::servers,
-    shape::Shared,
+    shape::SharedSchemas,
 };
 use crate::operation::{Method, Operation, Pagination};
 use midex_domain::{
@@ -36,7 +36,7 @@ pub(super) struct OperationReader<'a, 'w> {
 
 /// The place of an operation in the document.
 #[derive(Clone, Copy)]
-pub(super) struct Site<'a> {
+pub(super) struct OperationSite<'a> {
     pub(super) path: &'a str,
     pub(super) method: Method,
     /// The path item.
@@ -50,7 +50,7 @@ pub(super) fn read_operations(
     root: &Value,
     is_generation_30: bool,
     warnings: &mut Warnings,
-) -> Option<(Vec<Operation>, Shared)> {
+) -> Option<(Vec<Operation>, SharedSchemas)> {
     let schemas = Schemas::new(root, is_generation_30);
     let mut reader = OperationReader {
         root,
@@ -59,7 +59,7 @@ pub(super) fn read_operations(
     };
     let mut made = Vec::new();
     for (path, item) in entries(root, "paths").filter(|(path, _)| !path.starts_with("x-")) {
-        reader.item(path, item, &mut made);
+        reader.read_path_item(path, item, &mut made);
         if reader.schemas.is_size_limit_reached() {
             return None;
         }
@@ -84,20 +84,22 @@ pub(super) fn operation_pointer(path: &str, method: Option<Method>) -> String {
 
 impl<'a> OperationReader<'a, '_> {
     /// Reads the operations of a path.
-    fn item(&mut self, path: &'a str, item: &'a Value, made: &mut Vec<Operation>) {
+    fn read_path_item(&mut self, path: &'a str, item: &'a Value, made: &mut Vec<Operation>) {
         let item = match follow(self.root, item) {
             Ok(item) => item,
             Err(broken) => {
                 let message = format!("{broken}: `{path}` has no operations");
-                return self
-                    .warnings
-                    .add(operation_pointer(path, None), "reference", message);
+                return self.warnings.add_warning(
+                    operation_pointer(path, None),
+                    "reference",
+                    message,
+                );
             }
         };
         self.warn_about_unsent_methods(path, item);
         for (word, method) in METHODS {
             if let Some(value) = item.get(word).filter(|value| value.is_object()) {
-                let operation = self.operation(Site {
+                let operation = self.operation(OperationSite {
                     path,
                     method,
                     item,
@@ -110,12 +112,12 @@ impl<'a> OperationReader<'a, '_> {
         }
     }
 
-    fn operation(&mut self, site: Site<'a>) -> Operation {
+    fn operation(&mut self, site: OperationSite<'a>) -> Operation {
         let value = site.value;
         let (summary, description) = summary_and_description(value);
         let mut operation = Operation {
             name: String::new(),
-            aliases: Some(text(value, "operationId").to_owned())
+            aliases: Some(text_under_key(value, "operationId").to_owned())
                 .filter(|id| !id.is_empty())
                 .into_iter()
                 .collect(),
@@ -134,9 +136,9 @@ impl<'a> OperationReader<'a, '_> {
             pagination: None,
             items_path: None,
             idempotency_header: None,
-            is_deprecated: flag(value, "deprecated"),
+            is_deprecated: flag_under_key(value, "deprecated"),
             extensions: extensions(value),
-            uncallable: unusable(site.path),
+            uncallable: unusable_path_reason(site.path),
         };
         self.parameters(site, &mut operation);
         self.body(site, &mut operation);
@@ -148,7 +150,7 @@ impl<'a> OperationReader<'a, '_> {
     /// Marks an operation as not callable, and adds a warning. The first reason is kept.
     pub(super) fn mark_uncallable(&mut self, operation: &mut Operation, why: String) {
         if operation.uncallable.is_none() {
-            self.warnings.add(
+            self.warnings.add_warning(
                 operation_pointer(&operation.path, Some(operation.method)),
                 "operation_uncallable",
                 why.clone(),
@@ -185,7 +187,7 @@ impl<'a> OperationReader<'a, '_> {
             .chain(bodies);
         let broken = schemas
             .find_map(|schema| self.schemas.external(schema))
-            .map(Broken::to_string);
+            .map(BrokenReference::to_string);
         if let Some(why) = broken {
             self.mark_uncallable(operation, why);
         }
@@ -203,7 +205,7 @@ impl<'a> OperationReader<'a, '_> {
                 "midex does not send the method `{method}` of `{path}`: the operation is left out"
             );
             self.warnings
-                .add(operation_pointer(path, None), "method", message);
+                .add_warning(operation_pointer(path, None), "method", message);
         }
     }
 }
@@ -211,8 +213,8 @@ impl<'a> OperationReader<'a, '_> {
 /// The summary and the description. A missing summary is replaced by the first line of the description.
 fn summary_and_description(value: &Value) -> (String, String) {
     let (summary, description) = (
-        text(value, "summary").trim(),
-        text(value, "description").trim(),
+        text_under_key(value, "summary").trim(),
+        text_under_key(value, "description").trim(),
     );
     let first = description.lines().next().unwrap_or_default();
     let summary = if summary.is_empty() { first } else { summary };
@@ -252,7 +254,7 @@ fn estimate_operation_bytes(operation: &Operation) -> usize {
 }
 
 /// Why a path cannot be part of a URL.
-fn unusable(path: &str) -> Option<String> {
+fn unusable_path_reason(path: &str) -> Option<String> {
     if !path.starts_with('/') {
         return Some(format!("the path `{path}` does not begin with `/`"));
     }

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::shape::{Shared, properties, schema_type};
+use super::shape::{SharedSchemas, properties, schema_type};
 use crate::operation::{Class, Location, Operation, Pagination, Parameter};
 
 /// Names of parameters that take the cursor of the previous answer.
-const CURSORS: &[&str] = &[
+const CURSOR_PARAMETERS: &[&str] = &[
     "cursor",
     "pagetoken",
     "nexttoken",
@@ -21,7 +21,7 @@ const CURSORS: &[&str] = &[
     "offset",
 ];
 /// Names of answer fields with the next cursor. The name `offset` counts too, but only inside of one of [`HOLDERS`].
-const NEXTS: &[&str] = &[
+const NEXT_CURSOR_FIELDS: &[&str] = &[
     "nextcursor",
     "nextpagetoken",
     "nexttoken",
@@ -38,7 +38,7 @@ const NEXTS: &[&str] = &[
 /// Names of fields with the URL of the next page, as [`bare`] writes them.
 pub(crate) const NEXT_URLS: &str = "next nexturl nextpageurl nextlink odatanextlink nexthref";
 /// Names of flags that tell whether there is a further page.
-pub(crate) const MORES: &str = "hasmore hasnext hasnextpage moreavailable istruncated";
+pub(crate) const HAS_MORE_FLAGS: &str = "hasmore hasnext hasnextpage moreavailable istruncated";
 /// Names of objects that contain such fields.
 pub(crate) const PAGINATION_OBJECTS: &[&str] = &[
     "meta",
@@ -73,7 +73,7 @@ const SIZES: &[&str] = &[
 ];
 
 /// Infers the pagination of an operation, except for the header `Link`.
-pub(super) fn pagination(operation: &Operation, shared: &Shared) -> Option<Pagination> {
+pub(super) fn pagination(operation: &Operation, shared: &SharedSchemas) -> Option<Pagination> {
     if operation.method.class() != Class::Safe {
         return None;
     }
@@ -86,15 +86,15 @@ pub(super) fn pagination(operation: &Operation, shared: &Shared) -> Option<Pagin
     let field = operation
         .output
         .as_ref()
-        .and_then(|output| next(output, shared, PAGINATION_DEPTH_MAX));
-    let cursor = one_of(CURSORS).map(|parameter| parameter.argument.clone());
+        .and_then(|output| find_next_cursor_path(output, shared, PAGINATION_DEPTH_MAX));
+    let cursor = one_of(CURSOR_PARAMETERS).map(|parameter| parameter.argument.clone());
     if let Some((argument, field)) = cursor.zip(field) {
         return Some(Pagination::Cursor { argument, field });
     }
     let has = |names: &str| has_field(operation.output.as_ref(), names, shared);
     let after = one_of(&["startingafter"]).or_else(|| {
         let after = one_of(&["after", "afterid"]).filter(|parameter| !is_time(&parameter.schema));
-        after.filter(|_| operation.output.is_none() || has(MORES))
+        after.filter(|_| operation.output.is_none() || has(HAS_MORE_FLAGS))
     });
     if let Some(parameter) = after {
         return Some(Pagination::LastItem {
@@ -128,7 +128,7 @@ fn is_time(schema: &Value) -> bool {
 }
 
 /// Whether the answer, or one of the [`HOLDERS`] in it, has a field of one of these names.
-fn has_field(output: Option<&Value>, names: &str, shared: &Shared) -> bool {
+fn has_field(output: Option<&Value>, names: &str, shared: &SharedSchemas) -> bool {
     let is_one = |name: &str| names.split(' ').any(|known| known == normalize_name(name));
     let all = output.map(|output| properties(output, shared));
     all.into_iter().flatten().any(|(name, value)| {
@@ -145,13 +145,13 @@ pub(crate) fn normalize_name(name: &str) -> String {
 }
 
 /// The path of the next cursor in the answer: names joined by dots.
-fn next(output: &Value, shared: &Shared, depth: usize) -> Option<String> {
-    field(output, NEXTS, shared).or_else(|| {
+fn find_next_cursor_path(output: &Value, shared: &SharedSchemas, depth: usize) -> Option<String> {
+    field(output, NEXT_CURSOR_FIELDS, shared).or_else(|| {
         let holders = properties(output, shared).into_iter();
         let holders =
             holders.filter(|(name, _)| PAGINATION_OBJECTS.contains(&normalize_name(name).as_str()));
         holders.take_while(|_| depth > 0).find_map(|(name, value)| {
-            let found = next(value, shared, depth - 1);
+            let found = find_next_cursor_path(value, shared, depth - 1);
             let found = found.or_else(|| field(value, &["offset"], shared));
             Some(format!("{name}.{}", found?))
         })
@@ -159,7 +159,7 @@ fn next(output: &Value, shared: &Shared, depth: usize) -> Option<String> {
 }
 
 /// The first of these properties that is a string or a number.
-fn field(holder: &Value, names: &[&str], shared: &Shared) -> Option<String> {
+fn field(holder: &Value, names: &[&str], shared: &SharedSchemas) -> Option<String> {
     let all = properties(holder, shared);
     let is_scalar = |value: &Value| {
         matches!(

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    operation::{self, OperationReader, Site},
-    reference::{entries, flag, follow, text},
+    operation::{self, OperationReader, OperationSite},
+    reference::{entries, flag_under_key, follow, text_under_key},
 };
 use crate::operation::{Location, Operation, Parameter, Style, ValueStyle};
 use midex_domain::{limits, truncate::truncate_to_chars};
@@ -23,7 +23,7 @@ const IDEMPOTENCY_HEADERS: [&str; 3] = ["idempotency-key", "x-idempotency-key", 
 
 impl<'a> OperationReader<'a, '_> {
     /// Reads the parameters and the idempotency header.
-    pub(super) fn parameters(&mut self, site: Site<'a>, operation: &mut Operation) {
+    pub(super) fn parameters(&mut self, site: OperationSite<'a>, operation: &mut Operation) {
         let most = limits::OPERATION_PARAMETERS_MAX;
         let lists = [site.item, site.value]
             .into_iter()
@@ -49,21 +49,21 @@ impl<'a> OperationReader<'a, '_> {
             let parameter = self.parameter(location, name, value, operation);
             operation.parameters.push(parameter);
         }
-        undeclared(site.path, &mut operation.parameters);
-        name(&mut operation.parameters);
+        add_undeclared_parameters(site.path, &mut operation.parameters);
+        assign_argument_names(&mut operation.parameters);
     }
 
     /// Adds a parameter, or replaces the one with its name and location.
     fn place(
         &mut self,
         value: &'a Value,
-        site: Site<'_>,
+        site: OperationSite<'_>,
         operation: &mut Operation,
         found: &mut Vec<(Location, &'a str, &'a Value)>,
     ) {
-        let name = text(value, "name");
+        let name = text_under_key(value, "name");
         let lower = name.to_ascii_lowercase();
-        let location = match text(value, "in") {
+        let location = match text_under_key(value, "in") {
             "path" if site.path.contains(&format!("{{{name}}}")) => Location::Path,
             "path" => return,
             "query" => Location::Query,
@@ -78,10 +78,10 @@ impl<'a> OperationReader<'a, '_> {
                 let why = format!(
                     "its parameter `{name}` stands in `{other}`, and midex knows path, query, header and cookie"
                 );
-                if flag(value, "required") {
+                if flag_under_key(value, "required") {
                     return self.mark_uncallable(operation, why);
                 }
-                return self.warnings.add(
+                return self.warnings.add_warning(
                     operation::operation_pointer(site.path, Some(site.method)),
                     "parameter",
                     why,
@@ -110,7 +110,7 @@ impl<'a> OperationReader<'a, '_> {
                 content.get("schema"),
                 ValueStyle::Content(media_type.clone()),
             ),
-            None => (value.get("schema"), styled(location, value)),
+            None => (value.get("schema"), parameter_style(location, value)),
         };
         let schema = schema.map_or_else(
             || json!({}),
@@ -120,9 +120,9 @@ impl<'a> OperationReader<'a, '_> {
             argument: name.to_owned(),
             name: name.to_owned(),
             location,
-            is_required: location == Location::Path || flag(value, "required"),
+            is_required: location == Location::Path || flag_under_key(value, "required"),
             description: truncate_to_chars(
-                text(value, "description").trim(),
+                text_under_key(value, "description").trim(),
                 limits::OPERATION_SUMMARY_CHARS_MAX,
             )
             .into_owned(),
@@ -133,9 +133,9 @@ impl<'a> OperationReader<'a, '_> {
 }
 
 /// The style, `explode` and `allowReserved` of a parameter, with the defaults of OpenAPI 3.1, 4.8.12.2.
-fn styled(location: Location, value: &Value) -> ValueStyle {
+fn parameter_style(location: Location, value: &Value) -> ValueStyle {
     let simple = matches!(location, Location::Path | Location::Header);
-    let style = match (text(value, "style"), location) {
+    let style = match (text_under_key(value, "style"), location) {
         ("label", Location::Path) => Style::Label,
         ("matrix", Location::Path) => Style::Matrix,
         ("spaceDelimited", Location::Query) => Style::SpaceDelimited,
@@ -148,12 +148,12 @@ fn styled(location: Location, value: &Value) -> ValueStyle {
     ValueStyle::Styled {
         style,
         explode: explode.unwrap_or(style == Style::Form),
-        allow_reserved: flag(value, "allowReserved"),
+        allow_reserved: flag_under_key(value, "allowReserved"),
     }
 }
 
 /// Adds the path parameters that the document does not declare. Without them no URL could be built.
-fn undeclared(path: &str, parameters: &mut Vec<Parameter>) {
+fn add_undeclared_parameters(path: &str, parameters: &mut Vec<Parameter>) {
     let names = path
         .split('{')
         .skip(1)
@@ -168,7 +168,7 @@ fn undeclared(path: &str, parameters: &mut Vec<Parameter>) {
                 is_required: true,
                 description: String::new(),
                 schema: json!({ "type": "string" }),
-                written: styled(Location::Path, &Value::Null),
+                written: parameter_style(Location::Path, &Value::Null),
             });
         }
     }
@@ -176,7 +176,7 @@ fn undeclared(path: &str, parameters: &mut Vec<Parameter>) {
 
 /// Assigns the names of the arguments. Parameters are first ordered by location (path, query, header, cookie), so
 /// that the names do not depend on the order of the document.
-fn name(parameters: &mut [Parameter]) {
+fn assign_argument_names(parameters: &mut [Parameter]) {
     let rank = |location| match location {
         Location::Path => 0,
         Location::Query => 1,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     name::{ends_with_parameter, name_segments, to_kebab_case},
-    shape::{Shared, items, properties, resolve_schema, schema_type},
+    shape::{SharedSchemas, items, properties, resolve_schema, schema_type},
 };
 use crate::operation::{Location, Method, Operation, Parameter};
 use midex_domain::limits;
@@ -19,7 +19,7 @@ pub struct Providers {
     /// The operations that provide values, ordered by name.
     pub providers: Vec<Provider>,
     /// The arguments that take these values.
-    pub uses: Vec<Use>,
+    pub uses: Vec<ProviderUse>,
 }
 
 /// An operation that lists objects.
@@ -72,7 +72,7 @@ pub struct Select {
 
 /// An argument whose values a provider lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Use {
+pub struct ProviderUse {
     /// The operation with the argument.
     pub operation: String,
     /// The argument.
@@ -82,7 +82,7 @@ pub struct Use {
 }
 
 /// Names of fields that identify an object, in order of preference.
-const IDS: &[&str] = &[
+const ID_FIELDS: &[&str] = &[
     "id", "uuid", "gid", "uid", "sid", "slug", "key", "number", "name", "login", "code",
 ];
 /// Names of fields that are shown to a person, in order of preference.
@@ -105,7 +105,7 @@ const LISTS: &[&str] = &[
 ];
 
 /// Infers the providers and their uses. The operations must be ordered by name.
-pub(super) fn infer(operations: &[Operation], shared: &Shared) -> Providers {
+pub(super) fn infer(operations: &[Operation], shared: &SharedSchemas) -> Providers {
     let lists = operations
         .iter()
         .filter(|operation| operation.uncallable.is_none() && is_list(operation));
@@ -128,7 +128,7 @@ fn is_list(operation: &Operation) -> bool {
 }
 
 /// Whether the answer of an operation is a single object and not a list.
-pub(super) fn has_single_object_answer(operation: &Operation, shared: &Shared) -> bool {
+pub(super) fn has_single_object_answer(operation: &Operation, shared: &SharedSchemas) -> bool {
     let Some(output) = operation.output.as_ref() else {
         return false;
     };
@@ -142,21 +142,21 @@ pub(super) fn has_single_object_answer(operation: &Operation, shared: &Shared) -
     let has_list = fields.iter().any(|(_, value)| is_list(value));
     !fields.is_empty()
         && !is_list(output)
-        && list(output, &noun(&operation.path), shared).is_none()
+        && find_object_list(output, &noun(&operation.path), shared).is_none()
         && (has_id || !has_list)
 }
 
-fn provider(operation: &Operation, shared: &Shared) -> Option<Provider> {
+fn provider(operation: &Operation, shared: &SharedSchemas) -> Option<Provider> {
     let output = operation.output.as_ref()?;
     let noun = noun(&operation.path);
-    let (items_path, item) = list(output, &noun, shared)?;
+    let (items_path, item) = find_object_list(output, &noun, shared)?;
     let fields: Vec<_> = properties(item, shared)
         .into_iter()
         .take(limits::PROVIDER_FIELDS_MAX)
         .map(|(name, value)| Field {
             name: name.to_owned(),
             r#type: schema_type(value, shared).unwrap_or_default().to_owned(),
-            tags: tags(name, &noun),
+            tags: field_tags(name, &noun),
         })
         .collect();
     Some(Provider {
@@ -167,13 +167,17 @@ fn provider(operation: &Operation, shared: &Shared) -> Option<Provider> {
             .map(|parameter| provider_argument(parameter, &operation.path))
             .collect(),
         items_path,
-        select: select(&fields)?,
+        select: choose_select_fields(&fields)?,
         fields,
     })
 }
 
 /// The path of the list of objects in an answer, and the schema of an object.
-fn list<'a>(output: &'a Value, noun: &str, shared: &'a Shared) -> Option<(String, &'a Value)> {
+fn find_object_list<'a>(
+    output: &'a Value,
+    noun: &str,
+    shared: &'a SharedSchemas,
+) -> Option<(String, &'a Value)> {
     let object =
         |value: &'a Value| items(value, shared).filter(|item| !properties(item, shared).is_empty());
     if let Some(item) = object(output) {
@@ -195,12 +199,12 @@ fn list<'a>(output: &'a Value, noun: &str, shared: &'a Shared) -> Option<(String
     Some(((*name).to_owned(), *item))
 }
 
-fn select(fields: &[Field]) -> Option<Select> {
+fn choose_select_fields(fields: &[Field]) -> Option<Select> {
     let scalar = |name: &str| {
         let field = fields.iter().find(|field| field.name == name)?;
         (!matches!(field.r#type.as_str(), "object" | "array")).then(|| name.to_owned())
     };
-    let id = IDS.iter().find_map(|name| scalar(name)).or_else(|| {
+    let id = ID_FIELDS.iter().find_map(|name| scalar(name)).or_else(|| {
         let mut others = fields.iter().filter(|field| field.name.ends_with("_id"));
         others.find_map(|field| scalar(&field.name))
     });
@@ -213,9 +217,9 @@ fn select(fields: &[Field]) -> Option<Select> {
     })
 }
 
-fn tags(field: &str, noun: &str) -> Vec<String> {
+fn field_tags(field: &str, noun: &str) -> Vec<String> {
     let name = snake(field);
-    if name.starts_with(noun) || noun.is_empty() || !IDS.contains(&name.as_str()) {
+    if name.starts_with(noun) || noun.is_empty() || !ID_FIELDS.contains(&name.as_str()) {
         vec![name]
     } else {
         vec![format!("{noun}_{name}"), name]
@@ -226,7 +230,7 @@ fn provider_argument(parameter: &Parameter, path: &str) -> ProviderParameter {
     let name = snake(&parameter.name);
     let mut accepts = vec![name.clone()];
     if parameter.location == Location::Path {
-        let before = before(path, &parameter.name)
+        let before = path_before_parameter(path, &parameter.name)
             .map(noun)
             .filter(|noun| !name.starts_with(noun.as_str()));
         accepts.extend(before.map(|noun| format!("{noun}_{name}")));
@@ -239,7 +243,7 @@ fn provider_argument(parameter: &Parameter, path: &str) -> ProviderParameter {
 }
 
 /// The part of a path before a path parameter.
-fn before<'a>(path: &'a str, parameter: &str) -> Option<&'a str> {
+fn path_before_parameter<'a>(path: &'a str, parameter: &str) -> Option<&'a str> {
     let at = path.find(&format!("{{{parameter}}}"))?;
     Some(path[..at].trim_end_matches('/'))
 }
@@ -301,12 +305,12 @@ impl<'a> ProviderIndex<'a> {
         }
     }
 
-    fn find_uses(&self, operation: &Operation) -> Vec<Use> {
+    fn find_uses(&self, operation: &Operation) -> Vec<ProviderUse> {
         let provided = |parameter: &Parameter| {
             let provider = self
                 .provider(operation, parameter)
                 .filter(|provider| provider.id != operation.name)?;
-            Some(Use {
+            Some(ProviderUse {
                 operation: operation.name.clone(),
                 argument: parameter.argument.clone(),
                 provider: provider.id.clone(),
@@ -317,8 +321,8 @@ impl<'a> ProviderIndex<'a> {
 
     fn provider(&self, operation: &Operation, parameter: &Parameter) -> Option<&'a Provider> {
         if parameter.location == Location::Path {
-            let listed =
-                before(&operation.path, &parameter.name).and_then(|path| self.paths.get(path));
+            let listed = path_before_parameter(&operation.path, &parameter.name)
+                .and_then(|path| self.paths.get(path));
             if let Some(provider) = listed {
                 return Some(provider);
             }

@@ -9,7 +9,7 @@ use midex_domain::{limits, truncate::truncate_to_chars};
 
 /// Why a reference cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum BrokenReference {
     /// It points out of the document.
     External(String),
     /// Its target does not exist.
@@ -18,7 +18,7 @@ pub(super) enum Broken {
     Endless(String),
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BrokenReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::External(text) => write!(
@@ -41,7 +41,7 @@ pub(super) fn reference(value: &Value) -> Option<&str> {
 }
 
 /// Follows references from `value` until a value that is no reference.
-pub(super) fn follow<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value, Broken> {
+pub(super) fn follow<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value, BrokenReference> {
     let mut at = value;
     for _ in 0..limits::REFERENCE_HOPS_MAX {
         let Some(text) = reference(at) else {
@@ -50,20 +50,20 @@ pub(super) fn follow<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value,
         at = target(root, text)?;
     }
     let text = reference(value).unwrap_or_default();
-    Err(Broken::Endless(shorten_reference(text)))
+    Err(BrokenReference::Endless(shorten_reference(text)))
 }
 
 /// The target of one reference.
-pub(super) fn target<'a>(root: &'a Value, text: &str) -> Result<&'a Value, Broken> {
+pub(super) fn target<'a>(root: &'a Value, text: &str) -> Result<&'a Value, BrokenReference> {
     let pointer = pointer(text)?;
     let found = root.pointer(&pointer);
-    found.ok_or_else(|| Broken::Missing(shorten_reference(text)))
+    found.ok_or_else(|| BrokenReference::Missing(shorten_reference(text)))
 }
 
 /// The JSON pointer of a reference within the document.
-pub(super) fn pointer(text: &str) -> Result<String, Broken> {
+pub(super) fn pointer(text: &str) -> Result<String, BrokenReference> {
     let Some(fragment) = text.strip_prefix('#') else {
-        return Err(Broken::External(shorten_reference(text)));
+        return Err(BrokenReference::External(shorten_reference(text)));
     };
     Ok(percent_decode_str(fragment)
         .decode_utf8_lossy()
@@ -84,11 +84,11 @@ pub(super) fn entries<'a>(
 }
 
 /// The text under a key; empty if there is no text.
-pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text_under_key<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The flag under a key; false if there is no flag.
-pub(super) fn flag(value: &Value, key: &str) -> bool {
+pub(super) fn flag_under_key(value: &Value, key: &str) -> bool {
     value.get(key).and_then(Value::as_bool).unwrap_or_default()
 }

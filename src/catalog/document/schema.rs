@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Warnings,
-    reference::{Broken, entries, flag, pointer, target},
+    reference::{BrokenReference, entries, flag_under_key, pointer, target},
 };
 use midex_domain::{
     limits,
@@ -28,9 +28,9 @@ pub(super) struct Schemas<'a> {
     waiting: Vec<(String, &'a Value)>,
     shared: BTreeMap<String, Value>,
     /// The external references in shared schemas, by the name of the schema.
-    external: BTreeMap<String, Broken>,
+    external: BTreeMap<String, BrokenReference>,
     /// The external reference that was found last.
-    met: Option<Broken>,
+    met: Option<BrokenReference>,
     /// How many more bytes operations and shared schemas may have.
     left: usize,
     /// Whether a pattern or a format is supported.
@@ -59,7 +59,7 @@ impl<'a> Schemas<'a> {
         &mut self,
         value: &'a Value,
         warnings: &mut Warnings,
-    ) -> Result<Value, Broken> {
+    ) -> Result<Value, BrokenReference> {
         self.met = None;
         let made = self.convert_subschema(value, warnings);
         let met = self.met.take();
@@ -83,7 +83,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// The first external reference in the shared schemas that `value` refers to, directly or indirectly.
-    pub(super) fn external(&self, value: &Value) -> Option<&Broken> {
+    pub(super) fn external(&self, value: &Value) -> Option<&BrokenReference> {
         if self.external.is_empty() {
             return None;
         }
@@ -97,11 +97,11 @@ impl<'a> Schemas<'a> {
         mut self,
         warnings: &mut Warnings,
     ) -> BTreeMap<String, Value> {
-        for name in ring::cut(&mut self.shared) {
+        for name in ring::cut_schema_cycles(&mut self.shared) {
             let words = format!(
                 "the schema `{name}` holds itself, or too many others, without a part between: it accepts anything"
             );
-            warnings.add(
+            warnings.add_warning(
                 format!("#/components/schemas/{name}"),
                 "schema_cycle",
                 words,
@@ -141,8 +141,8 @@ impl<'a> Schemas<'a> {
             }
         }
         if !is_alone {
-            bounds(map, &mut made);
-            one_sided(map, &mut made);
+            convert_exclusive_bounds(map, &mut made);
+            relax_one_sided_required(map, &mut made);
             example(map, &mut made);
             self.discriminator(map, &mut made, warnings);
         }
@@ -232,7 +232,7 @@ impl<'a> Schemas<'a> {
                 }
                 return Some(Value::Object(made));
             }
-            KeywordValueForm::Types => return types(value),
+            KeywordValueForm::Types => return convert_types(value),
             KeywordValueForm::Texts => return Some(texts(value.as_array()?)),
             KeywordValueForm::Count => {
                 let whole = value
@@ -268,12 +268,12 @@ impl<'a> Schemas<'a> {
                 self.waiting.push((name.clone(), value));
                 Some(name)
             }
-            Err(broken @ Broken::External(_)) => {
+            Err(broken @ BrokenReference::External(_)) => {
                 self.met = Some(broken);
                 None
             }
             Err(broken) => {
-                warnings.add(
+                warnings.add_warning(
                     String::new(),
                     "reference",
                     format!("{broken}: anything is accepted there"),
@@ -315,7 +315,8 @@ impl<'a> Schemas<'a> {
             return false;
         }
         *self.usable.entry((word, text)).or_insert_with(|| {
-            let (_, faults) = Schema::read(&json!({ word: text }), &mut Quota::default());
+            let (_, faults) =
+                Schema::compile_with_faults(&json!({ word: text }), &mut Quota::default());
             faults.is_empty()
         })
     }
@@ -356,14 +357,17 @@ pub(super) fn shared_name(reference: &str) -> Option<&str> {
 }
 
 /// Adds the names of the shared schemas that a value refers to directly.
-pub(super) fn named<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+pub(super) fn collect_shared_names<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(map) => {
             let reference = map.get("$ref").and_then(Value::as_str);
             found.extend(reference.and_then(shared_name));
-            map.values().for_each(|value| named(value, found));
+            map.values()
+                .for_each(|value| collect_shared_names(value, found));
         }
-        Value::Array(list) => list.iter().for_each(|value| named(value, found)),
+        Value::Array(list) => list
+            .iter()
+            .for_each(|value| collect_shared_names(value, found)),
         _ => {}
     }
 }
@@ -375,13 +379,13 @@ fn reachable_schemas<'a>(
 ) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
-    named(value, &mut found);
+    collect_shared_names(value, &mut found);
     found.retain(|name| seen.insert(*name));
     let mut at = 0;
     while at < found.len() {
         let mut next = Vec::new();
         if let Some(value) = shared(found[at]) {
-            named(value, &mut next);
+            collect_shared_names(value, &mut next);
         }
         found.extend(next.into_iter().filter(|name| seen.insert(*name)));
         at += 1;
@@ -389,7 +393,7 @@ fn reachable_schemas<'a>(
     found
 }
 
-fn types(value: &Value) -> Option<Value> {
+fn convert_types(value: &Value) -> Option<Value> {
     let one = std::slice::from_ref(value);
     let list = value.as_array().map_or(one, Vec::as_slice).iter();
     let known: Vec<_> = list
@@ -414,7 +418,7 @@ fn texts<V: std::borrow::Borrow<Value>>(list: &[V]) -> Value {
 
 /// In OpenAPI 3.0, `exclusiveMinimum: true` makes `minimum` an exclusive bound. It becomes the number
 /// `exclusiveMinimum`.
-fn bounds(map: &Map<String, Value>, made: &mut Map<String, Value>) {
+fn convert_exclusive_bounds(map: &Map<String, Value>, made: &mut Map<String, Value>) {
     for (word, exclusive) in [
         ("minimum", "exclusiveMinimum"),
         ("maximum", "exclusiveMaximum"),
@@ -429,14 +433,16 @@ fn bounds(map: &Map<String, Value>, made: &mut Map<String, Value>) {
 
 /// Removes `readOnly` and `writeOnly` properties from `required`. The schema is used for requests and for answers,
 /// and such a property is only in one of them.
-fn one_sided(map: &Map<String, Value>, made: &mut Map<String, Value>) {
+fn relax_one_sided_required(map: &Map<String, Value>, made: &mut Map<String, Value>) {
     let Some(properties) = map.get("properties") else {
         return;
     };
     if let Some(Value::Array(names)) = made.get_mut("required") {
         names.retain(|name| {
             let property = name.as_str().and_then(|name| properties.get(name));
-            !property.is_some_and(|value| flag(value, "readOnly") || flag(value, "writeOnly"))
+            !property.is_some_and(|value| {
+                flag_under_key(value, "readOnly") || flag_under_key(value, "writeOnly")
+            })
         });
     }
 }

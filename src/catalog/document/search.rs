@@ -7,7 +7,7 @@ use std::{cmp::Ordering, collections::HashSet};
 
 use super::{
     book::DocumentReader,
-    entry::Entry,
+    entry::OperationEntry,
     name::to_kebab_case,
     words::{SEGMENT_WEIGHT, SUMMARY, stem, words},
 };
@@ -224,7 +224,7 @@ fn match_catalog(
 }
 
 /// A factor for how well the operation does what the query asks for.
-fn action_fit_factor(entry: &Entry, query: &Query) -> f32 {
+fn action_fit_factor(entry: &OperationEntry, query: &Query) -> f32 {
     let advised = if entry.is_deprecated { 0.8 } else { 1.0 };
     let begin = entry.summary.get(..query.first.len()).unwrap_or_default();
     let says = if begin.eq_ignore_ascii_case(&query.first) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::reference::{entries, text};
+use super::reference::{entries, text_under_key};
 use midex_domain::limits;
 
 /// The base URLs in `servers` of a document, path item or operation, without a trailing slash. Variables have their
@@ -28,11 +28,11 @@ pub(super) fn servers(holder: &Value) -> Vec<String> {
 fn urls(server: &Value) -> Vec<String> {
     let most = limits::DOCUMENT_SERVERS_MAX;
     let fits = |text: &str| text.len() <= limits::SERVER_URL_BYTES_MAX;
-    let mut made = vec![text(server, "url").to_owned()];
+    let mut made = vec![text_under_key(server, "url").to_owned()];
     made.retain(|url| fits(url));
     for (name, variable) in entries(server, "variables").take(most) {
         let mark = format!("{{{name}}}");
-        let default = text(variable, "default");
+        let default = text_under_key(variable, "default");
         let others = variable
             .get("enum")
             .and_then(Value::as_array)

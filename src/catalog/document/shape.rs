@@ -8,13 +8,13 @@ use super::{reference::entries, schema::shared_name};
 use midex_domain::{limits, schema::types};
 
 /// The schemas that several operations share.
-pub(super) type Shared = BTreeMap<String, Value>;
+pub(super) type SharedSchemas = BTreeMap<String, Value>;
 
 /// How many nested levels of `allOf` are followed.
 const ALL_OF_DEPTH_MAX: usize = 4;
 
 /// Follows the references from `value` until a schema that is no reference.
-pub(super) fn resolve_schema<'a>(value: &'a Value, shared: &'a Shared) -> &'a Value {
+pub(super) fn resolve_schema<'a>(value: &'a Value, shared: &'a SharedSchemas) -> &'a Value {
     let mut at = value;
     for _ in 0..limits::REFERENCE_HOPS_MAX {
         let reference = at.get("$ref").and_then(Value::as_str);
@@ -30,15 +30,18 @@ pub(super) fn resolve_schema<'a>(value: &'a Value, shared: &'a Shared) -> &'a Va
 }
 
 /// The properties of an object, including those in its `allOf`.
-pub(super) fn properties<'a>(value: &'a Value, shared: &'a Shared) -> Vec<(&'a str, &'a Value)> {
+pub(super) fn properties<'a>(
+    value: &'a Value,
+    shared: &'a SharedSchemas,
+) -> Vec<(&'a str, &'a Value)> {
     let mut found = Vec::new();
-    collect(value, shared, ALL_OF_DEPTH_MAX, &mut found);
+    collect_properties(value, shared, ALL_OF_DEPTH_MAX, &mut found);
     found
 }
 
-fn collect<'a>(
+fn collect_properties<'a>(
     value: &'a Value,
-    shared: &'a Shared,
+    shared: &'a SharedSchemas,
     depth: usize,
     found: &mut Vec<(&'a str, &'a Value)>,
 ) {
@@ -49,17 +52,17 @@ fn collect<'a>(
         .and_then(Value::as_array)
         .filter(|_| depth > 0);
     for part in parts.into_iter().flatten() {
-        collect(part, shared, depth - 1, found);
+        collect_properties(part, shared, depth - 1, found);
     }
 }
 
 /// The schema of the items of a list; `None` if the value is no list.
-pub(super) fn items<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a Value> {
+pub(super) fn items<'a>(value: &'a Value, shared: &'a SharedSchemas) -> Option<&'a Value> {
     resolve_schema(value, shared).get("items")
 }
 
 /// The first type of a value besides null. If the schema is composed of others, that of the first one.
-pub(super) fn schema_type<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a str> {
+pub(super) fn schema_type<'a>(value: &'a Value, shared: &'a SharedSchemas) -> Option<&'a str> {
     let mut at = resolve_schema(value, shared);
     for _ in 0..ALL_OF_DEPTH_MAX {
         if at.get("type").is_some() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{
-    entry::Entry,
+    entry::OperationEntry,
     name::{name_segments, to_kebab_case},
     provider::singular,
 };
@@ -51,17 +51,17 @@ pub(super) struct Posting {
 /// The weight of a word depends on where it occurs. The last segment of a path says best what the operation is about.
 const LAST_SEGMENT_WEIGHT: u8 = 10;
 pub(super) const SEGMENT_WEIGHT: u8 = 6;
-const ALIAS: u8 = 5;
+const ALIAS_WEIGHT: u8 = 5;
 pub(super) const SUMMARY: u8 = 5;
-const PARAMETER: u8 = 2;
+const PARAMETER_WEIGHT: u8 = 2;
 
 impl WordIndex {
-    pub(super) fn from_entries(entries: &[Entry]) -> Self {
+    pub(super) fn from_entries(entries: &[OperationEntry]) -> Self {
         let mut found: BTreeMap<String, Vec<Posting>> = BTreeMap::new();
         let mut sizes = Vec::with_capacity(entries.len());
         for (operation, entry) in entries.iter().enumerate() {
             let operation = u32::try_from(operation).unwrap_or(u32::MAX);
-            let (words, size) = weighed(entry);
+            let (words, size) = weigh_words(entry);
             sizes.push(size);
             for (word, weight) in words {
                 found
@@ -107,7 +107,7 @@ impl WordIndex {
 }
 
 /// The words of an operation with their weights, and the number of different words in its path.
-fn weighed(entry: &Entry) -> (BTreeMap<String, u8>, u8) {
+fn weigh_words(entry: &OperationEntry) -> (BTreeMap<String, u8>, u8) {
     let mut found = BTreeMap::new();
     let mut put = |text: &str, weight: u8| {
         for word in words(text) {
@@ -123,14 +123,17 @@ fn weighed(entry: &Entry) -> (BTreeMap<String, u8>, u8) {
     for part in before {
         put(part, SEGMENT_WEIGHT);
     }
-    entry.aliases.iter().for_each(|alias| put(alias, ALIAS));
+    entry
+        .aliases
+        .iter()
+        .for_each(|alias| put(alias, ALIAS_WEIGHT));
     put(&entry.summary, SUMMARY);
     let parameters = entry
         .path
         .split('{')
         .skip(1)
         .filter_map(|rest| rest.split('}').next());
-    parameters.for_each(|name| put(name, PARAMETER));
+    parameters.for_each(|name| put(name, PARAMETER_WEIGHT));
     let named: HashSet<_> = parts.iter().flat_map(|part| words(part)).collect();
     (found, u8::try_from(named.len()).unwrap_or(u8::MAX))
 }

@@ -15,7 +15,7 @@ use midex_domain::error::Result;
 /// The maximum width of a column.
 const COLUMN_MAX: usize = 40;
 /// The width of the gap between two columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 
 /// Prints to stderr how the call went. A payload that `is_written` to a file is not mentioned further.
 pub(super) fn noted(answer: &Value, is_written: bool, out: &Output<'_>) -> Result<()> {
@@ -66,7 +66,7 @@ fn kept_as(artifact: &Value) -> Option<String> {
 pub(super) fn render_payload(answer: &Value, screen: &Screen) -> String {
     match answer.get("payload") {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => screen.block(None, "", text),
+        Some(Value::String(text)) => screen.indent_block(None, "", text),
         Some(payload) => match PayloadTable::from_payload(payload, screen) {
             Some(grid) => grid.render(screen),
             None => json_text(payload, true) + "\n",
@@ -112,7 +112,7 @@ impl PayloadTable {
                 .map(|cell| cell.chars().count())
                 .max()
                 .unwrap_or(0);
-            let needed = width.max(name.chars().count()).min(COLUMN_MAX) + GAP;
+            let needed = width.max(name.chars().count()).min(COLUMN_MAX) + COLUMN_GAP;
             // The first column is always shown.
             let fits = needed <= left || columns.is_empty();
             if !is_scalar(name) || !fits {

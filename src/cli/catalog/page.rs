@@ -17,7 +17,7 @@ use midex_domain::schema::follow_references;
 /// The prefix of lines below a title.
 const INDENT: &str = "  ";
 /// The gap between a name and its description.
-const GAP: &str = "  ";
+const NAME_GAP: &str = "  ";
 /// The width of the field names.
 const NAME_COLUMNS: usize = 9;
 
@@ -27,7 +27,7 @@ pub(super) fn catalog_table(catalogs: &[Value]) -> String {
     if catalogs.is_empty() {
         let words =
             "no catalogs; `midex catalog add FILE --title TITLE` makes one of an OpenAPI document";
-        return screen.block(None, "", words);
+        return screen.indent_block(None, "", words);
     }
     let mut table = screen.table(&["catalog", "state", "commands", "called at", "title"]);
     for catalog in catalogs {
@@ -83,7 +83,7 @@ pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &
         screen,
     );
     for finding in list(&catalog["findings"]) {
-        text += &screen.block(
+        text += &screen.indent_block(
             Some(Style::Bad),
             INDENT,
             finding.as_str().unwrap_or_default(),
@@ -93,7 +93,7 @@ pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &
         let _ = write!(text, "\n{}", command_table(&listed.commands, screen));
     }
     if let Some(more) = listed.more() {
-        text += &screen.block(Some(Style::Dim), "", &more);
+        text += &screen.indent_block(Some(Style::Dim), "", &more);
     }
     text
 }
@@ -101,10 +101,10 @@ pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &
 /// A name and its description, on one line if it fits.
 fn name_and_description(name: &str, about: &str, screen: &Screen) -> String {
     let title = screen.paint(Style::Bold, name);
-    if name.width() + GAP.width() + about.width() <= screen.columns() {
-        return format!("{title}{GAP}{about}").trim_end().to_owned() + "\n";
+    if name.width() + NAME_GAP.width() + about.width() <= screen.columns() {
+        return format!("{title}{NAME_GAP}{about}").trim_end().to_owned() + "\n";
     }
-    format!("{title}\n{}", screen.block(None, INDENT, about))
+    format!("{title}\n{}", screen.indent_block(None, INDENT, about))
 }
 
 /// The other base URLs that the document lists.
@@ -155,7 +155,7 @@ fn name_value_lines(all: &[(&str, String)], screen: &Screen) -> String {
     let mut text = String::new();
     let there = all.iter().filter(|(_, value)| !value.is_empty());
     for (name, value) in there {
-        text += &screen.named(name, NAME_COLUMNS, value);
+        text += &screen.named_value(name, NAME_COLUMNS, value);
     }
     text
 }
@@ -185,16 +185,16 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
         field(command, "http_method"),
         field(command, "path")
     );
-    let about = format!("{}{GAP}{}", field(command, "class"), called.trim());
+    let about = format!("{}{NAME_GAP}{}", field(command, "class"), called.trim());
     let mut text = name_and_description(&id, about.trim(), screen);
     let [summary, description] = ["summary", "description"].map(|name| field(command, name));
-    text += &screen.block(None, INDENT, &summary);
+    text += &screen.indent_block(None, INDENT, &summary);
     if description != summary {
         let description = command["description"].as_str().unwrap_or_default();
-        text += &screen.block(None, INDENT, description);
+        text += &screen.indent_block(None, INDENT, description);
     }
     if let Some(why) = command["uncallable"].as_str() {
-        text += &screen.block(
+        text += &screen.indent_block(
             Some(Style::Bad),
             INDENT,
             &format!("It cannot be called: {why}"),
@@ -202,7 +202,7 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
     }
     let needed = required_credentials(&command["credentials"]);
     if !needed.is_empty() {
-        text += &screen.block(None, INDENT, &format!("It needs {needed}"));
+        text += &screen.indent_block(None, INDENT, &format!("It needs {needed}"));
     }
     let rows = arguments(command);
     if !rows.is_empty() {
@@ -356,7 +356,7 @@ pub(super) fn import_preview(answer: &Value, screen: &Screen) -> String {
         let _ = writeln!(text, "{}", screen.paint(Style::Dim, &more));
     }
     let next = "Nothing was written: `midex catalog add` with the same arguments imports it";
-    text + "\n" + &screen.block(None, "", next)
+    text + "\n" + &screen.indent_block(None, "", next)
 }
 
 /// The changes in a new version of the document.
@@ -399,7 +399,7 @@ pub(super) fn document_changes(changes: &Value, screen: &Screen) -> String {
 pub(super) fn headers_page(answer: &Value, screen: &Screen) -> String {
     let id = field(answer, "catalog_id");
     let headers = list(&answer["headers"]);
-    let said = |words: &str| screen.block(None, "", words);
+    let said = |words: &str| screen.indent_block(None, "", words);
     if headers.is_empty() {
         return said(&format!("The catalog `{id}` sends no headers of its own"));
     }

@@ -90,7 +90,7 @@ impl File {
     fn parse_settings(&mut self, text: &str, users: Option<&Path>) {
         let document = match Document::parse(text) {
             Ok(document) => document,
-            Err(error) => return self.findings.push(malformed(text, &error)),
+            Err(error) => return self.findings.push(malformed_toml_finding(text, &error)),
         };
         let keys = keys();
         let context = Context {
@@ -105,7 +105,7 @@ impl File {
             let at = place(text, key);
             let setting = match name {
                 TRUST_KEY => context.check_trusted_projects(at, item).map(|()| None),
-                SECRETS => context.secrets(at, item).map(Some),
+                SECRETS_TABLE => context.secrets(at, item).map(Some),
                 name => context.setting(name, at, item).map(Some),
             };
             match setting {
@@ -128,7 +128,7 @@ fn place(text: &str, span: Option<std::ops::Range<usize>>) -> Place {
     })
 }
 
-fn malformed(text: &str, error: &toml_edit::TomlError) -> Finding {
+fn malformed_toml_finding(text: &str, error: &toml_edit::TomlError) -> Finding {
     let words: Vec<_> = error.message().split_whitespace().collect();
     let message = format!("this is not TOML: {}", words.join(" "));
     Finding::new(Rule::Syntax, "", place(text, error.span()), message)
@@ -144,7 +144,7 @@ struct Context<'a> {
 }
 
 /// The table of the tables `[secrets.NAME]`, each with `hosts`.
-const SECRETS: &str = "secrets";
+const SECRETS_TABLE: &str = "secrets";
 /// The flag that corresponds to these tables.
 const SECRET_HOST: &str = "secret-host";
 
@@ -228,7 +228,7 @@ impl Context<'_> {
     /// The key with this name, if this file may set it.
     fn key(&self, name: &str, at: Place, item: &Item) -> Result<&Key, Box<Finding>> {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
-            return Err(self.unknown(name, at, item).into());
+            return Err(self.unknown_key_finding(name, at, item).into());
         };
         if self.owner == Owner::User || key.is_allowed_in_projects() {
             return Ok(key);
@@ -245,7 +245,7 @@ impl Context<'_> {
         finding.suggest(elsewhere)
     }
 
-    fn unknown(&self, name: &str, at: Place, item: &Item) -> Finding {
+    fn unknown_key_finding(&self, name: &str, at: Place, item: &Item) -> Finding {
         let message = format!("a configuration file has no key `{name}`; it is ignored");
         let finding = Finding::new(Rule::UnknownKey, name, at, message).as_warning();
         if item.is_value() {
@@ -266,7 +266,7 @@ fn hosts(secret: &Item) -> Option<Vec<&str>> {
 
 fn no_hosts(name: &str, at: Place) -> Finding {
     let message = format!("`[secrets.{name}]` has `hosts` alone, a list of texts");
-    let finding = Finding::new(Rule::WrongType, SECRETS, at, message);
+    let finding = Finding::new(Rule::WrongType, SECRETS_TABLE, at, message);
     finding.suggest(format!(
         "write `hosts = [\"api.example.com\"]` below `[secrets.{name}]`"
     ))

@@ -12,11 +12,11 @@ use super::super::Cli;
 use midex_catalog::call::allowable;
 
 /// The global flag that is not a key: it applies to a single command.
-const NO_KEY: &str = "json";
+const FLAG_WITHOUT_KEY: &str = "json";
 
 /// The keys that a project's file may set. The others concern the user's machine: the place of executions, the access
 /// to the server, and the environment variables that it reads. A project by another author must not choose them.
-const OF_PROJECTS: [&str; 6] = [
+const PROJECT_FILE_KEYS: [&str; 6] = [
     "workflows",
     "agents",
     "token-ttl",
@@ -28,8 +28,8 @@ const OF_PROJECTS: [&str; 6] = [
 /// The note in a flag's help about the file that can set it.
 pub(super) fn source(name: &str) -> Option<&'static str> {
     match name {
-        NO_KEY => None,
-        name if OF_PROJECTS.contains(&name) => Some("[or in midex.toml]"),
+        FLAG_WITHOUT_KEY => None,
+        name if PROJECT_FILE_KEYS.contains(&name) => Some("[or in midex.toml]"),
         _ => Some("[or in the user's midex.toml]"),
     }
 }
@@ -77,14 +77,17 @@ pub(super) fn keys() -> Vec<Key> {
 
 impl Key {
     fn from_flag(flag: Arg) -> Option<Self> {
-        let name = flag.get_long().filter(|name| *name != NO_KEY)?.to_owned();
+        let name = flag
+            .get_long()
+            .filter(|name| *name != FLAG_WITHOUT_KEY)?
+            .to_owned();
         let kind = kind(&flag);
         Some(Self { flag, name, kind })
     }
 
     /// Whether a project's file may set it.
     pub(super) fn is_allowed_in_projects(&self) -> bool {
-        OF_PROJECTS.contains(&self.name.as_str())
+        PROJECT_FILE_KEYS.contains(&self.name.as_str())
     }
 
     /// The value as arguments of the flag; `None` if the item has another type.

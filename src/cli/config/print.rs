@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        EXIT_FINDINGS, EXIT_OK, Output, ServeArgs, color, diagnostic, visible::replace_hidden_chars,
+        EXIT_FINDINGS, EXIT_OK, Output, ServeArgs, diagnostic, takes_color,
+        visible::replace_hidden_chars,
     },
     File, Files, Notice,
     key::{Key, ValueKind},
@@ -239,7 +240,7 @@ fn draw_findings(files: &Files) -> String {
         );
         format!(
             "\n{}",
-            diagnostic::render(&path, text, &file.findings, color()).trim_end()
+            diagnostic::render(&path, text, &file.findings, takes_color()).trim_end()
         ) + "\n"
     };
     with_findings.map(draw).collect()

@@ -16,7 +16,7 @@ use midex_catalog::call::secrets_in;
 use midex_domain::error::{Code, Result};
 use midex_server::config::Config;
 
-const CHECK: &str = "catalogs";
+const CHECK_NAME: &str = "catalogs";
 
 /// One summary for all catalogs, and a finding for each that cannot be called or that executions wait for.
 pub(super) async fn catalogs(
@@ -32,11 +32,11 @@ pub(super) async fn catalogs(
     let catalogs = list(&listed["catalogs"]);
     let secrets = Secrets::from_config(config);
     let says = catalogs_summary(catalogs) + &secrets.describe_sources(catalogs);
-    let mut findings = vec![CheckResult::ok(CHECK, says)];
+    let mut findings = vec![CheckResult::ok(CHECK_NAME, says)];
     findings.extend(catalogs.iter().filter_map(|catalog| {
-        broken(catalog).or_else(|| secrets.missing_secrets_finding(catalog))
+        broken_catalog_finding(catalog).or_else(|| secrets.missing_secrets_finding(catalog))
     }));
-    findings.extend(awaited(stuck));
+    findings.extend(awaited_catalogs_finding(stuck));
     Ok(findings)
 }
 
@@ -54,7 +54,7 @@ fn catalogs_summary(catalogs: &[Value]) -> String {
     }
 }
 
-fn broken(catalog: &Value) -> Option<CheckResult> {
+fn broken_catalog_finding(catalog: &Value) -> Option<CheckResult> {
     let why = list(&catalog["findings"])
         .first()?
         .as_str()
@@ -68,7 +68,7 @@ fn broken(catalog: &Value) -> Option<CheckResult> {
         )
     };
     Some(CheckResult::warn(
-        CHECK,
+        CHECK_NAME,
         format!("`{id}` cannot be called: {why}"),
         mend,
     ))
@@ -147,12 +147,12 @@ impl Secrets {
         let says = format!(
             "the headers or credentials of `{id}` need the secret `{lacked}`, which is not there for this command"
         );
-        Some(CheckResult::warn(CHECK, says, mend))
+        Some(CheckResult::warn(CHECK_NAME, says, mend))
     }
 }
 
 /// The finding on executions that wait for a catalog.
-fn awaited(stuck: &[Value]) -> Option<CheckResult> {
+fn awaited_catalogs_finding(stuck: &[Value]) -> Option<CheckResult> {
     let waiting: Vec<_> = stuck
         .iter()
         .filter(|one| one["catalog"].is_string())
@@ -171,5 +171,5 @@ fn awaited(stuck: &[Value]) -> Option<CheckResult> {
     let mend = format!(
         "run `midex catalog list`, and `midex catalog enable {catalog}` or `midex catalog add`: they go on by themselves"
     );
-    Some(CheckResult::warn(CHECK, says, mend))
+    Some(CheckResult::warn(CHECK_NAME, says, mend))
 }

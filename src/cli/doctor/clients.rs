@@ -6,12 +6,14 @@ use super::{CheckResult, Verdict, suggested_action};
 use crate::install::{HostEntry, HostReach, Scope, find_host_entries};
 use midex_server::config::Config;
 
-const CHECK: &str = "clients";
+const CHECK_NAME: &str = "clients";
 
 /// One finding for all hosts with a sound configuration, and one per file that names another program or cannot be read.
 pub(super) fn clients(config: &Config) -> Vec<CheckResult> {
     let found = find_host_entries(config);
-    let drifts = found.iter().filter_map(|one| drift(one, &found));
+    let drifts = found
+        .iter()
+        .filter_map(|one| hooks_drift_finding(one, &found));
     let findings: Vec<_> = found
         .iter()
         .filter_map(check_client_file)
@@ -22,7 +24,7 @@ pub(super) fn clients(config: &Config) -> Vec<CheckResult> {
     let mut all = Vec::new();
     if !sound.is_empty() {
         let names: Vec<_> = sound.into_iter().map(|finding| finding.says).collect();
-        all.push(CheckResult::ok(CHECK, names.join(", ")));
+        all.push(CheckResult::ok(CHECK_NAME, names.join(", ")));
     }
     all.extend(others);
     if all.is_empty() {
@@ -31,7 +33,7 @@ pub(super) fn clients(config: &Config) -> Vec<CheckResult> {
         );
         all.push(CheckResult {
             mend,
-            ..CheckResult::ok(CHECK, "no host names midex here")
+            ..CheckResult::ok(CHECK_NAME, "no host names midex here")
         });
     }
     all
@@ -44,7 +46,7 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
         Ok(names) => names,
         Err(error) => {
             return Some(CheckResult::warn(
-                CHECK,
+                CHECK_NAME,
                 error.message(),
                 suggested_action(error),
             ));
@@ -54,7 +56,7 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
         Scope::User => "user",
         Scope::Project => "project",
     };
-    let sound = CheckResult::ok(CHECK, format!("{client} ({scope})"));
+    let sound = CheckResult::ok(CHECK_NAME, format!("{client} ({scope})"));
     let (sound, command, verb, flag) = match names {
         HostReach::Program(run) => (Some(sound), &run.program, "starts", ""),
         HostReach::Hook(run) => (None, &run.program, "runs at its events", " --with-hooks"),
@@ -73,7 +75,7 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
         Some(_) => format!("{path} names another binary, {command}, which {client} {verb}"),
         None => format!("{path} names {command}, which is not there"),
     };
-    Some(CheckResult::warn(CHECK, says, mend))
+    Some(CheckResult::warn(CHECK_NAME, says, mend))
 }
 
 /// The command that writes the file again.
@@ -86,7 +88,7 @@ fn install(found: &HostEntry) -> String {
 }
 
 /// The finding on hooks that do not match the server blocks of their host.
-fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<CheckResult> {
+fn hooks_drift_finding(hook: &HostEntry, all: &[HostEntry]) -> Option<CheckResult> {
     let Ok(HostReach::Hook(run)) = &hook.names else {
         return None;
     };
@@ -100,7 +102,7 @@ fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<CheckResult> {
         let says =
             format!("{path} runs midex at events, and no file of {client} names it as a server");
         return Some(CheckResult::warn(
-            CHECK,
+            CHECK_NAME,
             says,
             format!("run `{install}`, or `{install} --remove`"),
         ));
@@ -114,7 +116,7 @@ fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<CheckResult> {
         "the hooks in {path} use another data directory, {hooks}, than the server of {client}, {block}"
     );
     (hooks != block)
-        .then(|| CheckResult::warn(CHECK, says, format!("run `{install} --with-hooks`")))
+        .then(|| CheckResult::warn(CHECK_NAME, says, format!("run `{install} --with-hooks`")))
 }
 
 /// The program that a command starts; a bare name is searched for in `PATH`, like a shell does.

@@ -6,7 +6,7 @@ use super::CheckResult;
 use midex_server::{app, config::Config};
 
 /// A warning that names the copies, if any. After the store was opened, the damaged redo log itself no longer exists.
-pub(super) fn copies(config: &Config) -> Option<CheckResult> {
+pub(super) fn store_copies_finding(config: &Config) -> Option<CheckResult> {
     let entries = fs::read_dir(&config.data_dir).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut copies: Vec<_> = names

@@ -15,13 +15,17 @@ pub(super) fn space(directory: &Path) -> Option<CheckResult> {
 }
 
 fn finding_for_free_bytes(bytes: u64) -> CheckResult {
-    const CHECK: &str = "space";
+    const CHECK_NAME: &str = "space";
     let says = format!("{} MiB free", bytes >> 20);
     if bytes >= limits::FREE_BYTES_LOW {
-        return CheckResult::ok(CHECK, says);
+        return CheckResult::ok(CHECK_NAME, says);
     }
     let says = format!("{says}: where there is none nothing more is stored");
-    CheckResult::warn(CHECK, says, "free room on the file system of the directory")
+    CheckResult::warn(
+        CHECK_NAME,
+        says,
+        "free room on the file system of the directory",
+    )
 }
 
 #[cfg(test)]

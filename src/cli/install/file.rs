@@ -12,7 +12,7 @@ use midex_domain::{
     error::{Code, Error, Result, describe_io_error},
     limits,
 };
-use midex_folder::{Existing, Folder, read_regular, real_path};
+use midex_folder::{ExistingFilePolicy, Folder, read_regular, real_path};
 
 /// The mark that Windows editors write at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -40,20 +40,23 @@ impl HostFile {
             check_inside(path, project)?;
         }
         let before = bytes(&real).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => invalid(path, "is no regular file"),
-            _ => unusable(path, &error),
+            io::ErrorKind::InvalidInput => invalid_file_error(path, "is no regular file"),
+            _ => unusable_file_error(path, &error),
         })?;
         let before = match before {
             Some((bytes, _)) if bytes.len() as u64 > limits::HOST_FILE_BYTES_MAX => {
                 let most = limits::HOST_FILE_BYTES_MAX >> 20;
-                return Err(invalid(path, &format!("is larger than {most} MiB")));
+                return Err(invalid_file_error(
+                    path,
+                    &format!("is larger than {most} MiB"),
+                ));
             }
             before => before,
         };
         let text = before.as_ref().map_or(&[][..], |(bytes, _)| bytes);
         let text = str::from_utf8(text).map_err(|error| {
             let at = error.valid_up_to();
-            invalid(path, &format!("is not UTF-8 from byte {at} on"))
+            invalid_file_error(path, &format!("is not UTF-8 from byte {at} on"))
         })?;
         let text = text
             .strip_prefix(BYTE_ORDER_MARK)
@@ -88,7 +91,7 @@ impl HostFile {
             .count()
             + 1;
         let says = format!("cannot be used as it is: at {line}:{column}, {error}");
-        invalid(&self.path, &says)
+        invalid_file_error(&self.path, &says)
             .with_context("line", line)
             .with_context("column", column)
     }
@@ -96,7 +99,7 @@ impl HostFile {
     /// Replaces the file with `text`, unless another program has changed it since it was read. Returns the path of the
     /// backup if this call made one: on the first change by midex, and only if the backup `has_use`.
     pub(super) fn replace(&self, text: &str, has_use: bool) -> Result<Option<PathBuf>> {
-        let failed = |error: io::Error| unusable(&self.path, &error);
+        let failed = |error: io::Error| unusable_file_error(&self.path, &error);
         let directory = self.real.parent().unwrap_or(Path::new("/"));
         let folder = match &self.project {
             Some(project) => Folder::open_in(project, directory),
@@ -105,7 +108,7 @@ impl HostFile {
         let folder = folder.map_err(failed)?;
         let now = bytes(&self.real).map_err(failed)?;
         if now.map(|(bytes, _)| bytes) != self.before.as_ref().map(|(bytes, _)| bytes.clone()) {
-            return Err(invalid(
+            return Err(invalid_file_error(
                 &self.path,
                 "was changed by another program just now",
             ));
@@ -126,7 +129,7 @@ impl HostFile {
         }
         let mut name = self.real.file_name().unwrap_or_default().to_owned();
         name.push(".midex-backup");
-        match folder.write(&name, bytes, Some(metadata), Existing::Keep) {
+        match folder.write(&name, bytes, Some(metadata), ExistingFilePolicy::Keep) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             written => written?,
         }
@@ -145,7 +148,7 @@ impl HostFile {
             bytes.splice(..0, BYTE_ORDER_MARK.to_string().into_bytes());
         }
         let name = self.real.file_name().unwrap_or_default();
-        folder.write(name, &bytes, metadata, Existing::Replace)
+        folder.write(name, &bytes, metadata, ExistingFilePolicy::Replace)
     }
 }
 
@@ -154,13 +157,13 @@ fn check_inside(path: &Path, project: &Path) -> Result<()> {
     let (real, root) = (real_path(path), fs::canonicalize(project));
     let (real, root) = match (real, root) {
         (Ok(real), Ok(root)) => (real, root),
-        (Err(error), _) | (_, Err(error)) => return Err(unusable(path, &error)),
+        (Err(error), _) | (_, Err(error)) => return Err(unusable_file_error(path, &error)),
     };
     if real.starts_with(root) {
         return Ok(());
     }
     let says = format!("leads out of the project, to {}", real.display());
-    Err(invalid(path, &says))
+    Err(invalid_file_error(path, &says))
 }
 
 fn canonical_path(path: &Path) -> Result<PathBuf> {
@@ -168,7 +171,7 @@ fn canonical_path(path: &Path) -> Result<PathBuf> {
     if !is_link {
         return Ok(path.to_owned());
     }
-    fs::canonicalize(path).map_err(|_| invalid(path, "is a link to what is not there"))
+    fs::canonicalize(path).map_err(|_| invalid_file_error(path, "is a link to what is not there"))
 }
 
 /// Reads the file up to one byte beyond the limit; `None` if it does not exist. Fails for other than regular files:
@@ -180,12 +183,12 @@ fn bytes(path: &Path) -> io::Result<Option<(Vec<u8>, Metadata)>> {
     }
 }
 
-fn invalid(path: &Path, says: &str) -> Error {
+fn invalid_file_error(path: &Path, says: &str) -> Error {
     let path = path.display().to_string();
     Error::new(Code::HostFileInvalid, format!("`{path}` {says}")).with_context("path", path)
 }
 
-fn unusable(path: &Path, error: &io::Error) -> Error {
+fn unusable_file_error(path: &Path, error: &io::Error) -> Error {
     let path = path.display().to_string();
     let message = format!(
         "`{path}` cannot be read or written: {}",

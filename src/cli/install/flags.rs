@@ -8,7 +8,7 @@ use midex_catalog::call::allowable;
 use midex_domain::error::{Code, Error, Result};
 
 /// The flags that both the server and the hooks receive.
-const FLAGS: [&str; 6] = [
+const SHARED_FLAGS: [&str; 6] = [
     "data_dir",
     "workflows",
     "agents",
@@ -18,7 +18,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 /// The flags that only the server receives.
-const FLAGS_OF_SERVER: [&str; 5] = [
+const SERVER_ONLY_FLAGS: [&str; 5] = [
     "secret_host",
     "import_from",
     "author_to",
@@ -30,7 +30,7 @@ const FLAGS_OF_SERVER: [&str; 5] = [
 pub(super) fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {
     let given = matches.subcommand().map_or(matches, |(_, given)| given);
     let mut flags = Vec::new();
-    for name in FLAGS.into_iter().chain(FLAGS_OF_SERVER) {
+    for name in SHARED_FLAGS.into_iter().chain(SERVER_ONLY_FLAGS) {
         for value in flag_paths(given, name) {
             let value = value.to_str().map(str::to_owned).ok_or_else(|| {
                 let message = format!("`{}` is not Unicode", value.display());
@@ -86,7 +86,7 @@ pub(super) fn url(text: &str) -> Result<String, String> {
 }
 
 /// The arguments among these that hooks receive too.
-pub(super) fn shared(args: &[String]) -> Vec<String> {
+pub(super) fn shared_arguments(args: &[String]) -> Vec<String> {
     let (mut shared, mut args) = (Vec::new(), args.iter().peekable());
     while let Some(arg) = args.next() {
         let name = arg.split('=').next().unwrap_or_default();
@@ -94,7 +94,7 @@ pub(super) fn shared(args: &[String]) -> Vec<String> {
             name.strip_prefix("--")
                 .is_some_and(|name| name == id.replace('_', "-"))
         };
-        if FLAGS.iter().any(is_shared) {
+        if SHARED_FLAGS.iter().any(is_shared) {
             shared.push(arg.clone());
             let has_value = name != arg;
             shared.extend(args.next_if(|_| !has_value).cloned());

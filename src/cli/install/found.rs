@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{
-    Scope, block,
+    Scope,
     file::HostFile,
     hooks::{self, HookProgram},
     hosts::{self, HOSTS, Hooks, Host},
-    project_in_scope,
+    midex_block, project_in_scope,
 };
 use midex_domain::error::Result;
 use midex_server::config::Config;
@@ -96,7 +96,7 @@ fn read_entries(
 }
 
 fn server(text: &str, host: &Host) -> Result<Vec<HostReach>> {
-    let named = block(text, host)?.map(|block| match started(&block) {
+    let named = midex_block(text, host)?.map(|block| match started_program(&block) {
         Some(run) => HostReach::Program(run),
         None if hosts::address(&block).is_some() => HostReach::Address,
         None => HostReach::Nothing,
@@ -110,7 +110,7 @@ fn events(text: &str, hooks: &Hooks) -> Result<Vec<HostReach>> {
 }
 
 /// The program that the host starts for a block, if any.
-pub(super) fn started(block: &Value) -> Option<HookProgram> {
+pub(super) fn started_program(block: &Value) -> Option<HookProgram> {
     let args = block["args"].as_array().into_iter().flatten();
     Some(HookProgram {
         program: block["command"].as_str()?.to_owned(),

@@ -6,7 +6,7 @@ use jsonc_parser::cst::{CstArray, CstObject, CstRootNode};
 use serde_json::{Value, json};
 
 use super::{
-    flags::shared,
+    flags::shared_arguments,
     hosts::{Hooks, Shape},
     json,
 };
@@ -14,7 +14,7 @@ use crate::command::quoted;
 use midex_domain::error::Result;
 
 /// The event names that `midex hook` takes, in the order of [`Hooks::events`].
-pub(super) const EVENTS: [&str; 2] = ["session-start", "stop"];
+pub(super) const HOOK_EVENTS: [&str; 2] = ["session-start", "stop"];
 
 /// A program that a host starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,8 @@ impl HookProgram {
             program: program.clone(),
             args: args.to_vec(),
         };
-        let is_ours = run.is_midex() && shared(args) == args && run.command(event) == command;
+        let is_ours =
+            run.is_midex() && shared_arguments(args) == args && run.command(event) == command;
         is_ours.then_some(run)
     }
 
@@ -101,7 +102,7 @@ pub(super) fn add_hooks(
     {
         json::set_field(&content, "version", &json!(version));
     }
-    for (index, (event, name)) in hooks.events.into_iter().zip(EVENTS).enumerate() {
+    for (index, (event, name)) in hooks.events.into_iter().zip(HOOK_EVENTS).enumerate() {
         let command = run.command(name);
         let mut ours = midex_entries(&root, event, name).into_iter();
         if let Some(first) = ours.next() {
@@ -119,7 +120,7 @@ pub(super) fn add_hooks(
 /// The text without the entries that run midex.
 pub(super) fn remove_hooks(text: &str, hooks: &Hooks) -> Result<String> {
     let root = json::parse(text)?;
-    for (event, name) in hooks.events.into_iter().zip(EVENTS) {
+    for (event, name) in hooks.events.into_iter().zip(HOOK_EVENTS) {
         midex_entries(&root, event, name)
             .into_iter()
             .for_each(HookEntry::remove);
@@ -130,7 +131,7 @@ pub(super) fn remove_hooks(text: &str, hooks: &Hooks) -> Result<String> {
 /// The distinct programs of the entries that run midex.
 pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<HookProgram>> {
     let (root, mut runs) = (json::parse(text)?, Vec::new());
-    for (event, name) in hooks.events.into_iter().zip(EVENTS) {
+    for (event, name) in hooks.events.into_iter().zip(HOOK_EVENTS) {
         for entry in midex_entries(&root, event, name) {
             if !runs.contains(&entry.run) {
                 runs.push(entry.run);

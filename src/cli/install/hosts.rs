@@ -54,7 +54,7 @@ pub(super) struct UserFile {
     moved: Option<(&'static str, &'static str)>,
 }
 
-const fn home(path: &'static str) -> UserFile {
+const fn home_file(path: &'static str) -> UserFile {
     UserFile {
         base: Base::Home,
         path,
@@ -62,7 +62,7 @@ const fn home(path: &'static str) -> UserFile {
     }
 }
 
-const fn settings(path: &'static str) -> UserFile {
+const fn settings_file(path: &'static str) -> UserFile {
     UserFile {
         base: Base::Settings,
         path,
@@ -155,13 +155,14 @@ pub(super) struct Host {
 }
 
 /// Every field that midex writes into a block for some host.
-pub(super) const OWN_FIELDS: [&str; 6] = ["type", "command", "args", "url", "httpUrl", "serverUrl"];
+pub(super) const MIDEX_FIELDS: [&str; 6] =
+    ["type", "command", "args", "url", "httpUrl", "serverUrl"];
 
 /// Further fields that some host reads for a server that it starts as a process.
-const OF_STDIO: &[&str] = &["env", "envFile", "env_vars", "cwd"];
+const STDIO_FIELDS: &[&str] = &["env", "envFile", "env_vars", "cwd"];
 
 /// Further fields that some host reads for a server over HTTP.
-const OF_HTTP: &[&str] = &[
+const HTTP_FIELDS: &[&str] = &[
     "headers",
     "headersHelper",
     "http_headers",
@@ -174,8 +175,8 @@ const OF_HTTP: &[&str] = &[
 /// The fields that a block with these fields must not have, because they belong to the other transport.
 pub(super) fn others(fields: &Map<String, Value>) -> Vec<&'static str> {
     let starts = fields.contains_key("command");
-    let others = if starts { OF_HTTP } else { OF_STDIO };
-    let others = OWN_FIELDS.iter().chain(others).copied();
+    let others = if starts { HTTP_FIELDS } else { STDIO_FIELDS };
+    let others = MIDEX_FIELDS.iter().chain(others).copied();
     others.filter(|name| !fields.contains_key(*name)).collect()
 }
 
@@ -185,7 +186,7 @@ pub(super) const HOSTS: &[Host] = &[
         title: "Claude Code",
         servers: "mcpServers",
         format: Format::Json,
-        user: Some(home(".claude.json").moved_by("CLAUDE_CONFIG_DIR", ".claude.json")),
+        user: Some(home_file(".claude.json").moved_by("CLAUDE_CONFIG_DIR", ".claude.json")),
         project: Some(".mcp.json"),
         stdio: &[("type", "stdio")],
         http: Some(Http {
@@ -193,7 +194,7 @@ pub(super) const HOSTS: &[Host] = &[
             url: "url",
         }),
         hooks: Some(Hooks {
-            user: home(".claude/settings.json").moved_by("CLAUDE_CONFIG_DIR", "settings.json"),
+            user: home_file(".claude/settings.json").moved_by("CLAUDE_CONFIG_DIR", "settings.json"),
             project: ".claude/settings.json",
             events: ["SessionStart", "Stop"],
             matcher: Some("startup|resume|clear|compact"),
@@ -207,7 +208,7 @@ pub(super) const HOSTS: &[Host] = &[
         servers: "mcpServers",
         format: Format::Json,
         user: if cfg!(target_os = "macos") {
-            Some(settings("Claude/claude_desktop_config.json"))
+            Some(settings_file("Claude/claude_desktop_config.json"))
         } else {
             None
         },
@@ -221,7 +222,7 @@ pub(super) const HOSTS: &[Host] = &[
         title: "Cursor",
         servers: "mcpServers",
         format: Format::Json,
-        user: Some(home(".cursor/mcp.json")),
+        user: Some(home_file(".cursor/mcp.json")),
         project: Some(".cursor/mcp.json"),
         stdio: &[("type", "stdio")],
         http: Some(Http {
@@ -229,7 +230,7 @@ pub(super) const HOSTS: &[Host] = &[
             url: "url",
         }),
         hooks: Some(Hooks {
-            user: home(".cursor/hooks.json"),
+            user: home_file(".cursor/hooks.json"),
             project: ".cursor/hooks.json",
             events: ["sessionStart", "stop"],
             matcher: None,
@@ -242,7 +243,7 @@ pub(super) const HOSTS: &[Host] = &[
         title: "Visual Studio Code",
         servers: "servers",
         format: Format::Json,
-        user: Some(settings("Code/User/mcp.json")),
+        user: Some(settings_file("Code/User/mcp.json")),
         project: Some(".vscode/mcp.json"),
         stdio: &[("type", "stdio")],
         http: Some(Http {
@@ -250,7 +251,7 @@ pub(super) const HOSTS: &[Host] = &[
             url: "url",
         }),
         hooks: Some(Hooks {
-            user: home(".copilot/hooks/midex.json"),
+            user: home_file(".copilot/hooks/midex.json"),
             project: ".github/hooks/midex.json",
             events: ["SessionStart", "Stop"],
             matcher: None,
@@ -263,7 +264,7 @@ pub(super) const HOSTS: &[Host] = &[
         title: "Codex",
         servers: "mcp_servers",
         format: Format::Toml,
-        user: Some(home(".codex/config.toml").moved_by("CODEX_HOME", "config.toml")),
+        user: Some(home_file(".codex/config.toml").moved_by("CODEX_HOME", "config.toml")),
         project: Some(".codex/config.toml"),
         stdio: &[],
         http: Some(Http {
@@ -271,7 +272,7 @@ pub(super) const HOSTS: &[Host] = &[
             url: "url",
         }),
         hooks: Some(Hooks {
-            user: home(".codex/hooks.json").moved_by("CODEX_HOME", "hooks.json"),
+            user: home_file(".codex/hooks.json").moved_by("CODEX_HOME", "hooks.json"),
             project: ".codex/hooks.json",
             events: ["SessionStart", "Stop"],
             matcher: None,
@@ -285,7 +286,7 @@ pub(super) const HOSTS: &[Host] = &[
         servers: "mcpServers",
         format: Format::Json,
         user: Some(
-            home(".gemini/settings.json").moved_by("GEMINI_CLI_HOME", ".gemini/settings.json"),
+            home_file(".gemini/settings.json").moved_by("GEMINI_CLI_HOME", ".gemini/settings.json"),
         ),
         project: Some(".gemini/settings.json"),
         stdio: &[],
@@ -294,7 +295,7 @@ pub(super) const HOSTS: &[Host] = &[
             url: "httpUrl",
         }),
         hooks: Some(Hooks {
-            user: home(".gemini/settings.json")
+            user: home_file(".gemini/settings.json")
                 .moved_by("GEMINI_CLI_HOME", ".gemini/settings.json"),
             project: ".gemini/settings.json",
             events: ["SessionStart", "AfterAgent"],
@@ -308,7 +309,7 @@ pub(super) const HOSTS: &[Host] = &[
         title: "Windsurf",
         servers: "mcpServers",
         format: Format::Json,
-        user: Some(home(".codeium/windsurf/mcp_config.json")),
+        user: Some(home_file(".codeium/windsurf/mcp_config.json")),
         project: None,
         stdio: &[],
         http: Some(Http {
@@ -372,7 +373,7 @@ impl Host {
 
     /// The block of a server that the host starts as a process.
     pub(super) fn stdio_block(&self, command: &str, args: &[String]) -> Map<String, Value> {
-        let mut block = fixed(self.stdio);
+        let mut block = fixed_fields(self.stdio);
         block.insert("command".to_owned(), json!(command));
         block.insert("args".to_owned(), json!(args));
         block
@@ -388,7 +389,7 @@ impl Host {
             return Err(Error::new(Code::UsageInvalid, message)
                 .with_action("Leave out `--http`, and the host starts midex itself; or add the address in its own settings"));
         };
-        let mut block = fixed(http.fixed);
+        let mut block = fixed_fields(http.fixed);
         block.insert(http.url.to_owned(), json!(url));
         Ok(block)
     }
@@ -408,7 +409,7 @@ pub(super) fn address(block: &Value) -> Option<&str> {
     fields.find_map(|http| block[http.url].as_str())
 }
 
-fn fixed(fields: Fixed) -> Map<String, Value> {
+fn fixed_fields(fields: Fixed) -> Map<String, Value> {
     fields
         .iter()
         .map(|(name, value)| ((*name).to_owned(), json!(value)))

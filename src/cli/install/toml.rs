@@ -8,7 +8,7 @@ use super::uneditable;
 use midex_domain::error::Result;
 
 /// Marks a header that is removed from the text. The character cannot occur in TOML.
-const REMOVED: &str = "\0";
+const REMOVED_HEADER_MARK: &str = "\0";
 
 /// The table `[above.name]` as JSON, with null for values other than strings and arrays of strings. `None` if there is
 /// no such table.
@@ -19,7 +19,7 @@ pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>> {
         let table = item.as_table_like()?;
         let fields = table
             .iter()
-            .map(|(name, item)| (name.to_owned(), plain(item).unwrap_or_default()));
+            .map(|(name, item)| (name.to_owned(), plain_value(item).unwrap_or_default()));
         Some(Value::Object(fields.collect()))
     };
     Ok(item.map(|item| fields(item).unwrap_or_default()))
@@ -124,7 +124,7 @@ fn set_key(table: &mut Table, name: &str, value: &Value) {
         value => value.as_str().unwrap_or_default().into(),
     };
     match table.get_mut(name) {
-        Some(item) if plain(item).as_ref() == Some(value) => {}
+        Some(item) if plain_value(item).as_ref() == Some(value) => {}
         Some(Item::Value(old)) => {
             *new.decor_mut() = old.decor().clone();
             *old = new;
@@ -154,14 +154,16 @@ fn remove_table(table: &mut Table) {
     let apart = apart.filter(|above| above.is_empty() || above.ends_with('\n'));
     let above = apart.unwrap_or(&above).to_owned();
     decor.set_prefix(above);
-    decor.set_suffix(REMOVED);
+    decor.set_suffix(REMOVED_HEADER_MARK);
 }
 
 /// The document as text, with the line ends of the text before.
 fn document_text(text: &str, document: &DocumentMut) -> String {
     let after = document.to_string();
     let lines = after.split_inclusive('\n');
-    let mut after: String = lines.filter(|line| !line.contains(REMOVED)).collect();
+    let mut after: String = lines
+        .filter(|line| !line.contains(REMOVED_HEADER_MARK))
+        .collect();
     if !text.is_empty() && !text.ends_with('\n') {
         after.truncate(after.trim_end_matches('\n').len());
     }
@@ -172,7 +174,7 @@ fn document_text(text: &str, document: &DocumentMut) -> String {
 }
 
 /// A string or an array of strings as JSON; `None` for other values.
-fn plain(item: &Item) -> Option<Value> {
+fn plain_value(item: &Item) -> Option<Value> {
     if let Some(items) = item.as_array() {
         let strings = items.iter().map(|item| item.as_str().map(Value::from));
         return strings.collect::<Option<Vec<_>>>().map(Value::Array);

@@ -6,9 +6,9 @@ use unicode_width::UnicodeWidthStr;
 use crate::screen::{one_line, pad_text, truncate_text, wrap_line};
 
 /// The width of the gap between two cells.
-const GAP: usize = 2;
+const CELL_GAP: usize = 2;
 /// The indentation of a last cell that is printed below its row.
-const INDENT: usize = 2;
+const LAST_CELL_INDENT: usize = 2;
 /// The minimum width of a cell of several words beside the others.
 const WORDS_COLUMNS_MIN: usize = 24;
 
@@ -47,7 +47,7 @@ impl<const N: usize> Table<N> {
         let beside = self.widths(0);
         let below = usize::from(beside.is_none());
         let widths = beside.or_else(|| self.widths(below));
-        let widths = widths.unwrap_or_else(|| self.natural(below));
+        let widths = widths.unwrap_or_else(|| self.natural_widths(below));
         // If the last column is printed below, its header is left out.
         let header = self.row(&self.rows[0][..widths.len()], &widths);
         let rows = self.rows[1..].iter().map(|cells| self.row(cells, &widths));
@@ -55,7 +55,7 @@ impl<const N: usize> Table<N> {
     }
 
     /// The widths that the columns need, except for the last `without` columns.
-    fn natural(&self, without: usize) -> Vec<usize> {
+    fn natural_widths(&self, without: usize) -> Vec<usize> {
         let count = self.rows[0].len() - without;
         let width = |at: usize| self.rows.iter().map(|cells| cells[at].width()).max();
         (0..count).map(|at| width(at).unwrap_or(0)).collect()
@@ -63,8 +63,8 @@ impl<const N: usize> Table<N> {
 
     /// The widths of the columns except for the last `without`; `None` if they do not fit.
     fn widths(&self, without: usize) -> Option<Vec<usize>> {
-        let mut widths = self.natural(without);
-        let gaps = GAP * widths.len().saturating_sub(1);
+        let mut widths = self.natural_widths(without);
+        let gaps = CELL_GAP * widths.len().saturating_sub(1);
         let mut left = self.room.checked_sub(gaps)?;
         let has_words = |at: usize| self.rows[1..].iter().any(|cells| cells[at].contains(' '));
         let (mut broken, whole): (Vec<_>, Vec<_>) =
@@ -94,13 +94,13 @@ impl<const N: usize> Table<N> {
             let cells = columns.iter().zip(widths);
             let cells = cells
                 .map(|(lines, width)| pad_text(lines.get(at).map_or("", String::as_str), *width));
-            let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+            let line = cells.collect::<Vec<_>>().join(&" ".repeat(CELL_GAP));
             line.trim_end().to_owned() + "\n"
         };
         let mut text: String = (0..height).map(line).collect();
         for below in &cells[widths.len()..] {
-            let margin = " ".repeat(INDENT);
-            let lines = wrap_line(below, self.room.saturating_sub(INDENT));
+            let margin = " ".repeat(LAST_CELL_INDENT);
+            let lines = wrap_line(below, self.room.saturating_sub(LAST_CELL_INDENT));
             let lines = lines.iter().filter(|line| !line.is_empty());
             text.extend(lines.map(|line| format!("{margin}{line}\n")));
         }

@@ -32,7 +32,7 @@ impl Kinds {
     }
 
     /// Ends the current span, and returns a line for each kind that exceeded the limit.
-    pub(super) fn end(&mut self) -> String {
+    pub(super) fn end_span(&mut self) -> String {
         let mut words = String::new();
         self.since = None;
         for (kind, lines) in self.lines.drain() {
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(kinds.ends_in(later), Some(limits::LOG_KIND_SPAN / 2));
         let later = start + limits::LOG_KIND_SPAN * 2;
         assert_eq!(kinds.ends_in(later), Some(Duration::ZERO));
-        assert_eq!(kinds.end(), "3 more lines like `one` were left out\n");
+        assert_eq!(kinds.end_span(), "3 more lines like `one` were left out\n");
         assert_eq!(kinds.ends_in(later), None);
         assert_eq!(told(&mut kinds, "one", most + 3), most);
     }

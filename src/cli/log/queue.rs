@@ -69,7 +69,7 @@ impl Queue {
     /// Waits until all lines are written, for at most `limit`.
     pub(super) fn flush(&self, limit: Duration) {
         let mut state = self.state();
-        let left_out = state.kinds.end();
+        let left_out = state.kinds.end_span();
         state.push(left_out.as_bytes());
         self.0.changed.notify_all();
         let is_busy = |state: &mut State| state.is_writing || !state.is_empty();
@@ -121,7 +121,7 @@ impl State {
 
     fn report_left_out(&mut self, now: Instant) {
         if self.kinds.ends_in(now) == Some(Duration::ZERO) {
-            let left_out = self.kinds.end();
+            let left_out = self.kinds.end_span();
             self.push(left_out.as_bytes());
         }
     }

@@ -22,16 +22,16 @@ use tokio::{
 /// Turns bracketed paste on, as the editor does.
 const PASTES_BRACKETED: &str = "\u{1b}[?2004h";
 /// Turns bracketed paste off.
-const PASTES_PLAIN: &str = "\u{1b}[?2004l";
+const BRACKETED_PASTE_OFF: &str = "\u{1b}[?2004l";
 
 /// Redraws the question and the typed text from outside the editor.
 pub(super) type Redraw = Box<dyn ExternalPrinter + Send>;
 
 /// The terminal modes of the line being read; `None` between lines.
-static READING: Mutex<Option<TerminalModes>> = Mutex::new(None);
+static ACTIVE_READING: Mutex<Option<TerminalModes>> = Mutex::new(None);
 
 /// The printer that redraws the line being read. It is kept once an editor has supplied it.
-static REDRAW: Mutex<Option<Redraw>> = Mutex::new(None);
+static REDRAW_PRINTER: Mutex<Option<Redraw>> = Mutex::new(None);
 
 /// The sender of the registered [`StopRequest`], if any: it receives the next Ctrl-Z.
 static STOP_WAITER: Mutex<Option<oneshot::Sender<()>>> = Mutex::new(None);
@@ -110,7 +110,9 @@ fn lock_stop_waiter() -> MutexGuard<'static, Option<oneshot::Sender<()>>> {
 
 /// Sets the printer that redraws the line being read when the process continues.
 pub(super) fn redraw_with(redraw: Redraw) {
-    *REDRAW.lock().unwrap_or_else(PoisonError::into_inner) = Some(redraw);
+    *REDRAW_PRINTER
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner) = Some(redraw);
 }
 
 /// Reads a line with `read`, and handles stops while it runs.
@@ -141,12 +143,14 @@ pub(super) fn set_raw_modes() {
 /// Restores the terminal for good if a line is being read.
 pub(super) fn restore_terminal() {
     if let Some(reading) = lock_active_reading().take() {
-        set_terminal_modes(&reading.usual, &format!("{PASTES_PLAIN}\n"));
+        set_terminal_modes(&reading.usual, &format!("{BRACKETED_PASTE_OFF}\n"));
     }
 }
 
 fn lock_active_reading() -> MutexGuard<'static, Option<TerminalModes>> {
-    READING.lock().unwrap_or_else(PoisonError::into_inner)
+    ACTIVE_READING
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Stops this process, with the terminal restored for the shell, until it is continued.
@@ -156,7 +160,7 @@ pub(crate) fn stop() {
         return;
     }
     if let Some(reading) = &*lock_active_reading() {
-        set_terminal_modes(&reading.usual, PASTES_PLAIN);
+        set_terminal_modes(&reading.usual, BRACKETED_PASTE_OFF);
     }
     // SIGTSTP is caught and no longer stops the process, so send SIGSTOP.
     let _ = kill_process(getpid(), Signal::STOP);
@@ -170,7 +174,9 @@ fn resume_reading() {
     }
     // The redraw is done without the lock on `READING`: the editor may be slow to draw, and takes that lock when its
     // line ends.
-    let mut redraw = REDRAW.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut redraw = REDRAW_PRINTER
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     if let Some(redraw) = &mut *redraw {
         let _ = redraw.print(String::new());
     }

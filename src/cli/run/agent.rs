@@ -31,11 +31,11 @@ use midex_domain::{
 use midex_server::config::parse_duration;
 
 /// The default of `--agent-timeout`.
-const TIMEOUT: &str = "30m";
+const AGENT_TIMEOUT_DEFAULT: &str = "30m";
 /// The subdirectory of the data directory with one record file per running command.
-const RECORDS: &str = "agents";
+const RECORDS_DIRECTORY: &str = "agents";
 /// The flag that starts the command for a step although an earlier one for it still runs.
-const AGAIN: &str = "--agent-again";
+const AGENT_AGAIN_FLAG: &str = "--agent-again";
 
 /// The command, and how it is spoken to.
 #[derive(Clone, Debug, clap::Args)]
@@ -56,7 +56,7 @@ pub(crate) struct AgentArgs {
     #[arg(
         long = "agent-timeout",
         value_name = "DURATION",
-        default_value = TIMEOUT,
+        default_value = AGENT_TIMEOUT_DEFAULT,
         value_parser = parse_timeout,
         requires = "command"
     )]
@@ -86,7 +86,8 @@ impl AgentArgs {
             AgentFormat::Text => "",
             AgentFormat::Json => " --agent-format json",
         };
-        let timeout = Some(self.timeout).filter(|it| parse_timeout(TIMEOUT) != Ok(*it));
+        let timeout =
+            Some(self.timeout).filter(|it| parse_timeout(AGENT_TIMEOUT_DEFAULT) != Ok(*it));
         let timeout = timeout.map_or_else(String::new, |it| format!(" --agent-timeout {it:?}"));
         format!(" --agent {}{format}{timeout}", quoted(command))
     }
@@ -182,7 +183,7 @@ impl Agent {
         let of = [json!(step.execution_id), json!(name), json!(item)];
         let of = of.map(|part| part.to_string()).join(" ");
         let file = Digest::compute(of.as_bytes()).to_string();
-        let record = link.data_dir().join(RECORDS).join(file);
+        let record = link.data_dir().join(RECORDS_DIRECTORY).join(file);
         let Some(pid) = guard::running(&record) else {
             return Ok(Some(record));
         };
@@ -193,7 +194,7 @@ impl Agent {
         );
         let begin = "Begin another one beside it?";
         if question::can_ask_person()
-            && question::ask(&format!("{message}. {begin}"), AGAIN, link).await?
+            && question::ask(&format!("{message}. {begin}"), AGENT_AGAIN_FLAG, link).await?
         {
             return Ok(None);
         }
@@ -260,7 +261,7 @@ fn not_run(ended: &CommandEnd) -> Error {
 }
 
 /// How many columns of output that is not JSON an error message quotes.
-const JUNK_COLUMNS: usize = 60;
+const QUOTED_OUTPUT_COLUMNS: usize = 60;
 
 fn no_answer(ended: &CommandEnd) -> Error {
     let message = if ended.output.len() > limits::AGENT_COMMAND_OUTPUT_BYTES_MAX {
@@ -271,7 +272,7 @@ fn no_answer(ended: &CommandEnd) -> Error {
             "" => "the command of --agent printed nothing".to_owned(),
             junk => format!(
                 "the command of --agent printed no JSON value, but `{}`",
-                truncate_text(&one_line(junk), JUNK_COLUMNS)
+                truncate_text(&one_line(junk), QUOTED_OUTPUT_COLUMNS)
             ),
         }
     };

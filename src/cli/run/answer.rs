@@ -80,11 +80,13 @@ pub(super) fn parse_answer(output: &[u8]) -> Option<Value> {
     }
     let text = std::str::from_utf8(output).ok()?.trim();
     let whole = serde_json::from_str(text).ok();
-    whole.or_else(|| fenced(text)).or_else(|| last(text))
+    whole
+        .or_else(|| last_fenced_json(text))
+        .or_else(|| last_json_in_text(text))
 }
 
 /// The last fenced block that is JSON.
-fn fenced(text: &str) -> Option<Value> {
+fn last_fenced_json(text: &str) -> Option<Value> {
     let blocks: Vec<_> = text.split("```").skip(1).step_by(2).collect();
     blocks.into_iter().rev().find_map(|block| {
         let (info, body) = block.split_once('\n')?;
@@ -94,7 +96,7 @@ fn fenced(text: &str) -> Option<Value> {
 }
 
 /// The last object or list in a text that holds other words too.
-fn last(text: &str) -> Option<Value> {
+fn last_json_in_text(text: &str) -> Option<Value> {
     let (mut found, mut at, mut left) = (None, 0, limits::AGENT_COMMAND_SCAN_BYTES_MAX);
     while let Some(next) = text[at..].find(['{', '[']) {
         at += next;

@@ -65,15 +65,15 @@ impl Runner<'_> {
             let refused = match self.link.advance("workflow.start", arguments).await {
                 Ok((reply, started)) => {
                     self.begun = StartOutcome::Yes;
-                    self.source.draft.recorded();
-                    self.page.started(&reply, &started, inputs.as_ref())?;
+                    self.source.draft.clear_recorded();
+                    self.page.print_started(&reply, &started, inputs.as_ref())?;
                     started.warnings.iter().for_each(|warning| warn(warning));
                     return Ok(true);
                 }
                 Err(error) if may_have_taken_effect(&error) => return Err(error),
                 Err(error) => error,
             };
-            self.source.draft.refused();
+            self.source.draft.mark_refused();
             if refused.is_retryable() {
                 return Err(refused);
             }
@@ -116,7 +116,7 @@ impl Runner<'_> {
         let typed = prompt.line(&question, &[], &mut self.link).await?;
         let is_yes = matches!(&typed, PromptInput::Line(line) if ["y", "yes"].contains(&&*line.trim().to_lowercase()));
         if is_yes {
-            Trust::of_user().set(Path::new(project), true)?;
+            Trust::of_user().set_trusted(Path::new(project), true)?;
         }
         Ok(is_yes)
     }

@@ -40,7 +40,7 @@ impl Draft {
 
     /// Marks the typed inputs as sent with a start.
     pub(super) fn start(&mut self) {
-        if let Some(typed) = self.typed() {
+        if let Some(typed) = self.typed_text() {
             self.send(typed);
         }
     }
@@ -51,12 +51,12 @@ impl Draft {
     }
 
     /// Records that the submission was refused: the draft keeps it, so that it can be corrected.
-    pub(super) fn refused(&mut self) {
+    pub(super) fn mark_refused(&mut self) {
         self.is_unanswered = false;
     }
 
     /// Clears the draft, because its content is recorded.
-    pub(super) fn recorded(&mut self) {
+    pub(super) fn clear_recorded(&mut self) {
         *self = Self::default();
     }
 
@@ -67,7 +67,7 @@ impl Draft {
     }
 
     /// Sets the field being typed, and its value so far.
-    pub(super) fn open(&mut self, name: &str, value: Value) {
+    pub(super) fn open_field(&mut self, name: &str, value: Value) {
         self.open = Some((name.to_owned(), value));
     }
 
@@ -81,7 +81,7 @@ impl Draft {
     pub(super) fn push(&mut self, name: &str, item: Value) {
         match &mut self.open {
             Some((_, Value::Array(items))) => items.push(item),
-            _ => self.open(name, json!([item])),
+            _ => self.open_field(name, json!([item])),
         }
     }
 
@@ -104,7 +104,7 @@ impl Draft {
         if let Some(told) = self.unrecorded_text() {
             let _ = writeln!(anstream::stderr().lock(), "{told}");
         }
-        self.recorded();
+        self.clear_recorded();
     }
 
     fn unrecorded_text(&self) -> Option<String> {
@@ -113,12 +113,12 @@ impl Draft {
         } else {
             "not recorded"
         };
-        let typed = self.sent.clone().or_else(|| self.typed())?;
+        let typed = self.sent.clone().or_else(|| self.typed_text())?;
         let between = if typed.contains('\n') { '\n' } else { ' ' };
         Some(format!("{label}:{between}{typed}"))
     }
 
-    fn typed(&self) -> Option<String> {
+    fn typed_text(&self) -> Option<String> {
         let mut values = self.values.clone();
         values.extend(self.open.clone());
         let values = (!values.is_empty()).then(|| json_text(&Value::Object(values), false));
@@ -156,7 +156,7 @@ mod tests {
             draft.unrecorded_text().as_deref(),
             Some(r#"not recorded: "one""#)
         );
-        draft.recorded();
+        draft.clear_recorded();
         draft.push("tags", json!("a"));
         draft.push("tags", json!("b"));
         assert_eq!(draft.count(), 2);
@@ -164,7 +164,7 @@ mod tests {
         let sent = r#"{"tags":["a","b"]}"#;
         let told = draft.unrecorded_text().expect("it is there");
         assert_eq!(told, format!("handed in, and nobody answered: {sent}"));
-        draft.refused();
+        draft.mark_refused();
         let told = draft.unrecorded_text().expect("it is there");
         assert_eq!(told, format!("not recorded: {sent}"));
     }

@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use super::{
     draft::Draft,
-    input::{read_file, unusable},
+    input::{read_file, unusable_file_error},
     submission::{Submission, parse_person_text},
 };
 use crate::{message_with_violations, screen::one_line, steps::OpenStep};
@@ -136,7 +136,7 @@ fn unwritable_file(path: &Path, error: io::Error) -> Error {
         path.display(),
         describe_io_error(&error)
     );
-    unusable(path, message).with_source(error)
+    unusable_file_error(path, message).with_source(error)
 }
 
 /// The comments below the user's text: instructions, and why the previous text was refused.

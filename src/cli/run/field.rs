@@ -8,7 +8,7 @@ use crate::{
 };
 use midex_domain::{
     error::Violation,
-    input::{DefaultFrom, InputDefault, InputType, read_text},
+    input::{DefaultFrom, InputDefault, InputType, parse_typed_text},
     schema::Schema,
     view::InputView,
 };
@@ -281,7 +281,7 @@ impl Field {
             }
             Some(_) => {
                 let kind = serde_json::from_value::<InputType>(self.schema["type"].clone()).ok();
-                match read_text(kind, &[], text) {
+                match parse_typed_text(kind, &[], text) {
                     Value::String(_) => Err(format!("that is no {}", self.kind_words())),
                     value => Ok(value),
                 }
@@ -404,7 +404,7 @@ pub(super) fn fields_to_ask_again(
                 .iter()
                 .any(|violation| field.is_violated_by(violation))
         })
-        .map(|field| field.again(violations))
+        .map(|field| field.field_to_ask_again(violations))
         .collect();
     let is_told = |violation: &Violation| found.iter().any(|field| field.is_violated_by(violation));
     if violations.iter().all(is_told) && !found.is_empty() {
@@ -435,7 +435,7 @@ impl Field {
 
     /// The field as it is asked again. If its value is missing, its default yielded none, so it has no default and is
     /// required.
-    fn again(&self, violations: &[Violation]) -> Self {
+    fn field_to_ask_again(&self, violations: &[Violation]) -> Self {
         let mut missing = violations.iter().filter(|one| one.rule == "required");
         let is_missing = missing.any(|one| self.is_violated_by(one));
         Self {

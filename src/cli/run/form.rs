@@ -80,11 +80,11 @@ impl FieldForm<'_, '_> {
     }
 
     async fn ask_field(&mut self, asked: &Field) -> Result<FieldAnswer> {
-        question::prompt(
-            &self
-                .screen
-                .block(Some(Style::Dim), "  ", &asked.describe_in_line()),
-        )?;
+        question::prompt(&self.screen.indent_block(
+            Some(Style::Dim),
+            "  ",
+            &asked.describe_in_line(),
+        ))?;
         loop {
             let line = match self.line(&asked.prompt_text(), &asked.choices()).await? {
                 PromptInput::Line(line) => line.trim().to_owned(),
@@ -94,7 +94,7 @@ impl FieldForm<'_, '_> {
                 return Ok(FieldAnswer::Value);
             }
             if line.is_empty() && asked.is_required() {
-                self.complain(&format!("it is needed; {}", self.at.stopping()))?;
+                self.complain(&format!("it is needed; {}", self.at.describe_stopping()))?;
                 continue;
             }
             if line.is_empty() || asked.is_taken_away(&line) {
@@ -178,7 +178,7 @@ impl FieldForm<'_, '_> {
         asked: &Field,
         line: String,
     ) -> Result<Result<String, PersonAction>> {
-        let keep = |draft: &mut Draft, text: &str| draft.open(asked.name(), text.into());
+        let keep = |draft: &mut Draft, text: &str| draft.open_field(asked.name(), text.into());
         self.json(line, keep).await
     }
 
@@ -287,7 +287,7 @@ impl FieldForm<'_, '_> {
                 let Some(why) = too_short else {
                     return Ok(Ok(None));
                 };
-                self.complain(&format!("{why}; {}", self.at.stopping()))?;
+                self.complain(&format!("{why}; {}", self.at.describe_stopping()))?;
                 continue;
             }
             if is_value_continuation(&line) {
@@ -333,11 +333,11 @@ impl FieldForm<'_, '_> {
     }
 
     fn explain(&self, words: &str) -> Result<()> {
-        question::prompt(&self.screen.block(None, "  ", words))
+        question::prompt(&self.screen.indent_block(None, "  ", words))
     }
 
     fn complain(&self, why: &str) -> Result<()> {
-        question::prompt(&self.screen.block(Some(Style::Bad), "  ", why))
+        question::prompt(&self.screen.indent_block(Some(Style::Bad), "  ", why))
     }
 
     /// Prints the message of each violation, or of the error if it has none.

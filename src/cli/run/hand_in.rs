@@ -45,14 +45,14 @@ impl Runner<'_> {
                     ..
                 },
             )) => {
-                self.source.draft.recorded();
+                self.source.draft.clear_recorded();
                 let page = &mut self.page;
                 page.reply(&reply, &execution_id, &workflow_state, "")?;
                 Ok(None)
             }
             Err(error) if may_have_taken_effect(&error) => Err(error),
             Err(error) => {
-                self.source.draft.refused();
+                self.source.draft.mark_refused();
                 self.handle_refusal(error, submission)
             }
         }
@@ -84,12 +84,12 @@ impl Runner<'_> {
             _ if submission.is_by_person => Err(error),
             _ => {
                 // The source of these lines still holds them, so there is no need to print them as a draft.
-                self.source.draft.recorded();
+                self.source.draft.clear_recorded();
                 Err(match error.code() {
                     // Only an output typed at a terminal counts as the user's own answer, not one from a pipe.
                     Code::UserAlone => error
                         .with_context("execution_id", self.id.as_str())
-                        .with_action(AT_A_TERMINAL),
+                        .with_action(TERMINAL_ONLY_ADVICE),
                     _ => error,
                 })
             }
@@ -103,4 +103,4 @@ fn is_expired(error: &Error) -> bool {
 }
 
 /// The suggested action if only the user may answer.
-const AT_A_TERMINAL: &str = "Run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal with nothing piped in, and type the answer there";
+const TERMINAL_ONLY_ADVICE: &str = "Run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal with nothing piped in, and type the answer there";

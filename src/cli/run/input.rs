@@ -24,7 +24,7 @@ pub(crate) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
     let read =
         File::open(path).and_then(|file| file.take(bytes_max as u64 + 1).read_to_end(&mut bytes));
     read.map_err(|error| {
-        unusable(
+        unusable_file_error(
             path,
             format!("{shown} cannot be read: {}", describe_io_error(&error)),
         )
@@ -33,11 +33,12 @@ pub(crate) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
     if bytes.len() > bytes_max {
         return Err(too_long(&shown, bytes_max));
     }
-    String::from_utf8(bytes)
-        .map_err(|error| unusable(path, format!("{shown} is not UTF-8")).with_source(error))
+    String::from_utf8(bytes).map_err(|error| {
+        unusable_file_error(path, format!("{shown} is not UTF-8")).with_source(error)
+    })
 }
 
-pub(super) fn unusable(path: &Path, message: String) -> Error {
+pub(super) fn unusable_file_error(path: &Path, message: String) -> Error {
     Error::new(Code::FileUnusable, message)
         .with_context("path", path.display().to_string())
         .with_action("Name a file that can be read; nothing was started")
@@ -64,7 +65,7 @@ impl StdinLines {
     }
 
     /// The number of the last line that was read, from 1.
-    pub(super) fn number(&self) -> usize {
+    pub(super) fn line_number(&self) -> usize {
         self.number
     }
 
@@ -89,7 +90,7 @@ impl StdinLines {
                 "standard input cannot be read: {}",
                 describe_io_error(&error)
             );
-            unusable(&PathBuf::from("stdin"), what).with_source(error)
+            unusable_file_error(&PathBuf::from("stdin"), what).with_source(error)
         })?;
         self.number += 1;
         if bytes.len() > limits::FRAME_BYTES_MAX {

@@ -12,7 +12,7 @@ use crate::value::not_json;
 use midex_domain::{
     document::oversized_integer,
     error::{Code, Error, Result},
-    input::read_text,
+    input::parse_typed_text,
     limits,
     view::InputView,
 };
@@ -26,13 +26,14 @@ pub(super) fn parse_inputs_flag(flag: &str) -> Result<Value> {
         Ok((_, inputs @ Value::Object(_))) => Ok(inputs),
         Ok((place, _)) => {
             let error = Error::new(Code::UsageInvalid, format!("{place}: not a JSON object"));
-            Err(error.with_action(OBJECT))
+            Err(error.with_action(INPUTS_OBJECT_ADVICE))
         }
-        Err(error) => Err(error.with_action(OBJECT)),
+        Err(error) => Err(error.with_action(INPUTS_OBJECT_ADVICE)),
     }
 }
 
-const OBJECT: &str = "Give a JSON object, or @FILE with one in it; nothing was started";
+const INPUTS_OBJECT_ADVICE: &str =
+    "Give a JSON object, or @FILE with one in it; nothing was started";
 
 /// Reads the JSON value of the flag `name`, or of the file that it names after `@`; also returns the place for messages.
 ///
@@ -93,7 +94,7 @@ pub(crate) fn merge_inputs(
         let schema = input.map_or(&Value::Null, |(_, schema)| schema);
         let kind = serde_json::from_value(schema["type"].clone()).ok();
         let one_of = schema["enum"].as_array().map_or(&[][..], Vec::as_slice);
-        let value = read_text(kind, one_of, &text);
+        let value = parse_typed_text(kind, one_of, &text);
         inputs.insert(name, value);
     }
     Some(Value::Object(inputs))
@@ -101,7 +102,7 @@ pub(crate) fn merge_inputs(
 
 /// Whether an execution with the inputs `kept` can have been started with `given`. If the workflow declares inputs,
 /// `kept` holds their defaults too.
-pub(super) fn same(given: Option<&Value>, kept: &Value, declared: bool) -> bool {
+pub(super) fn has_same_inputs(given: Option<&Value>, kept: &Value, declared: bool) -> bool {
     let Some(given) = given else { return true };
     match given {
         Value::Object(given) if declared => given
@@ -207,7 +208,11 @@ mod tests {
             (Some(json!({ "a": 1 })), false, false),
             (Some(kept.clone()), false, true),
         ] {
-            assert_eq!(same(given.as_ref(), &kept, declared), expected, "{given:?}");
+            assert_eq!(
+                has_same_inputs(given.as_ref(), &kept, declared),
+                expected,
+                "{given:?}"
+            );
         }
     }
 }

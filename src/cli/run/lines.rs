@@ -36,7 +36,7 @@ impl Lines {
         for (line, number) in text.lines().zip(1_usize..) {
             if !line.trim().is_empty() {
                 let submission = parse(line, format!("{shown}:{number}"));
-                lines.keep(submission.map_err(|error| nothing_started(&error))?);
+                lines.keep_submission(submission.map_err(|error| nothing_started(&error))?);
             }
         }
         Ok(lines)
@@ -51,7 +51,7 @@ impl Lines {
         }
     }
 
-    fn keep(&mut self, submission: Submission) {
+    fn keep_submission(&mut self, submission: Submission) {
         match submission.step {
             Some(_) => self.named.push(submission),
             None => self.ordered.push_back(submission),
@@ -77,9 +77,9 @@ impl Lines {
             match input.line(link).await? {
                 Some(text) if text.trim().is_empty() => {}
                 Some(text) => {
-                    let place = format!("standard input:{}", input.number());
+                    let place = format!("standard input:{}", input.line_number());
                     let submission = parse(&text, place)?;
-                    self.keep(submission);
+                    self.keep_submission(submission);
                     self.check_waiting()?;
                 }
                 None => self.input = None,
@@ -138,7 +138,7 @@ mod tests {
             r#"{"step_name":"b","output":3}"#,
             "4",
         ] {
-            lines.keep(parse(line, line.into()).expect("a line"));
+            lines.keep_submission(parse(line, line.into()).expect("a line"));
         }
         let mut take = |names: &[&str]| {
             let open: Vec<_> = names

@@ -13,7 +13,7 @@ use crate::{
     command::{insert_flags, operand},
     link::is_final,
     screen::{Screen, Style, one_line, truncate_text},
-    show::left,
+    show::effects_left_section,
     steps::OpenStep,
     value::{
         duration, field, fields, final_output_faults, json_text, list, one_line_summary,
@@ -29,9 +29,9 @@ use midex_domain::{
 };
 
 /// The margin of text from the workflow's author.
-const MARGIN: &str = "  │ ";
+const AUTHOR_TEXT_MARGIN: &str = "  │ ";
 /// The margin of the other lines of a step.
-const INDENT: &str = "  ";
+const STEP_LINE_INDENT: &str = "  ";
 
 /// The printed output of a run, and a record of what is printed already.
 pub(super) struct RunPage<'a> {
@@ -71,7 +71,7 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints that the execution was started.
-    pub(super) fn started(
+    pub(super) fn print_started(
         &mut self,
         reply: &Value,
         started: &Advanced,
@@ -141,15 +141,21 @@ impl<'a> RunPage<'a> {
             format!(" ({agent})")
         };
         let mut text = format!("\n{title}{by}\n");
-        text += &self.screen.block(None, INDENT, &ready.description);
+        text += &self
+            .screen
+            .indent_block(None, STEP_LINE_INDENT, &ready.description);
         if !agent.is_empty() {
             text += &self.persona(step, &agent);
         }
-        text += &self.screen.block(None, MARGIN, &ready.instructions);
+        text += &self
+            .screen
+            .indent_block(None, AUTHOR_TEXT_MARGIN, &ready.instructions);
         // The properties of an `input` step are asked one by one, so they are not listed here.
         if let Some(input) = step.input().filter(|_| step.kind() != "input") {
             text += &self.line("input", "");
-            text += &self.screen.block(None, MARGIN, &json_text(input, true));
+            text += &self
+                .screen
+                .indent_block(None, AUTHOR_TEXT_MARGIN, &json_text(input, true));
         }
         for before in &ready.previous {
             let name = format!("before, {}", one_line(&before.step_name));
@@ -167,7 +173,9 @@ impl<'a> RunPage<'a> {
             return String::new();
         }
         if self.has_personas {
-            return self.screen.block(Some(Style::Dim), MARGIN, persona);
+            return self
+                .screen
+                .indent_block(Some(Style::Dim), AUTHOR_TEXT_MARGIN, persona);
         }
         let words = persona
             .lines()
@@ -202,7 +210,7 @@ impl<'a> RunPage<'a> {
     /// Prints the description of a workflow before its inputs are asked for.
     pub(super) fn asks_for_inputs(&mut self, name: &str, about: &str) -> Result<()> {
         let text = format!("{}\n", self.bold(name));
-        self.text(&(text + &self.screen.block(None, INDENT, about)))
+        self.text(&(text + &self.screen.indent_block(None, STEP_LINE_INDENT, about)))
     }
 
     /// Prints that the run continues with a child execution.
@@ -228,12 +236,12 @@ impl<'a> RunPage<'a> {
         for wait in &current.waits {
             text += &self
                 .screen
-                .block(None, "", &waits::describe_wait(wait, now, true));
+                .indent_block(None, "", &waits::describe_wait(wait, now, true));
             // Compare the waits without the remaining time, which changes constantly.
             let _ = write!(waited, "{wait:?}");
             if let Some(way) = waits::wait_action(wait, &current.execution_id, &[]) {
                 let command = insert_flags(&replace_hidden_chars(&way.command), self.flags);
-                let _ = writeln!(text, "{INDENT}{command}");
+                let _ = writeln!(text, "{STEP_LINE_INDENT}{command}");
             }
         }
         if self.json() || text.is_empty() || self.waited == waited {
@@ -281,10 +289,10 @@ impl<'a> RunPage<'a> {
         );
         let output = status.final_output.as_ref().map(fields).unwrap_or_default();
         for line in output.into_iter().chain(final_output_faults(status)) {
-            text += &self.screen.block(None, INDENT, &line);
+            text += &self.screen.indent_block(None, STEP_LINE_INDENT, &line);
         }
-        for line in left(status, &ended.history, &self.screen).lines() {
-            let _ = writeln!(text, "{INDENT}{line}");
+        for line in effects_left_section(status, &ended.history, &self.screen).lines() {
+            let _ = writeln!(text, "{STEP_LINE_INDENT}{line}");
         }
         let command = format!("midex show {}", operand(&status.execution_id));
         text += &self.line("more", &insert_flags(&command, self.flags));
@@ -296,7 +304,7 @@ impl<'a> RunPage<'a> {
         let mut text = String::new();
         if !why.is_empty() {
             text.push('\n');
-            text += &self.screen.block(None, "", why);
+            text += &self.screen.indent_block(None, "", why);
         }
         if let Some((first, rest)) = commands.split_first() {
             text.extend(["To go on: ", &replace_hidden_chars(first), "\n"]);
@@ -321,9 +329,9 @@ impl<'a> RunPage<'a> {
         let room = self
             .screen
             .columns()
-            .saturating_sub(INDENT.len() + name.len() + 2);
+            .saturating_sub(STEP_LINE_INDENT.len() + name.len() + 2);
         let name = self.screen.paint(Style::Dim, &format!("{name}:"));
-        format!("{INDENT}{name} {}\n", truncate_text(text, room))
+        format!("{STEP_LINE_INDENT}{name} {}\n", truncate_text(text, room))
     }
 
     /// Prints a reply about the execution `id` in `state`: as one line of JSON, or as `text`.

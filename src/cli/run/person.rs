@@ -95,7 +95,7 @@ impl Person {
         if self.told.replace(at) == Some(at) {
             return Ok(());
         }
-        question::prompt(&Screen::stdout().block(Some(Style::Dim), "  ", at.others()))
+        question::prompt(&Screen::stdout().indent_block(Some(Style::Dim), "  ", at.others()))
     }
 }
 
@@ -155,14 +155,14 @@ impl FieldForm<'_, '_> {
             "what came of it"
         };
         let what = format!("{what}, ended by an empty line");
-        question::prompt(&self.screen.block(Some(Style::Dim), "  ", &what))?;
+        question::prompt(&self.screen.indent_block(Some(Style::Dim), "  ", &what))?;
         // The step may have scrolled off the screen, so the prompt repeats its name.
         let asked = format!("{}> ", one_line(step.name()));
         let first = match self.first_line(&asked).await? {
             Ok(first) => first,
             Err(word) => return Ok(Some(word)),
         };
-        self.draft.recorded();
+        self.draft.clear_recorded();
         self.draft.is_text = takes_any(step);
         if first.starts_with(['{', '[']) {
             let keep = |draft: &mut Draft, text: &str| text.clone_into(&mut draft.words);

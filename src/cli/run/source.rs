@@ -55,7 +55,7 @@ impl OutputSource {
     /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` if a file or the editor cannot be used.
     pub(super) fn from_flags(from: &OutputFrom) -> Result<Self> {
         let mut lines = from.outputs.as_deref().map(Lines::from_file).transpose()?;
-        let given = from.output.as_deref().map(whole).transpose()?;
+        let given = from.output.as_deref().map(read_whole_input).transpose()?;
         let takes_stdin = from.output.as_deref() == Some(Path::new("-"));
         let is_terminal = io::stdin().is_terminal() && !takes_stdin;
         let is_asked = is_terminal && lines.is_none();
@@ -208,7 +208,7 @@ impl OutputSource {
 }
 
 /// The text of a file, or of standard input for `-`.
-fn whole(path: &Path) -> Result<String> {
+fn read_whole_input(path: &Path) -> Result<String> {
     let path = if path == Path::new("-") {
         Path::new("/dev/stdin")
     } else {

@@ -53,16 +53,16 @@ impl AnswerContext {
         match (self, word) {
             (_, PersonAction::Later) => LineMeaning::Word(PersonAction::Later),
             (Self::Start, PersonAction::Failed(why)) if !why.is_empty() => LineMeaning::Value,
-            (Self::Start, _) => LineMeaning::Explained(NOTHING_RUNS.to_owned()),
+            (Self::Start, _) => LineMeaning::Explained(NOT_STARTED_MESSAGE.to_owned()),
             (Self::Step { is_optional: false }, PersonAction::Skip) => {
-                LineMeaning::Explained(IS_NEEDED.to_owned())
+                LineMeaning::Explained(STEP_REQUIRED_MESSAGE.to_owned())
             }
             (Self::Step { .. }, word) => LineMeaning::Word(word),
         }
     }
 
     /// The effect of stopping here, in words.
-    pub(super) const fn stopping(self) -> &'static str {
+    pub(super) const fn describe_stopping(self) -> &'static str {
         match self {
             Self::Start => "`later` leaves it: nothing was started",
             Self::Step { .. } => "`later` stops here: the execution waits for it",
@@ -102,9 +102,10 @@ impl AnswerContext {
     }
 }
 
-const NOTHING_RUNS: &str =
+const NOT_STARTED_MESSAGE: &str =
     "nothing runs yet: `later` leaves it, and a word in quotes is taken as a text";
-const IS_NEEDED: &str = "the workflow needs this step: `failed: WHY` says that it cannot be done";
+const STEP_REQUIRED_MESSAGE: &str =
+    "the workflow needs this step: `failed: WHY` says that it cannot be done";
 
 /// The prefixes that report a failure.
 const FAILURE_PREFIXES: &[&str] = &[

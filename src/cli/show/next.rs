@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{DisplayOptions, INDENT, section};
+use super::{DisplayOptions, SECTION_INDENT, section};
 use crate::{
     command::{execution_id_flag, insert_flags, operand},
     link::is_final,
@@ -25,7 +25,7 @@ pub(super) fn next(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
     for WaitAction { command, does } in commands {
         let command = replace_hidden_chars(&insert_flags(&command, how.flags));
         let what = format!("  ({does})");
-        let room = screen.columns().saturating_sub(INDENT.width());
+        let room = screen.columns().saturating_sub(SECTION_INDENT.width());
         let is_room = command.width() + what.width() <= room;
         let what = if is_room {
             screen.paint(Style::Dim, &what)
@@ -33,7 +33,7 @@ pub(super) fn next(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
             String::new()
         };
         // The command is never truncated: it has to be complete to be typed.
-        let _ = writeln!(text, "{INDENT}{command}{what}");
+        let _ = writeln!(text, "{SECTION_INDENT}{command}{what}");
     }
     text
 }

@@ -6,7 +6,7 @@ use crate::{
     screen::one_line,
     value::duration,
     waits,
-    when::since,
+    when::time_since,
 };
 use midex_domain::{
     clock::Timestamp,
@@ -56,7 +56,7 @@ fn is_tried_again(row: &HistoryRow, latest: &HistoryRow) -> bool {
 /// The duration of a visit and its result.
 fn describe_visit(row: &HistoryRow, now: Timestamp, failures: usize) -> String {
     let time = if row.status == "running" {
-        let since = since(&row.started_at, now);
+        let since = time_since(&row.started_at, now);
         since.map_or_else(String::new, |since| format!("for {since}"))
     } else {
         row.duration_ms.map_or_else(String::new, duration)

@@ -13,7 +13,7 @@ use crate::{
     link::{Link, is_final},
     screen::{Screen, rows},
     tail::{reader_gone, store_write_time},
-    unwritable,
+    unwritable_output_error,
     value::json_text,
 };
 use midex_domain::{
@@ -266,7 +266,7 @@ fn write_to_stdout(text: &str) -> Result<()> {
         .and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(unwritable),
+        written => written.map_err(unwritable_output_error),
     }
 }
 

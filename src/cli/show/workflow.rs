@@ -53,18 +53,18 @@ fn path(entry: &WorkflowEntry) -> Option<String> {
 
 fn page(entry: &WorkflowEntry, screen: &Screen) -> String {
     let place = path(entry).unwrap_or_else(|| "comes with midex".to_owned());
-    let mut text = screen.block(Some(Style::Bold), "", &entry.name);
+    let mut text = screen.indent_block(Some(Style::Bold), "", &entry.name);
     let workflow = entry.value.as_ref().map(|definition| &definition.workflow);
     if let Some(workflow) = workflow {
-        text += &screen.block(None, INDENT, &workflow.description);
+        text += &screen.indent_block(None, INDENT, &workflow.description);
     }
-    text += &screen.block(Some(Style::Dim), INDENT, &place);
+    text += &screen.indent_block(Some(Style::Dim), INDENT, &place);
     text += &findings(&entry.findings, screen);
     if let Some(workflow) = workflow {
         text += &inputs(workflow, screen);
         let _ = writeln!(text, "\n{}", screen.paint(Style::Dim, "steps"));
         text += &picture(&GraphView::of(workflow), screen, |_| Notes::default());
-        text += &screen.block(None, "", &format!("\nstart it: {}", start(workflow)));
+        text += &screen.indent_block(None, "", &format!("\nstart it: {}", start(workflow)));
     }
     text
 }
@@ -73,7 +73,7 @@ fn findings(findings: &[Finding], screen: &Screen) -> String {
     let mut text = String::new();
     for finding in findings {
         let line = format!("line {}: {}", finding.line, finding.message);
-        text += &screen.block(Some(Style::Bad), INDENT, &line);
+        text += &screen.indent_block(Some(Style::Bad), INDENT, &line);
     }
     text
 }
@@ -90,7 +90,7 @@ fn inputs(workflow: &Workflow, screen: &Screen) -> String {
     let mut text = format!("\n{}\n", screen.paint(Style::Dim, "inputs"));
     for input in declared {
         let field = Field::from_input(&input);
-        text += &screen.block(None, INDENT, &field.describe_as_flag());
+        text += &screen.indent_block(None, INDENT, &field.describe_as_flag());
     }
     text
 }

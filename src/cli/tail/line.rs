@@ -15,7 +15,7 @@ use crate::{
 /// The width of a terminal with room for dates and full ids.
 const COLUMNS_WIDE: usize = 110;
 /// The width of a terminal with room for a column of step names.
-const COLUMNS_OF_STEPS: usize = 60;
+const STEP_COLUMN_COLUMNS_MIN: usize = 60;
 /// The width of generated ids.
 const ID_COLUMNS: usize = 31;
 /// The width of an id on a narrow terminal. The end of the id is shown, because it differs between ids of the same day.
@@ -48,7 +48,7 @@ fn is_narrow(screen: &Screen) -> bool {
 
 /// The local time of an event; without the date on a narrow terminal.
 fn time(event: &Value, screen: &Screen) -> String {
-    let time = when::local(&field(event, "created_at"));
+    let time = when::format_local_time(&field(event, "created_at"));
     let mut parts = time.split(' ');
     match (parts.next(), parts.next()) {
         (Some(_), Some(clock)) if is_narrow(screen) => clock.to_owned(),
@@ -69,7 +69,7 @@ fn place(event: &Value, everywhere: bool, screen: &Screen) -> String {
         let id = cut_front(&field(event, "execution_id"), columns);
         place = format!("{id:<columns$}  ");
     }
-    if screen.columns() >= COLUMNS_OF_STEPS {
+    if screen.columns() >= STEP_COLUMN_COLUMNS_MIN {
         let _ = write!(place, "{step:<STEP_COLUMNS$}  ");
     } else if !step.is_empty() {
         let _ = write!(place, "{step}  ");

@@ -59,7 +59,7 @@ pub(super) fn id(event: &Value) -> u64 {
 }
 
 /// The largest id of these events.
-pub(super) fn newest(events: &[Value]) -> u64 {
+pub(super) fn newest_id(events: &[Value]) -> u64 {
     events.iter().map(id).max().unwrap_or_default()
 }
 

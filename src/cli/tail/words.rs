@@ -15,9 +15,9 @@ pub(super) fn event_text(event: &Value) -> Option<(String, Option<Style>)> {
     let words = match kind {
         EventType::WorkflowCreated => format!("{} begins", field(metadata, "workflow_name")),
         EventType::WorkflowStateTransition => new_state_text(metadata)?,
-        EventType::WorkflowCompleted => completed(metadata),
+        EventType::WorkflowCompleted => completed_text(metadata),
         EventType::WorkflowFailed => format!("the execution failed: {}", reason(metadata)),
-        EventType::StepStarted => began(event),
+        EventType::StepStarted => step_began_text(event),
         EventType::StepCompleted => format!(
             "{}done{}",
             item_and_hook_prefix(metadata),
@@ -26,7 +26,7 @@ pub(super) fn event_text(event: &Value) -> Option<(String, Option<Style>)> {
         EventType::StepFailed => step_failed(metadata),
         EventType::TokenGenerated if metadata["renewed"] == true => "has a new token".to_owned(),
         EventType::TokenExpired => format!("a token had expired: {}", reason(metadata)),
-        EventType::ArtifactStored => stored(metadata),
+        EventType::ArtifactStored => artifact_stored_text(metadata),
         EventType::Error => refusal_text(metadata),
         EventType::WorkflowStarted | EventType::TokenGenerated | EventType::TokenValidated => {
             return None;
@@ -57,7 +57,7 @@ fn new_state_text(metadata: &Value) -> Option<String> {
     }
 }
 
-fn completed(metadata: &Value) -> String {
+fn completed_text(metadata: &Value) -> String {
     match metadata["total_steps"].as_u64() {
         Some(1) => "completed: 1 step".to_owned(),
         Some(steps) => format!("completed: {steps} steps"),
@@ -65,7 +65,7 @@ fn completed(metadata: &Value) -> String {
     }
 }
 
-fn began(event: &Value) -> String {
+fn step_began_text(event: &Value) -> String {
     let part = item_and_hook_prefix(&event["metadata"]);
     match field(event, "agent_name").as_str() {
         "" => format!("{part}begins"),
@@ -78,7 +78,7 @@ fn step_failed(metadata: &Value) -> String {
     format!("{part}failed{after}: {}", reason(metadata))
 }
 
-fn stored(metadata: &Value) -> String {
+fn artifact_stored_text(metadata: &Value) -> String {
     let size = match metadata["size_bytes"].as_u64() {
         Some(1) => "1 byte".to_owned(),
         bytes => format!("{} bytes", bytes.unwrap_or_default()),

@@ -93,7 +93,9 @@ impl<'a> SchemaWalker<'a> {
     ) -> ResponsePathResult<'a> {
         let mut at = from;
         for (place, segment) in path.iter().enumerate() {
-            let steps = at.into_iter().map(|schema| self.step(schema, segment));
+            let steps = at
+                .into_iter()
+                .map(|schema| self.apply_segment(schema, segment));
             match combine_any_of(steps.collect()) {
                 Step::Silent | Step::Open => return ResponsePathResult::Possible,
                 Step::Next(next) => at = next,
@@ -105,23 +107,23 @@ impl<'a> SchemaWalker<'a> {
     }
 
     /// Applies a segment to a schema with its `allOf` parts and references, and with its alternatives.
-    fn step(&mut self, schema: &'a Value, segment: &Segment) -> Step<'a> {
+    fn apply_segment(&mut self, schema: &'a Value, segment: &Segment) -> Step<'a> {
         if !self.count_visit() {
             return Step::Open;
         }
         let mut said = vec![apply_to_own_keywords(schema, segment)];
         let parts = members(schema, "allOf");
         for part in ref_target(schema, self.whole).into_iter().chain(parts) {
-            said.push(self.step(part, segment));
+            said.push(self.apply_segment(part, segment));
         }
         for choice in ["anyOf", "oneOf"] {
             let choices = members(schema, choice);
             if !choices.is_empty() {
-                let steps = choices.iter().map(|one| self.step(one, segment));
+                let steps = choices.iter().map(|one| self.apply_segment(one, segment));
                 said.push(combine_any_of(steps.collect()));
             }
         }
-        all(said)
+        combine_all_of(said)
     }
 
     /// The schema of the items of the list in a response: at the path known for the operation, else the response itself
@@ -242,7 +244,7 @@ fn combine_any_of(said: Vec<Step<'_>>) -> Step<'_> {
 
 /// Combines the parts of one schema (`allOf`): a property that one part declares exists, even if other parts do not
 /// declare it.
-fn all(said: Vec<Step<'_>>) -> Step<'_> {
+fn combine_all_of(said: Vec<Step<'_>>) -> Step<'_> {
     let said: Vec<_> = said
         .into_iter()
         .filter(|step| !matches!(step, Step::Silent))
@@ -259,13 +261,13 @@ fn all(said: Vec<Step<'_>>) -> Step<'_> {
 }
 
 /// The warning for a path that the response schema does not have.
-pub(super) fn finding(
+pub(super) fn undeclared_path_finding(
     site: &Site<'_>,
     reference: &Reference,
     step: &StepDraft,
     answer: &ResponsePathResult<'_>,
 ) -> Option<Finding> {
-    let called = step.field("run")?.value.text()?;
+    let called = step.field("run")?.value.as_text()?;
     match answer {
         ResponsePathResult::Possible | ResponsePathResult::At(_) => None,
         // The author provides a default value, and so knows that the value may be missing.

@@ -3,12 +3,16 @@
 
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
-    finding::{Finding, Rule, has_room},
+    finding::{Finding, Rule, has_room_for_suggestions},
     node::{Content, Entry, Node},
 };
 
 /// Checks the `properties` of every step that has any.
-pub(super) fn check(found: &mut Vec<Finding>, draft: &WorkflowDraft, steps: &[StepDraft]) {
+pub(super) fn check_asked_properties(
+    found: &mut Vec<Finding>,
+    draft: &WorkflowDraft,
+    steps: &[StepDraft],
+) {
     let declared = match draft.field("inputs").map(|field| field.value.entries()) {
         Some(Some(inputs)) => inputs,
         None => &[],
@@ -25,7 +29,7 @@ pub(super) fn check(found: &mut Vec<Finding>, draft: &WorkflowDraft, steps: &[St
 fn properties(found: &mut Vec<Finding>, declared: &[Entry], field: &RawField) {
     let names = field.value.get("properties").and_then(Node::items);
     for (at, node) in names.unwrap_or_default().iter().enumerate() {
-        let Some(name) = node.text() else { continue };
+        let Some(name) = node.as_text() else { continue };
         let path = format!("{}.properties[{at}]", field.path);
         let input = declared.iter().find(|input| input.key == name);
         found.extend(match input {
@@ -34,7 +38,7 @@ fn properties(found: &mut Vec<Finding>, declared: &[Entry], field: &RawField) {
                 node,
                 name,
                 path,
-                has_room(found),
+                has_room_for_suggestions(found),
             )),
             // An `extract` step may also correct inputs that were given.
             Some(input) if field.key.name == "input" => {
@@ -86,13 +90,13 @@ fn unsupported_form_finding(
     name: &str,
     path: String,
 ) -> Option<Finding> {
-    let is_of_user = field.value.get("via").and_then(Node::text) == Some("elicitation");
-    let kind = input.get("type").and_then(Node::text);
+    let is_of_user = field.value.get("via").and_then(Node::as_text) == Some("elicitation");
+    let kind = input.get("type").and_then(Node::as_text);
     let inner = input.get("validate").and_then(|rules| rules.get("enum"));
     let lists = [input.get("enum"), inner].into_iter().flatten();
     let mut options = lists.filter_map(Node::items).flatten();
     let is_plain = !matches!(kind, Some("array" | "object"));
-    let has_others = options.any(|option| option.text().is_none());
+    let has_others = options.any(|option| option.as_text().is_none());
     let message = format!(
         "the user cannot be asked for `{name}` in a form: a form holds texts, numbers, true or false, and choices between texts"
     );

@@ -24,7 +24,7 @@ pub(super) fn hooks(
     draft: &WorkflowDraft,
     known: KnownNames<'_>,
 ) -> BTreeMap<BodyKind, Step> {
-    step::bodies(found, &draft.hooks, StepId::workflow_pseudo_step(), known)
+    step::check_hooks_and_compensation(found, &draft.hooks, StepId::workflow_pseudo_step(), known)
 }
 
 /// The final states that trigger compensation.
@@ -48,19 +48,23 @@ pub(super) fn set_run_when_failing(step: Step, draft: &StepDraft) -> Step {
 }
 
 /// Adds a finding for each join that can never be satisfied, and for each key that another key makes ineffective.
-pub(super) fn check(found: &mut Vec<Finding>, steps: &[StepDraft], flow: &Flow<'_>) {
+pub(super) fn check_joins_and_run_when(
+    found: &mut Vec<Finding>,
+    steps: &[StepDraft],
+    flow: &Flow<'_>,
+) {
     for (position, step) in steps.iter().enumerate() {
-        let join = step.read::<String>("join");
+        let join = step.read_value::<String>("join");
         let join = join.and_then(|text| Join::parse(&text)).unwrap_or_default();
         quorum(found, step, join, flow.dependencies()[position].len());
         if let Some(field) = step.field("losers").filter(|_| join == Join::All) {
             let message = "`losers` has no effect on a step that waits for all before it";
-            let finding = field.finding(Rule::NoEffect, message);
+            let finding = field.key_finding(Rule::NoEffect, message);
             found.push(finding.suggest("write `join: any` or `join: quorum(N)` too".to_owned()));
         }
         if let Some(field) = step.field("run_when").filter(|_| step.is_provision) {
             let message = "`run_when` has no effect in `on_failure`, whose steps run once the execution is failing";
-            found.push(field.finding(Rule::NoEffect, message));
+            found.push(field.key_finding(Rule::NoEffect, message));
         }
     }
 }

@@ -25,14 +25,14 @@ struct SideEffectStep<'a> {
 }
 
 /// Warns of side effects without a gate before them, and of a first call that changes data before any call has read it.
-pub(super) fn check(
+pub(super) fn check_side_effects(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
     (calls, abilities): (&Calls, &ServerCapabilities),
     flow: &Flow<'_>,
 ) {
     let changing = steps.iter().enumerate().flat_map(|(position, step)| {
-        let bodies = step.bodies();
+        let bodies = step.step_and_foreach_body();
         let class = |body| side_effect_field(body, calls, abilities);
         bodies.filter_map(move |body| class(body).map(|(field, class)| (position, field, class)))
     });
@@ -59,13 +59,14 @@ fn side_effect_field<'a>(
         return (class > Class::Safe).then_some((field, class));
     }
     let field = step.field("activity")?;
-    let is_known = abilities.activities.contains(field.value.text()?);
-    let may_repeat = step.read("idempotent") == Some(true);
+    let is_known = abilities.activities.contains(field.value.as_text()?);
+    let may_repeat = step.read_value("idempotent") == Some(true);
     (is_known && !may_repeat).then_some((field, Class::Standard))
 }
 
 fn has_kind(step: &StepDraft, kind: &str) -> bool {
-    step.bodies().any(|body| body.field(kind).is_some())
+    step.step_and_foreach_body()
+        .any(|body| body.field(kind).is_some())
 }
 
 /// Warns once for each chain of changes: a gate before the first also covers the later ones, so a step is skipped if an
@@ -93,7 +94,7 @@ fn warn_ungated_changes(
 
 impl SideEffectStep<'_> {
     fn missing_gate_finding(&self) -> Finding {
-        let name = self.field.value.text().unwrap_or_default();
+        let name = self.field.value.as_text().unwrap_or_default();
         let (does, hint) = match (self.field.key.name, self.class) {
             ("run", Class::Destructive) => ("takes something away", ADD_GATE_HINT),
             ("run", _) => ("changes something", ADD_GATE_HINT),
@@ -118,7 +119,7 @@ fn warn_change_before_read(
     changes: &[SideEffectStep<'_>],
 ) {
     let running = |step: &StepDraft| {
-        step.bodies()
+        step.step_and_foreach_body()
             .filter(|body| body.field("run").is_some())
             .count()
     };
@@ -133,7 +134,10 @@ fn warn_change_before_read(
     let Some(first) = changes().find(is_first) else {
         return;
     };
-    let mut before = first.earlier.iter().flat_map(|at| steps[*at].bodies());
+    let mut before = first
+        .earlier
+        .iter()
+        .flat_map(|at| steps[*at].step_and_foreach_body());
     let may_look = |step: &StepDraft| {
         step.field("run").is_some()
             && calls
@@ -143,7 +147,7 @@ fn warn_change_before_read(
     if steps.iter().map(running).sum::<usize>() < 2 || before.any(may_look) {
         return;
     }
-    let name = first.field.value.text().unwrap_or_default();
+    let name = first.field.value.as_text().unwrap_or_default();
     let message = format!(
         "`{name}` is the first call that changes something, and no call before it looks at what is there"
     );

@@ -13,12 +13,12 @@ use super::super::{
     finding::{Finding, Rule},
     node::{Entry, Node},
 };
-use crate::error::{Violation, in_quotes};
+use crate::error::{Violation, double_quotes};
 
 /// Lookup of operations in the catalogs, as of one moment.
 pub trait OperationLookup: fmt::Debug + Send + Sync {
     /// Resolves the catalog and operation names of a step.
-    fn find(&self, catalog: &str, operation: &str) -> OperationLookupResult;
+    fn find_operation(&self, catalog: &str, operation: &str) -> OperationLookupResult;
 
     /// The name of a provider of the catalog that is similar to `operation`.
     fn similar_provider(&self, catalog: &str, operation: &str) -> Option<String>;
@@ -49,10 +49,11 @@ pub fn is_argument_required(
     operation: &str,
     argument: &str,
 ) -> bool {
-    let Some((catalog, operation)) = words(operation) else {
+    let Some((catalog, operation)) = split_operation_name(operation) else {
         return false;
     };
-    let OperationLookupResult::Operation(callable) = commands.find(catalog, &operation) else {
+    let OperationLookupResult::Operation(callable) = commands.find_operation(catalog, &operation)
+    else {
         return false;
     };
     let mut arguments = callable.arguments.iter();
@@ -161,7 +162,7 @@ pub(super) fn requirements(
 pub fn enable_catalog_call(id: &str) -> String {
     format!(
         "catalog.set_enabled with catalog_id '{}' and enabled 'true'",
-        in_quotes(id)
+        double_quotes(id)
     )
 }
 
@@ -175,10 +176,10 @@ pub(super) fn required_catalogs(draft: &WorkflowDraft) -> Vec<Requirement> {
 
 fn requirement(node: &Node) -> Option<Requirement> {
     Some(Requirement {
-        vendor: node.read("vendor")?,
-        title: node.read("title"),
-        source: node.read("source"),
-        source_type: node.read("source_type"),
+        vendor: node.deserialize_key("vendor")?,
+        title: node.deserialize_key("title"),
+        source: node.deserialize_key("source"),
+        source_type: node.deserialize_key("source_type"),
         version: node.get("version").and_then(Node::text_or_number),
     })
 }
@@ -201,7 +202,7 @@ impl Calls {
 }
 
 /// Checks that the operation of each `run` step exists and that the step passes the arguments that it takes.
-pub(super) fn check(
+pub(super) fn check_run_steps(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
@@ -218,18 +219,18 @@ pub(super) fn check(
         let Some((field, catalog, operation)) = parse_run_field(step) else {
             continue;
         };
-        match commands.find(catalog, &operation) {
+        match commands.find_operation(catalog, &operation) {
             OperationLookupResult::Operation(callable) => {
                 let before = found.len();
                 arguments(found, step, field, &callable);
                 if let Some(paginate) = step.field("paginate").filter(|_| !callable.has_pages) {
                     let message = "the document of the operation shows no way to a further page: the first one alone may come";
-                    let finding = paginate.finding(Rule::NoEffect, message).as_warning();
+                    let finding = paginate.key_finding(Rule::NoEffect, message).as_warning();
                     let hint = "leave it out, and ask for the next page with the operation's own arguments";
                     found.push(finding.suggest(hint.to_owned()));
                 }
                 if found.len() == before {
-                    values::check(found, step, commands, (catalog, &operation));
+                    values::check_constant_values(found, step, commands, (catalog, &operation));
                 }
                 calls.0.insert(step.path.clone(), callable);
             }
@@ -237,7 +238,7 @@ pub(super) fn check(
                 if required.iter().any(|of| of.matches_catalog(catalog)) => {}
             missed => {
                 let at = (&field.value, field.path.as_str());
-                found.push(missing(at, catalog, &operation, missed));
+                found.push(unknown_operation_finding(at, catalog, &operation, missed));
             }
         }
     }
@@ -247,19 +248,19 @@ pub(super) fn check(
 /// The `run` field of a step with its catalog and operation.
 fn parse_run_field(step: &StepDraft) -> Option<(&RawField, &str, String)> {
     let field = step.field("run")?;
-    let (catalog, operation) = words(field.value.text()?)?;
+    let (catalog, operation) = split_operation_name(field.value.as_text()?)?;
     Some((field, catalog, operation))
 }
 
 /// Splits a text into the names of a catalog and an operation.
-pub(super) fn words(text: &str) -> Option<(&str, String)> {
+pub(super) fn split_operation_name(text: &str) -> Option<(&str, String)> {
     let (catalog, operation) = text.trim().split_once(char::is_whitespace)?;
     let words: Vec<_> = operation.split_whitespace().collect();
     Some((catalog, words.join(" ")))
 }
 
 /// The finding for a name that resolves to no operation.
-pub(super) fn missing(
+pub(super) fn unknown_operation_finding(
     (node, path): (&Node, &str),
     catalog: &str,
     operation: &str,
@@ -323,7 +324,7 @@ fn arguments(
     if let Some(body) = step.field("body").filter(|_| callable.body.is_none()) {
         let message = "the operation takes no body";
         found.push(
-            body.finding(Rule::NoEffect, message)
+            body.key_finding(Rule::NoEffect, message)
                 .suggest("leave it out".to_owned()),
         );
     }

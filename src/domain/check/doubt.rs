@@ -37,11 +37,11 @@ pub(super) fn unused_inputs(
         .field("inputs")
         .and_then(|field| field.value.entries());
     let has = |kinds: &[&str]| {
-        let mut bodies = steps.iter().flat_map(StepDraft::bodies);
+        let mut bodies = steps.iter().flat_map(StepDraft::step_and_foreach_body);
         bodies.any(|step| kinds.iter().any(|kind| step.field(kind).is_some()))
     };
     // An activity without `with` gets all inputs.
-    let mut bodies = steps.iter().flat_map(StepDraft::bodies);
+    let mut bodies = steps.iter().flat_map(StepDraft::step_and_foreach_body);
     let takes_all =
         |step: &StepDraft| step.field("activity").is_some() && step.field("with").is_none();
     // An input in a text that is not evaluated has a finding of its own there.
@@ -56,7 +56,7 @@ pub(super) fn unused_inputs(
     let asked = steps.iter().flat_map(|step| &step.fields);
     let asked = asked.filter(|field| ["input", "extract"].contains(&field.key.name));
     let asked = asked.filter_map(|field| field.value.get("properties")?.items());
-    let asked = asked.flatten().filter_map(Node::text);
+    let asked = asked.flatten().filter_map(Node::as_text);
     let asked: BTreeSet<_> = asked
         .chain(input::provider::bound_input_names(draft))
         .collect();

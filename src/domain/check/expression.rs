@@ -12,7 +12,7 @@ use std::{
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
     expression::{Expression, ExpressionFault, FaultKind, Reference, Root, Segment, Template},
-    finding::{Finding, Rule, has_room},
+    finding::{Finding, Rule, has_room_for_suggestions},
     grammar::{self, Shape, is_template},
     node::Node,
 };
@@ -71,7 +71,7 @@ enum OwnOutputAccess {
 
 /// Checks all expressions of the draft, and adds the dependencies that references imply to `flow`. Returns the inputs
 /// that the expressions read.
-pub(super) fn check(
+pub(super) fn check_expressions(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
@@ -83,7 +83,7 @@ pub(super) fn check(
         found,
         flow,
         inputs: declared_inputs(draft),
-        memory: names::memory(draft, steps),
+        memory: names::memory_keys(draft, steps),
         secrets,
         calls,
         types: quoted::types(draft),
@@ -109,7 +109,7 @@ pub(super) fn check(
         if let Some(each) = &step.each {
             let alias = step
                 .value("foreach")
-                .and_then(|node| node.get("as")?.text());
+                .and_then(|node| node.get("as")?.as_text());
             checker.step(
                 position,
                 each,
@@ -186,7 +186,8 @@ impl Checker<'_, '_, '_> {
                 field.key.shape,
                 Shape::Value | Shape::Values | Shape::Memory(_)
             ) {
-                self.found.extend(quoted::finding(&site, &self.types));
+                self.found
+                    .extend(quoted::quoted_expression_finding(&site, &self.types));
             }
         }
     }
@@ -216,7 +217,7 @@ impl Checker<'_, '_, '_> {
         }
         for fault in &faults {
             let meant = self.full_path_of_bare_name(site, fault);
-            self.found.push(fault::finding(site, fault, meant));
+            self.found.push(fault::fault_finding(site, fault, meant));
         }
     }
 
@@ -284,7 +285,7 @@ impl Checker<'_, '_, '_> {
                     let meant = format!("${{{{ {meant} }}}}");
                     finding
                         .suggest(format!("write `{meant}`"))
-                        .replace_within(site.place, site.text, part, &meant)
+                        .edit_replace_part(site.place, site.text, part, &meant)
                 }
                 None => finding.suggest("write it as `${{ inputs.NAME }}`".to_owned()),
             });
@@ -312,14 +313,17 @@ impl Checker<'_, '_, '_> {
                 .as_ref()
                 .is_none_or(|known| known.contains(&*name)),
             Root::Steps => self.flow.position(&name).is_some(),
-            Root::Run => names::run(&reference.path, scope.is_beside, self.flow.ids()).is_none(),
+            Root::Run => {
+                names::unknown_run_field(&reference.path, scope.is_beside, self.flow.ids())
+                    .is_none()
+            }
             // Variables are written in capitals; a text such as `env.local` names a file.
             Root::Env | Root::Secrets => !name.contains(char::is_lowercase),
             Root::Item | Root::Index => scope.alias.is_some(),
         }
     }
 
-    fn unknown(
+    fn add_unknown_name_finding(
         &mut self,
         site: &Site<'_>,
         reference: &Reference,
@@ -367,15 +371,16 @@ impl Checker<'_, '_, '_> {
             }
             Root::Secrets => self.check_secret_reference(site, reference),
             Root::Run => {
-                if let Some(unknown) = names::run(&reference.path, scope.is_beside, self.flow.ids())
+                if let Some(unknown) =
+                    names::unknown_run_field(&reference.path, scope.is_beside, self.flow.ids())
                 {
                     let message =
                         format!("`{reference}` is nothing that an execution says of itself");
-                    self.unknown(site, reference, &unknown, message);
+                    self.add_unknown_name_finding(site, reference, &unknown, message);
                 }
             }
             Root::Steps => {
-                if let Some(id) = reference.step() {
+                if let Some(id) = reference.step_id() {
                     self.check_output_reference(site, scope, reference, &id);
                 }
             }
@@ -502,9 +507,9 @@ impl Checker<'_, '_, '_> {
         if is_own && own == OwnOutputAccess::Latest {
             return;
         }
-        let order = self
-            .flow
-            .try_add_dependency(first, position, has_room(self.found));
+        let order =
+            self.flow
+                .try_add_dependency(first, position, has_room_for_suggestions(self.found));
         let Some(is_loop) = order else {
             return;
         };
@@ -557,7 +562,7 @@ impl Checker<'_, '_, '_> {
         let part = (reference.offset, reference.length);
         finding
             .insert_before(below.place, &format!("{{ id: {keep}, {set} }}"))
-            .replace_within(site.place, site.text, part, &instead)
+            .edit_replace_part(site.place, site.text, part, &instead)
     }
 }
 
@@ -566,13 +571,13 @@ const UNDECLARED_LISTED_MAX: usize = 12;
 
 /// Whether the step runs only after a failure (`run_when: failed`).
 fn is_handler(step: &StepDraft) -> bool {
-    step.value("run_when").and_then(Node::text) == Some("failed")
+    step.value("run_when").and_then(Node::as_text) == Some("failed")
 }
 
 /// Whether an item of this `foreach` body may end without an output while the `foreach` continues.
 fn may_lack_output(step: &StepDraft) -> bool {
-    let passes = step.value("on_error").and_then(Node::text) == Some("continue");
-    passes || step.read("optional") == Some(true) || is_conditional(step)
+    let passes = step.value("on_error").and_then(Node::as_text) == Some("continue");
+    passes || step.read_value("optional") == Some(true) || is_conditional(step)
 }
 
 /// A memory key for the output that the reference reads: the last name of its path.

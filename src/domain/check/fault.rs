@@ -7,7 +7,11 @@ use super::super::{
 use super::site::Site;
 
 /// The finding for a fault in a text. `meant` is the path that the author probably meant, if known.
-pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<String>) -> Finding {
+pub(super) fn fault_finding(
+    site: &Site<'_>,
+    fault: &ExpressionFault,
+    meant: Option<String>,
+) -> Finding {
     let rule = match fault.kind {
         FaultKind::UnknownName => Rule::UnknownReference,
         FaultKind::Limit => Rule::LimitExceeded,
@@ -24,7 +28,7 @@ pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<St
         let part = (fault.offset, fault.length);
         return finding
             .suggest(format!("did you mean `{meant}`?"))
-            .replace_within(place, text, part, &meant);
+            .edit_replace_part(place, text, part, &meant);
     }
     let finding = finding.suggest(fault.suggestion.clone());
     if let Some((part, literal)) = literal_template_edit(site, fault) {
@@ -32,7 +36,7 @@ pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<St
             "give it as an input, or write `{literal}` where these signs are meant"
         ));
         return match text.get(fault.offset..fault.offset + fault.length) {
-            Some("github" | "runner") => finding.replace_within(place, text, part, &literal),
+            Some("github" | "runner") => finding.edit_replace_part(place, text, part, &literal),
             Some("matrix") => finding.suggest("a `foreach` has its item as `item`".to_owned()),
             _ => finding,
         };
@@ -40,7 +44,7 @@ pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<St
     match &fault.edit {
         Some(edit) => {
             let part = (edit.start, edit.end.saturating_sub(edit.start));
-            finding.replace_within(place, text, part, &edit.replacement)
+            finding.edit_replace_part(place, text, part, &edit.replacement)
         }
         None => finding,
     }

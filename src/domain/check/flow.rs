@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{
     draft::{RawField, StepDraft},
-    finding::{Finding, Place, Rule, has_room},
+    finding::{Finding, Place, Rule, has_room_for_suggestions},
     grammar,
     node::Node,
 };
@@ -55,7 +55,7 @@ impl<'a> Flow<'a> {
                 let crosses = position.filter(|to| steps[*to].is_provision != step.is_provision);
                 found.extend(crosses.map(|_| cross_list_jump_finding(&jump)));
                 if position.is_none() {
-                    let has_room = has_room(found);
+                    let has_room = has_room_for_suggestions(found);
                     found.extend(unknown_target_finding(&jump, &ids, has_room));
                 }
                 position.filter(|_| !jump.words.contains(&jump.to))
@@ -193,7 +193,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Adds a finding for each arm that falls through into another one or is never taken, and for each unreachable step.
-    pub(super) fn check(&self, found: &mut Vec<Finding>) {
+    pub(super) fn check_arms_and_reachability(&self, found: &mut Vec<Finding>) {
         for step in self.steps {
             let Some(branch) = step.field("branch") else {
                 continue;
@@ -324,7 +324,7 @@ fn jump<'a>(path: String, node: &'a Node, words: &'static [&'static str]) -> Opt
     Some(Jump {
         path,
         place: node.place,
-        to: node.text()?,
+        to: node.as_text()?,
         words,
     })
 }

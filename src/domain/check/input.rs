@@ -72,7 +72,7 @@ impl<'a> DeclaredInput<'a> {
         let sound =
             fields_without_findings(&found[own..], node, path, &grammar::DECLARED_INPUT_SHAPE);
         let declared = Self {
-            input: read(&entry.key, sound.clone())?,
+            input: build_input(&entry.key, sound.clone())?,
             node,
             path,
             sound,
@@ -198,7 +198,7 @@ fn fields_without_findings(
 
 /// Builds the input from its fields. If both `enum` and `validate.enum` are given, the allowed values are their
 /// intersection.
-fn read(key: &str, mut said: Map<String, Value>) -> Option<Input> {
+fn build_input(key: &str, mut said: Map<String, Value>) -> Option<Input> {
     let inner = said.get("validate").and_then(|rules| rules.get("enum"));
     let lists =
         [said.get("enum"), inner].map(|list| list?.as_array().filter(|one| !one.is_empty()));

@@ -15,12 +15,12 @@ use super::super::{
     node::Node,
     span::HumanDuration,
 };
-use crate::{error::failure_named, limits};
+use crate::{error::normalize_failure_name, limits};
 
 /// The kind that `draft` declares under `key`, for all kinds but `agent`.
 pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<StepKind> {
     let node = draft.value(key)?;
-    let idempotent = || draft.read::<bool>("idempotent");
+    let idempotent = || draft.read_value::<bool>("idempotent");
     Some(match key {
         "guidance" => StepKind::Guidance {
             text: node.deserialize_as()?,
@@ -29,16 +29,16 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
             name: node.deserialize_as()?,
         },
         "input" => StepKind::Input {
-            properties: node.read("properties")?,
+            properties: node.deserialize_key("properties")?,
             via: optional(node, "via")?,
             reextract: optional(node, "reextract")?,
         },
         "extract" => StepKind::Extract {
-            from: node.read("from")?,
-            properties: node.read("properties")?,
+            from: node.deserialize_key("from")?,
+            properties: node.deserialize_key("properties")?,
         },
         "run" => {
-            let (catalog, operation) = node.text()?.trim().split_once(char::is_whitespace)?;
+            let (catalog, operation) = node.as_text()?.trim().split_once(char::is_whitespace)?;
             let words: Vec<_> = operation.split_whitespace().collect();
             StepKind::Run {
                 catalog: catalog.to_owned(),
@@ -63,7 +63,9 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
         },
         "foreach" => foreach(node, each?)?,
         "gate" => StepKind::Gate {
-            ask: node.deserialize_as().or_else(|| node.read("ask"))?,
+            ask: node
+                .deserialize_as()
+                .or_else(|| node.deserialize_key("ask"))?,
             approvers: optional(node, "approvers")?,
             expires: optional(node, "expires")?,
         },
@@ -72,8 +74,8 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
             entries: node.deserialize_as()?,
         },
         "fail" => StepKind::Fail {
-            code: node.read("code")?,
-            message: node.read("message")?,
+            code: node.deserialize_key("code")?,
+            message: node.deserialize_key("message")?,
         },
         _ => return None,
     })
@@ -103,7 +105,7 @@ fn foreach(node: &Node, body: Step) -> Option<StepKind> {
     Some(StepKind::Foreach {
         items: node.get("in")?.to_json(),
         alias: node
-            .read("as")
+            .deserialize_key("as")
             .unwrap_or_else(|| grammar::FOREACH_ALIAS_DEFAULT.to_owned()),
         parallel: parallel.unwrap_or(limits::FOREACH_PARALLEL_DEFAULT),
         body: Box::new(body),
@@ -112,7 +114,7 @@ fn foreach(node: &Node, body: Step) -> Option<StepKind> {
 
 fn arm(node: &Node) -> Option<BranchArm> {
     Some(BranchArm {
-        condition: node.read("if"),
+        condition: node.deserialize_key("if"),
         next: next(node.get("next")?)?,
     })
 }
@@ -123,9 +125,15 @@ fn branches(node: &Node) -> Vec<Branch> {
     let branches = entries.filter_map(|entry| {
         Some(Branch {
             pattern: entry.key.clone(),
-            tool_name: entry.value.read("toolName")?,
-            parameters: entry.value.read("parameters").unwrap_or_default(),
-            continue_workflow: entry.value.read("continueWorkflow").unwrap_or(true),
+            tool_name: entry.value.deserialize_key("toolName")?,
+            parameters: entry
+                .value
+                .deserialize_key("parameters")
+                .unwrap_or_default(),
+            continue_workflow: entry
+                .value
+                .deserialize_key("continueWorkflow")
+                .unwrap_or(true),
         })
     });
     branches.collect()
@@ -136,30 +144,30 @@ pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
     let value = |key| draft.value(key);
     let retry = |node| retry(node, step.kind.is_answered_by_model());
     Step {
-        description: draft.read("description").unwrap_or_default(),
-        instructions: draft.read("instructions"),
+        description: draft.read_value("description").unwrap_or_default(),
+        instructions: draft.read_value("instructions"),
         result: value("result").map(Node::to_json),
         example: value("example").map(Node::to_json),
         output_contract: value("output_contract").map(Node::to_json),
-        condition: draft.read("if").or_else(|| draft.read("when")),
-        with: draft.read("with"),
+        condition: draft.read_value("if").or_else(|| draft.read_value("when")),
+        with: draft.read_value("with"),
         retry: value("retry").map(retry),
-        timeout: draft.read("timeout"),
+        timeout: draft.read_value("timeout"),
         repeat: value("repeat").and_then(repeat),
-        optional: draft.read("optional").unwrap_or_default(),
+        optional: draft.read_value("optional").unwrap_or_default(),
         on_error: value("on_error").and_then(on_error).unwrap_or_default(),
-        run_when: draft.read("run_when").unwrap_or_default(),
+        run_when: draft.read_value("run_when").unwrap_or_default(),
         next: value("next").and_then(next),
         max_visits: value("max_visits").and_then(Node::as_u32),
         join: value("join").and_then(join).unwrap_or_default(),
-        losers: draft.read("losers").unwrap_or_default(),
+        losers: draft.read_value("losers").unwrap_or_default(),
         branches: value("branches").map(branches).unwrap_or_default(),
         ..step
     }
 }
 
 fn join(node: &Node) -> Option<Join> {
-    Join::parse(node.text()?)
+    Join::parse(node.as_text()?)
 }
 
 fn retry(node: &Node, is_of_model: bool) -> Retry {
@@ -170,7 +178,7 @@ fn retry(node: &Node, is_of_model: bool) -> Retry {
         limits::RETRY_BACKOFF_DEFAULT
     };
     let backoff = node
-        .read("backoff")
+        .deserialize_key("backoff")
         .unwrap_or(HumanDuration::from_duration(usual));
     // The default upper limit is never below the declared backoff.
     let max_backoff =
@@ -181,8 +189,10 @@ fn retry(node: &Node, is_of_model: bool) -> Retry {
             .and_then(Node::as_u32)
             .unwrap_or(limits::RETRY_ATTEMPTS_DEFAULT),
         backoff,
-        max_backoff: node.read("max_backoff").unwrap_or_else(max_backoff),
-        jitter: node.read("jitter").unwrap_or(true),
+        max_backoff: node
+            .deserialize_key("max_backoff")
+            .unwrap_or_else(max_backoff),
+        jitter: node.deserialize_key("jitter").unwrap_or(true),
         on: node
             .get("on")
             .and_then(Node::items)
@@ -195,17 +205,17 @@ fn retry(node: &Node, is_of_model: bool) -> Retry {
 fn normalize_failure_names(named: &[Node]) -> Vec<String> {
     let written = named.iter().filter_map(Node::text_or_number);
     written
-        .map(|word| failure_named(&word).unwrap_or(word))
+        .map(|word| normalize_failure_name(&word).unwrap_or(word))
         .collect()
 }
 
 fn repeat(node: &Node) -> Option<RepeatPolicy> {
     Some(RepeatPolicy {
-        until: node.read("until")?,
+        until: node.deserialize_key("until")?,
         every: node
-            .read("every")
+            .deserialize_key("every")
             .unwrap_or(HumanDuration::from_duration(limits::REPEAT_EVERY_DEFAULT)),
-        timeout: node.read("timeout"),
+        timeout: node.deserialize_key("timeout"),
         max_attempts: node
             .get("max_attempts")
             .and_then(Node::as_u32)
@@ -214,7 +224,7 @@ fn repeat(node: &Node) -> Option<RepeatPolicy> {
 }
 
 fn on_error(node: &Node) -> Option<OnError> {
-    Some(match node.text()? {
+    Some(match node.as_text()? {
         "fail" => OnError::Fail,
         "continue" => OnError::Continue,
         _ => OnError::Step(node.deserialize_as()?),
@@ -222,7 +232,7 @@ fn on_error(node: &Node) -> Option<OnError> {
 }
 
 fn next(node: &Node) -> Option<JumpTarget> {
-    if node.text()? == grammar::END_TARGET {
+    if node.as_text()? == grammar::END_TARGET {
         return Some(JumpTarget::End);
     }
     node.deserialize_as().map(JumpTarget::Step)

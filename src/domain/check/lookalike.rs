@@ -72,7 +72,7 @@ pub(super) fn braced_condition(site: &Site<'_>, names: &[&str]) -> Option<Findin
 /// A warning for an expression in the description of a step, where it is not evaluated.
 pub(super) fn description_expression_finding(step: &StepDraft) -> Option<Finding> {
     let field = step.field("description")?;
-    if !is_template(field.value.text()?) {
+    if !is_template(field.value.as_text()?) {
         return None;
     }
     let message = "`description` is shown as it is: an expression in it has no value";
@@ -80,7 +80,7 @@ pub(super) fn description_expression_finding(step: &StepDraft) -> Option<Finding
     let finding = Finding::new(Rule::LooksLikeExpression, &field.path, place, message);
     let is_task = step.field("agent").is_some() && step.field("instructions").is_none();
     Some(if is_task {
-        finding.is_called(field.place, "description", "instructions")
+        finding.suggest_replacement(field.place, "description", "instructions")
     } else {
         finding.suggest("say it in what the step does, or pass the value in `with`".to_owned())
     })

@@ -18,7 +18,7 @@ pub(super) struct UnknownName<'a> {
 }
 
 /// The keys that memory may have; `None` if a `set` does not parse.
-pub(super) fn memory<'a>(
+pub(super) fn memory_keys<'a>(
     draft: &'a WorkflowDraft,
     steps: &'a [StepDraft],
 ) -> Option<BTreeSet<&'a str>> {
@@ -40,7 +40,7 @@ pub(super) fn memory<'a>(
 }
 
 /// The first unknown name in a path below `run`, if any.
-pub(super) fn run<'a>(
+pub(super) fn unknown_run_field<'a>(
     path: &[Segment],
     is_beside: bool,
     ids: impl Iterator<Item = &'a str>,
@@ -49,7 +49,10 @@ pub(super) fn run<'a>(
     let beside = if is_beside { HOOK_RUN_FIELDS } else { &[] };
     let mut known = RUN_FIELDS.iter().chain(beside);
     let Some((_, below)) = known.clone().find(|(name, _)| *name == first) else {
-        return Some(unknown(&first, known.by_ref().map(|(name, _)| *name)));
+        return Some(new_unknown_name(
+            &first,
+            known.by_ref().map(|(name, _)| *name),
+        ));
     };
     let (fields, rest) = match below {
         SubpathRule::Nothing => (&[][..], &path[1..]),
@@ -59,16 +62,16 @@ pub(super) fn run<'a>(
             let id = path.get(1)?.key();
             let ids: Vec<_> = ids.collect();
             if !ids.contains(&&*id) {
-                return Some(unknown(&id, ids.into_iter()));
+                return Some(new_unknown_name(&id, ids.into_iter()));
             }
             (*fields, &path[2..])
         }
     };
     let next = rest.first()?.key();
-    (!fields.contains(&&*next)).then(|| unknown(&next, fields.iter().copied()))
+    (!fields.contains(&&*next)).then(|| new_unknown_name(&next, fields.iter().copied()))
 }
 
-fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> UnknownName<'a> {
+fn new_unknown_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> UnknownName<'a> {
     UnknownName {
         name: name.to_owned(),
         known: known.collect(),
@@ -107,7 +110,7 @@ pub(super) fn follow_schema_path<'a>(schema: &'a Node, path: &[Segment]) -> Sche
         if UNEVALUATED_KEYWORDS.iter().any(says) {
             break;
         }
-        match schema.get("type").and_then(Node::text) {
+        match schema.get("type").and_then(Node::as_text) {
             // Indexing a string yields a character.
             Some("string") if matches!(segment, Segment::Index(_)) => break,
             Some("string" | "number" | "integer" | "boolean" | "null") => {
@@ -130,7 +133,7 @@ pub(super) fn follow_schema_path<'a>(schema: &'a Node, path: &[Segment]) -> Sche
         }
         if properties.is_some() && !is_required(schema, &key) {
             let others = properties.filter(|_| field.is_none());
-            perhaps.get_or_insert_with(|| unknown(&key, names(others)));
+            perhaps.get_or_insert_with(|| new_unknown_name(&key, names(others)));
         }
         match field {
             Some(field) => schema = field,
@@ -141,7 +144,7 @@ pub(super) fn follow_schema_path<'a>(schema: &'a Node, path: &[Segment]) -> Sche
 }
 
 fn missing_path_result<'a>(name: &str, properties: Option<&'a Node>) -> SchemaPathResult<'a> {
-    SchemaPathResult::Nowhere(unknown(name, names(properties)))
+    SchemaPathResult::Nowhere(new_unknown_name(name, names(properties)))
 }
 
 /// The names of declared fields.
@@ -162,5 +165,5 @@ fn is_closed(schema: &Node) -> bool {
 
 fn is_required(schema: &Node, key: &str) -> bool {
     let required = schema.get("required").and_then(Node::items);
-    required.is_some_and(|names| names.iter().any(|name| name.text() == Some(key)))
+    required.is_some_and(|names| names.iter().any(|name| name.as_text() == Some(key)))
 }

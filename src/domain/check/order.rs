@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::{
     definition::reachable_from,
     draft::{StepDraft, WorkflowFormat},
-    finding::{Finding, Place, Rule, has_room},
+    finding::{Finding, Place, Rule, has_room_for_suggestions},
     node::{Content, LocatedValue},
 };
 use crate::limits;
@@ -100,8 +100,8 @@ fn resolve_stated_dependencies<'a>(
     for at in list {
         match positions.get(at.value.as_str()) {
             None => {
-                let meant = has_room(found).then_some((position, positions));
-                found.push(unknown(at, meant));
+                let meant = has_room_for_suggestions(found).then_some((position, positions));
+                found.push(unknown_dependency_finding(at, meant));
             }
             Some(&before) if before == position => {
                 let message = format!("`{}` depends on itself", at.value);
@@ -130,7 +130,10 @@ fn resolve_stated_dependencies<'a>(
 
 /// The finding for a dependency on a step that does not exist. `meant` allows a suggestion: the position of the
 /// dependent step, and all ids.
-fn unknown(at: &LocatedValue<String>, meant: Option<(usize, &BTreeMap<&str, usize>)>) -> Finding {
+fn unknown_dependency_finding(
+    at: &LocatedValue<String>,
+    meant: Option<(usize, &BTreeMap<&str, usize>)>,
+) -> Finding {
     let message = format!("no step has the id `{}`", at.value);
     let finding = at.finding(Rule::UnknownDependency, message);
     let Some((position, positions)) = meant else {

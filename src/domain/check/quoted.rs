@@ -18,7 +18,7 @@ pub(super) fn types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
         .and_then(|field| field.value.entries());
     let inputs = inputs.unwrap_or_default().iter();
     let typed = inputs.filter_map(|input| {
-        let kind = input.value.get("type").and_then(Node::text)?;
+        let kind = input.value.get("type").and_then(Node::as_text)?;
         Some((input.key.as_str(), kind))
     });
     typed.collect()
@@ -26,7 +26,10 @@ pub(super) fn types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
 
 /// The warning for a value that is a single quoted expression which reads an input of a type other than string. The
 /// quotes turn the value into a text.
-pub(super) fn finding(site: &Site<'_>, types: &BTreeMap<&str, &str>) -> Option<Finding> {
+pub(super) fn quoted_expression_finding(
+    site: &Site<'_>,
+    types: &BTreeMap<&str, &str>,
+) -> Option<Finding> {
     let text = site.text.trim();
     let inner = ['\'', '"', '`'].iter().find_map(|quote| {
         let inner = text.strip_prefix(*quote)?.strip_suffix(*quote)?;
@@ -51,6 +54,6 @@ pub(super) fn finding(site: &Site<'_>, types: &BTreeMap<&str, &str>) -> Option<F
     Some(
         finding
             .suggest(format!("write `{inner}` without the inner quotes"))
-            .replace_within(site.place, site.text, whole, inner),
+            .edit_replace_part(site.place, site.text, whole, inner),
     )
 }

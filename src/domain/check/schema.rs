@@ -9,8 +9,12 @@ use super::super::{
 use crate::limits;
 
 /// Checks the `result` of each step and its example. The regular expressions of all steps share one quota.
-pub(super) fn check(found: &mut Vec<Finding>, steps: &[StepDraft], quota: &mut Quota) {
-    for step in steps.iter().flat_map(StepDraft::bodies) {
+pub(super) fn check_result_schemas(
+    found: &mut Vec<Finding>,
+    steps: &[StepDraft],
+    quota: &mut Quota,
+) {
+    for step in steps.iter().flat_map(StepDraft::step_and_foreach_body) {
         result(found, step, quota);
     }
 }
@@ -19,14 +23,18 @@ fn result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut Quota) {
     let Some(field) = draft.field("result") else {
         return;
     };
-    let (schema, faults) = Schema::read(&field.value.to_json(), quota);
-    found.extend(faults.iter().map(|fault| finding(fault, field)));
+    let (schema, faults) = Schema::compile_with_faults(&field.value.to_json(), quota);
+    found.extend(
+        faults
+            .iter()
+            .map(|fault| schema_fault_finding(fault, field)),
+    );
     if let Some(example) = draft.field("example").filter(|_| faults.is_empty()) {
         found.extend(validate_example(&schema, field, example));
     }
 }
 
-fn finding(fault: &SchemaFinding, field: &RawField) -> Finding {
+fn schema_fault_finding(fault: &SchemaFinding, field: &RawField) -> Finding {
     let (node, path) = field.value.find_by_pointer(&fault.pointer, &field.path);
     let entry = fault.key.as_ref().and_then(|key| {
         let mut entries = node.entries()?.iter();
@@ -37,7 +45,7 @@ fn finding(fault: &SchemaFinding, field: &RawField) -> Finding {
         None => (path, node.place),
     };
     let hint = fault.hint.clone().or_else(|| {
-        let is_words = fault.pointer.is_empty() && node.text().is_some();
+        let is_words = fault.pointer.is_empty() && node.as_text().is_some();
         is_words.then(|| "write a schema, such as `{ type: object, required: [summary] }`; words belong into what the step is told".to_owned())
     });
     let finding = Finding::new(fault.rule, path, place, &fault.message).suggest(hint);
@@ -79,7 +87,7 @@ fn suggest_object_schema(finding: Finding, node: &Node) -> Finding {
         } else {
             ""
         };
-        let kind = entry.value.text().unwrap_or_default();
+        let kind = entry.value.as_text().unwrap_or_default();
         let closed = format!("{{type: {kind}}}{closing}");
         finding = finding
             .edit_rewrite_unquoted(entry.place, key, &opened)

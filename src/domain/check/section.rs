@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use super::super::{
     draft::{Heading, RawField, Section, StepDraft, WorkflowDraft},
-    finding::{Finding, Rule, has_room},
+    finding::{Finding, Rule, has_room_for_suggestions},
     grammar,
     node::{Content, Node},
 };
@@ -25,7 +25,7 @@ pub(super) fn add_section_instructions<'a>(
     let known = ids.keys().map(|id| (id.to_lowercase(), id.as_str()));
     let known: BTreeMap<_, _> = known.collect();
     for heading in &draft.headings {
-        let room = has_room(found);
+        let room = has_room_for_suggestions(found);
         found.extend(misspelt_heading_finding(heading, &known, room));
     }
     for section in sections {
@@ -33,7 +33,7 @@ pub(super) fn add_section_instructions<'a>(
         let Some(position) = ids.get(&at.value).copied() else {
             let message = format!("no step has the id `{}`", at.value);
             let mut finding = at.finding(Rule::UnknownSection, message);
-            if has_room(found) {
+            if has_room_for_suggestions(found) {
                 let known = ids.keys().map(String::as_str);
                 finding = finding.did_you_mean(at.place, &at.value, known);
             }

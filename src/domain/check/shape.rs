@@ -9,13 +9,13 @@ use std::collections::HashSet;
 pub(super) use self::text::suggest_word;
 use self::text::{TextNode, last_path_key};
 use super::super::{
-    finding::{Finding, Place, Rule, has_room},
+    finding::{Finding, Place, Rule, has_room_for_suggestions},
     grammar::{self, Key, Record, Shape, is_template},
     nearest::{did_you_mean, nearest},
     node::{Content, Entry, Node, join},
 };
 use crate::{
-    error::{FAILED_HTTP_STATUSES, failure_named},
+    error::{FAILED_HTTP_STATUSES, normalize_failure_name},
     limits,
 };
 
@@ -71,26 +71,26 @@ fn suggest_correction(node: &Node, expected: &str) -> Option<(String, String)> {
 
 /// Adds a finding for everything in `node` that does not conform to `shape`.
 fn check_shape(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
-    template::check(found, node, path, shape);
+    template::check_unevaluated_expressions(found, node, path, shape);
     match shape {
         // Schemas are checked together in `check::schema`, because their cost is limited in total.
         Shape::Value | Shape::Data | Shape::Schema | Shape::Planned => {}
-        Shape::Count(min, max) => found.extend(count(node, path, *min, *max)),
+        Shape::Count(min, max) => found.extend(count_finding(node, path, *min, *max)),
         Shape::NotNull | Shape::Flag | Shape::Values | Shape::Whole | Shape::Number => {
             found.extend(type_finding(node, path, shape));
         }
-        Shape::FreeText(max) => words(found, node, path, (*max, false)),
-        Shape::Version => words(found, node, path, (limits::VERSION_BYTES_MAX, true)),
-        Shape::Memory(min) => memory(found, node, path, *min),
+        Shape::FreeText(max) => check_free_text(found, node, path, (*max, false)),
+        Shape::Version => check_free_text(found, node, path, (limits::VERSION_BYTES_MAX, true)),
+        Shape::Memory(min) => check_memory_entries(found, node, path, *min),
         Shape::Bindings(binding) => bindings(found, node, path, binding),
-        Shape::Branches(branch) => branches::check(found, node, path, branch),
+        Shape::Branches(branch) => branches::check_branch_patterns(found, node, path, branch),
         Shape::Scalars(max) => scalars(found, node, path, *max),
         Shape::Items => items(found, node, path),
         Shape::Failure => check_failure_name(found, node, path),
         Shape::List(of, min, max) => list(found, node, path, (of, *min, *max)),
         Shape::Ids => check_step_ids(found, node, path),
         Shape::Inputs(_) => check_input_count(found, node, path),
-        Shape::Steps(step) => steps(found, node, path, step),
+        Shape::Steps(step) => check_step_list(found, node, path, step),
         // The body of a `foreach` has no id of its own.
         Shape::Each => keys(found, node, path, &grammar::STEP, &["id"]),
         Shape::Record(keys) => record(found, node, path, keys),
@@ -126,7 +126,12 @@ fn type_finding(node: &Node, path: &str, shape: &Shape) -> Option<Finding> {
 }
 
 /// Checks a text that may be empty. With `or_number`, a number is accepted and read as it is written.
-fn words(found: &mut Vec<Finding>, node: &Node, path: &str, (max, or_number): (usize, bool)) {
+fn check_free_text(
+    found: &mut Vec<Finding>,
+    node: &Node,
+    path: &str,
+    (max, or_number): (usize, bool),
+) {
     let written = match &node.content {
         Content::Text(text) => text,
         Content::Number(_, written) if or_number => written,
@@ -146,7 +151,7 @@ fn expected_text_kind(shape: &Shape) -> &'static str {
 }
 
 fn check_text(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
-    let Some(text) = node.text() else {
+    let Some(text) = node.as_text() else {
         return found.push(wrong_type(node, path, expected_text_kind(shape)));
     };
     let at = TextNode::new(text, node, path);
@@ -177,7 +182,7 @@ fn check_text(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) 
     });
 }
 
-fn count(node: &Node, path: &str, min: u32, max: u32) -> Option<Finding> {
+fn count_finding(node: &Node, path: &str, min: u32, max: u32) -> Option<Finding> {
     let expected = format!("a whole number from {min} to {max}");
     let Content::Number(number, written) = &node.content else {
         return Some(wrong_type(node, path, &expected));
@@ -217,7 +222,7 @@ fn check_entry_count(
     }
 }
 
-fn memory(found: &mut Vec<Finding>, node: &Node, path: &str, min: usize) {
+fn check_memory_entries(found: &mut Vec<Finding>, node: &Node, path: &str, min: usize) {
     let Some(entries) = node.entries() else {
         return found.push(wrong_type(node, path, "a mapping"));
     };
@@ -291,7 +296,7 @@ fn check_failure_name(found: &mut Vec<Finding>, node: &Node, path: &str) {
     let Some(written) = node.text_or_number().filter(is_number) else {
         return check_text(found, node, path, &Shape::Name(limits::WORD_BYTES_MAX));
     };
-    if failure_named(&written).is_none() {
+    if normalize_failure_name(&written).is_none() {
         let (least, most) = FAILED_HTTP_STATUSES.into_inner();
         let message = format!("a call fails with statuses from {least} to {most}, not `{written}`");
         found.push(node.finding(Rule::OutOfRange, path, message));
@@ -331,7 +336,7 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
     for (at, item) in items.iter().enumerate() {
         let path = format!("{path}[{at}]");
         let name = item
-            .text()
+            .as_text()
             .filter(|_| matches!(of, Shape::Name(_) | Shape::Id(_) | Shape::Failure));
         if name.is_some_and(|name| !names.insert(name)) {
             let message = format!("`{}` is named twice", name.unwrap_or_default());
@@ -351,7 +356,7 @@ fn check_step_ids(found: &mut Vec<Finding>, node: &Node, path: &str) {
     let count = (items.len(), 0, limits::DEPENDENCIES_MAX);
     check_entry_count(found, node, path, count);
     for (at, item) in items.iter().enumerate() {
-        if item.text().is_none() {
+        if item.as_text().is_none() {
             found.push(wrong_type(item, &format!("{path}[{at}]"), "a text"));
         }
     }
@@ -366,7 +371,7 @@ fn check_input_count(found: &mut Vec<Finding>, node: &Node, path: &str) {
     check_entry_count(found, node, path, count);
 }
 
-fn steps(found: &mut Vec<Finding>, node: &Node, path: &str, step: &Record) {
+fn check_step_list(found: &mut Vec<Finding>, node: &Node, path: &str, step: &Record) {
     let Some(items) = node.items() else {
         return found.push(wrong_type(node, path, "a list"));
     };
@@ -400,7 +405,9 @@ fn keys(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, excu
         let path = join(path, &entry.key);
         match record.key(&entry.key) {
             None if record.is_open => {}
-            None if has_room(found) => found.push(unknown(entry, path, record, &there)),
+            None if has_room_for_suggestions(found) => {
+                found.push(unknown_record_key_finding(entry, path, record, &there))
+            }
             None => found.push(unknown_key(record.what, entry, path)),
             Some(key) if key.is_planned() => {
                 found.extend(unsupported_key_finding(key, &path, entry.place));
@@ -426,7 +433,12 @@ pub fn unknown_key(what: &str, entry: &Entry, path: impl Into<String>) -> Findin
     Finding::new(Rule::UnknownKey, path, entry.place, message)
 }
 
-fn unknown(entry: &Entry, path: String, record: &Record, there: &HashSet<&str>) -> Finding {
+fn unknown_record_key_finding(
+    entry: &Entry,
+    path: String,
+    record: &Record,
+    there: &HashSet<&str>,
+) -> Finding {
     let known = || record.keys.iter().map(|key| key.name);
     let finding = unknown_key(record.what, entry, path);
     match nearest(&entry.key, known()) {

@@ -2,7 +2,7 @@
 
 use super::super::{
     expression::Reference,
-    finding::{Finding, Place, Rule, has_room},
+    finding::{Finding, Place, Rule, has_room_for_suggestions},
     grammar::{Record, Shape, is_template},
     nearest::nearest,
     node::{Content, Node, join},
@@ -45,7 +45,9 @@ impl Site<'_> {
         name: &str,
         known: impl Iterator<Item = &'k str>,
     ) -> Finding {
-        let near = has_room(found).then(|| nearest(name, known)).flatten();
+        let near = has_room_for_suggestions(found)
+            .then(|| nearest(name, known))
+            .flatten();
         let Some(near) = near else {
             return finding;
         };
@@ -55,7 +57,7 @@ impl Site<'_> {
         let rest = self.text.get(from..reference.offset + reference.length);
         match rest.and_then(|rest| rest.find(name)) {
             Some(at) => {
-                finding.replace_within(self.place, self.text, (from + at, name.len()), near)
+                finding.edit_replace_part(self.place, self.text, (from + at, name.len()), near)
             }
             None => finding,
         }
@@ -70,7 +72,7 @@ pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str,
             site(sites, node, path, false);
         }
         // A plain text in place of a list has a finding of its own.
-        Shape::Items if node.text().is_some_and(|text| !is_template(text)) => {}
+        Shape::Items if node.as_text().is_some_and(|text| !is_template(text)) => {}
         Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => {
             let first = sites.len();
             node.for_each_text(path, &mut |node, _, path| site(sites, node, path, false));
@@ -87,7 +89,7 @@ pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str,
         }
         Shape::Inputs(record) | Shape::Branches(record) => {
             for entry in node.entries().unwrap_or_default() {
-                fields(sites, &entry.value, &join(path, &entry.key), record);
+                collect_field_sites(sites, &entry.value, &join(path, &entry.key), record);
             }
         }
         Shape::List(of, ..) => {
@@ -95,16 +97,16 @@ pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str,
                 collect(sites, item, &format!("{path}[{at}]"), of);
             }
         }
-        Shape::Record(record) => fields(sites, node, path, record),
+        Shape::Record(record) => collect_field_sites(sites, node, path, record),
         Shape::TextOr(record) => match (&node.content, record.keys.first()) {
             (Content::Text(_), Some(first)) => collect(sites, node, path, &first.shape),
-            _ => fields(sites, node, path, record),
+            _ => collect_field_sites(sites, node, path, record),
         },
         _ => {}
     }
 }
 
-fn fields<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, record: &Record) {
+fn collect_field_sites<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, record: &Record) {
     for key in record.keys {
         if let Some(value) = node.get(key.name) {
             collect(sites, value, &format!("{path}.{}", key.name), &key.shape);
@@ -113,7 +115,7 @@ fn fields<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, record: &Re
 }
 
 fn site<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, is_condition: bool) {
-    let text = node.text().filter(|text| !text.trim().is_empty());
+    let text = node.as_text().filter(|text| !text.trim().is_empty());
     sites.extend(text.map(|text| Site {
         text,
         path: path.to_owned(),

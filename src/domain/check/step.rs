@@ -18,7 +18,7 @@ use super::{
     shape::has_shape,
 };
 use crate::{
-    error::{failure_named, failure_words},
+    error::{failure_class_and_code_names, normalize_failure_name},
     limits,
 };
 
@@ -56,9 +56,10 @@ pub(super) fn step(
         (Some(each), Some(id)) => check_foreach_body(found, each, id, known),
         _ => None,
     };
-    let kind = whole(found, draft, form, known, each);
+    let kind = check_and_build_kind(found, draft, form, known, each);
     let beside = StepId::workflow_pseudo_step();
-    let bodies = bodies(found, &draft.beside, id.as_ref().unwrap_or(beside), known);
+    let bodies =
+        check_hooks_and_compensation(found, &draft.beside, id.as_ref().unwrap_or(beside), known);
     Some(Step {
         depends_on,
         bodies,
@@ -67,26 +68,26 @@ pub(super) fn step(
 }
 
 /// Checks the hooks and the compensation of a step with this id.
-pub(super) fn bodies(
+pub(super) fn check_hooks_and_compensation(
     found: &mut Vec<Finding>,
     drafts: &[(BodyKind, StepDraft)],
     id: &StepId,
     known: KnownNames<'_>,
 ) -> BTreeMap<BodyKind, Step> {
     let body = |(body, draft): &(BodyKind, StepDraft)| {
-        let kind = whole(found, draft, WorkflowFormat::Manifest, known, None)?;
+        let kind = check_and_build_kind(found, draft, WorkflowFormat::Manifest, known, None)?;
         let step = kind::fields(Step::new(id.clone(), kind), draft);
-        Some((*body, hook(step, *body, draft)))
+        Some((*body, set_hook_defaults(step, *body, draft)))
     };
     drafts.iter().filter_map(body).collect()
 }
 
-fn hook(step: Step, body: BodyKind, draft: &StepDraft) -> Step {
+fn set_hook_defaults(step: Step, body: BodyKind, draft: &StepDraft) -> Step {
     if body == BodyKind::Compensation {
         return step;
     }
     Step {
-        required: draft.read("required").unwrap_or_default(),
+        required: draft.read_value("required").unwrap_or_default(),
         timeout: step
             .timeout
             .or(Some(HumanDuration::from_duration(limits::HOOK_TIMEOUT))),
@@ -101,8 +102,8 @@ fn check_foreach_body(
     id: StepId,
     known: KnownNames<'_>,
 ) -> Option<Step> {
-    let kind = whole(found, draft, WorkflowFormat::Manifest, known, None);
-    let bodies = bodies(found, &draft.beside, &id, known);
+    let kind = check_and_build_kind(found, draft, WorkflowFormat::Manifest, known, None);
+    let bodies = check_hooks_and_compensation(found, &draft.beside, &id, known);
     check_foreach_body_fields(found, draft);
     Some(Step {
         bodies,
@@ -118,13 +119,13 @@ fn check_foreach_body_fields(found: &mut Vec<Finding>, draft: &StepDraft) {
                 "`{}` has no effect in what a `foreach` does",
                 field.key.name
             );
-            let finding = field.finding(Rule::NoEffect, message);
+            let finding = field.key_finding(Rule::NoEffect, message);
             found.push(finding.suggest(instead.to_owned()));
         }
     }
     let leads = draft
         .field("on_error")
-        .and_then(|field| Some((field, field.value.text()?)));
+        .and_then(|field| Some((field, field.value.as_text()?)));
     if let Some((field, text)) = leads.filter(|(_, text)| !grammar::ON_ERROR.contains(text)) {
         let message = format!("`on_error` cannot lead to `{text}` from inside a `foreach`");
         let hint = "write fail or continue here, and the step at the `foreach`";
@@ -134,7 +135,7 @@ fn check_foreach_body_fields(found: &mut Vec<Finding>, draft: &StepDraft) {
 }
 
 /// Checks the rules between the fields of a step, and builds its kind.
-fn whole(
+fn check_and_build_kind(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
     form: WorkflowFormat,
@@ -172,7 +173,7 @@ fn idle_field_finding(field: &RawField, kind: &RawField) -> Option<Finding> {
         || format!("it belongs to steps with {}", kinds.join(", ")),
         str::to_owned,
     );
-    Some(field.finding(Rule::NoEffect, message).suggest(hint))
+    Some(field.key_finding(Rule::NoEffect, message).suggest(hint))
 }
 
 /// Checks the rules between pairs of fields.
@@ -182,7 +183,7 @@ fn check_field_pairs(found: &mut Vec<Finding>, draft: &StepDraft) {
             && let Some(other) = draft.field(other)
         {
             let message = format!("`{}` and `{one}` cannot both be given", other.key.name);
-            let finding = other.finding(Rule::ConflictingKeys, message);
+            let finding = other.key_finding(Rule::ConflictingKeys, message);
             found.push(finding.suggest("keep one of them".to_owned()));
         }
     }
@@ -190,7 +191,7 @@ fn check_field_pairs(found: &mut Vec<Finding>, draft: &StepDraft) {
         && let Some(other) = draft.field("dependsOn")
     {
         let message = "`dependsOn` says again what another key says";
-        found.push(other.finding(Rule::DuplicateKey, message));
+        found.push(other.key_finding(Rule::DuplicateKey, message));
     }
     check_backoff_bounds(found, draft);
 }
@@ -199,7 +200,7 @@ fn check_backoff_bounds(found: &mut Vec<Finding>, draft: &StepDraft) {
     let Some(retry) = draft.field("retry") else {
         return;
     };
-    let span = |key: &str| retry.value.read::<HumanDuration>(key);
+    let span = |key: &str| retry.value.deserialize_key::<HumanDuration>(key);
     let most = retry.value.get("max_backoff").zip(span("max_backoff"));
     if let (Some(first), Some((node, most))) = (span("backoff"), most)
         && most < first
@@ -224,9 +225,11 @@ fn unknown_failures(draft: &StepDraft, kind: &str) -> Vec<Finding> {
         .iter()
         .enumerate();
     let finding = |(at, node): (usize, &Node)| {
-        let word = node.text().filter(|word| failure_named(word).is_none())?;
+        let word = node
+            .as_text()
+            .filter(|word| normalize_failure_name(word).is_none())?;
         let is_slip = ANY_FAILURE.contains(&&*word.to_lowercase())
-            || nearest(word, failure_words()).is_some();
+            || nearest(word, failure_class_and_code_names()).is_some();
         if !has_shape(node, &Shape::Failure) || kind != "run" && !is_slip {
             return None;
         }
@@ -234,11 +237,11 @@ fn unknown_failures(draft: &StepDraft, kind: &str) -> Vec<Finding> {
         let hint = "name a status (503), a class (5xx, timeout, connection) or a code of docs/errors.md; without `on` all are meant that may pass";
         let path = format!("{}.retry.on[{at}]", draft.path);
         let finding = node.finding(Rule::UnknownFailure, &path, message);
-        Some(
-            finding
-                .suggest(hint.to_owned())
-                .did_you_mean(node.place, word, failure_words()),
-        )
+        Some(finding.suggest(hint.to_owned()).did_you_mean(
+            node.place,
+            word,
+            failure_class_and_code_names(),
+        ))
     };
     named.filter_map(finding).collect()
 }
@@ -273,14 +276,14 @@ fn find_kind_field<'a>(
             "a step has one kind: this one has `{}` already",
             first.key.name
         );
-        let finding = extra.finding(Rule::SeveralKinds, message);
+        let finding = extra.key_finding(Rule::SeveralKinds, message);
         found.push(finding.suggest("make it two steps".to_owned()));
     }
     Some(first)
 }
 
 fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &KnownAgents) -> Option<AgentName> {
-    let text = field.value.text()?;
+    let text = field.value.as_text()?;
     let name = AgentName::parse(text).ok()?;
     match agents.get(name.as_str()) {
         Some(AgentFileState::Usable) => Some(name),
@@ -304,7 +307,7 @@ fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &KnownAgents) -> Op
 
 /// The finding for an activity that the server does not provide.
 fn unknown_activity(field: &RawField, abilities: &ServerCapabilities) -> Option<Finding> {
-    let name = field.value.text()?;
+    let name = field.value.as_text()?;
     let known = &abilities.activities;
     // A value that is no valid name has a finding already.
     if known.contains(name) || !has_shape(&field.value, &field.key.shape) {

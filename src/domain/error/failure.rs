@@ -112,7 +112,7 @@ const FAILURE_CLASSES: [&str; 6] = [
 pub const FAILED_HTTP_STATUSES: std::ops::RangeInclusive<u16> = 300..=599;
 
 /// All classes and codes, without those of HTTP statuses.
-pub fn failure_words() -> impl Iterator<Item = &'static str> {
+pub fn failure_class_and_code_names() -> impl Iterator<Item = &'static str> {
     let codes = FailureCode::ALL
         .iter()
         .filter(|code| **code != FailureCode::Http);
@@ -123,14 +123,14 @@ pub fn failure_words() -> impl Iterator<Item = &'static str> {
 
 /// Normalises a word of `retry.on` to a code or class, ignoring case: `503` and `http_503` become `HTTP_503`, `5xx`
 /// becomes `http_5xx`, `connection` becomes `network`. `None` for unknown words.
-pub fn failure_named(word: &str) -> Option<String> {
+pub fn normalize_failure_name(word: &str) -> Option<String> {
     let word = word.trim().to_ascii_lowercase();
     let status = word.strip_prefix("http_").unwrap_or(&word);
     match (status, status.parse::<u16>()) {
         (_, Ok(number)) if FAILED_HTTP_STATUSES.contains(&number) => Some(format!("HTTP_{number}")),
         ("3xx" | "4xx" | "5xx", _) => Some(format!("http_{status}")),
         ("connection", _) => Some("network".to_owned()),
-        _ => failure_words()
+        _ => failure_class_and_code_names()
             .find(|known| known.eq_ignore_ascii_case(&word))
             .map(str::to_owned),
     }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_a_code() {
+    fn an_http_status_is_a_failure_code() {
         assert_eq!(FailureCode::parse("HTTP_404"), Some(FailureCode::Http));
         assert_eq!(FailureCode::parse("HTTP_4xx"), None);
         assert_eq!(FailureCode::parse("NETWORK"), Some(FailureCode::Network));

@@ -139,7 +139,7 @@ impl NextCall {
         };
         for (at, (name, value)) in arguments.iter().enumerate() {
             let joint = if at == 0 { " with " } else { " and " };
-            text.extend([joint, name, " '", &in_quotes(value), "'"]);
+            text.extend([joint, name, " '", &double_quotes(value), "'"]);
         }
         let words = corrected.map_or(self.words, |_| CORRECTED_CALL_REASON);
         if let Some(words) = fill_template(words, context).filter(|words| !words.is_empty()) {
@@ -170,30 +170,30 @@ fn corrected_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String
 const CORRECTED_CALL_REASON: &str = "if that is the one meant";
 
 /// Fills the context into a template; a name that the context lacks is printed as a word.
-pub(super) fn fill_words(template: &str, context: &Map<String, Value>) -> String {
+pub(super) fn fill_template_or_name(template: &str, context: &Map<String, Value>) -> String {
     let fallback = |name: &str| Some(name.replace('_', " "));
-    fill_with(template, context, fallback).unwrap_or_default()
+    fill_template_with(template, context, fallback).unwrap_or_default()
 }
 
 fn fill_template(template: &str, context: &Map<String, Value>) -> Option<String> {
-    fill_with(template, context, |_| None)
+    fill_template_with(template, context, |_| None)
 }
 
-fn fill_with(
+fn fill_template_with(
     template: &str,
     context: &Map<String, Value>,
     lacking: impl Fn(&str) -> Option<String> + Copy,
 ) -> Option<String> {
     let Some((before, rest)) = template.split_once('[') else {
-        return fill_whole(template, context, lacking);
+        return fill_placeholders(template, context, lacking);
     };
     let (optional, after) = rest.split_once(']').unwrap_or((rest, ""));
-    let optional = fill_whole(optional, context, |_| None).unwrap_or_default();
-    let before = fill_whole(before, context, lacking)?;
-    Some(before + &optional + &fill_with(after, context, lacking)?)
+    let optional = fill_placeholders(optional, context, |_| None).unwrap_or_default();
+    let before = fill_placeholders(before, context, lacking)?;
+    Some(before + &optional + &fill_template_with(after, context, lacking)?)
 }
 
-fn fill_whole(
+fn fill_placeholders(
     template: &str,
     context: &Map<String, Value>,
     lacking: impl Fn(&str) -> Option<String>,
@@ -202,7 +202,10 @@ fn fill_whole(
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
         filled.push_str(before);
-        let Some((name, after)) = after.split_once('}').filter(|(name, _)| is_name(name)) else {
+        let Some((name, after)) = after
+            .split_once('}')
+            .filter(|(name, _)| is_placeholder_name(name))
+        else {
             filled.push('{');
             rest = after;
             continue;
@@ -213,7 +216,7 @@ fn fill_whole(
             None => lacking(name)?,
         };
         // In a URI an id or a name must be one path segment; `{address}` is several.
-        let is_segment = name != "address" && ends_in_address(&filled);
+        let is_segment = name != "address" && ends_in_uri_path(&filled);
         filled.push_str(&if is_segment {
             uri::encode_segment(&value)
         } else {
@@ -225,7 +228,7 @@ fn fill_whole(
     Some(filled)
 }
 
-fn is_name(text: &str) -> bool {
+fn is_placeholder_name(text: &str) -> bool {
     !text.is_empty()
         && text
             .bytes()
@@ -233,18 +236,18 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Whether `text` ends within the path of a URI of midex.
-fn ends_in_address(text: &str) -> bool {
+fn ends_in_uri_path(text: &str) -> bool {
     let last = text.rsplit([' ', '\'', '`']).next().unwrap_or_default();
     last.starts_with("midex://") && last.ends_with('/')
 }
 
 /// Doubles the quotes in a value, which stands between the quotes of a call.
-pub fn in_quotes(value: &str) -> String {
+pub fn double_quotes(value: &str) -> String {
     value.replace('\'', "''")
 }
 
 /// A word, quoted for a shell if need be.
-pub fn shell_word(word: &str) -> String {
+pub fn quote_for_shell(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mended_call_has_its_own_arguments_where_they_can_be_written() {
+    fn a_corrected_call_is_printed_with_its_text_arguments() {
         for (arguments, expected) in [
             (json!({}), "Call a.b: if that is the one meant"),
             (
@@ -316,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_never_printed() {
+    fn missing_context_values_are_not_printed() {
         assert_eq!(
             print_with_context(call_tool("a.b", &[("x", "{x}")], ""), &json!({})),
             None
@@ -336,7 +339,7 @@ mod tests {
             Some("Call a.b: x --at '/p' y")
         );
         let context = json!({ "path": 1 });
-        let filled = fill_words(
+        let filled = fill_template_or_name(
             "Move {path} to {other_place} {}",
             context.as_object().expect("an object"),
         );

@@ -87,11 +87,11 @@ pub fn describe_io_error(error: &io::Error) -> String {
     let words = by_number
         .map(|(_, words)| *words)
         .or_else(|| by_kind().map(|(_, words)| *words));
-    words.map_or_else(|| without_number(&error.to_string()), str::to_owned)
+    words.map_or_else(|| strip_error_number(&error.to_string()), str::to_owned)
 }
 
 /// The message of the system without the error number.
-fn without_number(text: &str) -> String {
+fn strip_error_number(text: &str) -> String {
     let words = text.split(" (os error ").next().unwrap_or(text);
     let mut letters = words.chars();
     let first = letters.next().map(char::to_lowercase);
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_error_of_the_system_is_told_in_its_own_terms() {
+    fn io_errors_are_described_in_plain_words() {
         for number in 1..=133 {
             let words = describe_io_error(&io::Error::from_raw_os_error(number));
             assert!(

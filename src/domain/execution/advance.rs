@@ -33,12 +33,12 @@ impl Execution {
     ) -> DecideResult<Decision> {
         match self.match_token(token) {
             TokenMatch::Open(position, step, visit) => {
-                self.check_life(builder.facts, token, builder.row.at)?;
+                self.check_token_age(builder.facts, token, builder.row.at)?;
                 self.check_running()?;
                 if visit.is_held() {
                     return Err(self.held_step_error(step).into());
                 }
-                let report = builder.meant_by(position, submission);
+                let report = builder.report_of_submission(position, submission);
                 let report = report.as_deref();
                 let consumed = ConsumedCall {
                     grant: token.grant(),
@@ -59,7 +59,7 @@ impl Execution {
                 }
             }
             TokenMatch::Consumed(position, step, visit, used) => {
-                let report = builder.meant_by(position, submission);
+                let report = builder.report_of_submission(position, submission);
                 let call = submission.call_digest(report.as_deref());
                 let report = report.as_deref();
                 self.replay_consumed_call(&builder, (position, step, visit), &used, (call, report))
@@ -116,7 +116,7 @@ impl Execution {
         TokenMatch::Foreign
     }
 
-    fn check_life(&self, facts: Facts<'_>, token: &Token, now: Timestamp) -> Result<()> {
+    fn check_token_age(&self, facts: Facts<'_>, token: &Token, now: Timestamp) -> Result<()> {
         let age = now.since(token.issued_at);
         if age < facts.token_ttl {
             return Ok(());
@@ -205,13 +205,13 @@ impl Execution {
         // The choice of a refused call does not count.
         let chosen = chosen.filter(|_| refusal.is_none());
         builder.record_chosen_option(turn, chosen);
-        builder.withdraw_past(turn);
+        builder.withdraw_followed_offers(turn);
         builder.close_visit(&visit_id, turn.visit, outcome.clone(), Some(turn.consumed));
         builder.store_artifacts(&visit_id, artifacts, references);
         if chosen.is_some_and(TakenOption::leaves_workflow) {
             return builder.finish_after_choice(chosen);
         }
-        builder.after_close(turn.position, &visit_id, &outcome)?;
+        builder.schedule_after_visit(turn.position, &visit_id, &outcome)?;
         builder.run_to_quiescence()?;
         let refusal = refusal.map(|refusal| builder.next.with_next_call_after_failure(refusal));
         Ok(builder.into_decision(refusal))

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Event, Execution, Failure, Need, Visit, VisitId,
-    decide::no_object,
+    decide::not_an_object_violation,
     decision::DecideResult,
     judged::{AcceptedOutput, OpenTurn, ReportJudgement},
     transition::{TransitionBuilder, make_payload},
@@ -122,7 +122,7 @@ impl TransitionBuilder<'_> {
         if nothing_to_ask {
             let output = build_answer_output(step, &inputs, ResolvedAnswers::default(), &missing);
             self.offer_options(position, visit_id, &output, None)?;
-            return self.done_with(position, visit_id, output);
+            return self.complete_at_once(position, visit_id, output);
         }
         let asked = match &step.kind {
             StepKind::Input { .. } => missing.clone(),
@@ -133,7 +133,7 @@ impl TransitionBuilder<'_> {
             missing,
             ..Question::default()
         };
-        let input = self.keep_input(question.add_to_input(input))?;
+        let input = self.store_visit_input(question.add_to_input(input))?;
         self.open_visit(visit_id.clone(), self.new_token(), Some(input));
         Ok(())
     }
@@ -170,7 +170,7 @@ impl TransitionBuilder<'_> {
             // A text cannot be corrected, so values that it lacks are part of the result and no violation.
             Value::Object(_) if from_text => Vec::new(),
             Value::Object(_) => left.violations(declared),
-            _ => vec![no_object("", "the output")],
+            _ => vec![not_an_object_violation("", "the output")],
         };
         Ok(AnswerCheck {
             has_changed: after != before,
@@ -194,7 +194,7 @@ impl TransitionBuilder<'_> {
                 let taken = self.split_suggestions(position, value);
                 Ok(self.model_output_violations(position, value, taken.as_ref()))
             }
-            Some(visit) => self.violations_for_good(visit, value),
+            Some(visit) => self.violations_of_final_refusal(visit, value),
             None => {
                 let check = self.check_answers(step, &Question::default(), value)?;
                 Ok(check.violations)
@@ -204,12 +204,16 @@ impl TransitionBuilder<'_> {
 
     /// The question of a visit.
     fn question(&self, visit: &Visit) -> DecideResult<Question> {
-        Ok(Question::from_visit_input(&*self.input_of(visit)?))
+        Ok(Question::from_visit_input(&*self.visit_input(visit)?))
     }
 
     /// The violations of answers whose refusal ended the visit. The inputs may have changed since, so they are computed
     /// from the question that was stored with the visit.
-    fn violations_for_good(&self, visit: &Visit, value: &Value) -> DecideResult<Vec<Violation>> {
+    fn violations_of_final_refusal(
+        &self,
+        visit: &Visit,
+        value: &Value,
+    ) -> DecideResult<Vec<Violation>> {
         let closed = visit.closed.as_ref();
         let failure = closed.and_then(|closed| closed.failure.as_ref());
         let refusals = [Code::StepOutputInvalid, Code::LimitExceeded].map(Code::as_str);
@@ -217,17 +221,17 @@ impl TransitionBuilder<'_> {
             return Ok(Vec::new());
         }
         if !value.is_object() {
-            return Ok(vec![no_object("", "the output")]);
+            return Ok(vec![not_an_object_violation("", "the output")]);
         }
         let declared = self.facts.definition.workflow.inputs.as_ref();
         Ok(self.question(visit)?.violations(declared))
     }
 
     /// Stores the accepted values as inputs of the execution.
-    fn take_in(&mut self, check: &AnswerCheck) -> DecideResult<()> {
+    fn store_accepted_answers(&mut self, check: &AnswerCheck) -> DecideResult<()> {
         if check.has_changed {
             let inputs = Value::Object(check.after.clone());
-            let inputs = self.keep_apart(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
+            let inputs = self.store_value_by_digest(inputs, limits::INPUTS_BYTES_MAX, "inputs")?;
             self.push_event(Event::InputsChanged { inputs });
         }
         Ok(())
@@ -235,8 +239,8 @@ impl TransitionBuilder<'_> {
 
     /// Replaces the question of the visit, if it changed.
     fn update_question(&mut self, turn: &OpenTurn<'_>, question: &Question) -> DecideResult<()> {
-        let input = Value::clone(&*self.input_of(turn.visit)?);
-        let input = self.keep_input(question.add_to_input(input))?;
+        let input = Value::clone(&*self.visit_input(turn.visit)?);
+        let input = self.store_visit_input(question.add_to_input(input))?;
         if turn.visit.input != Some(input.digest) {
             let visit_id = turn.visit_id();
             self.push_event(Event::TaskChanged { visit_id, input });
@@ -257,7 +261,7 @@ impl Execution {
         let via_client =
             matches!(&step.kind, StepKind::Input { via, .. } if *via == InputChannel::Elicitation);
         if via_client && !turn.is_of_user {
-            return Err(self.of_user_alone(&turn.step.id).into());
+            return Err(self.user_alone_error(&turn.step.id).into());
         }
         let mut question = builder.question(turn.visit)?;
         if let Some(words) = parse_utterance(step, &question, value) {
@@ -271,7 +275,7 @@ impl Execution {
         if !check.violations.is_empty() {
             let refusal =
                 self.judge_malformed_output(builder, turn, value, check.violations.clone())?;
-            builder.take_in(&check)?;
+            builder.store_accepted_answers(&check)?;
             builder.update_question(turn, &check.question)?;
             return Ok(match refusal {
                 ReportJudgement::Refused(error, output) => {
@@ -280,10 +284,10 @@ impl Execution {
                 refusal => refusal,
             });
         }
-        builder.take_in(&check)?;
+        builder.store_accepted_answers(&check)?;
         let missing = &check.question.missing;
         if question.utterance.is_some() && !missing.is_empty() {
-            return builder.still_missing(turn, &check.question);
+            return builder.ask_for_missing_values(turn, &check.question);
         }
         let output = build_answer_output(step, &check.after, check.taken, missing);
         let whole = make_payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
@@ -292,7 +296,7 @@ impl Execution {
         )))
     }
 
-    fn of_user_alone(&self, step: &StepId) -> Error {
+    fn user_alone_error(&self, step: &StepId) -> Error {
         let message = format!("step '{step}' is answered by the user alone, whom the client asks");
         let error = self.step_error(Code::UserAlone, step, message);
         error.with_context("workflow", self.workflow.as_str())
@@ -323,7 +327,7 @@ fn parse_utterance(step: &Step, question: &Question, value: &Value) -> Option<St
 impl TransitionBuilder<'_> {
     /// The user's words did not contain every value: asks again with a new token, up to `retry.max_attempts` or else
     /// [`limits::OUTPUT_ATTEMPTS_MAX`] attempts.
-    fn still_missing(
+    fn ask_for_missing_values(
         &mut self,
         turn: &OpenTurn<'_>,
         question: &Question,
@@ -342,7 +346,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// The input of a visit.
-    fn input_of(&self, visit: &Visit) -> DecideResult<Arc<Value>> {
+    fn visit_input(&self, visit: &Visit) -> DecideResult<Arc<Value>> {
         match visit.input {
             Some(digest) => self.require_value(Need::by_digest(digest)),
             None => Ok(Arc::default()),

@@ -108,7 +108,7 @@ impl Execution {
                 name: name.clone(),
                 payload: payload.digest,
             }),
-            Event::SignalTaken { name } => self.take_signal(name),
+            Event::SignalTaken { name } => self.remove_signal(name),
             Event::FailureBegan { failure } => self.failing = Some(failure.clone()),
             Event::FinalOutput { value, faults } => {
                 self.final_output = Some(value.digest);
@@ -123,7 +123,9 @@ impl Execution {
                 }
             }
             Event::VisitOpened(opened) => self.open_visit(row, opened),
-            Event::StepDone { visit_id, outcome } => self.pass_through(row, visit_id, outcome),
+            Event::StepDone { visit_id, outcome } => {
+                self.record_instant_visit(row, visit_id, outcome)
+            }
             Event::ChildOrdered(order) => self.orders.push(order.clone()),
             Event::ChildTold(order) => {
                 // The list may hold an equal order that came later, so only the first one is removed.
@@ -144,7 +146,7 @@ impl Execution {
             }
             Event::VisitClosed(closed) => {
                 if closed.outcome == Outcome::Voided {
-                    self.note_cut_off(&closed.visit_id);
+                    self.record_interrupted_work(&closed.visit_id);
                 }
                 self.pages.remove(&closed.visit_id);
                 self.end_step(&closed.visit_id, &closed.outcome);
@@ -160,7 +162,7 @@ impl Execution {
                 visit.awaiting = Some(WaitCondition::Model(*grant));
             }),
             Event::OptionsOffered { visit_id, options } => {
-                self.take_offer(row.revision, visit_id, options.digest);
+                self.add_offer(row.revision, visit_id, options.digest);
             }
             Event::OptionsWithdrawn { steps } => {
                 self.offers
@@ -178,7 +180,7 @@ impl Execution {
                 attempt,
                 awaiting,
             } => self.update_visit(visit_id, |visit| {
-                visit.wait_for(*attempt, awaiting);
+                visit.change_wait(*attempt, awaiting);
             }),
         }
     }
@@ -189,7 +191,7 @@ impl Execution {
         }
     }
 
-    fn take_signal(&mut self, name: &str) {
+    fn remove_signal(&mut self, name: &str) {
         if let Some(at) = self.signals.iter().position(|signal| signal.name == *name) {
             self.signals.remove(at);
         }
@@ -202,7 +204,7 @@ impl Execution {
     }
 
     /// Enters a step that ends at once.
-    fn pass_through(&mut self, row: &Row, visit_id: &VisitId, outcome: &Outcome) {
+    fn record_instant_visit(&mut self, row: &Row, visit_id: &VisitId, outcome: &Outcome) {
         let mut visit = Visit::open(row, visit_id, None);
         visit.close(row, outcome, None);
         self.push_visit(visit_id, visit);
@@ -244,7 +246,7 @@ impl Execution {
 
     /// Lists a visit as not compensated if it is voided while the server works on it or its outcome is unknown: its
     /// effect may have happened.
-    fn note_cut_off(&mut self, visit_id: &VisitId) {
+    fn record_interrupted_work(&mut self, visit_id: &VisitId) {
         let visit = self.visit(visit_id).map(|(.., visit)| visit);
         let awaiting = visit.and_then(|visit| visit.awaiting.as_ref());
         let is_in_work = matches!(
@@ -306,7 +308,7 @@ impl Execution {
     fn push_visit(&mut self, visit_id: &VisitId, mut visit: Visit) {
         visit.paused_ms = self.paused_ms;
         if visit_id.body != BodyKind::Work {
-            return self.change_of(visit_id, |state| state.beside.push(Arc::new(visit)));
+            return self.update_step_of_visit(visit_id, |state| state.beside.push(Arc::new(visit)));
         }
         if visit_id.item.is_none() {
             self.visits += 1;
@@ -323,11 +325,11 @@ impl Execution {
     }
 
     fn update_visit(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
-        self.change_of(visit_id, |state| state.visit_mut(visit_id, change));
+        self.update_step_of_visit(visit_id, |state| state.visit_mut(visit_id, change));
     }
 
     /// Changes the step of a visit, or the pseudo-step `$workflow` for a hook of the workflow.
-    fn change_of(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut StepState)) {
+    fn update_step_of_visit(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut StepState)) {
         if let Some(id) = &visit_id.step {
             return self.update_step(id, change);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{
     AttemptId, BeginAttempt, ChildOrder, Decision, Effect, Event, Execution, Failure, Lifecycle,
     LifecycleChange, OrderKind, Parent, PauseReason, State, VisitId, WaitCondition,
-    decision::DecideResult, effect::attempt_id, time::acting_on, transition::TransitionBuilder,
+    decision::DecideResult, effect::attempt_id, time::step_of_visit, transition::TransitionBuilder,
 };
 use crate::{
     FailureCode,
@@ -20,7 +20,7 @@ impl AttemptId {
     /// The id of the child that this attempt begins. It is derived from the attempt, so that beginning the child twice
     /// begins it once.
     pub fn child_execution_id(&self, parent: &ExecutionId) -> ExecutionId {
-        let text = format!("{}\n{}", self.visit_id.text_in(parent), self.attempt);
+        let text = format!("{}\n{}", self.visit_id.unique_text(parent), self.attempt);
         let digest = Digest::compute(text.as_bytes()).to_string();
         let short: String = digest.chars().take(ID_CHARS).collect();
         ExecutionId::parse(&format!("child_{short}")).expect("letters and digits")
@@ -46,7 +46,7 @@ impl Execution {
         let waiting = self.open_visits().filter_map(|(at, step, visit)| {
             let is_child = matches!(visit.awaiting, Some(WaitCondition::Child { .. }));
             let attempt_id = is_child.then(|| attempt_id(step, visit))?;
-            let acting = acting_on(definition, at, step, visit)?;
+            let acting = step_of_visit(definition, at, step, visit)?;
             Some((attempt_id, acting.kind.clone(), visit.input))
         });
         waiting
@@ -88,7 +88,7 @@ impl Execution {
         // evaluated.
         let begun = visits.filter(|(.., visit)| visit.input.is_some());
         let of_children = begun.filter(|(at, step, visit)| {
-            let acting = acting_on(definition, *at, step, visit);
+            let acting = step_of_visit(definition, *at, step, visit);
             acting.is_some_and(|step| matches!(step.kind, StepKind::Workflow { .. }))
         });
         of_children.flat_map(move |(_, step, visit)| {
@@ -138,7 +138,7 @@ impl Execution {
         }
     }
 
-    pub(super) fn decide_told(
+    pub(super) fn decide_orders_delivered(
         &self,
         mut builder: TransitionBuilder<'_>,
         orders: &[ChildOrder],
@@ -158,7 +158,7 @@ impl Execution {
 
     /// Pauses a root below which no further execution may be opened. The children that could not begin do so after the
     /// resume.
-    pub(super) fn decide_budget(
+    pub(super) fn decide_budget_pause(
         &self,
         mut builder: TransitionBuilder<'_>,
         open_max: usize,
@@ -191,7 +191,7 @@ impl Execution {
     }
 
     /// Carries out an order of the parent. Idempotent, because an order may arrive twice.
-    pub(super) fn decide_from_parent(
+    pub(super) fn decide_parent_order(
         &self,
         mut builder: TransitionBuilder<'_>,
         what: OrderKind,
@@ -206,7 +206,7 @@ impl Execution {
             return Ok(Decision::Stay);
         }
         if what == OrderKind::Fail {
-            builder.lift_all()?;
+            builder.lift_all_pauses()?;
             let message = "the execution that it is a child of failed";
             builder.fail_execution(Failure::new(FailureCode::ParentFailed, message, None))?;
             builder.run_to_quiescence()?;
@@ -216,7 +216,7 @@ impl Execution {
             lifecycle: what.lifecycle(),
             reason: Some("its parent did".to_owned()),
         };
-        self.decide_change(builder, &change)
+        self.decide_lifecycle_change(builder, &change)
     }
 }
 
@@ -256,7 +256,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Adds the same order for every child that an open visit waits for.
-    pub(super) fn order_all(&mut self, what: OrderKind) {
+    pub(super) fn order_all_children(&mut self, what: OrderKind) {
         let children: Vec<_> = self.next.awaited_children().collect();
         for child in children {
             self.push_child_order(child, what);

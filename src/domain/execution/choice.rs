@@ -41,11 +41,11 @@ impl Execution {
         let Some(choice) = choice else {
             return Ok(None);
         };
-        let mut all = builder.all_offered()?;
+        let mut all = builder.all_offered_options()?;
         let last = self
             .offers
             .iter()
-            .rfind(|offer| builder.is_past(offer, turn));
+            .rfind(|offer| builder.follows_offer(offer, turn));
         all.push(TakenOption {
             offered_by: last.map(|offer| offer.visit_id.clone()),
             option: StepOption::new_continue_option(""),
@@ -56,14 +56,16 @@ impl Execution {
         let mut named = all.iter().enumerate();
         let mut named = named
             .by_ref()
-            .filter(|(_, known)| is_called(&known.option, choice));
+            .filter(|(_, known)| has_tool_name(&known.option, choice));
         match (named.next().map(|(at, _)| at), named.next().is_some()) {
             (Some(at), false) => Ok(Some(all.swap_remove(at))),
-            (_, is_ambiguous) => Err(self.unknown_choice(turn, choice, &all, is_ambiguous).into()),
+            (_, is_ambiguous) => Err(self
+                .unknown_choice_error(turn, choice, &all, is_ambiguous)
+                .into()),
         }
     }
 
-    fn unknown_choice(
+    fn unknown_choice_error(
         &self,
         turn: &OpenTurn<'_>,
         choice: &str,
@@ -115,7 +117,7 @@ impl Execution {
 
 /// Whether `choice` names the tool of this option. Clients that allow no dots in tool names know `workflow.next_step`
 /// with an underscore.
-fn is_called(option: &StepOption, choice: &str) -> bool {
+fn has_tool_name(option: &StepOption, choice: &str) -> bool {
     let tool = option.tool_name.as_str();
     tool == choice || tool == CONTINUE_TOOL && choice == "workflow_next_step"
 }
@@ -128,7 +130,7 @@ impl TransitionBuilder<'_> {
         chosen: Option<&TakenOption>,
     ) -> DecideResult<Decision> {
         if let Some(chosen) = chosen.filter(|chosen| chosen.leaves_workflow()) {
-            self.give_up(State::Diverged)?;
+            self.abandon_or_diverge(State::Diverged)?;
             let text = chosen.option.tool_name.clone();
             self.push_event(Event::ReasonGiven { text });
         }
@@ -136,16 +138,18 @@ impl TransitionBuilder<'_> {
     }
 
     /// All options that are offered now.
-    fn all_offered(&self) -> DecideResult<Vec<TakenOption>> {
+    fn all_offered_options(&self) -> DecideResult<Vec<TakenOption>> {
         let (mut all, mut missing) = (Vec::new(), Vec::new());
         for offer in &self.next.offers {
             match self.find_value(Need::by_digest(offer.options)) {
-                Ok(value) => all.extend(OfferedOptions::read(&value).options.into_iter().map(
-                    |option| {
-                        let offered_by = Some(offer.visit_id.clone());
-                        TakenOption { offered_by, option }
-                    },
-                )),
+                Ok(value) => {
+                    all.extend(OfferedOptions::from_value(&value).options.into_iter().map(
+                        |option| {
+                            let offered_by = Some(offer.visit_id.clone());
+                            TakenOption { offered_by, option }
+                        },
+                    ))
+                }
                 Err(need) => missing.push(need),
             }
         }

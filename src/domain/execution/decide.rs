@@ -46,7 +46,7 @@ impl Start {
                 make_payload(given, limits::INPUTS_BYTES_MAX, "inputs")?;
                 declared.resolve(map, &self.defaults)
             }
-            Some(_) => Err(vec![no_object("inputs", "the inputs")]),
+            Some(_) => Err(vec![not_an_object_violation("inputs", "the inputs")]),
         };
         resolved
             .map(|inputs| Some(Value::Object(inputs)))
@@ -55,7 +55,7 @@ impl Start {
 }
 
 /// The violation that the value at `path` is not an object.
-pub(super) fn no_object(path: &str, what: &str) -> Violation {
+pub(super) fn not_an_object_violation(path: &str, what: &str) -> Violation {
     Violation::new(path, "type", format!("{what} must be an object")).with_expected("an object")
 }
 
@@ -214,20 +214,22 @@ impl Execution {
                 self.decide_advance(builder, token, submission)
             }
             Command::RenewTokens => Ok(self.decide_renewal(builder)),
-            Command::Change(change) => self.decide_change(builder, change),
+            Command::Change(change) => self.decide_lifecycle_change(builder, change),
             Command::Tick => self.decide_tick(builder),
             Command::Outcome {
                 attempt_id,
                 outcome,
             } => self.decide_outcome(builder, attempt_id, outcome),
-            Command::PutOff { attempt_id } => Ok(self.decide_put_off(builder, attempt_id)),
+            Command::PutOff { attempt_id } => {
+                Ok(self.decide_postponed_attempt(builder, attempt_id))
+            }
             Command::Recover { alive } => self.decide_recovery(builder, alive),
             Command::Signal(signal) => self.decide_signal(builder, signal),
-            Command::Answer(answer) => self.decide_answer(builder, answer),
+            Command::Answer(answer) => self.decide_gate_answer(builder, answer),
             Command::Resolve(resolution) => self.decide_resolution(builder, resolution),
-            Command::FromParent(what) => self.decide_from_parent(builder, *what),
-            Command::Told(orders) => self.decide_told(builder, orders),
-            Command::PauseForBudget { open_max } => self.decide_budget(builder, *open_max),
+            Command::FromParent(what) => self.decide_parent_order(builder, *what),
+            Command::Told(orders) => self.decide_orders_delivered(builder, orders),
+            Command::PauseForBudget { open_max } => self.decide_budget_pause(builder, *open_max),
         };
         match decided {
             Ok(Decision::Move(transition)) => {
@@ -255,7 +257,7 @@ impl Execution {
 
     fn decide_renewal(&self, mut builder: TransitionBuilder<'_>) -> Decision {
         let (now, ttl) = (builder.row.at, builder.facts.token_ttl);
-        for visit_id in self.with_expired_token(ttl, now) {
+        for visit_id in self.visits_with_expired_token(ttl, now) {
             let grant = Grant::issue(now, builder.ids);
             builder.push_event(Event::TokenRenewed { visit_id, grant });
         }
@@ -263,7 +265,7 @@ impl Execution {
     }
 
     /// The open visits whose token has outlived `token_ttl` at `now`.
-    fn with_expired_token(
+    fn visits_with_expired_token(
         &self,
         token_ttl: Duration,
         now: Timestamp,
@@ -277,7 +279,11 @@ impl Execution {
     /// Whether an open token has outlived `token_ttl` at `now`.
     pub fn has_expired_token(&self, token_ttl: Duration, now: Timestamp) -> bool {
         let now = self.time_at(now);
-        !self.state.is_final() && self.with_expired_token(token_ttl, now).next().is_some()
+        !self.state.is_final()
+            && self
+                .visits_with_expired_token(token_ttl, now)
+                .next()
+                .is_some()
     }
 
     /// A refusal with the context of this execution and of `step`.

@@ -10,7 +10,7 @@ use super::{
     Outcome, Owner, PauseReason, ReportedOutcome, State, StepState, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
-    time::acting_on,
+    time::step_of_visit,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -82,19 +82,20 @@ impl Execution {
             return Ok(Decision::Stay);
         }
         let definition = builder.facts.definition;
-        let Some(step) = acting_on(definition, position, state, visit) else {
+        let Some(step) = step_of_visit(definition, position, state, visit) else {
             return Ok(Decision::Stay);
         };
         match outcome {
-            Err(failure) => builder.attempt_failed(step, attempt_id, visit, failure)?,
+            Err(failure) => builder.handle_failed_attempt(step, attempt_id, visit, failure)?,
             Ok(EffectOutput::Output(output)) => {
-                builder.attempt_succeeded(position, step, attempt_id, visit, output, None)?;
+                builder
+                    .handle_successful_attempt(position, step, attempt_id, visit, output, None)?;
             }
             Ok(EffectOutput::Attachment(attachment)) => {
-                builder.attachment_came(position, step, attempt_id, visit, attachment)?;
+                builder.store_attachment(position, step, attempt_id, visit, attachment)?;
             }
             Ok(EffectOutput::Page(page)) => {
-                builder.page_came(position, step, attempt_id, visit, page)?;
+                builder.handle_page(position, step, attempt_id, visit, page)?;
             }
         }
         builder.run_to_quiescence()?;
@@ -102,13 +103,13 @@ impl Execution {
     }
 
     /// Postpones an attempt that never began until the next tick, which begins it under the same number.
-    pub(super) fn decide_put_off(
+    pub(super) fn decide_postponed_attempt(
         &self,
         mut builder: TransitionBuilder<'_>,
         attempt_id: &AttemptId,
     ) -> Decision {
         if self.open_attempts().any(|waits| waits == *attempt_id) {
-            builder.put_off(&attempt_id.visit_id, attempt_id.attempt - 1);
+            builder.postpone_attempt(&attempt_id.visit_id, attempt_id.attempt - 1);
         }
         builder.into_decision(None)
     }
@@ -124,7 +125,7 @@ impl Execution {
             .lost_operations(builder.facts.owner, alive)
             .filter_map(|attempt_id| {
                 let (position, state, visit) = self.visit(&attempt_id.visit_id)?;
-                let step = acting_on(builder.facts.definition, position, state, visit)?;
+                let step = step_of_visit(builder.facts.definition, position, state, visit)?;
                 let said = step.kind.idempotent();
                 let is_safe = said.unwrap_or_else(|| builder.facts.safety.is_safe(&step.kind));
                 Some((is_safe, attempt_id, step, visit))
@@ -139,7 +140,7 @@ impl Execution {
                 }
             } else {
                 let AttemptId { visit_id, attempt } = attempt_id;
-                builder.wait_for(&visit_id, attempt, WaitCondition::Unknown);
+                builder.change_wait(&visit_id, attempt, WaitCondition::Unknown);
                 if !builder.next.pauses.contains(&PauseReason::OutcomeUnknown) {
                     builder.pause(PauseReason::OutcomeUnknown)?;
                 }
@@ -164,23 +165,23 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         visit: &Visit,
     ) -> DecideResult<()> {
-        if let Some(awaiting) = self.catalog_awaited(step) {
-            self.wait_for(visit_id, visit.attempt, awaiting);
+        if let Some(awaiting) = self.missing_catalog_wait(step) {
+            self.change_wait(visit_id, visit.attempt, awaiting);
             return Ok(());
         }
-        let mut input = self.work_of(visit)?;
-        self.take_pages_out(visit_id, &mut input)?;
+        let mut input = self.read_work_input(visit)?;
+        self.migrate_pages_from_input(visit_id, &mut input)?;
         let attempt = visit.attempt + 1;
         let visit_id = visit_id.clone();
         let attempt_id = AttemptId { visit_id, attempt };
         let awaiting = self.awaiting_for_attempt(step, &attempt_id);
-        self.wait_for(&attempt_id.visit_id, attempt, awaiting);
+        self.change_wait(&attempt_id.visit_id, attempt, awaiting);
         self.begin_work(step, attempt_id, input);
         Ok(())
     }
 
     /// The input of a visit of the server.
-    pub(super) fn work_of(&self, visit: &Visit) -> DecideResult<RenderedValue> {
+    pub(super) fn read_work_input(&self, visit: &Visit) -> DecideResult<RenderedValue> {
         let input = match visit.input {
             Some(digest) => self.require_value(Need::by_digest(digest))?,
             None => Arc::default(),
@@ -189,7 +190,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// The catalog that the step has to wait for, if it is missing or disabled.
-    pub(super) fn catalog_awaited(&self, step: &Step) -> Option<WaitCondition> {
+    pub(super) fn missing_catalog_wait(&self, step: &Step) -> Option<WaitCondition> {
         match &step.kind {
             StepKind::Run { catalog, .. } if self.facts.safety.lacks_catalog(&step.kind) => {
                 let catalog = catalog.clone();
@@ -199,7 +200,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    fn attempt_failed(
+    fn handle_failed_attempt(
         &mut self,
         step: &Step,
         attempt_id: &AttemptId,
@@ -208,7 +209,7 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         // No request was sent, so the same attempt is postponed.
         if failure.code.as_deref() == Some(FailureCode::CatalogMissing.as_str()) {
-            self.put_off(&attempt_id.visit_id, attempt_id.attempt - 1);
+            self.postpone_attempt(&attempt_id.visit_id, attempt_id.attempt - 1);
             return Ok(());
         }
         let code = failure.code.clone();
@@ -226,14 +227,19 @@ impl TransitionBuilder<'_> {
                 .retry_pause(visit.failures + 1, self.ids.random())
                 .max(failure.retry_after.unwrap_or_default());
             let due = self.row.at.after(pause.min(limits::SPAN_MAX));
-            self.repeat_at(attempt_id, Some(told), due);
+            self.schedule_next_attempt(attempt_id, Some(told), due);
             return Ok(());
         }
         self.conclude_visit(&attempt_id.visit_id, ReportedOutcome::Failure(told))
     }
 
     /// Ends an attempt and schedules the next one for `due`.
-    fn repeat_at(&mut self, attempt_id: &AttemptId, failure: Option<Failure>, due: Timestamp) {
+    fn schedule_next_attempt(
+        &mut self,
+        attempt_id: &AttemptId,
+        failure: Option<Failure>,
+        due: Timestamp,
+    ) {
         let AttemptId { visit_id, attempt } = attempt_id;
         self.end_attempt(
             visit_id,
@@ -245,7 +251,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Stores a response body as an artifact, in the same transition as the output that refers to it.
-    pub(super) fn attachment_came(
+    pub(super) fn store_attachment(
         &mut self,
         position: usize,
         step: &Step,
@@ -256,19 +262,26 @@ impl TransitionBuilder<'_> {
         match attachment.build_artifact(self.next.artifacts) {
             Ok(stored) => {
                 let output = attachment.output_with_artifact(&stored.0, &self.next.id);
-                self.attempt_succeeded(position, step, attempt_id, visit, &output, Some(stored))
+                self.handle_successful_attempt(
+                    position,
+                    step,
+                    attempt_id,
+                    visit,
+                    &output,
+                    Some(stored),
+                )
             }
             Err(error) => {
                 let failure = OperationFailure::new("too_large", error.message())
                     .with_code(FailureCode::LimitExceeded);
-                self.attempt_failed(step, attempt_id, visit, &failure)
+                self.handle_failed_attempt(step, attempt_id, visit, &failure)
             }
         }
     }
 
     /// Takes a successful output: checks its schema, then repeats the step if `until` does not hold yet, or else
     /// completes the visit. `stored` is the artifact that the output refers to; it is kept only if the visit completes.
-    pub(super) fn attempt_succeeded(
+    pub(super) fn handle_successful_attempt(
         &mut self,
         position: usize,
         step: &Step,
@@ -278,7 +291,7 @@ impl TransitionBuilder<'_> {
         stored: Option<(Artifact, Arc<[u8]>)>,
     ) -> DecideResult<()> {
         let visit_id = &attempt_id.visit_id;
-        let taken = self.suggested_in(position, visit_id, output);
+        let taken = self.split_server_suggestions(position, visit_id, output);
         let output = taken.as_ref().map_or(output, |taken| &taken.output);
         if let Err(interrupt) = self.check_schema(position, step, visit_id, output) {
             let Interrupt::Fails(Failure { code, message, .. }) = interrupt else {
@@ -291,11 +304,11 @@ impl TransitionBuilder<'_> {
                 retryable,
                 ..OperationFailure::new("output_invalid", message)
             };
-            return self.attempt_failed(step, attempt_id, visit, &failure);
+            return self.handle_failed_attempt(step, attempt_id, visit, &failure);
         }
-        let reported = match self.repeat_due(position, step, visit_id, visit, output) {
+        let reported = match self.next_repeat_time(position, step, visit_id, visit, output) {
             Ok(Some(due)) => {
-                self.repeat_at(attempt_id, None, due);
+                self.schedule_next_attempt(attempt_id, None, due);
                 return Ok(());
             }
             Ok(None) => {
@@ -305,7 +318,7 @@ impl TransitionBuilder<'_> {
                             self.contents.push((artifact.digest, content));
                             self.store_artifacts(visit_id, vec![artifact], Vec::new());
                         }
-                        self.offer_of_server(position, visit_id, output, taken.as_ref())?;
+                        self.offer_server_step_options(position, visit_id, output, taken.as_ref())?;
                         ReportedOutcome::Output(payload)
                     }
                     Err(error) => {
@@ -378,7 +391,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// When a step with `repeat` is to be executed again; `None` once its `until` holds.
-    fn repeat_due(
+    fn next_repeat_time(
         &self,
         position: usize,
         step: &Step,
@@ -430,8 +443,8 @@ impl TransitionBuilder<'_> {
         reported: ReportedOutcome,
     ) -> DecideResult<()> {
         if self.next.state == State::Paused {
-            let attempt = self.attempt_of(visit_id);
-            self.wait_for(
+            let attempt = self.attempt_number(visit_id);
+            self.change_wait(
                 visit_id,
                 attempt,
                 WaitCondition::Deferred(Box::new(reported)),

@@ -58,7 +58,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Keeps the compensation of a step that completed, whatever happens to its hooks later.
-    pub(super) fn keep_done(&mut self, visit_id: &VisitId) {
+    pub(super) fn keep_step_compensation(&mut self, visit_id: &VisitId) {
         let is_step = visit_id.body == BodyKind::Work && visit_id.item.is_none();
         let position = is_step.then(|| self.facts.definition.graph().position(visit_id.step()));
         let Some(position) = position.flatten().filter(|_| !self.rehearses) else {
@@ -83,7 +83,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Whether compensations, hooks of the workflow or orders are left before the execution can become `to`.
-    pub(super) fn has_at_end(&self, to: State) -> bool {
+    pub(super) fn has_work_before_end(&self, to: State) -> bool {
         self.compensation_due(to).is_some()
             || self.workflow_hook_due(to).is_some()
             || !self.next.orders.is_empty()
@@ -94,12 +94,12 @@ impl TransitionBuilder<'_> {
     pub(super) fn run_end_phase(&mut self) -> DecideResult<bool> {
         let to = self.next.ending_state().unwrap_or(State::Completed);
         if self.next.ending_state().is_none() {
-            self.come_to_output()?;
+            self.compute_final_output()?;
         }
         // The transition is full: the deadline of the execution is now, so the next tick continues.
         let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2
             || self.done_at_once >= limits::ITEMS_AT_ONCE_MAX;
-        if is_full && self.has_at_end(to) {
+        if is_full && self.has_work_before_end(to) {
             return Ok(false);
         }
         if let Some(left) = self.compensation_due(to).cloned() {
@@ -108,7 +108,7 @@ impl TransitionBuilder<'_> {
         }
         if let Some(hook) = self.workflow_hook_due(to) {
             let outside = self.next.steps.len();
-            self.enter_beside(outside, &hook, EvalContext::default())?;
+            self.enter_hook_or_compensation(outside, &hook, EvalContext::default())?;
             return Ok(true);
         }
         // The final state waits until the children have received their orders.
@@ -119,12 +119,12 @@ impl TransitionBuilder<'_> {
     }
 
     /// Every step is done: computes the final output, which the hooks of the workflow can read.
-    fn come_to_output(&mut self) -> DecideResult<()> {
+    fn compute_final_output(&mut self) -> DecideResult<()> {
         if let Some((value, faults)) = self.final_output()? {
             self.push_event(Event::FinalOutput { value, faults });
         }
         let to = State::Completed;
-        if self.has_at_end(to) {
+        if self.has_work_before_end(to) {
             self.push_event(Event::EndingBegan { to });
         }
         Ok(())
@@ -136,13 +136,13 @@ impl TransitionBuilder<'_> {
             _ => None,
         };
         if to == State::Completed {
-            self.skip_provisions();
+            self.skip_on_failure_steps();
         }
         Ok(self.become_state(to, failure)?)
     }
 
     /// Skips the steps of `on_failure`, because the execution did not fail.
-    fn skip_provisions(&mut self) {
+    fn skip_on_failure_steps(&mut self) {
         let steps = self.facts.definition.workflow.steps.iter();
         for (position, step) in steps.enumerate() {
             let is_pending = self.next.steps[position].status == StepStatus::Pending;
@@ -162,20 +162,20 @@ impl TransitionBuilder<'_> {
     }
 
     fn compensate(&mut self, left: &Compensation) -> DecideResult<()> {
-        let output = self.output_taken_back(left)?;
+        let output = self.compensated_output(left)?;
         let here = EvalContext {
             own: output.as_deref(),
-            item: self.item_compensated(left)?,
+            item: self.compensated_item(left)?,
             ..EvalContext::default()
         };
         let position = self.facts.definition.graph().position(left.visit_id.step());
         let visit_id = left.visit_id.with_body(BodyKind::Compensation);
-        self.enter_beside(position.unwrap_or_default(), &visit_id, here)
+        self.enter_hook_or_compensation(position.unwrap_or_default(), &visit_id, here)
     }
 
     /// The output of the visit that is compensated next. A decision starts over after each lookup, so this one also
     /// requests the outputs of as many further compensations as this transition has handled already.
-    fn output_taken_back(&self, left: &Compensation) -> DecideResult<Option<Arc<Value>>> {
+    fn compensated_output(&self, left: &Compensation) -> DecideResult<Option<Arc<Value>>> {
         let Some(need) = left.output else {
             return Ok(None);
         };
@@ -192,7 +192,7 @@ impl TransitionBuilder<'_> {
         })
     }
 
-    fn item_compensated(&self, left: &Compensation) -> DecideResult<Option<Item>> {
+    fn compensated_item(&self, left: &Compensation) -> DecideResult<Option<Item>> {
         let Some((list, item)) = left.list.zip(left.visit_id.item) else {
             return Ok(None);
         };
@@ -204,19 +204,19 @@ impl TransitionBuilder<'_> {
 
     /// Abandons or diverges the execution. Open visits are voided at once; compensations and hooks come before the
     /// final state. If another end than `Completed` had begun already, the execution ends at once without them.
-    pub(super) fn give_up(&mut self, to: State) -> DecideResult<()> {
+    pub(super) fn abandon_or_diverge(&mut self, to: State) -> DecideResult<()> {
         self.next
             .state
-            .check(to)
+            .check_transition(to)
             .map_err(|error| self.next.with_execution_context(error))?;
         if self.next.is_ending_badly() {
             return self.end_now(to, None);
         }
         self.void_all_visits();
-        if !self.has_at_end(to) {
+        if !self.has_work_before_end(to) {
             return Ok(self.become_state(to, None)?);
         }
-        self.lift_all()?;
+        self.lift_all_pauses()?;
         self.queue.clear();
         self.targets.clear();
         self.push_event(Event::EndingBegan { to });
@@ -233,7 +233,7 @@ impl TransitionBuilder<'_> {
             .ending_state()
             .filter(|to| *to != State::Completed);
         if had_begun.is_some() {
-            self.lift_all()?;
+            self.lift_all_pauses()?;
         }
         let to = had_begun.unwrap_or(to);
         if self.compensation_due(to).is_some() {
@@ -245,7 +245,7 @@ impl TransitionBuilder<'_> {
         Ok(self.become_state(to, failure)?)
     }
 
-    pub(super) fn lift_all(&mut self) -> DecideResult<()> {
+    pub(super) fn lift_all_pauses(&mut self) -> DecideResult<()> {
         for reason in self.next.pauses.clone() {
             self.lift_pause_reason(reason)?;
         }

@@ -13,7 +13,7 @@ use crate::{
     FailureCode,
     clock::Timestamp,
     definition::{BranchArm, CompiledStep, JumpTarget, Step, StepKind, Wait},
-    document::plain,
+    document::to_plain_text,
     error::Error,
     expression::RenderedValue,
     limits,
@@ -24,7 +24,7 @@ impl TransitionBuilder<'_> {
     /// Enters a step. An error in entering it is a failure of the step itself.
     pub(super) fn enter_step(&mut self, position: usize) -> DecideResult<()> {
         let visit_id = self.next.steps[position].next_visit();
-        let entered = self.try_enter(position, &visit_id);
+        let entered = self.try_enter_step(position, &visit_id);
         self.fail_if_entry_failed(position, &visit_id, entered)
     }
 
@@ -43,9 +43,9 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    fn try_enter(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+    fn try_enter_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         if self.is_admitted(position, visit_id)? {
-            self.act_as_step(position, visit_id)?;
+            self.execute_step(position, visit_id)?;
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Executes a step.
-    pub(super) fn act_as_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+    pub(super) fn execute_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let step = self.step(position);
         let compiled = self.facts.definition.compiled_step(position);
         let here = EvalContext::for_visit(visit_id);
@@ -103,14 +103,14 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         here: &EvalContext<'_>,
     ) -> DecideResult<()> {
-        let input = self.render_marked(&compiled.input, here)?;
+        let input = self.render_with_secret_places(&compiled.input, here)?;
         match &step.kind {
             StepKind::Set { .. } => self.execute_set(position, visit_id, input.value),
             StepKind::Branch { arms } => {
                 self.execute_branch(position, visit_id, arms, compiled, here)
             }
             StepKind::Fail { code, .. } => {
-                self.fail_as_told(position, visit_id, code, &input.value)
+                self.execute_fail(position, visit_id, code, &input.value)
             }
             StepKind::Wait(wait) => self.execute_wait(position, visit_id, wait, &input.value),
             StepKind::Gate { expires, .. } => self.open_gate(visit_id, *expires, input.value),
@@ -159,7 +159,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    pub(super) fn done_with(
+    pub(super) fn complete_at_once(
         &mut self,
         position: usize,
         visit_id: &VisitId,
@@ -179,12 +179,13 @@ impl TransitionBuilder<'_> {
         for (name, value) in entries.as_object().into_iter().flatten() {
             self.write_memory(name, value.clone())?;
         }
-        self.done_with(position, visit_id, entries)
+        self.complete_at_once(position, visit_id, entries)
     }
 
     /// Writes a value to memory. Adds no event if memory holds the same value already.
     pub(super) fn write_memory(&mut self, name: &str, value: Value) -> DecideResult<()> {
-        let value = self.keep_apart(value, limits::MEMORY_VALUE_BYTES_MAX, "value for memory")?;
+        let value =
+            self.store_value_by_digest(value, limits::MEMORY_VALUE_BYTES_MAX, "value for memory")?;
         if self.next.memory.get(name) != Some(&value.digest) {
             let name = name.to_owned();
             self.push_event(Event::MemoryWritten { name, value });
@@ -234,20 +235,20 @@ impl TransitionBuilder<'_> {
             visit_id: visit_id.clone(),
             outcome: Outcome::Completed(output),
         });
-        if self.counts_at_once(visit_id)? {
+        if self.count_instant_step(visit_id)? {
             self.pass_control(position, next);
         }
         Ok(())
     }
 
-    fn fail_as_told(
+    fn execute_fail(
         &mut self,
         position: usize,
         visit_id: &VisitId,
         code: &str,
         input: &Value,
     ) -> DecideResult<()> {
-        let message = plain(&input["message"]);
+        let message = to_plain_text(&input["message"]);
         let failure = Failure::new(code, message, visit_id.step.as_ref());
         let outcome = Outcome::Failed(failure.clone());
         if visit_id.item.is_some() {
@@ -271,7 +272,7 @@ impl TransitionBuilder<'_> {
         input: &Value,
     ) -> DecideResult<()> {
         let step = self.step(position);
-        let said = plain(&input["wait"]);
+        let said = to_plain_text(&input["wait"]);
         let due = match wait {
             Wait::Signal(_) => return self.wait_for_signal(position, visit_id, said),
             Wait::For(_) => said
@@ -287,7 +288,7 @@ impl TransitionBuilder<'_> {
         let due =
             due.map_err(|fault| Interrupt::step_failure(step, FailureCode::WaitInvalid, fault))?;
         if due <= self.row.at {
-            return self.done_with(position, visit_id, timer_output(due));
+            return self.complete_at_once(position, visit_id, timer_output(due));
         }
         self.open_visit(visit_id.clone(), WaitCondition::Timer { due }, None);
         Ok(())
@@ -304,7 +305,7 @@ impl TransitionBuilder<'_> {
         if let Some(item) = visit_id.item {
             input["item"] = json!(item);
         }
-        let input = self.keep_apart(input, limits::INPUTS_BYTES_MAX, "question")?;
+        let input = self.store_value_by_digest(input, limits::INPUTS_BYTES_MAX, "question")?;
         let due = expires.map(|span| self.row.at.after(span.duration()));
         let shown = input.digest;
         self.open_visit(
@@ -324,7 +325,9 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         // A constant input is not stored; views read it from the definition.
         let is_constant = compiled.input.is_constant();
-        let input = (!is_constant).then(|| self.keep_input(input)).transpose()?;
+        let input = (!is_constant)
+            .then(|| self.store_visit_input(input))
+            .transpose()?;
         self.open_visit(visit_id.clone(), self.new_token(), input);
         Ok(())
     }
@@ -337,12 +340,12 @@ impl TransitionBuilder<'_> {
         mut input: RenderedValue,
     ) -> DecideResult<()> {
         if matches!(step.kind, StepKind::Activity { .. }) && input.value.get("with").is_none() {
-            input.value["with"] = self.data_before(visit_id)?;
+            input.value["with"] = self.default_activity_input(visit_id)?;
         }
-        let kept = self.keep_work(&input)?;
-        if let Some(awaiting) = self.catalog_awaited(step) {
+        let kept = self.store_work_input(&input)?;
+        if let Some(awaiting) = self.missing_catalog_wait(step) {
             self.open_visit(visit_id.clone(), awaiting.clone(), Some(kept));
-            self.wait_for(visit_id, 0, awaiting);
+            self.change_wait(visit_id, 0, awaiting);
             return Ok(());
         }
         let attempt_id = AttemptId {
@@ -356,14 +359,14 @@ impl TransitionBuilder<'_> {
     }
 
     /// Stores the input of a visit of the server.
-    pub(super) fn keep_work(&mut self, input: &RenderedValue) -> DecideResult<Payload> {
+    pub(super) fn store_work_input(&mut self, input: &RenderedValue) -> DecideResult<Payload> {
         let input = serde_json::to_value(input)
             .map_err(|error| Error::internal("an input cannot be written").with_source(error))?;
-        self.keep_input(input)
+        self.store_visit_input(input)
     }
 
-    pub(super) fn keep_input(&mut self, input: Value) -> DecideResult<Payload> {
-        Ok(self.keep_apart(input, limits::INPUTS_BYTES_MAX, "input of a step")?)
+    pub(super) fn store_visit_input(&mut self, input: Value) -> DecideResult<Payload> {
+        Ok(self.store_value_by_digest(input, limits::INPUTS_BYTES_MAX, "input of a step")?)
     }
 
     pub(super) fn begin_work(&mut self, step: &Step, attempt_id: AttemptId, input: RenderedValue) {

@@ -132,25 +132,25 @@ impl<'a> TransitionBuilder<'a> {
         let visit = visit.clone();
         self.close_visit(visit_id, &visit, outcome.clone(), consumed);
         // A `foreach` whose items all ended when they were entered has ended in the transition that opened it.
-        let is_at_once = visit_id.item.is_none() && visit.is_of(self.row.revision);
-        if is_at_once && !self.counts_at_once(visit_id)? {
+        let is_at_once = visit_id.item.is_none() && visit.is_of_revision(self.row.revision);
+        if is_at_once && !self.count_instant_step(visit_id)? {
             return Ok(());
         }
-        self.after_close(position, visit_id, outcome)
+        self.schedule_after_visit(position, visit_id, outcome)
     }
 
     /// Schedules what follows the end of a visit, by its body.
-    pub(super) fn after_close(
+    pub(super) fn schedule_after_visit(
         &mut self,
         position: usize,
         visit_id: &VisitId,
         outcome: &Outcome,
     ) -> DecideResult<()> {
         match (visit_id.body, visit_id.item) {
-            (BodyKind::Work, None) => self.step_ended(position, visit_id, outcome),
-            (BodyKind::Work, Some(_)) => self.item_ended(position, visit_id, outcome),
+            (BodyKind::Work, None) => self.handle_step_end(position, visit_id, outcome),
+            (BodyKind::Work, Some(_)) => self.handle_item_end(position, visit_id, outcome),
             (BodyKind::Compensation, _) => Ok(()),
-            _ => self.hook_ended(position, visit_id, outcome),
+            _ => self.handle_hook_end(position, visit_id, outcome),
         }
     }
 
@@ -165,19 +165,19 @@ impl<'a> TransitionBuilder<'a> {
             visit_id: visit_id.clone(),
             outcome: outcome.clone(),
         });
-        self.keep_done(visit_id);
+        self.keep_step_compensation(visit_id);
         if visit_id.body == BodyKind::Work && visit_id.item.is_some() {
-            return self.item_done(position, visit_id, outcome);
+            return self.apply_item_end(position, visit_id, outcome);
         }
-        if self.counts_at_once(visit_id)? {
-            self.after_close(position, visit_id, outcome)?;
+        if self.count_instant_step(visit_id)? {
+            self.schedule_after_visit(position, visit_id, outcome)?;
         }
         Ok(())
     }
 
     /// Counts a step that ended when it was entered. Returns false, and fails the execution, if one transition has more
     /// of them than [`limits::STEPS_AT_ONCE_MAX`] or its row is half full.
-    pub(super) fn counts_at_once(&mut self, visit_id: &VisitId) -> DecideResult<bool> {
+    pub(super) fn count_instant_step(&mut self, visit_id: &VisitId) -> DecideResult<bool> {
         self.done_at_once += 1;
         let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2;
         if self.done_at_once <= limits::STEPS_AT_ONCE_MAX && !is_full {
@@ -223,7 +223,7 @@ impl<'a> TransitionBuilder<'a> {
         let is_provision = self.step(from).run_when == RunWhen::Failing;
         let next = next.filter(|_| is_provision || self.next.failing.is_none());
         match next {
-            _ if self.is_late(from) => self.come_late(from, next),
+            _ if self.is_late(from) => self.handle_late_loser(from, next),
             Some(next) => self.jump(from, next),
             None => self.queue_dependents(from),
         }
@@ -242,7 +242,7 @@ impl<'a> TransitionBuilder<'a> {
         self.fails = false;
         self.targets.clear();
         let has_more = self.facts.definition.graph().has_steps_after_failure()
-            || self.has_at_end(State::Failed);
+            || self.has_work_before_end(State::Failed);
         if !has_more {
             self.queue.clear();
             return Ok(self.become_state(State::Failed, Some(failure))?);
@@ -305,7 +305,7 @@ impl<'a> TransitionBuilder<'a> {
             if !reached.insert(at) || at == from {
                 continue;
             }
-            match self.left_for(at) {
+            match self.jump_of_closed_step(at) {
                 Some(next) => open.extend(self.jump_target(&next)),
                 None => open.extend(graph.dependents(at)),
             }
@@ -314,7 +314,7 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// The jump that a closed step made; `None` if its dependents follow it.
-    fn left_for(&self, at: usize) -> Option<JumpTarget> {
+    fn jump_of_closed_step(&self, at: usize) -> Option<JumpTarget> {
         let (step, state) = (self.step(at), &self.next.steps[at]);
         if self.next.failing.is_some() && step.run_when != RunWhen::Failing {
             return None;
@@ -342,7 +342,7 @@ impl<'a> TransitionBuilder<'a> {
     /// Makes the target and all steps that depend on it pending again, and voids the open visits among them.
     fn jump_back(&mut self, from: usize, target: usize) {
         let again = self.facts.definition.graph().downstream(target);
-        self.void_where(|position| again.contains(&position));
+        self.void_visits_of_steps(|position| again.contains(&position));
         let entered = |position: &&usize| self.next.steps[**position].status != StepStatus::Pending;
         let steps = again
             .iter()
@@ -379,7 +379,7 @@ impl<'a> TransitionBuilder<'a> {
             }
             return self.run_end_phase();
         }
-        let wanted = self.waits_for_people();
+        let wanted = self.pauses_of_waiting_visits();
         let had = self.next.pauses.clone();
         for reason in wanted.iter().filter(|reason| !had.contains(reason)) {
             self.pause(*reason)?;
@@ -395,11 +395,11 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// The pause reasons of the open visits; empty if any open visit can continue without a person.
-    fn waits_for_people(&self) -> BTreeSet<PauseReason> {
+    fn pauses_of_waiting_visits(&self) -> BTreeSet<PauseReason> {
         // A `foreach` visit waits for the same as its items, unless it can open another item now.
         let is_of_items = |(position, step, visit): &(usize, &StepState, &Visit)| {
             matches!(visit.awaiting, Some(WaitCondition::Items { .. }))
-                && !step.has_room(self.step(*position))
+                && !step.has_room_for_item(self.step(*position))
         };
         let open = self.next.open_visits().filter(|open| !is_of_items(open));
         let reasons: Option<_> = open.map(|(_, _, visit)| visit.pauses_for()).collect();

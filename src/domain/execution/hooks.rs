@@ -23,7 +23,7 @@ impl BodyKind {
 
 impl TransitionBuilder<'_> {
     /// Called when a step ends: starts its first hook, or schedules what follows if it has none.
-    pub(super) fn step_ended(
+    pub(super) fn handle_step_end(
         &mut self,
         position: usize,
         visit_id: &VisitId,
@@ -42,7 +42,7 @@ impl TransitionBuilder<'_> {
 
     /// Called when a hook ends. The failure of a required hook fails the step, or the workflow; any other failure is
     /// only recorded.
-    pub(super) fn hook_ended(
+    pub(super) fn handle_hook_end(
         &mut self,
         position: usize,
         visit_id: &VisitId,
@@ -94,20 +94,24 @@ impl TransitionBuilder<'_> {
             Some(_) => &[BodyKind::OnComplete],
         };
         if let Some(hook) = left.iter().find(|hook| bodies.contains_key(hook)) {
-            return self.enter_beside(position, &work.with_body(*hook), EvalContext::default());
+            return self.enter_hook_or_compensation(
+                position,
+                &work.with_body(*hook),
+                EvalContext::default(),
+            );
         }
-        let failure = self.failure_of(work);
+        let failure = self.visit_failure(work);
         self.schedule_after_step(position, failure.as_ref())
     }
 
     /// The failure of a visit, if it failed.
-    pub(super) fn failure_of(&self, visit_id: &VisitId) -> Option<Failure> {
+    pub(super) fn visit_failure(&self, visit_id: &VisitId) -> Option<Failure> {
         let (_, _, visit) = self.next.visit(visit_id)?;
         visit.closed.as_ref()?.failure.clone()
     }
 
     /// Enters a hook or a compensation. An error in entering it is its own failure.
-    pub(super) fn enter_beside(
+    pub(super) fn enter_hook_or_compensation(
         &mut self,
         position: usize,
         visit_id: &VisitId,
@@ -117,11 +121,11 @@ impl TransitionBuilder<'_> {
             visit_id: Some(visit_id),
             ..here
         };
-        let entered = self.try_enter_beside(position, visit_id, &here);
+        let entered = self.try_enter_hook_or_compensation(position, visit_id, &here);
         self.fail_if_entry_failed(position, visit_id, entered)
     }
 
-    fn try_enter_beside(
+    fn try_enter_hook_or_compensation(
         &mut self,
         position: usize,
         visit_id: &VisitId,
@@ -131,7 +135,7 @@ impl TransitionBuilder<'_> {
             Some((step, compiled)) if self.is_condition_met(step, compiled, here)? => {
                 self.execute_kind(position, step, compiled, visit_id, here)
             }
-            _ => self.done_with(position, visit_id, Value::Null),
+            _ => self.complete_at_once(position, visit_id, Value::Null),
         }
     }
 

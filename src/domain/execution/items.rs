@@ -12,14 +12,14 @@ use super::{
 use crate::{
     FailureCode,
     definition::{CompiledStep, OnError, Step, StepKind},
-    document::{Digest, plain},
+    document::{Digest, to_plain_text},
     expression::Item,
     limits,
 };
 
 impl StepState {
     /// Whether another item of its open visit may be opened now.
-    pub(super) fn has_room(&self, step: &Step) -> bool {
+    pub(super) fn has_room_for_item(&self, step: &Step) -> bool {
         let StepKind::Foreach { parallel, .. } = &step.kind else {
             return false;
         };
@@ -57,7 +57,7 @@ impl TransitionBuilder<'_> {
             ));
         };
         if items.is_empty() {
-            return self.done_with(position, visit_id, list);
+            return self.complete_at_once(position, visit_id, list);
         }
         if items.len() > limits::FOREACH_ITEMS_MAX {
             let message = format!(
@@ -75,18 +75,18 @@ impl TransitionBuilder<'_> {
         self.check_compensations(step.acting(), items.len())?;
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
         let list = self
-            .keep_apart(list, limits::OUTPUT_BYTES_MAX, "list")?
+            .store_value_by_digest(list, limits::OUTPUT_BYTES_MAX, "list")?
             .digest;
         self.open_visit(visit_id.clone(), WaitCondition::Items { list, total }, None);
         self.open_items(position, visit_id)
     }
 
     /// Opens the items that did not fit into an earlier transition.
-    pub(super) fn go_on_with_items(&mut self) -> DecideResult<()> {
+    pub(super) fn open_remaining_items(&mut self) -> DecideResult<()> {
         let open = self.next.open_visits();
         let with_room = open.filter(|(position, step, visit)| {
             let is_whole = visit.item.is_none() && visit.body == BodyKind::Work;
-            is_whole && step.has_room(self.step(*position))
+            is_whole && step.has_room_for_item(self.step(*position))
         });
         let visit_ids: Vec<_> = with_room
             .map(|(position, step, visit)| (position, visit.visit_id(&step.id)))
@@ -113,7 +113,7 @@ impl TransitionBuilder<'_> {
                 .latest_visit()
                 .is_some_and(|visit| visit.number == visit_id.visit);
             let is_full = self.row.events.len() >= limits::EVENTS_PER_ROW_MAX / 4;
-            if !is_current || is_full || !state.has_room(step) {
+            if !is_current || is_full || !state.has_room_for_item(step) {
                 return Ok(());
             }
             let item = VisitId {
@@ -136,20 +136,20 @@ impl TransitionBuilder<'_> {
         let index = visit_id.item.unwrap_or_default() as usize;
         let here = EvalContext {
             item: Some(Item {
-                value: self.item_of(visit_id)?,
+                value: self.item_value(visit_id)?,
                 index,
             }),
             ..EvalContext::for_visit(visit_id)
         };
         if !self.is_condition_met(body, compiled, &here)? {
-            return self.pass_item(visit_id);
+            return self.complete_skipped_item(visit_id);
         }
         self.execute_kind(position, body, compiled, visit_id, &here)
     }
 
     /// An item whose condition does not hold completes with null. No compensation is kept for it, because nothing was
     /// done.
-    fn pass_item(&mut self, visit_id: &VisitId) -> DecideResult<()> {
+    fn complete_skipped_item(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         let null = self.store_value(Value::Null, limits::OUTPUT_BYTES_MAX, "output")?;
         self.push_event(Event::StepDone {
             visit_id: visit_id.clone(),
@@ -159,7 +159,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// The list of the `foreach` that an item belongs to, and the number of its items.
-    fn list_of(&self, visit_id: &VisitId) -> Option<(Digest, u32)> {
+    fn list_of_item(&self, visit_id: &VisitId) -> Option<(Digest, u32)> {
         let (_, _, visit) = self.next.visit(&visit_id.foreach_visit())?;
         match visit.awaiting {
             Some(WaitCondition::Items { list, total }) => Some((list, total)),
@@ -168,8 +168,8 @@ impl TransitionBuilder<'_> {
     }
 
     /// The element of the list for an item.
-    fn item_of(&self, visit_id: &VisitId) -> DecideResult<Value> {
-        let Some((list, _)) = self.list_of(visit_id) else {
+    fn item_value(&self, visit_id: &VisitId) -> DecideResult<Value> {
+        let Some((list, _)) = self.list_of_item(visit_id) else {
             return Ok(Value::Null);
         };
         let list = self.require_value(Need::by_digest(list))?;
@@ -178,19 +178,19 @@ impl TransitionBuilder<'_> {
     }
 
     /// Called when an item ends: opens further items, or completes the `foreach` after the last one.
-    pub(super) fn item_ended(
+    pub(super) fn handle_item_end(
         &mut self,
         position: usize,
         visit_id: &VisitId,
         outcome: &Outcome,
     ) -> DecideResult<()> {
-        self.item_done(position, visit_id, outcome)?;
+        self.apply_item_end(position, visit_id, outcome)?;
         self.open_items(position, &visit_id.foreach_visit())
     }
 
     /// Applies the end of an item to its `foreach`: a required item that failed fails it, and the last item completes
     /// it.
-    pub(super) fn item_done(
+    pub(super) fn apply_item_end(
         &mut self,
         position: usize,
         visit_id: &VisitId,
@@ -198,12 +198,12 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         let body = self.step(position).acting();
         if matches!(outcome, Outcome::Completed(_)) {
-            let list = self.list_of(visit_id).map(|(list, _)| list);
+            let list = self.list_of_item(visit_id).map(|(list, _)| list);
             self.keep_compensation(body, visit_id, list);
         }
         match outcome {
             Outcome::Failed(failure) if !body.optional && body.on_error != OnError::Continue => {
-                let failure = self.of_item(visit_id, failure)?;
+                let failure = self.item_failure_for_foreach(visit_id, failure)?;
                 self.void_items(position);
                 self.finish_visit(&visit_id.foreach_visit(), &Outcome::Failed(failure), None)
             }
@@ -212,10 +212,14 @@ impl TransitionBuilder<'_> {
     }
 
     /// The failure of an item as the failure of its `foreach`, with the item in its message.
-    fn of_item(&self, visit_id: &VisitId, failure: &Failure) -> DecideResult<Failure> {
-        let total = self.list_of(visit_id).map_or(0, |(_, total)| total);
+    fn item_failure_for_foreach(
+        &self,
+        visit_id: &VisitId,
+        failure: &Failure,
+    ) -> DecideResult<Failure> {
+        let total = self.list_of_item(visit_id).map_or(0, |(_, total)| total);
         let number = visit_id.item.unwrap_or_default() + 1;
-        let which = item_label(&self.item_of(visit_id)?);
+        let which = item_label(&self.item_value(visit_id)?);
         let message = format!("item {number} of {total} (`{which}`): {}", failure.message);
         Ok(Failure {
             item: visit_id.item,
@@ -274,7 +278,7 @@ fn item_label(item: &Value) -> String {
     const ITEM_LABEL_FIELDS: [&str; 5] = ["id", "key", "name", "title", "path"];
     let mut names = ITEM_LABEL_FIELDS.iter().filter_map(|name| item.get(name));
     let name = names.find(|name| name.is_string() || name.is_number());
-    plain(name.unwrap_or(item))
+    to_plain_text(name.unwrap_or(item))
         .chars()
         .take(limits::ITEM_SHOWN_CHARS)
         .collect()

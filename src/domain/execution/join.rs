@@ -69,7 +69,7 @@ impl TransitionBuilder<'_> {
         }
         let mut losers = self.losers(position);
         losers.retain(|at| self.is_open(*at));
-        self.void_where(|at| losers.contains(&at));
+        self.void_visits_of_steps(|at| losers.contains(&at));
         for at in losers {
             if self.next.steps[at].status == StepStatus::Pending {
                 self.skip(at, SkipReason::Bypassed);
@@ -97,8 +97,9 @@ impl TransitionBuilder<'_> {
                 let is_provision = |at: usize| self.step(at).run_when == RunWhen::Failing;
                 let mut dependents =
                     dependents.filter(|next| is_provision(**at) || !is_provision(**next));
-                dependents
-                    .any(|next| *next != position && !losers.contains(next) && !self.went_on(*next))
+                dependents.any(|next| {
+                    *next != position && !losers.contains(next) && !self.has_entered_join(*next)
+                })
             };
             let Some(other) = losers.iter().find(leads_elsewhere).copied() else {
                 return losers;
@@ -108,7 +109,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Whether the step has a quorum and is not pending any more.
-    fn went_on(&self, position: usize) -> bool {
+    fn has_entered_join(&self, position: usize) -> bool {
         self.step(position).join != Join::All
             && self.next.steps[position].status != StepStatus::Pending
     }
@@ -116,7 +117,7 @@ impl TransitionBuilder<'_> {
     /// Handles the end of a loser whose join was entered already. It is recorded, and the steps between the loser and
     /// the join still run. A jump is followed only to a pending step that is late too; the steps that it bypasses are
     /// skipped.
-    pub(super) fn come_late(&mut self, position: usize, next: Option<&JumpTarget>) {
+    pub(super) fn handle_late_loser(&mut self, position: usize, next: Option<&JumpTarget>) {
         let state = &self.next.steps[position];
         if let Some(visit_id) = state.latest_visit().map(|visit| visit.visit_id(&state.id)) {
             self.push_event(Event::CameLate { visit_id });
@@ -139,6 +140,6 @@ impl TransitionBuilder<'_> {
             && graph
                 .downstream(position)
                 .into_iter()
-                .any(|at| self.went_on(at) && self.losers(at).contains(&position))
+                .any(|at| self.has_entered_join(at) && self.losers(at).contains(&position))
     }
 }

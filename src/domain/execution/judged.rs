@@ -111,7 +111,7 @@ impl Execution {
         let (step, refused) = (turn.step, &turn.visit.refused);
         let output = canonical_digest(value);
         let seen = u32::try_from(refused.len()).unwrap_or(u32::MAX);
-        let at_last = builder.at_last(turn.position);
+        let at_last = builder.action_on_attempts_exhausted(turn.position);
         if refused.contains(&output) {
             return Err(self.invalid_output_error(step, seen, at_last, violations));
         }
@@ -168,7 +168,7 @@ impl Execution {
 impl TransitionBuilder<'_> {
     /// A step with a failure branch, and an optional one, fails. Without one, its failure would end the execution, so
     /// it is held for a person, unless the execution is failing already.
-    pub(super) fn at_last(&self, position: usize) -> AttemptsExhausted {
+    pub(super) fn action_on_attempts_exhausted(&self, position: usize) -> AttemptsExhausted {
         let step = self.step(position);
         let leads_on = |step: &Step| step.optional || step.on_error != OnError::Fail;
         let fails = leads_on(step) || leads_on(step.acting()) || self.next.failing.is_some();
@@ -187,12 +187,12 @@ impl TransitionBuilder<'_> {
             visit_id: visit_id.clone(),
             output,
         });
-        self.wait_for(&visit_id, turn.visit.attempt, awaiting);
+        self.change_wait(&visit_id, turn.visit.attempt, awaiting);
         self.run_to_quiescence()
     }
 
     /// The report of a submission, with text parsed as JSON where [`Self::meant`] does so.
-    pub(super) fn meant_by<'a>(
+    pub(super) fn report_of_submission<'a>(
         &self,
         position: usize,
         submission: &'a Submission,
@@ -241,7 +241,7 @@ impl TransitionBuilder<'_> {
             return Ok(ReportJudgement::Failed(failure));
         };
         let ended = (Some(failure), Some(turn.consumed));
-        self.ask_again(&turn.visit_id(), turn.visit.attempt, ended, pause);
+        self.reoffer_after_pause(&turn.visit_id(), turn.visit.attempt, ended, pause);
         if !pause.is_zero() {
             self.run_to_quiescence()?;
         }
@@ -265,11 +265,11 @@ impl TransitionBuilder<'_> {
     /// Ends the attempt and begins the next one at once, with a new token.
     pub(super) fn reoffer(&mut self, turn: &OpenTurn<'_>, failure: Option<Failure>) {
         let ended = (failure, Some(turn.consumed));
-        self.ask_again(&turn.visit_id(), turn.visit.attempt, ended, Duration::ZERO);
+        self.reoffer_after_pause(&turn.visit_id(), turn.visit.attempt, ended, Duration::ZERO);
     }
 
     /// Ends an attempt of a model and begins the next one after `pause`, with a new token.
-    pub(super) fn ask_again(
+    pub(super) fn reoffer_after_pause(
         &mut self,
         visit_id: &VisitId,
         attempt: u32,
@@ -284,7 +284,7 @@ impl TransitionBuilder<'_> {
         };
         self.end_attempt(visit_id, attempt, failure, consumed, awaiting.clone());
         if pause.is_zero() {
-            self.wait_for(visit_id, attempt + 1, awaiting);
+            self.change_wait(visit_id, attempt + 1, awaiting);
         }
     }
 }

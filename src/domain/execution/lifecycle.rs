@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Execution {
-    pub(super) fn decide_change(
+    pub(super) fn decide_lifecycle_change(
         &self,
         mut builder: TransitionBuilder<'_>,
         change: &LifecycleChange,
@@ -23,7 +23,7 @@ impl Execution {
             Lifecycle::Resume => self.resume(&mut builder)?,
             Lifecycle::Fail => self.fail(&mut builder, change)?,
             Lifecycle::Abandon | Lifecycle::Diverge => {
-                builder.give_up(change.lifecycle.target_state())?;
+                builder.abandon_or_diverge(change.lifecycle.target_state())?;
             }
         }
         if let Some(text) = &change.reason {
@@ -49,7 +49,7 @@ impl Execution {
         if self.pauses.contains(&PauseReason::Person) {
             builder.become_state(State::Paused, None)?;
         }
-        builder.order_all(OrderKind::Pause);
+        builder.order_all_children(OrderKind::Pause);
         builder.pause(PauseReason::Person)
     }
 
@@ -59,7 +59,7 @@ impl Execution {
         let has_held = self.open_visits().any(|(_, _, visit)| visit.is_held());
         if !has_held {
             self.state
-                .check(State::Running)
+                .check_transition(State::Running)
                 .map_err(|error| self.with_execution_context(error))?;
         }
         let mut lifted = self.pauses.clone();
@@ -68,14 +68,14 @@ impl Execution {
             return Err(self.execution_paused_error().into());
         }
         if lifted.contains(&PauseReason::Person) {
-            builder.order_all(OrderKind::Resume);
+            builder.order_all_children(OrderKind::Resume);
         }
         for reason in lifted {
             builder.lift_pause_reason(reason)?;
         }
         if has_held {
-            builder.let_go_on();
-            builder.go_on()?;
+            builder.release_held_visits();
+            builder.lift_open_visit_pauses()?;
         }
         if builder.next.state == State::Running {
             builder.drain_deferred()?;
@@ -93,14 +93,14 @@ impl Execution {
 
 impl TransitionBuilder<'_> {
     /// Releases the held visits: their tokens are accepted again, and their malformed outputs are counted anew.
-    fn let_go_on(&mut self) {
+    fn release_held_visits(&mut self) {
         let held = self.next.visits_awaiting(|awaiting| match awaiting {
             WaitCondition::OutputInvalid(grant) => Some(WaitCondition::Model(*grant)),
             _ => None,
         });
         for (visit_id, awaiting) in held {
-            let attempt = self.attempt_of(&visit_id);
-            self.wait_for(&visit_id, attempt, awaiting);
+            let attempt = self.attempt_number(&visit_id);
+            self.change_wait(&visit_id, attempt, awaiting);
         }
     }
 }

@@ -103,7 +103,7 @@ mod tests {
             at: Timestamp::from_milliseconds(0),
             events: Vec::new(),
         };
-        let visit_id = VisitId::of_work(StepId::parse("each").unwrap(), 1, Some(item));
+        let visit_id = VisitId::for_step_work(StepId::parse("each").unwrap(), 1, Some(item));
         Visit::open(&row, &visit_id, Some(WaitCondition::Unknown))
     }
 

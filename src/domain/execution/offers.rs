@@ -41,7 +41,7 @@ impl Execution {
     }
 
     /// Adds an offer, which replaces an earlier offer of the same step.
-    pub(super) fn take_offer(&mut self, revision: u64, visit_id: &VisitId, options: Digest) {
+    pub(super) fn add_offer(&mut self, revision: u64, visit_id: &VisitId, options: Digest) {
         self.offers
             .retain(|offer| offer.visit_id.step() != visit_id.step());
         self.offers.push(Offer {
@@ -56,7 +56,7 @@ impl Execution {
 
 impl TransitionBuilder<'_> {
     /// Like [`Self::suggested`], for a visit of the server. Hooks and compensations suggest nothing.
-    pub(super) fn suggested_in(
+    pub(super) fn split_server_suggestions(
         &self,
         position: usize,
         visit_id: &VisitId,
@@ -100,7 +100,7 @@ impl TransitionBuilder<'_> {
 
     /// Offers the options of a step that the server executed. No model could correct malformed suggestions, so they are
     /// left out, and the offer says why.
-    pub(super) fn offer_of_server(
+    pub(super) fn offer_server_step_options(
         &mut self,
         position: usize,
         visit_id: &VisitId,
@@ -123,7 +123,7 @@ impl TransitionBuilder<'_> {
                 None
             }
         };
-        self.offer_with(offered, position, visit_id, output, suggestions)
+        self.offer_collected_options(offered, position, visit_id, output, suggestions)
     }
 
     /// Offers the options of a step with this output: its matching branches and its suggestions.
@@ -135,10 +135,10 @@ impl TransitionBuilder<'_> {
         suggestions: Option<Vec<Suggestion>>,
     ) -> DecideResult<()> {
         let offered = OfferedOptions::default();
-        self.offer_with(offered, position, visit_id, output, suggestions)
+        self.offer_collected_options(offered, position, visit_id, output, suggestions)
     }
 
-    fn offer_with(
+    fn offer_collected_options(
         &mut self,
         mut offered: OfferedOptions,
         position: usize,
@@ -163,7 +163,7 @@ impl TransitionBuilder<'_> {
             }
         }
         for suggestion in suggestions.unwrap_or_default() {
-            let option = suggested_option(&step.id, offered.options.len(), suggestion);
+            let option = option_from_suggestion(&step.id, offered.options.len(), suggestion);
             let what = format!("the suggestion of {}", option.tool_name);
             offered.add(option, &what);
         }
@@ -172,19 +172,19 @@ impl TransitionBuilder<'_> {
             return Ok(());
         }
         let (most, what) = (limits::INPUTS_BYTES_MAX, "list of options");
-        let options = self.keep_apart(json!(offered), most, what)?;
+        let options = self.store_value_by_digest(json!(offered), most, what)?;
         let visit_id = visit_id.clone();
         self.push_event(Event::OptionsOffered { visit_id, options });
         Ok(())
     }
 
     /// Withdraws the offers that this turn follows, because its step is done.
-    pub(super) fn withdraw_past(&mut self, turn: &OpenTurn<'_>) {
+    pub(super) fn withdraw_followed_offers(&mut self, turn: &OpenTurn<'_>) {
         let past = self
             .next
             .offers
             .iter()
-            .filter(|offer| self.is_past(offer, turn));
+            .filter(|offer| self.follows_offer(offer, turn));
         let past: Vec<_> = past.map(|offer| offer.visit_id.step().clone()).collect();
         self.withdraw(past);
     }
@@ -199,7 +199,7 @@ impl TransitionBuilder<'_> {
 
     /// Whether a turn follows an offer: it was opened in the same transition, or later at a step that control can reach
     /// from the offering step.
-    pub(super) fn is_past(&self, offer: &Offer, turn: &OpenTurn<'_>) -> bool {
+    pub(super) fn follows_offer(&self, offer: &Offer, turn: &OpenTurn<'_>) -> bool {
         let opened = turn.visit.opened_revision;
         opened == offer.revision || opened > offer.revision && self.leads_to(offer, turn.position)
     }
@@ -249,7 +249,7 @@ fn add_branch(
     Ok(())
 }
 
-fn suggested_option(step: &StepId, before: usize, suggestion: Suggestion) -> StepOption {
+fn option_from_suggestion(step: &StepId, before: usize, suggestion: Suggestion) -> StepOption {
     StepOption {
         id: option_id(step, before),
         tool_name: suggestion.tool_name,

@@ -56,7 +56,7 @@ impl Execution {
 
 impl TransitionBuilder<'_> {
     /// Takes a page of a list, and then requests the next one, or completes the attempt with the whole list.
-    pub(super) fn page_came(
+    pub(super) fn handle_page(
         &mut self,
         position: usize,
         step: &Step,
@@ -68,16 +68,16 @@ impl TransitionBuilder<'_> {
             return self.turn_page(step, attempt_id, &page.items, next);
         }
         let before = self.next.pages.get(&attempt_id.visit_id).cloned();
-        let items = self.whole_list(before.as_deref(), page)?;
+        let items = self.join_pages(before.as_deref(), page)?;
         if before.is_some() {
             // If the step is executed again, it starts at the first page.
-            let input = self.work_of(visit)?;
-            self.change_work(&attempt_id.visit_id, &input)?;
+            let input = self.read_work_input(visit)?;
+            self.replace_work_input(&attempt_id.visit_id, &input)?;
         }
         let output = match page.around.clone() {
             Some(around) if json_length(&items) > limits::CALL_REPLY_SHOWN_MAX => {
-                let list = file_of(&items, around);
-                return self.attachment_came(position, step, attempt_id, visit, &list);
+                let list = list_attachment(&items, around);
+                return self.store_attachment(position, step, attempt_id, visit, &list);
             }
             Some(mut around) => {
                 around["payload"] = items;
@@ -85,7 +85,7 @@ impl TransitionBuilder<'_> {
             }
             None => items,
         };
-        self.attempt_succeeded(position, step, attempt_id, visit, &output, None)
+        self.handle_successful_attempt(position, step, attempt_id, visit, &output, None)
     }
 
     fn turn_page(
@@ -95,7 +95,8 @@ impl TransitionBuilder<'_> {
         items: &[Value],
         next: &Cursor,
     ) -> DecideResult<()> {
-        let items = self.keep_apart(Value::from(items), limits::OUTPUT_BYTES_MAX, "page")?;
+        let items =
+            self.store_value_by_digest(Value::from(items), limits::OUTPUT_BYTES_MAX, "page")?;
         let AttemptId { visit_id, attempt } = attempt_id;
         self.push_event(Event::PageKept {
             visit_id: visit_id.clone(),
@@ -111,7 +112,7 @@ impl TransitionBuilder<'_> {
             WaitCondition::Operation { owner },
         );
         if self.next.state != State::Running {
-            self.put_off(visit_id, *attempt);
+            self.postpone_attempt(visit_id, *attempt);
             return Ok(());
         }
         let visit = self.next.visit(visit_id).map(|(_, _, visit)| visit.clone());
@@ -119,7 +120,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Takes the pages out of an input in which an earlier version kept them, and keeps them by events.
-    pub(super) fn take_pages_out(
+    pub(super) fn migrate_pages_from_input(
         &mut self,
         visit_id: &VisitId,
         input: &mut RenderedValue,
@@ -130,7 +131,7 @@ impl TransitionBuilder<'_> {
         };
         let PagesInInput { kept, next } = serde_json::from_value(pages)
             .map_err(|error| Error::internal("pages cannot be read").with_source(error))?;
-        self.change_work(visit_id, input)?;
+        self.replace_work_input(visit_id, input)?;
         for (at, items) in kept.iter().enumerate() {
             let is_last = at + 1 == kept.len();
             let next = if is_last { &next } else { &Value::Null };
@@ -147,15 +148,19 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    fn change_work(&mut self, visit_id: &VisitId, input: &RenderedValue) -> DecideResult<()> {
-        let input = self.keep_work(input)?;
+    fn replace_work_input(
+        &mut self,
+        visit_id: &VisitId,
+        input: &RenderedValue,
+    ) -> DecideResult<()> {
+        let input = self.store_work_input(input)?;
         let visit_id = visit_id.clone();
         self.push_event(Event::TaskChanged { visit_id, input });
         Ok(())
     }
 
     /// The items of all pages, with those of the last one.
-    fn whole_list(&self, before: Option<&FetchedPages>, last: &OutputPage) -> DecideResult<Value> {
+    fn join_pages(&self, before: Option<&FetchedPages>, last: &OutputPage) -> DecideResult<Value> {
         let kept = before.map_or(&[][..], |pages| &pages.kept).iter();
         let (found, needed): (Vec<_>, Vec<_>) = kept
             .map(|digest| self.find_value(Need::by_digest(*digest)))
@@ -172,7 +177,7 @@ impl TransitionBuilder<'_> {
 
 /// A list that is too long for an output, as an attachment. Its pages came in several responses, so none of their names
 /// fits.
-fn file_of(items: &Value, around: Value) -> Attachment {
+fn list_attachment(items: &Value, around: Value) -> Attachment {
     Attachment {
         name: "items.json".to_owned(),
         content_type: "application/json".to_owned(),

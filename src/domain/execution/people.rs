@@ -6,7 +6,7 @@ use super::{
     Decision, Event, Execution, Failure, GateAnswer, PauseReason, ReportedOutcome, Resolution,
     State, StepState, Verdict, Visit, VisitId, WaitCondition,
     decision::{DecideResult, Interrupt},
-    time::acting_on,
+    time::step_of_visit,
     transition::TransitionBuilder,
 };
 use crate::{
@@ -20,15 +20,15 @@ use crate::{
 };
 
 impl Execution {
-    pub(super) fn decide_answer(
+    pub(super) fn decide_gate_answer(
         &self,
         mut builder: TransitionBuilder<'_>,
         answer: &GateAnswer,
     ) -> DecideResult<Decision> {
-        self.check_open()?;
+        self.check_not_ended()?;
         let (by, comment) = (&answer.by, answer.comment.as_deref().unwrap_or_default());
-        check_words("the name of who answers", by, limits::PERSON_BYTES_MAX)
-            .and_then(|()| check_words("a comment", comment, limits::COMMENT_BYTES_MAX))
+        check_text_length("the name of who answers", by, limits::PERSON_BYTES_MAX)
+            .and_then(|()| check_text_length("a comment", comment, limits::COMMENT_BYTES_MAX))
             .map_err(|error| {
                 self.with_execution_context(error.with_context("step_id", answer.step.as_str()))
             })?;
@@ -42,7 +42,7 @@ impl Execution {
             via: answer.via,
             comment: answer.comment.clone(),
         })));
-        builder.go_on()?;
+        builder.lift_open_visit_pauses()?;
         let reported = if answer.approved {
             let at = builder.row.at.to_string();
             let output = json!({
@@ -112,10 +112,10 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         resolution: &Resolution,
     ) -> DecideResult<Decision> {
-        self.check_open()?;
+        self.check_not_ended()?;
         let (position, step, visit) = self.find_unknown_outcome(resolution)?;
         let visit_id = visit.visit_id(&step.id);
-        let acting = acting_on(builder.facts.definition, position, step, visit);
+        let acting = step_of_visit(builder.facts.definition, position, step, visit);
         let acting = acting.unwrap_or_else(|| builder.step(position));
         let reported = match &resolution.verdict {
             Verdict::Retry => None,
@@ -125,10 +125,10 @@ impl Execution {
                 Some(ReportedOutcome::Failure(failure))
             }
             Verdict::Output(output) => {
-                let taken = builder.suggested_in(position, &visit_id, output);
+                let taken = builder.split_server_suggestions(position, &visit_id, output);
                 let output = taken.as_ref().map_or(&**output, |taken| &taken.output);
                 builder.check_output(position, acting, &visit_id, output)?;
-                builder.offer_of_server(position, &visit_id, output, taken.as_ref())?;
+                builder.offer_server_step_options(position, &visit_id, output, taken.as_ref())?;
                 let output = output.clone();
                 let output = builder.store_value(output, limits::OUTPUT_BYTES_MAX, "output")?;
                 Some(ReportedOutcome::Output(output))
@@ -143,7 +143,7 @@ impl Execution {
             None if builder.next.state == State::Running => {
                 builder.retry_work(acting, &visit_id, visit)?;
             }
-            None => builder.put_off(&visit_id, visit.attempt),
+            None => builder.postpone_attempt(&visit_id, visit.attempt),
         }
         if builder.next.state == State::Running {
             builder.drain_deferred()?;
@@ -192,7 +192,7 @@ impl Execution {
     }
 
     /// Refuses any change of an execution that has ended.
-    pub(super) fn check_open(&self) -> DecideResult<()> {
+    pub(super) fn check_not_ended(&self) -> DecideResult<()> {
         if !self.state.is_final() {
             return Ok(());
         }
@@ -202,7 +202,7 @@ impl Execution {
     }
 }
 
-fn check_words(what: &str, words: &str, bytes_max: usize) -> Result<()> {
+fn check_text_length(what: &str, words: &str, bytes_max: usize) -> Result<()> {
     if words.len() <= bytes_max {
         return Ok(());
     }
@@ -242,8 +242,8 @@ impl TransitionBuilder<'_> {
 
     /// Postpones the next attempt until the execution runs and time is processed. `attempt` is the number of the
     /// attempt before it.
-    pub(super) fn put_off(&mut self, visit_id: &VisitId, attempt: u32) {
+    pub(super) fn postpone_attempt(&mut self, visit_id: &VisitId, attempt: u32) {
         let due = self.row.at;
-        self.wait_for(visit_id, attempt, WaitCondition::Retry { due });
+        self.change_wait(visit_id, attempt, WaitCondition::Retry { due });
     }
 }

@@ -90,7 +90,7 @@ impl Rehearsal {
                 .map(|name| (name, NO_INPUT_VALUE_REASON.to_owned()))
                 .collect(),
             memory: UnknownReasons::new(),
-            set_beside: names_set_beside(facts.definition),
+            set_beside: memory_names_set_by_hooks(facts.definition),
             losers,
         };
         Ok(rehearsing.run())
@@ -117,7 +117,7 @@ struct RehearsalRun<'a> {
 }
 
 /// The names in memory that hooks write.
-fn names_set_beside(definition: &Definition) -> BTreeSet<&str> {
+fn memory_names_set_by_hooks(definition: &Definition) -> BTreeSet<&str> {
     let sets = definition.beside().filter_map(|step| match &step.kind {
         StepKind::Set { entries } => Some(entries.keys()),
         _ => None,
@@ -163,7 +163,7 @@ impl RehearsalRun<'_> {
             return Ok(());
         }
         let visit_id = state.next_visit();
-        let entered = self.try_enter(position, &visit_id);
+        let entered = self.try_enter_step(position, &visit_id);
         if let Err(Interrupt::Fails(failure)) = &entered {
             self.note_failed(position, failure);
         }
@@ -178,7 +178,7 @@ impl RehearsalRun<'_> {
         }
     }
 
-    fn try_enter(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+    fn try_enter_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let compiled = self.builder.facts.definition.compiled_step(position);
         if let Some(why) = self.why_unknown(compiled.condition.as_ref(), position) {
             self.block(position, None, format!("its condition is not known: {why}"));
@@ -215,7 +215,7 @@ impl RehearsalRun<'_> {
                         break;
                     }
                 }
-                self.builder.act_as_step(position, visit_id)
+                self.builder.execute_step(position, visit_id)
             }
             StepKind::Fail { code, .. } => {
                 self.builder
@@ -258,7 +258,7 @@ impl RehearsalRun<'_> {
         let (_, unresolved) = self.preview(&compiled.input, position);
         if unresolved.is_empty() {
             self.memory.retain(|name, _| !entries.contains_key(name));
-            return self.builder.act_as_step(position, visit_id);
+            return self.builder.execute_step(position, visit_id);
         }
         let why = format!(
             "step `{}` sets it to what is not known yet",
@@ -353,11 +353,11 @@ impl RehearsalRun<'_> {
     }
 
     fn finish_rehearsal(mut self) -> Rehearsal {
-        self.doubt_passed();
-        self.doubt_crossing();
-        self.doubt_beside();
+        self.doubt_skipped_steps();
+        self.doubt_crossing_jumps();
+        self.doubt_steps_parallel_to_jumps();
         self.doubt_losers();
-        self.doubt_handled();
+        self.doubt_failure_branches();
         let definition = self.builder.facts.definition;
         let mut steps = Vec::new();
         for position in 0..self.steps.len() {

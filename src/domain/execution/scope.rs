@@ -65,12 +65,12 @@ impl TransitionBuilder<'_> {
         template: &Template,
         here: &EvalContext<'_>,
     ) -> DecideResult<Value> {
-        self.render_marked(template, here)
+        self.render_with_secret_places(template, here)
             .map(|rendered| rendered.value)
     }
 
     /// Like [`Self::render`], but also returns the places where secrets are to be filled in.
-    pub(super) fn render_marked(
+    pub(super) fn render_with_secret_places(
         &self,
         template: &Template,
         here: &EvalContext<'_>,
@@ -103,11 +103,11 @@ impl TransitionBuilder<'_> {
         }
         let (most, what) = (limits::OUTPUT_BYTES_MAX, "final output");
         let value = std::mem::take(&mut made.value);
-        let payload = match self.keep_apart(value, most, what) {
+        let payload = match self.store_value_by_digest(value, most, what) {
             Ok(payload) => payload,
             Err(error) => {
                 made.fault(None, error.code().as_str().into(), error.message().into());
-                self.keep_apart(Value::Null, most, what)?
+                self.store_value_by_digest(Value::Null, most, what)?
             }
         };
         Ok(Some((payload, made.faults)))
@@ -115,7 +115,7 @@ impl TransitionBuilder<'_> {
 
     /// The default input of an activity: the output of its dependency, an object of outputs if it has several, or the
     /// inputs of the execution if it has none.
-    pub(super) fn data_before(&self, visit_id: &VisitId) -> DecideResult<Value> {
+    pub(super) fn default_activity_input(&self, visit_id: &VisitId) -> DecideResult<Value> {
         let graph = self.facts.definition.graph();
         let before = graph
             .position(visit_id.step())
@@ -125,7 +125,10 @@ impl TransitionBuilder<'_> {
         let mut missing = Vec::new();
         for &at in before {
             let id = &self.next.steps[at].id;
-            match self.output_of(id).map(|need| self.find_value(need)) {
+            match self
+                .step_output_reference(id)
+                .map(|need| self.find_value(need))
+            {
                 Some(Ok(value)) => drop(found.insert(id.to_string(), Value::clone(&value))),
                 Some(Err(need)) => missing.push(need),
                 None => {}
@@ -151,7 +154,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// A reference to the current output of a step: none unless the step is completed.
-    fn output_of(&self, id: &StepId) -> Option<Need> {
+    fn step_output_reference(&self, id: &StepId) -> Option<Need> {
         let (_, step) = self.next.step(id)?;
         if step.status != StepStatus::Completed {
             return None;
@@ -319,7 +322,7 @@ impl RootsBuilder<'_, '_> {
         let state =
             steps.find(|state| state.id.as_str() == id && state.status != StepStatus::Pending);
         if let Some(failure) = state.and_then(|state| state.failure()) {
-            let error = json!({ ERROR_KEY: error_of(failure) });
+            let error = json!({ ERROR_KEY: failure_value(failure) });
             self.roots.errors.insert(id.to_owned(), error);
         }
     }
@@ -331,7 +334,7 @@ impl RootsBuilder<'_, '_> {
             return Some(own.clone());
         }
         let id = StepId::parse(id).ok()?;
-        let need = self.builder.output_of(&id)?;
+        let need = self.builder.step_output_reference(&id)?;
         self.find_value(need).map(|value| Value::clone(&value))
     }
 
@@ -365,16 +368,16 @@ impl RootsBuilder<'_, '_> {
         let parts = RUN_FIELDS.iter().chain(beside).map(|(part, _)| *part);
         let named = parts.clone().find(|known| part.as_deref() == Some(known));
         if let Some(part) = named {
-            self.part_of_run(part, step.as_deref());
+            self.add_run_part(part, step.as_deref());
             return;
         }
         self.roots.run = Value::Null;
         for part in parts {
-            self.part_of_run(part, None);
+            self.add_run_part(part, None);
         }
     }
 
-    fn part_of_run(&mut self, part: &str, step: Option<&str>) {
+    fn add_run_part(&mut self, part: &str, step: Option<&str>) {
         let execution = &self.builder.next;
         let here = self.here.visit_id;
         self.roots.run[part] = match part {
@@ -384,20 +387,25 @@ impl RootsBuilder<'_, '_> {
             "started_at" => json!(execution.started_at),
             "visit" => json!(here.map(|visit_id| visit_id.visit)),
             "step" => json!(here.map(|visit_id| &visit_id.step)),
-            "visits" => self.each_step("visits", step, visits_of),
-            "steps" => self.each_step("steps", step, end_of),
+            "visits" => self.add_run_part_of_steps("visits", step, visit_count_value),
+            "steps" => self.add_run_part_of_steps("steps", step, step_end_value),
             "failure" => json!(self.handled_failure()),
             "outcome" => json!(
                 self.hook_visit()
                     .map(|visit_id| self.hook_outcome(visit_id))
             ),
-            _ => self.output_told().unwrap_or_default(),
+            _ => self.hook_output().unwrap_or_default(),
         };
     }
 
     /// Adds the entry of one step to a part of `run`, beside entries gathered before; the entries of all steps if no
     /// step is named.
-    fn each_step(&mut self, part: &str, step: Option<&str>, say: fn(&StepState) -> Value) -> Value {
+    fn add_run_part_of_steps(
+        &mut self,
+        part: &str,
+        step: Option<&str>,
+        say: fn(&StepState) -> Value,
+    ) -> Value {
         let steps = &self.builder.next.steps;
         let named = steps.iter().find(|known| step == Some(known.id.as_str()));
         let Some(step) = named else {
@@ -415,7 +423,7 @@ impl RootsBuilder<'_, '_> {
     /// with.
     fn handled_failure(&self) -> Option<Value> {
         let of_work = self.hook_visit().map(VisitId::work_visit);
-        let of_work = of_work.and_then(|visit_id| self.builder.failure_of(&visit_id));
+        let of_work = of_work.and_then(|visit_id| self.builder.visit_failure(&visit_id));
         let failing = || {
             self.builder
                 .next
@@ -449,7 +457,7 @@ impl RootsBuilder<'_, '_> {
     }
 
     /// The output of the visit that a hook or a compensation belongs to; for a hook of the workflow the final output.
-    fn output_told(&mut self) -> Option<Value> {
+    fn hook_output(&mut self) -> Option<Value> {
         let visit_id = self.hook_visit()?;
         if let Some(own) = self.here.own {
             return Some(own.clone());
@@ -457,24 +465,24 @@ impl RootsBuilder<'_, '_> {
         let execution = &self.builder.next;
         let need = match &visit_id.step {
             None => Need::by_digest(execution.final_output?),
-            Some(id) => self.builder.output_of(id)?,
+            Some(id) => self.builder.step_output_reference(id)?,
         };
         self.find_value(need).map(|value| Value::clone(&value))
     }
 }
 
 /// How often a step was entered.
-fn visits_of(step: &StepState) -> Value {
+fn visit_count_value(step: &StepState) -> Value {
     json!(step.latest_visit().map_or(0, |visit| visit.number))
 }
 
 /// The status of a step, and its failure.
-fn end_of(step: &StepState) -> Value {
-    json!({ "status": step.status, ERROR_KEY: step.failure().map(error_of) })
+fn step_end_value(step: &StepState) -> Value {
+    json!({ "status": step.status, ERROR_KEY: step.failure().map(failure_value) })
 }
 
 /// A failure as expressions see it.
-fn error_of(failure: &Failure) -> Value {
+fn failure_value(failure: &Failure) -> Value {
     let response = failure.response.as_deref();
     let payload = response.and_then(|response| response.payload.as_ref());
     json!({
@@ -487,7 +495,7 @@ fn error_of(failure: &Failure) -> Value {
 
 /// A failure as expressions see it, with the step it began in.
 fn failure_value_with_step(failure: &Failure) -> Value {
-    let mut told = error_of(failure);
+    let mut told = failure_value(failure);
     told["step"] = json!(failure.step);
     told
 }

@@ -14,9 +14,9 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         signal: &SignalRequest,
     ) -> DecideResult<Decision> {
-        self.check_open()?;
+        self.check_not_ended()?;
         check_name(&signal.name)?;
-        let mut waits = self.waits_for_signals().into_iter();
+        let mut waits = self.visits_awaiting_signals().into_iter();
         let waits = waits.find(|(_, name)| *name == signal.name);
         let payload = Value::clone(&signal.payload);
         if let Some((visit_id, _)) = waits.filter(|_| self.state == State::Running) {
@@ -31,7 +31,8 @@ impl Execution {
                     .with_execution_context(Error::limit_exceeded(limit))
                     .into());
             }
-            let payload = builder.keep_apart(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
+            let payload =
+                builder.store_value_by_digest(payload, limits::SIGNAL_BYTES_MAX, "payload")?;
             let name = signal.name.clone();
             builder.push_event(Event::SignalKept { name, payload });
         }
@@ -39,7 +40,7 @@ impl Execution {
     }
 
     /// The open visits that wait for a signal, each with its name.
-    fn waits_for_signals(&self) -> Vec<(VisitId, String)> {
+    fn visits_awaiting_signals(&self) -> Vec<(VisitId, String)> {
         self.visits_awaiting(|awaiting| match awaiting {
             WaitCondition::Signal { name } => Some(name.clone()),
             _ => None,
@@ -63,8 +64,8 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         name: String,
     ) -> DecideResult<()> {
-        if let Some(payload) = self.take_signal(&name)? {
-            return self.done_with(position, visit_id, payload);
+        if let Some(payload) = self.take_kept_signal(&name)? {
+            return self.complete_at_once(position, visit_id, payload);
         }
         self.open_visit(visit_id.clone(), WaitCondition::Signal { name }, None);
         Ok(())
@@ -72,13 +73,13 @@ impl TransitionBuilder<'_> {
 
     /// Gives kept signals to the steps that wait for them, after a pause.
     pub(super) fn match_signals(&mut self) -> DecideResult<()> {
-        for (visit_id, name) in self.next.waits_for_signals() {
+        for (visit_id, name) in self.next.visits_awaiting_signals() {
             // An earlier signal of this loop may have closed the visit.
             let visit = self.next.visit(&visit_id).map(|(_, _, visit)| visit);
             if visit.is_none_or(|visit| visit.awaiting.is_none()) {
                 continue;
             }
-            if let Some(payload) = self.take_signal(&name)? {
+            if let Some(payload) = self.take_kept_signal(&name)? {
                 let output = self.store_value(payload, limits::OUTPUT_BYTES_MAX, "output")?;
                 self.finish_visit(&visit_id, &Outcome::Completed(output), None)?;
             }
@@ -87,7 +88,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// Removes the oldest kept signal of this name and returns its payload.
-    fn take_signal(&mut self, name: &str) -> DecideResult<Option<Value>> {
+    fn take_kept_signal(&mut self, name: &str) -> DecideResult<Option<Value>> {
         let kept = self.next.signals.iter().find(|signal| signal.name == name);
         let Some(digest) = kept.map(|signal| signal.payload) else {
             return Ok(None);

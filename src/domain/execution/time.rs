@@ -15,7 +15,7 @@ use crate::{
 impl Execution {
     /// The next instant at which the execution moves without a call; `None` if there is none.
     pub fn deadline(&self, definition: &Definition) -> Option<Timestamp> {
-        if self.stands_still() || self.state.is_final() {
+        if self.is_timer_stopped() || self.state.is_final() {
             return None;
         }
         // The end has more to do than fitted into the last transition.
@@ -24,9 +24,9 @@ impl Execution {
             return Some(self.updated_at);
         }
         let dues = self.open_visits().filter_map(|(position, state, visit)| {
-            let step = acting_on(definition, position, state, visit)?;
+            let step = step_of_visit(definition, position, state, visit)?;
             let whole = definition.workflow.steps.get(position);
-            if whole.is_some_and(|whole| state.has_room(whole)) {
+            if whole.is_some_and(|whole| state.has_room_for_item(whole)) {
                 return Some(self.updated_at);
             }
             self.visit_deadline(definition, step, visit)
@@ -46,7 +46,7 @@ impl Execution {
     }
 
     /// The name of the first catalog that one of its steps waits for.
-    pub fn catalog_lacked(&self) -> Option<&str> {
+    pub fn missing_catalog_name(&self) -> Option<&str> {
         self.open_visits()
             .find_map(|(_, _, visit)| match &visit.awaiting {
                 Some(WaitCondition::Catalog { catalog }) => Some(catalog.as_str()),
@@ -58,12 +58,12 @@ impl Execution {
     fn lacks_catalog(&self) -> bool {
         let lacks = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
         !self.state.is_final()
-            && !self.stands_still()
+            && !self.is_timer_stopped()
             && self.open_visits().any(|(_, _, visit)| lacks(visit))
     }
 
     /// Whether it has a pause reason that stops its timers.
-    fn stands_still(&self) -> bool {
+    fn is_timer_stopped(&self) -> bool {
         self.pauses
             .iter()
             .any(|reason| !reason.is_set_by_scheduler())
@@ -76,11 +76,11 @@ impl Execution {
             .timeout
             // An execution that is ending already cannot time out any more.
             .filter(|_| self.state == State::Running && self.ending_state().is_none())?;
-        Some(self.ends_at(most))
+        Some(self.timeout_end(most))
     }
 
     pub(super) fn decide_tick(&self, mut builder: TransitionBuilder<'_>) -> DecideResult<Decision> {
-        if !self.state.is_final() && !self.stands_still() {
+        if !self.state.is_final() && !self.is_timer_stopped() {
             builder.process_due()?;
         }
         Ok(builder.into_decision(None))
@@ -105,7 +105,7 @@ impl Execution {
         };
         let limit = match step.timeout {
             Some(most) => Some(began_at.after(most.duration())),
-            None => self.aftermath_until(definition, opened_at),
+            None => self.aftermath_deadline(definition, opened_at),
         };
         match visit.awaiting.as_ref()? {
             WaitCondition::Timer { due } | WaitCondition::Retry { due } => Some(*due),
@@ -127,23 +127,27 @@ impl Execution {
     /// The time limit of a step without a `timeout` that runs although the execution is failing, if the workflow has a
     /// `timeout`: the workflow's limit, but at least [`limits::AFTERMATH_STEP_MAX`] after the visit opened. The
     /// workflow's `timeout` no longer ends a failing execution, so without this the step could stay open forever.
-    fn aftermath_until(&self, definition: &Definition, opened_at: Timestamp) -> Option<Timestamp> {
+    fn aftermath_deadline(
+        &self,
+        definition: &Definition,
+        opened_at: Timestamp,
+    ) -> Option<Timestamp> {
         let most = definition
             .workflow
             .timeout
             .filter(|_| self.failing.is_some())?;
         let least = opened_at.after(limits::AFTERMATH_STEP_MAX);
-        Some(self.ends_at(most).max(least))
+        Some(self.timeout_end(most).max(least))
     }
 
-    fn ends_at(&self, timeout: HumanDuration) -> Timestamp {
+    fn timeout_end(&self, timeout: HumanDuration) -> Timestamp {
         let paused = Duration::from_millis(self.paused_ms);
         self.started_at.after(timeout.duration()).after(paused)
     }
 }
 
 /// The step that an open visit executes: the step at `position`, the body of a `foreach`, a hook or a compensation.
-pub(super) fn acting_on<'a>(
+pub(super) fn step_of_visit<'a>(
     definition: &'a Definition,
     position: usize,
     state: &StepState,
@@ -175,7 +179,7 @@ impl TransitionBuilder<'_> {
             .next
             .open_visits()
             .filter_map(|(position, step, visit)| {
-                let acting = acting_on(definition, position, step, visit)?;
+                let acting = step_of_visit(definition, position, step, visit)?;
                 let due = self.next.visit_deadline(definition, acting, visit)?;
                 (due <= now).then(|| (due, visit.visit_id(&step.id)))
             });
@@ -187,8 +191,8 @@ impl TransitionBuilder<'_> {
                 self.on_timer(&visit_id)?;
             }
         }
-        self.go_on_with_catalogs()?;
-        self.go_on_with_items()?;
+        self.begin_visits_with_catalogs()?;
+        self.open_remaining_items()?;
         self.run_to_quiescence()
     }
 
@@ -209,7 +213,7 @@ impl TransitionBuilder<'_> {
         let Some((position, state, visit)) = self.next.visit(visit_id) else {
             return Ok(());
         };
-        let Some(step) = acting_on(self.facts.definition, position, state, visit) else {
+        let Some(step) = step_of_visit(self.facts.definition, position, state, visit) else {
             return Ok(());
         };
         let visit = visit.clone();
@@ -221,12 +225,12 @@ impl TransitionBuilder<'_> {
             }
             Some(WaitCondition::Retry { .. }) if step.kind.is_answered_by_model() => {
                 let awaiting = self.new_token();
-                self.wait_for(visit_id, visit.attempt + 1, awaiting);
+                self.change_wait(visit_id, visit.attempt + 1, awaiting);
                 Ok(())
             }
             Some(WaitCondition::Retry { .. }) => self.retry_work(step, visit_id, &visit),
             Some(WaitCondition::Gate { .. }) => {
-                self.go_on()?;
+                self.lift_open_visit_pauses()?;
                 let message = format!("nobody answered gate '{}' in time", visit_id.step());
                 self.time_out(visit_id, FailureCode::GateExpired, &message)
             }
@@ -237,8 +241,8 @@ impl TransitionBuilder<'_> {
                 };
                 match visit.awaiting {
                     Some(WaitCondition::Items { .. }) => self.void_items(position),
-                    Some(WaitCondition::Catalog { .. }) => self.go_on()?,
-                    Some(WaitCondition::Child { .. }) => self.break_off(visit_id, &visit),
+                    Some(WaitCondition::Catalog { .. }) => self.lift_open_visit_pauses()?,
+                    Some(WaitCondition::Child { .. }) => self.cancel_attempt(visit_id, &visit),
                     _ => {}
                 }
                 let message = format!("step '{}' did not end {within}", visit_id.step());
@@ -250,7 +254,7 @@ impl TransitionBuilder<'_> {
                 let Some(pause) = again else {
                     return self.time_out(visit_id, code, &message);
                 };
-                self.ask_again(visit_id, visit.attempt, (Some(failure), None), pause);
+                self.reoffer_after_pause(visit_id, visit.attempt, (Some(failure), None), pause);
                 Ok(())
             }
             None => Ok(()),
@@ -258,20 +262,20 @@ impl TransitionBuilder<'_> {
     }
 
     /// Begins the visits that waited for a catalog which is available now.
-    fn go_on_with_catalogs(&mut self) -> DecideResult<()> {
+    fn begin_visits_with_catalogs(&mut self) -> DecideResult<()> {
         let definition = self.facts.definition;
         let waiting = self
             .next
             .open_visits()
             .filter_map(|(position, state, visit)| {
                 let waits = matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
-                let step = waits.then(|| acting_on(definition, position, state, visit))??;
+                let step = waits.then(|| step_of_visit(definition, position, state, visit))??;
                 let is_there = !self.facts.safety.lacks_catalog(&step.kind);
                 is_there.then(|| (step, visit.visit_id(&state.id), visit.clone()))
             });
         let waiting: Vec<_> = waiting.collect();
         for (step, visit_id, visit) in waiting {
-            self.go_on()?;
+            self.lift_open_visit_pauses()?;
             self.retry_work(step, &visit_id, &visit)?;
         }
         Ok(())

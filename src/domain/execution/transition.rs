@@ -118,7 +118,7 @@ impl<'a> TransitionBuilder<'a> {
 
     pub(super) fn become_state(&mut self, to: State, failure: Option<Failure>) -> Result<()> {
         let from = self.next.state;
-        from.check(to)
+        from.check_transition(to)
             .map_err(|error| self.next.with_execution_context(error))?;
         let steps_total = u32::try_from(self.next.steps.len()).unwrap_or(u32::MAX);
         self.push_event(Event::StateChanged {
@@ -153,7 +153,7 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Lifts the pauses that depend on which visits are open. The scheduler computes them again at the end of the
     /// transition.
-    pub(super) fn go_on(&mut self) -> Result<()> {
+    pub(super) fn lift_open_visit_pauses(&mut self) -> Result<()> {
         for reason in self.next.pauses.clone() {
             if reason.is_set_by_scheduler() {
                 self.lift_pause_reason(reason)?;
@@ -186,7 +186,7 @@ impl<'a> TransitionBuilder<'a> {
     ) {
         let duration = self.row.at.since(visit.opened_at);
         if outcome == Outcome::Voided {
-            self.break_off(visit_id, visit);
+            self.cancel_attempt(visit_id, visit);
         }
         self.push_event(Event::VisitClosed(Box::new(VisitClosed {
             visit_id: visit_id.clone(),
@@ -195,11 +195,11 @@ impl<'a> TransitionBuilder<'a> {
             consumed,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         })));
-        self.keep_done(visit_id);
+        self.keep_step_compensation(visit_id);
     }
 
     /// Cancels the attempt of the server or of a child that this visit waits for, if any.
-    pub(super) fn break_off(&mut self, visit_id: &VisitId, visit: &Visit) {
+    pub(super) fn cancel_attempt(&mut self, visit_id: &VisitId, visit: &Visit) {
         let Some(awaiting) = visit.awaiting.as_ref().filter(|one| one.is_attempt()) else {
             return;
         };
@@ -241,13 +241,18 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// The number of the visit's current attempt.
-    pub(super) fn attempt_of(&self, visit_id: &VisitId) -> u32 {
+    pub(super) fn attempt_number(&self, visit_id: &VisitId) -> u32 {
         let visit = self.next.visit(visit_id);
         visit.map_or(1, |(_, _, visit)| visit.attempt)
     }
 
     /// Changes what an open visit waits for.
-    pub(super) fn wait_for(&mut self, visit_id: &VisitId, attempt: u32, awaiting: WaitCondition) {
+    pub(super) fn change_wait(
+        &mut self,
+        visit_id: &VisitId,
+        attempt: u32,
+        awaiting: WaitCondition,
+    ) {
         self.push_event(Event::WaitingChanged {
             visit_id: visit_id.clone(),
             attempt,
@@ -298,11 +303,11 @@ impl<'a> TransitionBuilder<'a> {
 
     /// Voids all open visits.
     pub(super) fn void_all_visits(&mut self) {
-        self.void_where(|_| true);
+        self.void_visits_of_steps(|_| true);
     }
 
     /// Voids the open visits of the steps for whose position `is_meant` returns true.
-    pub(super) fn void_where(&mut self, is_meant: impl Fn(usize) -> bool) {
+    pub(super) fn void_visits_of_steps(&mut self, is_meant: impl Fn(usize) -> bool) {
         let open = self.next.open_visits().filter(|(at, ..)| is_meant(*at));
         let open: Vec<_> = open
             .map(|(_, step, visit)| (visit.visit_id(&step.id), visit.clone()))
@@ -326,7 +331,7 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// Like [`Self::keep`], but stores the value by digest whatever its size, so that it is read without the journal.
-    pub(super) fn keep_apart(
+    pub(super) fn store_value_by_digest(
         &mut self,
         value: Value,
         bytes_max: usize,

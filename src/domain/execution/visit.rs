@@ -127,7 +127,7 @@ impl StepState {
     }
 
     /// The visit of this step with this id.
-    pub(super) fn visit_of(&self, visit_id: &VisitId) -> Option<&Visit> {
+    pub(super) fn find_visit(&self, visit_id: &VisitId) -> Option<&Visit> {
         let is_meant = |visit: &&Visit| visit.has_id(visit_id);
         let visits = match (visit_id.body, visit_id.item) {
             (BodyKind::Work, None) => &self.visits,
@@ -152,7 +152,7 @@ impl StepState {
     /// Removes the items before a new visit, and keeps the latest calls that ended them.
     pub(super) fn clear_items(&mut self) {
         let items = std::mem::take(&mut self.items);
-        self.keep_retired(&items);
+        self.collect_superseded_tokens(&items);
         let past = items
             .iter()
             .filter_map(|item| item.closed.as_ref()?.recorded_call());
@@ -164,7 +164,7 @@ impl StepState {
 
     /// Moves the superseded tokens of the items to the visit of their step, which has none of its own, together with
     /// those that the visit before had collected: the latest [`limits::PAST_CALLS_MAX`].
-    fn keep_retired(&mut self, items: &Items) {
+    fn collect_superseded_tokens(&mut self, items: &Items) {
         let Some((last, before)) = self.visits.split_last_mut().filter(|_| !items.is_empty())
         else {
             return;
@@ -181,7 +181,7 @@ impl StepState {
     /// The id of the next visit of its work.
     pub(super) fn next_visit(&self) -> VisitId {
         let number = self.latest_visit().map_or(1, |visit| visit.number + 1);
-        VisitId::of_work(self.id.clone(), number, None)
+        VisitId::for_step_work(self.id.clone(), number, None)
     }
 
     /// Its latest visit.
@@ -289,7 +289,7 @@ impl Visit {
         (self.body, self.number, self.item) == (id.body, id.visit, id.item)
     }
 
-    pub(super) fn is_of(&self, revision: u64) -> bool {
+    pub(super) fn is_of_revision(&self, revision: u64) -> bool {
         self.opened_revision == revision
     }
 
@@ -367,7 +367,7 @@ impl Visit {
     }
 
     /// Changes what it waits for. A visit that was held starts over with its count of malformed outputs.
-    pub(super) fn wait_for(&mut self, attempt: u32, awaiting: &WaitCondition) {
+    pub(super) fn change_wait(&mut self, attempt: u32, awaiting: &WaitCondition) {
         if self.is_held() {
             self.refused.clear();
         }

@@ -100,13 +100,13 @@ impl EffectOutput {
     #[must_use]
     pub fn with_secrets_masked(mut self, mask: &Mask) -> Self {
         match &mut self {
-            Self::Output(output) => mask.value(output),
+            Self::Output(output) => mask.mask_value(output),
             Self::Page(page) => {
                 let parts = page.items.iter_mut().chain(&mut page.around);
-                parts.for_each(|part| mask.value(part));
+                parts.for_each(|part| mask.mask_value(part));
                 if let Some(cursor) = &mut page.next {
                     let mut next = cursor.next.value();
-                    mask.value(&mut next);
+                    mask.mask_value(&mut next);
                     cursor.next = JsonText::from_value(&next);
                 }
             }
@@ -118,13 +118,13 @@ impl EffectOutput {
 
 impl Attachment {
     fn mask_secrets(&mut self, mask: &Mask) {
-        self.name = mask.text(&self.name).into_owned();
-        self.content_type = mask.text(&self.content_type).into_owned();
+        self.name = mask.mask_text(&self.name).into_owned();
+        self.content_type = mask.mask_text(&self.content_type).into_owned();
         if let Some(covered) = mask.bytes(&self.content) {
             self.content = covered;
         }
         if let Some(around) = &mut self.around {
-            mask.value(around);
+            mask.mask_value(around);
         }
     }
 }
@@ -180,15 +180,15 @@ impl OperationFailure {
     /// Replaces secrets that the failure repeats by their placeholders.
     #[must_use]
     pub fn with_secrets_masked(mut self, mask: &Mask) -> Self {
-        self.code = self.code.map(|code| mask.text(&code).into_owned());
-        self.message = mask.text(&self.message).into_owned();
+        self.code = self.code.map(|code| mask.mask_text(&code).into_owned());
+        self.message = mask.mask_text(&self.message).into_owned();
         if let Some(Response {
             payload: Some(payload),
             ..
         }) = self.response.as_deref_mut()
         {
             let mut value = payload.value();
-            mask.value(&mut value);
+            mask.mask_value(&mut value);
             *payload = JsonText::from_value(&value);
         }
         self

@@ -33,7 +33,7 @@ impl Parser<'_> {
             self.unknown_filter(&token, "filter", filters::names());
             return Ok(node.clone());
         };
-        if let Err(message) = filter.check(&arguments) {
+        if let Err(message) = filter.check_arguments(&arguments) {
             self.note_new_fault(
                 FaultKind::Filter,
                 (token.start, self.last_token_end()),
@@ -88,7 +88,7 @@ impl Parser<'_> {
         });
         let mut arguments = Vec::new();
         if follows {
-            let (name, node) = (None, self.value()?);
+            let (name, node) = (None, self.parse_value()?);
             arguments.push(Argument { name, node });
         }
         Ok(arguments)
@@ -190,7 +190,8 @@ impl Parser<'_> {
         what: &str,
         known: &[&str],
     ) {
-        let foreign = words::value(what, written).filter(|word| known.contains(word));
+        let foreign =
+            words::find_value_counterpart(what, written).filter(|word| known.contains(word));
         if let Some(advice) = words::filter_advice(written).filter(|_| what == "filter") {
             return self.note_fault(fault.suggest(advice));
         }
@@ -213,6 +214,6 @@ fn subject_and_arguments<'n>(
 
 /// The translation of arguments.
 fn translate_arguments(arguments: &[Argument]) -> String {
-    let texts: Vec<_> = arguments.iter().map(Argument::text).collect();
+    let texts: Vec<_> = arguments.iter().map(Argument::to_source).collect();
     texts.join(", ")
 }

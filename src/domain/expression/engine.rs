@@ -54,7 +54,7 @@ impl Program {
                 expression,
                 constants,
             }),
-            (Err(error), _) | (_, Err(error)) => Err(words(&error)),
+            (Err(error), _) | (_, Err(error)) => Err(error_message(&error)),
         }
     }
 
@@ -316,7 +316,7 @@ fn fault_from_error(error: &Error, source: &str) -> ExpressionFault {
     }
     let new = |kind, message: String| ExpressionFault::new(kind, (0, source.len()), message);
     match error.kind() {
-        ErrorKind::OutOfFuel => new(FaultKind::Limit, words(error)),
+        ErrorKind::OutOfFuel => new(FaultKind::Limit, error_message(error)),
         ErrorKind::UndefinedError => {
             let message = format!(
                 "a part of `{}` leads to nothing",
@@ -324,12 +324,12 @@ fn fault_from_error(error: &Error, source: &str) -> ExpressionFault {
             );
             new(FaultKind::Unresolved, message)
         }
-        _ => new(FaultKind::Unsuitable, words(error)),
+        _ => new(FaultKind::Unsuitable, error_message(error)),
     }
 }
 
 /// The message of minijinja's error, cut. Its messages about arithmetic quote the values, so they are replaced.
-fn words(error: &Error) -> String {
+fn error_message(error: &Error) -> String {
     const MESSAGE_CHARS_MAX: usize = 200;
     let text = match error.detail() {
         Some(text) if text.starts_with("unable to calculate") => {

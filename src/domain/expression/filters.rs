@@ -8,7 +8,7 @@ use minijinja::{
 };
 
 use super::{
-    functions::{Call, FilterFunction, text},
+    functions::{Call, FilterFunction, require_text},
     operators,
     parse::Node,
     value_to_text,
@@ -58,40 +58,42 @@ const fn filter(
 }
 
 /// A filter without arguments.
-const fn plain(name: &'static str, run: FilterFunction) -> Filter {
+const fn filter_without_arguments(name: &'static str, run: FilterFunction) -> Filter {
     filter(name, (0, 0), &[], run)
 }
 
 static FILTERS: &[Filter] = &[
-    plain("abs", |call| given::abs(call.value)),
-    plain("bool", |call| call.boolean()),
+    filter_without_arguments("abs", |call| given::abs(call.value)),
+    filter_without_arguments("bool", |call| call.boolean()),
     filter("default", (0, 2), &[], |call| Ok(call.default())),
-    plain("first", |call| given::first(call.text_or_list()?)),
-    plain("float", |call| call.number(given::float)),
-    plain("fromjson", |call| call.parse_json()),
-    plain("int", |call| call.number(given::int)),
-    plain("items", |call| {
+    filter_without_arguments("first", |call| given::first(call.text_or_list()?)),
+    filter_without_arguments("float", |call| call.number(given::float)),
+    filter_without_arguments("fromjson", |call| call.parse_json()),
+    filter_without_arguments("int", |call| call.number(given::int)),
+    filter_without_arguments("items", |call| {
         call.entries(|key, item| vec![key, item].into())
     }),
     filter("join", (0, 1), &[], |call| call.join()),
-    plain("keys", |call| call.entries(|key, _| key)),
-    plain("last", |call| given::last(call.text_or_list()?.clone())),
-    plain("length", |call| call.length()),
-    plain("lower", |call| {
-        call.charge_text(call.text()?.to_lowercase())
+    filter_without_arguments("keys", |call| call.entries(|key, _| key)),
+    filter_without_arguments("last", |call| given::last(call.text_or_list()?.clone())),
+    filter_without_arguments("length", |call| call.length()),
+    filter_without_arguments("lower", |call| {
+        call.charge_text(call.expect_text()?.to_lowercase())
     }),
-    filter("map", (0, 0), &["attribute", "default"], |call| call.map()),
-    plain("max", |call| {
+    filter("map", (0, 0), &["attribute", "default"], |call| {
+        call.map_attribute()
+    }),
+    filter_without_arguments("max", |call| {
         given::max(call.state, call.expect_sortable_list(None)?)
     }),
-    plain("min", |call| {
+    filter_without_arguments("min", |call| {
         given::min(call.state, call.expect_sortable_list(None)?)
     }),
     filter("rejectattr", (1, 3), &[], |call| {
         call.select_by_attribute(false)
     }),
     filter("replace", (2, 2), &[], |call| call.replace()),
-    plain("reverse", |call| call.reverse()),
+    filter_without_arguments("reverse", |call| call.reverse()),
     filter("round", (0, 1), &[], |call| {
         let (precision,) = from_args(&call.arguments)?;
         given::round(call.value, precision)
@@ -106,21 +108,21 @@ static FILTERS: &[Filter] = &[
         |call| call.sort(),
     ),
     filter("split", (0, 1), &[], |call| call.split()),
-    plain("string", |call| {
+    filter_without_arguments("string", |call| {
         call.charge_text(value_to_text(&call.json()?))
     }),
-    plain("sum", |call| call.sum()),
-    plain("tojson", |call| call.charge_text(call.json()?.to_string())),
-    plain("trim", |call| {
-        call.charge_text(call.text()?.trim().to_owned())
+    filter_without_arguments("sum", |call| call.sum()),
+    filter_without_arguments("tojson", |call| call.charge_text(call.json()?.to_string())),
+    filter_without_arguments("trim", |call| {
+        call.charge_text(call.expect_text()?.trim().to_owned())
     }),
     filter("unique", (0, 0), &["attribute", "case_sensitive"], |call| {
         call.unique()
     }),
-    plain("upper", |call| {
-        call.charge_text(call.text()?.to_uppercase())
+    filter_without_arguments("upper", |call| {
+        call.charge_text(call.expect_text()?.to_uppercase())
     }),
-    plain("values", |call| call.entries(|_, item| item)),
+    filter_without_arguments("values", |call| call.entries(|_, item| item)),
 ];
 
 /// The tests that `selectattr` and `rejectattr` take by name, each with a value to compare with.
@@ -146,7 +148,7 @@ impl Filter {
     }
 
     /// Checks the number and the names of the arguments; the error says what the filter takes.
-    pub(super) fn check(&self, arguments: &[Argument]) -> Result<(), String> {
+    pub(super) fn check_arguments(&self, arguments: &[Argument]) -> Result<(), String> {
         let (least, most) = self.arguments;
         let unnamed = arguments.iter().filter(|argument| argument.name.is_none());
         let count = unnamed.count();
@@ -225,11 +227,11 @@ static TESTS: &[Test] = &[
     }),
     test("startingwith", 1, |value, arguments| {
         let (start,): (&str,) = from_args(arguments)?;
-        Ok(text(value, "startingwith")?.starts_with(start))
+        Ok(require_text(value, "startingwith")?.starts_with(start))
     }),
     test("endingwith", 1, |value, arguments| {
         let (end,): (&str,) = from_args(arguments)?;
-        Ok(text(value, "endingwith")?.ends_with(end))
+        Ok(require_text(value, "endingwith")?.ends_with(end))
     }),
 ];
 
@@ -262,7 +264,7 @@ pub(super) struct Argument {
 }
 
 impl Argument {
-    pub(super) fn text(&self) -> String {
+    pub(super) fn to_source(&self) -> String {
         match &self.name {
             Some(name) => format!("{name}={}", self.node.text),
             None => self.node.text.clone(),

@@ -177,7 +177,9 @@ fn equivalent_expression(subject: &str, name: &str, arguments: &[String]) -> Opt
         _ => {}
     }
     let lower = name.to_lowercase();
-    let filter = filters::Filter::find_by_name(words::value("filter", name).unwrap_or(&lower))?;
+    let filter = filters::Filter::find_by_name(
+        words::find_value_counterpart("filter", name).unwrap_or(&lower),
+    )?;
     let (least, most) = filter.arguments;
     if arguments.len() < least || arguments.len() > most {
         return None;

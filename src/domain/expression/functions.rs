@@ -47,8 +47,8 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         })
     }
 
-    pub(super) fn text(&self) -> Result<&str, Error> {
-        text(&self.value, self.name)
+    pub(super) fn expect_text(&self) -> Result<&str, Error> {
+        require_text(&self.value, self.name)
     }
 
     fn list(&self) -> Result<(), Error> {
@@ -183,7 +183,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
 
     pub(super) fn replace(&self) -> Result<Inner, Error> {
         let (from, to): (&str, &str) = from_args(&self.arguments)?;
-        let text = self.text()?;
+        let text = self.expect_text()?;
         let longer = text.matches(from).count().saturating_mul(to.len());
         self.budget.spend(text.len().saturating_add(longer))?;
         Ok(text.replace(from, to).into())
@@ -191,7 +191,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
 
     pub(super) fn split(&self) -> Result<Inner, Error> {
         let (by,): (Option<&str>,) = from_args(&self.arguments)?;
-        let text = self.text()?;
+        let text = self.expect_text()?;
         let part = |part: &str| self.budget.spend(part.len()).map(|()| Inner::from(part));
         let parts: Result<Vec<_>, _> = match by {
             Some("") => return Err(invalid_value_error("`split` needs a text to split at")),
@@ -204,7 +204,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     pub(super) fn parse_json(&self) -> Result<Inner, Error> {
         /// The bytes of memory that a byte of dense JSON may take once it is parsed.
         const PARSED_BYTES_PER_BYTE: usize = 8;
-        let text = self.text()?;
+        let text = self.expect_text()?;
         self.budget
             .spend(text.len().saturating_mul(PARSED_BYTES_PER_BYTE))?;
         if let Some(fault) = oversized_integer(text.as_bytes()) {
@@ -270,7 +270,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
 
     /// `map(attribute="name")`: the attribute of every item. Items that are null are passed over without a `default`: those of
     /// a `foreach` that went on without them.
-    pub(super) fn map(&self) -> Result<Inner, Error> {
+    pub(super) fn map_attribute(&self) -> Result<Inner, Error> {
         let (named,): (Kwargs,) = from_args(&self.arguments)?;
         self.list()?;
         let path = named.get::<String>("attribute")?;
@@ -332,7 +332,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     }
 }
 
-pub(super) fn text<'v>(value: &'v Inner, name: &str) -> Result<&'v str, Error> {
+pub(super) fn require_text<'v>(value: &'v Inner, name: &str) -> Result<&'v str, Error> {
     value
         .as_str()
         .ok_or_else(|| wrong_type_error(name, "text", value))

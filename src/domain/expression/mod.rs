@@ -90,7 +90,7 @@ impl Expression {
             let suggestion = "put all of it between one `${{` and its `}}`";
             return Err(vec![fault.suggest(suggestion)]);
         }
-        Self::read(text, (open, end), &tokens, names)
+        Self::parse_tokens(text, (open, end), &tokens, names)
     }
 
     /// [`Self::parse_with`] for a condition, which cannot read a secret at all.
@@ -122,7 +122,7 @@ impl Expression {
         }
     }
 
-    fn read(
+    fn parse_tokens(
         text: &str,
         span: (usize, usize),
         tokens: &Tokens,
@@ -164,7 +164,7 @@ impl Expression {
         let mut found = self
             .references
             .iter()
-            .map(|reference| roots.find(reference));
+            .map(|reference| roots.resolve_reference(reference));
         match &self.form {
             Form::Path => found
                 .next()

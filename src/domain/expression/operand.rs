@@ -15,7 +15,7 @@ use crate::{grammar::foreign as words, nearest};
 pub(super) const KEYWORDS: &[&str] = &["and", "or", "not", "in", "is", "if", "else"];
 
 impl Parser<'_> {
-    pub(super) fn value(&mut self) -> ParseResult {
+    pub(super) fn parse_value(&mut self) -> ParseResult {
         let Some(token) = self.next() else {
             return self.missing("a value");
         };
@@ -69,7 +69,7 @@ impl Parser<'_> {
     fn unknown_root(&mut self, token: &Token, word: &str) -> ParseResult {
         let known = Root::ALL.iter().map(|(word, _)| *word);
         let known = known.chain(self.names.iter().copied());
-        let foreign = words::value("root", word);
+        let foreign = words::find_value_counterpart("root", word);
         let meant = foreign.or_else(|| nearest::nearest(word, known));
         let message = format!("`{}` stands for nothing here", shorten_for_message(word));
         let fault = ExpressionFault::new(FaultKind::UnknownName, token.span(), message);

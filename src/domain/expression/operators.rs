@@ -14,7 +14,7 @@ pub(super) fn register_operators(environment: &mut Environment<'static>) {
     environment.add_function("_order", evaluate_comparison);
     environment.add_function("_number", number);
     environment.add_function("_sum", sum);
-    environment.add_function("_text", text);
+    environment.add_function("_text", concatenate_text);
     environment.add_function("_slice", slice);
 }
 
@@ -139,7 +139,7 @@ pub(super) fn add_values(left: &Inner, right: &Inner, plus: bool) -> Result<Inne
 }
 
 /// Evaluates `a ~ b`: joins any values as text.
-fn text(state: &State<'_, '_>, values: Rest<Inner>) -> Result<String, Error> {
+fn concatenate_text(state: &State<'_, '_>, values: Rest<Inner>) -> Result<String, Error> {
     let budget = &Scope::from_state(state)?.budget;
     let mut text = String::new();
     for value in values.0 {

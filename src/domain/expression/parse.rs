@@ -347,7 +347,7 @@ impl Parser<'_> {
         if let Some(token) = self.take_sign("!") {
             return self.foreign_not(&token);
         }
-        self.value()
+        self.parse_value()
     }
 }
 

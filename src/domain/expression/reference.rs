@@ -78,7 +78,7 @@ pub struct Reference {
 
 impl Reference {
     /// The id of the step whose output the path reads.
-    pub fn step(&self) -> Option<Cow<'_, str>> {
+    pub fn step_id(&self) -> Option<Cow<'_, str>> {
         self.first_segment_below(Root::Steps)
     }
 
@@ -169,7 +169,10 @@ impl EvaluationContext {
     }
 
     /// Resolves a reference to its value.
-    pub(super) fn find(&self, reference: &Reference) -> Result<Cow<'_, Value>, ExpressionFault> {
+    pub(super) fn resolve_reference(
+        &self,
+        reference: &Reference,
+    ) -> Result<Cow<'_, Value>, ExpressionFault> {
         let map = match reference.root {
             Root::Inputs => &self.inputs,
             Root::Steps => &self.steps,
@@ -194,7 +197,7 @@ impl EvaluationContext {
             .flatten();
         match map.get(&*key).or(error) {
             Some(value) => follow_path(value, reference, 1),
-            None => Err(missing(reference, 0, Some(map))),
+            None => Err(missing_segment_fault(reference, 0, Some(map))),
         }
     }
 
@@ -245,7 +248,7 @@ fn follow_path<'a>(
         };
         let Some(next) = next else {
             let map = value.as_object();
-            let mut fault = missing(reference, at, map);
+            let mut fault = missing_segment_fault(reference, at, map);
             if map.is_none() {
                 let parent = path_prefix_text(reference, at);
                 fault.message = format!(
@@ -262,7 +265,7 @@ fn follow_path<'a>(
 }
 
 /// The fault of a path whose segment `at` leads to nothing.
-fn missing(
+fn missing_segment_fault(
     reference: &Reference,
     at: usize,
     known: Option<&Map<String, Value>>,

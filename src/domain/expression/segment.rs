@@ -33,13 +33,13 @@ impl fmt::Display for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Index(index) => write!(f, "[{index}]"),
-            Self::Key(key) if plain(key) => write!(f, ".{key}"),
+            Self::Key(key) if is_plain_key(key) => write!(f, ".{key}"),
             Self::Key(key) => write!(f, "[{}]", Value::from(key.as_str())),
         }
     }
 }
 
-fn plain(key: &str) -> bool {
+fn is_plain_key(key: &str) -> bool {
     !key.is_empty()
         && !key.starts_with('-')
         && !key.ends_with('-')

@@ -98,7 +98,7 @@ pub struct UnresolvedExpression {
 
 impl RenderedValue {
     /// Fills the secrets in; the error is the name of a secret that `find` does not have.
-    pub fn fill(&self, find: impl Fn(&str) -> Option<String>) -> Result<Value, String> {
+    pub fn fill_secrets(&self, find: impl Fn(&str) -> Option<String>) -> Result<Value, String> {
         let mut value = self.value.clone();
         // From the last to the first, because each secret moves the text behind it.
         for place in self.secrets.iter().rev() {
@@ -147,7 +147,7 @@ impl Template {
         names: &[&str],
     ) -> (Vec<Reference>, Vec<ExpressionFault>) {
         let mut reader = Reader::new(names);
-        reader.text(text);
+        reader.parse_text(text);
         (reader.references, reader.faults)
     }
 
@@ -244,7 +244,7 @@ impl Reader<'_> {
             return Node::Constant(Value::Null);
         }
         let node = match value {
-            Value::String(text) => self.text(text),
+            Value::String(text) => self.parse_text(text),
             Value::Array(items) => {
                 let items = items.iter().enumerate();
                 let item = |(at, item)| self.parse_child(Segment::Index(at), item);
@@ -280,7 +280,7 @@ impl Reader<'_> {
         node
     }
 
-    fn text(&mut self, text: &str) -> Node {
+    fn parse_text(&mut self, text: &str) -> Node {
         let (mut parts, mut at) = (Vec::new(), 0);
         while let Some(open) = text[at..].find("${{").map(|found| at + found) {
             if open > at {
@@ -337,7 +337,7 @@ impl Reader<'_> {
             return (None, text.len());
         }
         let end = tokens.end + 2;
-        match Expression::read(text, (open, end), &tokens, self.names) {
+        match Expression::parse_tokens(text, (open, end), &tokens, self.names) {
             Ok(expression) => {
                 self.add_references(expression.references());
                 (Some(expression), end)
@@ -394,14 +394,14 @@ impl Writer<'_> {
             // Constants need no limit: the size of the file bounds them.
             Node::Constant(value) => Ok(value.clone()),
             Node::Whole(_) | Node::Text(_) if self.is_instruction() => {
-                self.words(node).map(Value::from)
+                self.render_instructions(node).map(Value::from)
             }
             Node::Whole(expression) => {
-                let value = self.value(expression)?;
+                let value = self.evaluate_or_preview(expression)?;
                 self.record_secret_places(expression, 0);
                 Ok(value)
             }
-            Node::Text(parts) => self.text(parts).map(Value::from),
+            Node::Text(parts) => self.render_text(parts).map(Value::from),
             Node::List(items) => {
                 let items = items.iter().enumerate();
                 let items = items.map(|(at, item)| self.render_child(Segment::Index(at), item));
@@ -436,7 +436,7 @@ impl Writer<'_> {
     }
 
     /// Renders instructions for a model. Interpolated values are quoted if they could be read as instructions.
-    fn words(&mut self, node: &Node) -> Result<String, ExpressionFault> {
+    fn render_instructions(&mut self, node: &Node) -> Result<String, ExpressionFault> {
         let mut words = InstructionBuilder::default();
         match node {
             Node::Whole(expression) => self.append_value(&mut words, expression)?,
@@ -460,19 +460,19 @@ impl Writer<'_> {
         words: &mut InstructionBuilder,
         expression: &Expression,
     ) -> Result<(), ExpressionFault> {
-        let value = self.value(expression)?;
+        let value = self.evaluate_or_preview(expression)?;
         let at = words.push_value(&value_to_text(&value));
         self.record_secret_places(expression, at);
         Ok(())
     }
 
-    fn text(&mut self, parts: &[Part]) -> Result<String, ExpressionFault> {
+    fn render_text(&mut self, parts: &[Part]) -> Result<String, ExpressionFault> {
         let mut text = String::new();
         for part in parts {
             match part {
                 Part::Text(part) => text.push_str(part),
                 Part::Expression(expression) => {
-                    let value = self.value(expression)?;
+                    let value = self.evaluate_or_preview(expression)?;
                     self.record_secret_places(expression, text.len());
                     text.push_str(&value_to_text(&value));
                 }
@@ -482,7 +482,7 @@ impl Writer<'_> {
     }
 
     /// The value of an expression. In a preview, an expression without a value yields its source text.
-    fn value(&mut self, expression: &Expression) -> Result<Value, ExpressionFault> {
+    fn evaluate_or_preview(&mut self, expression: &Expression) -> Result<Value, ExpressionFault> {
         let Some(unknown) = self.unknown else {
             return self.evaluate_within_limit(expression);
         };

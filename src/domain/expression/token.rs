@@ -116,10 +116,10 @@ impl Reader<'_> {
         } else if first.is_ascii_digit() {
             self.number()?
         } else if is_word(first) {
-            self.at += run(self.remaining_text(), is_word);
+            self.at += matching_prefix_length(self.remaining_text(), is_word);
             TokenKind::Word
         } else if first == '"' || first == '\'' {
-            self.text(first)?
+            self.read_text_literal(first)?
         } else {
             self.sign(first)?
         };
@@ -152,17 +152,17 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Result<TokenKind, ExpressionFault> {
         let (start, digit) = (self.at, |c: char| c.is_ascii_digit());
-        self.at += run(self.remaining_text(), digit);
+        self.at += matching_prefix_length(self.remaining_text(), digit);
         let fraction = self
             .remaining_text()
             .strip_prefix('.')
-            .map_or(0, |r| run(r, digit));
+            .map_or(0, |r| matching_prefix_length(r, digit));
         if fraction > 0 {
             self.at += 1 + fraction;
         }
         if let Some(rest) = self.remaining_text().strip_prefix(['e', 'E']) {
             let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);
-            let digits = run(unsigned, digit);
+            let digits = matching_prefix_length(unsigned, digit);
             if digits > 0 {
                 self.at += 1 + rest.len() - unsigned.len() + digits;
             }
@@ -180,7 +180,7 @@ impl Reader<'_> {
         })
     }
 
-    fn text(&mut self, quote: char) -> Result<TokenKind, ExpressionFault> {
+    fn read_text_literal(&mut self, quote: char) -> Result<TokenKind, ExpressionFault> {
         let start = self.at;
         let mut text = String::new();
         self.at += quote.len_utf8();
@@ -249,16 +249,16 @@ impl Reader<'_> {
 }
 
 /// The number of bytes at the start of `text` whose letters are all `such`.
-fn run(text: &str, such: impl Fn(char) -> bool) -> usize {
+fn matching_prefix_length(text: &str, such: impl Fn(char) -> bool) -> usize {
     text.find(|letter| !such(letter)).unwrap_or(text.len())
 }
 
 /// The length in bytes of the path segment at the start of `text`: a hyphen belongs to it if letters stand on both sides.
 fn segment_length(text: &str) -> usize {
-    let mut end = run(text, is_word);
+    let mut end = matching_prefix_length(text, is_word);
     loop {
-        let hyphens = run(&text[end..], |letter| letter == '-');
-        let more = run(&text[end + hyphens..], is_word);
+        let hyphens = matching_prefix_length(&text[end..], |letter| letter == '-');
+        let more = matching_prefix_length(&text[end + hyphens..], is_word);
         if hyphens == 0 || more == 0 {
             return end;
         }

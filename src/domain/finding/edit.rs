@@ -125,7 +125,7 @@ impl PendingChange {
                 before,
                 after,
             } => {
-                let (start, end) = on_one_line(text, *place, value.as_deref())?;
+                let (start, end) = bracketable_span(text, *place, value.as_deref())?;
                 vec![
                     make_edit(lines, (start, start), before.clone()),
                     make_edit(lines, (end, end), after.clone()),
@@ -134,7 +134,7 @@ impl PendingChange {
             Self::Cut { entry, next, end } => {
                 let bounds = match next {
                     Some(next) => (entry.start, *next),
-                    None => line_of(text, entry.start, *end)?,
+                    None => whole_line_span(text, entry.start, *end)?,
                 };
                 vec![make_edit(lines, bounds, String::new())]
             }
@@ -165,7 +165,7 @@ fn make_edit(lines: &LineTable<'_>, (start, end): (usize, usize), new_text: Stri
 }
 
 /// The bytes of a value that may be put in brackets as it is written.
-fn on_one_line(text: &str, place: Place, value: Option<&str>) -> Option<(usize, usize)> {
+fn bracketable_span(text: &str, place: Place, value: Option<&str>) -> Option<(usize, usize)> {
     let written = text.get(place.start..place.end)?;
     let inner = |open: char, close: char| written.strip_prefix(open)?.strip_suffix(close);
     let closed = match value {
@@ -181,7 +181,7 @@ fn on_one_line(text: &str, place: Place, value: Option<&str>) -> Option<(usize, 
 }
 
 /// The bytes of the line of an entry that is alone on it, with the line break before it.
-fn line_of(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
+fn whole_line_span(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
     let line = text.get(..start)?.rfind('\n')?;
     let alone = text[line..start].trim().is_empty();
     let rest = text.get(end..)?;
@@ -193,8 +193,8 @@ impl ValueEdit {
     fn to_edit(&self, lines: &LineTable<'_>) -> Option<Edit> {
         let text = lines.text();
         let (start, end, new_text) = match &self.manner {
-            EditManner::Item => self.as_item(text)?,
-            EditManner::Key(key) => self.as_key(text, key)?,
+            EditManner::Item => self.insert_item_edit(text)?,
+            EditManner::Key(key) => self.insert_key_edit(text, key)?,
             EditManner::Alike | EditManner::AsIs | EditManner::Whole => {
                 let (start, end, writing) = self.find_value(text)?;
                 let is_whole = self.manner == EditManner::Whole;
@@ -210,14 +210,14 @@ impl ValueEdit {
     }
 
     /// A new line above the item at the place, if the item begins its line.
-    fn as_item(&self, text: &str) -> Option<(usize, usize, String)> {
+    fn insert_item_edit(&self, text: &str) -> Option<(usize, usize, String)> {
         let start = line_start(text, self.place.start);
         let dash = text.get(start..self.place.start)?;
         (dash.trim() == "-").then(|| (start, start, format!("{dash}{}\n", self.new)))
     }
 
     /// A new line below the value, or beside it if the mapping is in one line.
-    fn as_key(&self, text: &str, key: &str) -> Option<(usize, usize, String)> {
+    fn insert_key_edit(&self, text: &str, key: &str) -> Option<(usize, usize, String)> {
         let (start, end, writing) = self.find_value(text)?;
         let quote = usize::from(matches!(writing, ValueNotation::Quoted(_)));
         let line = line_start(text, start);

@@ -29,7 +29,7 @@ impl Place {
     /// The place of the bytes `start..end` of `text`, cut at the end of their first line. It reads the text from its beginning:
     /// a [`LineTable`] finds many places of one text.
     pub fn of_bytes(text: &str, start: usize, end: usize) -> Self {
-        LineTable::up_to(start, text).place_of_bytes(start, end)
+        LineTable::with_lines_up_to(start, text).place_of_bytes(start, end)
     }
 }
 
@@ -43,11 +43,11 @@ pub struct LineTable<'a> {
 impl<'a> LineTable<'a> {
     /// Reads the text once.
     pub fn new(text: &'a str) -> Self {
-        Self::up_to(text.len(), text)
+        Self::with_lines_up_to(text.len(), text)
     }
 
     /// The same for places that begin at this byte or before it.
-    fn up_to(end: usize, text: &'a str) -> Self {
+    fn with_lines_up_to(end: usize, text: &'a str) -> Self {
         let bytes = text.bytes().take(end).zip(1..);
         let after_breaks = bytes.filter_map(|(byte, next)| (byte == b'\n').then_some(next));
         Self {

@@ -106,7 +106,11 @@ fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static ForeignKeys)> 
 }
 
 /// The counterpart of `key` in the mapping named `place`; `has` tells whether the mapping has another key.
-pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Counterpart> {
+pub fn find_key_counterpart(
+    place: &str,
+    key: &str,
+    has: impl Fn(&str) -> bool,
+) -> Option<&'static Counterpart> {
     let rows = FOREIGN_KEYS_BY_WORD.get(fold_word(key).as_ref())?.iter();
     let mut rows = rows.filter(|(of, _)| *of == place).map(|(_, row)| row);
     let is_beside =
@@ -116,7 +120,7 @@ pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'stati
 }
 
 /// The counterpart of the value `text` under `key`.
-pub fn value(key: &str, text: &str) -> Option<&'static str> {
+pub fn find_value_counterpart(key: &str, text: &str) -> Option<&'static str> {
     let wanted = normalize_name(text.trim().trim_end_matches("()"));
     let mut rows = VALUES.iter().filter(|row| row.keys.contains(&key));
     let row = rows.find(|row| {
@@ -194,17 +198,17 @@ mod tests {
     fn lookup_ignores_spelling_but_not_other_keys() {
         let none = |_: &str| false;
         assert_eq!(
-            key("a step", "Continue-On-Error", none),
-            key("a step", "continueOnError", none)
+            find_key_counterpart("a step", "Continue-On-Error", none),
+            find_key_counterpart("a step", "continueOnError", none)
         );
         assert!(matches!(
-            key("a step", "until", none),
+            find_key_counterpart("a step", "until", none),
             Some(Counterpart::Words(_))
         ));
-        let activity = key("a step", "until", |key| key == "activity");
+        let activity = find_key_counterpart("a step", "until", |key| key == "activity");
         assert_eq!(activity, Some(&Counterpart::Inside("repeat", "until")));
-        assert_eq!(value("if", "failure()"), Some("failed"));
-        assert_eq!(value("next", "__END__"), Some("$end"));
-        assert_eq!(value("next", "review"), None);
+        assert_eq!(find_value_counterpart("if", "failure()"), Some("failed"));
+        assert_eq!(find_value_counterpart("next", "__END__"), Some("$end"));
+        assert_eq!(find_value_counterpart("next", "review"), None);
     }
 }

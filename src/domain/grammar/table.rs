@@ -49,7 +49,7 @@ const fn kind(name: &'static str, shape: Shape, what: &'static str) -> Key {
 }
 
 /// A key that has an effect on steps of these kinds.
-const fn field(
+const fn field_key(
     name: &'static str,
     shape: Shape,
     what: &'static str,

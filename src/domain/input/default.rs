@@ -69,14 +69,14 @@ impl Input {
             DefaultFrom::Literal => value.clone(),
             DefaultFrom::Env => {
                 let text = sources.env.get(value.as_ref()?.as_str()?)?;
-                Some(read_text(self.effective_type(), &self.one_of, text))
+                Some(parse_typed_text(self.effective_type(), &self.one_of, text))
             }
             DefaultFrom::History => {
                 let before = sources.history.get(self.key.as_str()).cloned();
                 before.filter(fits)
             }
             DefaultFrom::WorkflowOutput => {
-                let of = self.output_of()?;
+                let of = self.workflow_output_default()?;
                 let output = sources.outputs.get(&of.workflow)?;
                 of.select_from_output(output).filter(fits)
             }
@@ -85,7 +85,7 @@ impl Input {
     }
 
     /// The reference to another workflow's output that is the default, if it is one.
-    pub(super) fn output_of(&self) -> Option<WorkflowOutputPath> {
+    pub(super) fn workflow_output_default(&self) -> Option<WorkflowOutputPath> {
         let InputDefault { from, value } = self.default.as_ref()?;
         let text = value
             .as_ref()
@@ -126,7 +126,7 @@ impl Input {
 
 /// Converts a text from a command line or an environment variable into a value of the type. A text that does not parse
 /// stays a string, and the rules of the input report it.
-pub fn read_text(kind: Option<InputType>, one_of: &[Value], text: &str) -> Value {
+pub fn parse_typed_text(kind: Option<InputType>, one_of: &[Value], text: &str) -> Value {
     let plain = Value::String(text.to_owned());
     let parsed = || serde_json::from_str::<Value>(text).ok();
     match kind {

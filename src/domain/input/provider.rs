@@ -81,7 +81,7 @@ fn template(written: &Value) -> Option<Template> {
 }
 
 /// The names of the inputs that a provider argument depends on; `None` if the argument does not parse.
-pub fn inputs_of(written: &Value) -> Option<BTreeSet<String>> {
+pub fn inputs_of_argument(written: &Value) -> Option<BTreeSet<String>> {
     let template = template(written)?;
     let of_inputs = template.references().iter();
     let of_inputs = of_inputs.filter(|reference| reference.root == Root::Inputs);
@@ -144,7 +144,7 @@ pub struct ProviderResolution {
 
 impl ProviderResolution {
     /// Whether a person must act before the provider can be called.
-    pub fn is_open(&self) -> bool {
+    pub fn needs_person(&self) -> bool {
         let outcome = &self.outcome;
         matches!(
             outcome,
@@ -168,7 +168,7 @@ impl Input {
     pub fn dependencies(&self) -> BTreeSet<String> {
         let of_each = self
             .provider_arguments()
-            .filter_map(|(_, written)| inputs_of(written));
+            .filter_map(|(_, written)| inputs_of_argument(written));
         of_each.flatten().collect()
     }
 

@@ -94,6 +94,6 @@ impl Inputs {
                 violations,
             }
         });
-        (reports.collect(), self.unknown_names(given))
+        (reports.collect(), self.unknown_input_violations(given))
     }
 }

@@ -46,7 +46,7 @@ impl Inputs {
         given: &Map<String, Value>,
         sources: &DefaultSources,
     ) -> Result<Map<String, Value>, Vec<Violation>> {
-        let mut violations = self.unknown_names(given);
+        let mut violations = self.unknown_input_violations(given);
         let mut resolved = Map::new();
         for (position, input) in self.iter().enumerate() {
             let value = given.get(input.key.as_str());
@@ -63,7 +63,7 @@ impl Inputs {
     }
 
     /// A violation for each given name that is no declared input.
-    pub(super) fn unknown_names(&self, given: &Map<String, Value>) -> Vec<Violation> {
+    pub(super) fn unknown_input_violations(&self, given: &Map<String, Value>) -> Vec<Violation> {
         let unknown = given.keys().filter(|name| self.find(name).is_none());
         let unknown = unknown.take(limits::VIOLATIONS_MAX);
         unknown
@@ -152,7 +152,7 @@ impl Inputs {
                 Some((position, input)) if names.contains(property) => {
                     self.violations(position, input, value, "")
                 }
-                Some(_) => vec![not_asked(property, names)],
+                Some(_) => vec![unasked_input_violation(property, names)],
                 None => vec![Violation {
                     expected: Some(shorten_for_message(&names.join(", "))),
                     ..self.unknown_input_violation(property)
@@ -253,7 +253,7 @@ fn missing_input_violation(input: &Input, given: Option<&Value>) -> Violation {
     }
 }
 
-fn not_asked(property: &str, names: &[String]) -> Violation {
+fn unasked_input_violation(property: &str, names: &[String]) -> Violation {
     let message = format!("`{property}` was not asked for");
     Violation::new(
         format!("inputs.{property}"),
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_said_at_once_and_nothing_of_the_values() {
+    fn all_violations_are_reported_without_the_values() {
         let list = json!([
             { "key": "region", "label": "Region", "type": "string", "enum": ["us", "eu"] },
             { "key": "count", "type": "integer", "validate": { "min": 1 } },
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_stand_in_and_never_replace_what_was_given() {
+    fn defaults_never_replace_given_values() {
         let list = json!([
             { "key": "a", "default": { "from": "literal", "value": [1] } },
             { "key": "b", "default": { "from": "literal", "value": false } },
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_taken_or_rejected_with_why() {
+    fn answers_are_accepted_or_rejected_with_a_reason() {
         let inputs = parse_inputs(json!([
             { "key": "push", "type": "boolean" },
             { "key": "platform", "enum": ["iOS", "Android"] },
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_says_what_is_enforced_and_what_it_is_for() {
+    fn an_input_schema_has_constraints_and_descriptions() {
         let list = json!([
             {
                 "key": "region", "label": "Region", "description": "Where", "type": "string", "enum": ["us"],

@@ -66,11 +66,11 @@ impl Inputs {
 
     /// The compiled constraints of the input at `position`.
     pub(super) fn compiled_constraints(&self, position: usize) -> Option<&Schema> {
-        self.all_compiled().get(position)?.as_ref()
+        self.all_compiled_constraints().get(position)?.as_ref()
     }
 
     /// The compiled constraints of all inputs, by position.
-    pub(crate) fn all_compiled(&self) -> &[Option<Schema>] {
+    pub(crate) fn all_compiled_constraints(&self) -> &[Option<Schema>] {
         let compile = |input: &Input| Schema::compile(&Value::Object(input.constraints())).ok();
         self.compiled
             .get_or_init(|| self.list.iter().map(compile).collect())

@@ -106,13 +106,13 @@ pub const TYPES: [&str; 7] = [
 /// The keyword that an unknown word was meant to be.
 pub(super) fn suggest_keyword(word: &str) -> Option<&'static str> {
     let known = keywords().map(|(name, _)| name);
-    foreign::value("keyword", word).or_else(|| nearest(word, known))
+    foreign::find_value_counterpart("keyword", word).or_else(|| nearest(word, known))
 }
 
 /// The type that an unknown word was meant to be.
 pub(super) fn suggest_type(word: &str) -> Option<&'static str> {
     let null = word.eq_ignore_ascii_case("none").then_some("null");
-    let meant = foreign::value("type", word).or(null);
+    let meant = foreign::find_value_counterpart("type", word).or(null);
     meant.or_else(|| nearest(word, TYPES))
 }
 

@@ -113,7 +113,7 @@ impl Pattern {
     }
 
     /// The bytes of the compiled expression.
-    pub(super) fn memory(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         self.dfa.get_nfa().memory_usage()
     }
 

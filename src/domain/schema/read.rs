@@ -40,7 +40,7 @@ struct Reader<'a> {
 }
 
 /// Reads a schema.
-pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<SchemaFinding>) {
+pub(super) fn read_schema(document: &Value, quota: &mut Quota) -> (Program, Vec<SchemaFinding>) {
     let mut reader = Reader {
         subschemas: Vec::new(),
         ids: HashMap::new(),

@@ -8,7 +8,7 @@ use crate::limits;
 
 /// A minimal value that satisfies the schema. For a schema with demanding constraints the value may be invalid.
 pub fn sample(schema: &Value) -> Value {
-    Sampler { whole: schema }.value(schema, limits::EXAMPLE_DEPTH_MAX)
+    Sampler { whole: schema }.sample_for_schema(schema, limits::EXAMPLE_DEPTH_MAX)
 }
 
 struct Sampler<'a> {
@@ -24,29 +24,29 @@ struct AppliedSchemas<'a> {
 }
 
 impl<'a> AppliedSchemas<'a> {
-    fn find(&self, key: &str) -> Option<&'a Value> {
+    fn find_keyword(&self, key: &str) -> Option<&'a Value> {
         self.schemas.iter().find_map(|schema| schema.get(key))
     }
 
-    fn number(&self, key: &str) -> Option<f64> {
-        self.find(key)?.as_f64()
+    fn number_keyword(&self, key: &str) -> Option<f64> {
+        self.find_keyword(key)?.as_f64()
     }
 
-    fn count(&self, key: &str) -> Option<usize> {
-        usize::try_from(self.find(key)?.as_u64()?).ok()
+    fn count_keyword(&self, key: &str) -> Option<usize> {
+        usize::try_from(self.find_keyword(key)?.as_u64()?).ok()
     }
 
     /// A value that the schema itself states: `const`, the first of `enum` or `examples`, or `default`.
     fn stated_value(&self) -> Option<&'a Value> {
-        let first = |key: &str| self.find(key)?.as_array()?.first();
-        let said = self.find("const").or_else(|| first("enum"));
+        let first = |key: &str| self.find_keyword(key)?.as_array()?.first();
+        let said = self.find_keyword("const").or_else(|| first("enum"));
         said.or_else(|| first("examples"))
-            .or_else(|| self.find("default"))
+            .or_else(|| self.find_keyword("default"))
     }
 }
 
 impl<'a> Sampler<'a> {
-    fn value(&self, schema: &'a Value, depth: usize) -> Value {
+    fn sample_for_schema(&self, schema: &'a Value, depth: usize) -> Value {
         let mut parts = AppliedSchemas::default();
         self.gather_schemas(schema, &mut parts, depth);
         let given = parts
@@ -84,14 +84,14 @@ impl<'a> Sampler<'a> {
 
     fn make_by_type(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
         let mut kinds = parts.schemas.iter().flat_map(|schema| types(schema));
-        let has = |key: &str| parts.find(key).is_some();
+        let has = |key: &str| parts.find_keyword(key).is_some();
         match kinds.next() {
             Some("object") => self.object(parts, depth),
             None if has("properties") || has("required") => self.object(parts, depth),
             Some("array") => self.array(parts, depth),
             Some("integer" | "number") => number(parts),
             Some("boolean") => json!(true),
-            _ => json!(text(parts)),
+            _ => json!(make_text(parts)),
         }
     }
 
@@ -105,7 +105,7 @@ impl<'a> Sampler<'a> {
             let schema = schemas.find_map(|schema| schema.get("properties")?.get(name));
             let value = schema
                 .filter(|_| depth > 0)
-                .map(|schema| self.value(schema, depth - 1));
+                .map(|schema| self.sample_for_schema(schema, depth - 1));
             (name.to_owned(), value.unwrap_or_else(|| json!(EXAMPLE)))
         };
         let mut made: Map<_, _> = names.filter_map(Value::as_str).map(property).collect();
@@ -114,9 +114,11 @@ impl<'a> Sampler<'a> {
     }
 
     fn array(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
-        let schema = parts.find("items").filter(|_| depth > 0);
-        let item = schema.map_or(json!(EXAMPLE), |schema| self.value(schema, depth - 1));
-        let least = parts.count("minItems").unwrap_or(0);
+        let schema = parts.find_keyword("items").filter(|_| depth > 0);
+        let item = schema.map_or(json!(EXAMPLE), |schema| {
+            self.sample_for_schema(schema, depth - 1)
+        });
+        let least = parts.count_keyword("minItems").unwrap_or(0);
         vec![item; least.min(limits::EXAMPLE_ITEMS_MAX)].into()
     }
 }
@@ -130,11 +132,18 @@ fn discriminator_entry(schema: &Value, option: &Value) -> Option<(String, Value)
 }
 
 fn number(parts: &AppliedSchemas<'_>) -> Value {
-    let step = parts.number("multipleOf").unwrap_or(1.0);
-    let above = parts.number("exclusiveMinimum").map(|limit| limit + step);
-    let below = parts.number("exclusiveMaximum").map(|limit| limit - step);
-    let least = parts.number("minimum").or(above).unwrap_or(1.0);
-    let most = parts.number("maximum").or(below).unwrap_or(f64::MAX);
+    let step = parts.number_keyword("multipleOf").unwrap_or(1.0);
+    let above = parts
+        .number_keyword("exclusiveMinimum")
+        .map(|limit| limit + step);
+    let below = parts
+        .number_keyword("exclusiveMaximum")
+        .map(|limit| limit - step);
+    let least = parts.number_keyword("minimum").or(above).unwrap_or(1.0);
+    let most = parts
+        .number_keyword("maximum")
+        .or(below)
+        .unwrap_or(f64::MAX);
     let wanted = (least.max(1.0).min(most) / step).ceil() * step;
     match format!("{wanted:.0}").parse::<i64>() {
         Ok(whole) if wanted.fract().abs() < f64::EPSILON => json!(whole),
@@ -159,29 +168,29 @@ const FORMATS: &[(&str, &str)] = &[
     ("byte", "ZXhhbXBsZQ=="),
 ];
 
-fn text(parts: &AppliedSchemas<'_>) -> String {
-    let of = |key: &str| parts.find(key).and_then(Value::as_str);
+fn make_text(parts: &AppliedSchemas<'_>) -> String {
+    let of = |key: &str| parts.find_keyword(key).and_then(Value::as_str);
     let format = FORMATS.iter().find(|(name, _)| Some(*name) == of("format"));
     let mut made = format.map_or(EXAMPLE, |(_, text)| *text).to_owned();
     if let Some(expression) = of("pattern").and_then(parse_regex) {
         made.clear();
-        write(&expression, &mut made);
+        write_match(&expression, &mut made);
     }
     let most = limits::EXAMPLE_CHARS_MAX;
-    let least = parts.count("minLength").unwrap_or(0).min(most);
+    let least = parts.count_keyword("minLength").unwrap_or(0).min(most);
     let filling = made.chars().last().unwrap_or('e');
     let padded = made.chars().chain(std::iter::repeat_n(
         filling,
         least.saturating_sub(made.chars().count()),
     ));
     padded
-        .take(parts.count("maxLength").unwrap_or(most))
+        .take(parts.count_keyword("maxLength").unwrap_or(most))
         .collect()
 }
 
 /// Appends a short text that the expression matches. Look-around assertions are ignored, so the match is not
 /// guaranteed.
-fn write(expression: &Hir, made: &mut String) {
+fn write_match(expression: &Hir, made: &mut String) {
     match expression.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => made.push_str(&String::from_utf8_lossy(&literal.0)),
@@ -189,12 +198,15 @@ fn write(expression: &Hir, made: &mut String) {
         HirKind::Repetition(repetition) => {
             let mut rounds = 0..repetition.min;
             while made.len() < limits::EXAMPLE_CHARS_MAX && rounds.next().is_some() {
-                write(&repetition.sub, made);
+                write_match(&repetition.sub, made);
             }
         }
-        HirKind::Capture(capture) => write(&capture.sub, made),
-        HirKind::Concat(parts) => parts.iter().for_each(|part| write(part, made)),
-        HirKind::Alternation(options) => options.iter().take(1).for_each(|one| write(one, made)),
+        HirKind::Capture(capture) => write_match(&capture.sub, made),
+        HirKind::Concat(parts) => parts.iter().for_each(|part| write_match(part, made)),
+        HirKind::Alternation(options) => options
+            .iter()
+            .take(1)
+            .for_each(|one| write_match(one, made)),
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) fn alike<T: Serialize, S: Serializer>(
     steps: &[T],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(with_same_keys(steps))
+    serializer.collect_seq(steps_with_same_keys(steps))
 }
 
 /// Serialises a list whose first step is also shown at the top level of the reply. In the list, the task fields of that
@@ -20,7 +20,7 @@ pub(super) fn after_the_first<T: Serialize, S: Serializer>(
     steps: &[T],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let mut written = with_same_keys(steps);
+    let mut written = steps_with_same_keys(steps);
     if let Some(first) = written.first_mut().and_then(Value::as_object_mut) {
         let beside = first
             .iter_mut()
@@ -31,7 +31,7 @@ pub(super) fn after_the_first<T: Serialize, S: Serializer>(
 }
 
 /// The steps as JSON objects. A key that another step has is added as null, or as 1 if it is a count.
-fn with_same_keys<T: Serialize>(steps: &[T]) -> Vec<Value> {
+fn steps_with_same_keys<T: Serialize>(steps: &[T]) -> Vec<Value> {
     let written = steps
         .iter()
         .filter_map(|step| serde_json::to_value(step).ok());

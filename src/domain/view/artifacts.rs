@@ -149,7 +149,7 @@ pub fn artifact_content(
     let offset = offset.min(whole.len());
     let text = std::str::from_utf8(whole);
     let (start, end) = match text {
-        Ok(text) => between_characters(text, offset, limit),
+        Ok(text) => char_boundary_range(text, offset, limit),
         Err(_) => (offset, offset.saturating_add(limit.max(1)).min(whole.len())),
     };
     ArtifactContent {
@@ -164,7 +164,7 @@ pub fn artifact_content(
 }
 
 /// A range that begins and ends between characters and contains at least one, so that repeated reads reach the end.
-fn between_characters(text: &str, offset: usize, limit: usize) -> (usize, usize) {
+fn char_boundary_range(text: &str, offset: usize, limit: usize) -> (usize, usize) {
     let start = text.floor_char_boundary(offset);
     let end = text.floor_char_boundary(start.saturating_add(limit).min(text.len()));
     let first = text[start..].chars().next().map_or(0, char::len_utf8);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_cut_anywhere_and_shown_in_base64() {
+    fn binary_content_is_shown_in_base64() {
         let whole: Vec<u8> = (0..=255).cycle().take(1000).collect();
         for limit in [0, 1, 2, 7, 999, 1000, 5000] {
             let (mut read, mut at) = (Vec::new(), Some(0));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_on_gives_the_whole() {
+    fn reading_from_next_offset_yields_all_content() {
         let text = "zwölf Boxkämpfer jagen 鍵 über den Deich".repeat(20);
         for limit in [1, 2, 3, 7, 64, 10_000] {
             let (mut whole, mut at) = (String::new(), Some(0));

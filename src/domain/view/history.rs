@@ -161,7 +161,8 @@ fn record_event(
         Event::OptionsOffered { visit_id, options } => {
             if let Some(entry) = latest_row_of_visit(visits, visit_id) {
                 let offered = resolve_payload(options, content);
-                entry.branch_options = offered.map(|value| OfferedOptions::read(&value).options);
+                entry.branch_options =
+                    offered.map(|value| OfferedOptions::from_value(&value).options);
             }
         }
         Event::OptionChosen(chosen) => {
@@ -188,7 +189,7 @@ fn record_event(
             }
         }
         Event::StepSkipped { step, .. } => {
-            let visit_id = VisitId::of_work(step.clone(), 0, None);
+            let visit_id = VisitId::for_step_work(step.clone(), 0, None);
             let mut entry = HistoryRow::opened_by_row(row, &visit_id, 0, None);
             entry.set_end_time(row);
             entry.status = StepStatus::Skipped.as_str().into();
@@ -238,7 +239,10 @@ fn latest_row_of_visit<'a>(
     visits: &'a mut [HistoryRow],
     visit_id: &VisitId,
 ) -> Option<&'a mut HistoryRow> {
-    visits.iter_mut().rev().find(|entry| entry.is_of(visit_id))
+    visits
+        .iter_mut()
+        .rev()
+        .find(|entry| entry.is_of_visit(visit_id))
 }
 
 impl HistoryRow {
@@ -271,7 +275,7 @@ impl HistoryRow {
         }
     }
 
-    fn is_of(&self, visit_id: &VisitId) -> bool {
+    fn is_of_visit(&self, visit_id: &VisitId) -> bool {
         self.step_name == visit_id.step().as_str()
             && self.visit == visit_id.visit
             && self.item == visit_id.item

@@ -70,11 +70,11 @@ pub struct InputView {
 
 /// The views of all inputs, in the order of declaration.
 pub fn input_views(inputs: &Inputs) -> Vec<InputView> {
-    inputs.iter().map(view_of).collect()
+    inputs.iter().map(input_view).collect()
 }
 
 /// The view of one input.
-pub(super) fn view_of(input: &Input) -> InputView {
+pub(super) fn input_view(input: &Input) -> InputView {
     InputView {
         name: input.key.to_string(),
         label: input.label.clone(),

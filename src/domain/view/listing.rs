@@ -8,11 +8,11 @@ use super::{
     Previous, ReadyStep, Subject,
     previous::latest_decisions,
     reply::ready_step_brief,
-    status::{first_open, gate_questions_text},
+    status::{first_open_step_id, gate_questions_text},
     waits::join_quoted_names,
 };
 use crate::{
-    error::in_quotes,
+    error::double_quotes,
     execution::Execution,
     limits,
     state::State,
@@ -57,7 +57,7 @@ pub fn execution_row(execution: &Execution) -> ExecutionRow {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         state: execution.state().as_str().into(),
-        current_step: first_open(execution),
+        current_step: first_open_step_id(execution),
         started_at: execution.started_at.to_string(),
         updated_at: execution.updated_at.to_string(),
         project: execution.project().map(str::to_owned),
@@ -228,7 +228,7 @@ fn resume_message(told: &[OpenExecution], more: usize) -> String {
         0 => String::new(),
         more => format!("; execution.list shows at least {more} more"),
     };
-    let id = in_quotes(&first.execution_id);
+    let id = double_quotes(&first.execution_id);
     let call = format!("Call execution.resume with execution_id '{id}'");
     if first.state == State::Paused.as_str() {
         return format!(

@@ -25,14 +25,14 @@ impl NextSteps {
         for offer in subject.execution.offers() {
             let offered = subject
                 .value(offer.options)
-                .map(|value| OfferedOptions::read(&value));
+                .map(|value| OfferedOptions::from_value(&value));
             let offered = offered.unwrap_or_default();
             found.options.extend(offered.options);
             found.left_out.extend(offered.left_out);
         }
         if let Some((step, token)) = next {
             let going_on = StepOption::new_continue_option(token);
-            match arm_taken(subject, step) {
+            match condition_of_taken_arm(subject, step) {
                 Some(condition) => found.options.push(StepOption {
                     from: OptionSource::Arm,
                     condition,
@@ -53,7 +53,7 @@ impl NextSteps {
     clippy::option_option,
     reason = "no arm, and an arm that always holds, are two things"
 )]
-fn arm_taken(subject: &Subject<'_>, next: &str) -> Option<Option<String>> {
+fn condition_of_taken_arm(subject: &Subject<'_>, next: &str) -> Option<Option<String>> {
     let branching = subject.definition.branch_positions();
     if branching.is_empty() {
         return None;

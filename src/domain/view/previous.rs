@@ -38,7 +38,7 @@ pub struct Previous {
 
 impl Previous {
     /// Replaces a long output with its address.
-    pub(super) fn by_address(self, execution: &Execution) -> Self {
+    pub(super) fn with_output_address(self, execution: &Execution) -> Self {
         if json_length(&self.output) <= limits::SENT_ONCE_BYTES_MIN {
             return self;
         }
@@ -78,7 +78,7 @@ pub(super) fn previous_decisions(
 ) -> Vec<Previous> {
     let told = deciders.into_iter();
     let mut told: Vec<_> = told
-        .filter_map(|at| told_of(subject, at, bytes_max))
+        .filter_map(|at| unfilled_entry(subject, at, bytes_max))
         .collect();
     let all = told.len();
     // With very many steps the list would consist of names only, so it is cut to the entries that have room for
@@ -109,9 +109,9 @@ fn share_bytes_among_entries(told: Vec<(Previous, Shortened)>, bytes_max: usize)
 
 /// The outputs of the steps that were completed last, the latest first, in at most `bytes_max` bytes of JSON.
 pub(super) fn latest_decisions(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
-    let done = done_last(subject.execution, limits::RESUME_DECIDED_MAX).into_iter();
+    let done = last_completed_steps(subject.execution, limits::RESUME_DECIDED_MAX).into_iter();
     let told: Vec<_> = done
-        .filter_map(|at| told_of(subject, at, bytes_max))
+        .filter_map(|at| unfilled_entry(subject, at, bytes_max))
         .collect();
     share_bytes_among_entries(told, bytes_max)
 }
@@ -124,13 +124,13 @@ pub(super) fn decisions_before_step(
     bytes_max: usize,
 ) -> Vec<Previous> {
     let mut steps = deciding_predecessors(subject.definition, position);
-    let lately = done_last(subject.execution, limits::PERSON_DECIDED_MAX);
+    let lately = last_completed_steps(subject.execution, limits::PERSON_DECIDED_MAX);
     steps.extend(lately.into_iter().filter(|at| *at != position));
     previous_decisions(subject, steps, bytes_max)
 }
 
 /// The positions of the steps that were completed last, the latest first, at most `most` of them.
-fn done_last(execution: &Execution, most: usize) -> Vec<usize> {
+fn last_completed_steps(execution: &Execution, most: usize) -> Vec<usize> {
     let all = 0..execution.steps().len();
     let mut done: Vec<_> = all
         .filter_map(|at| Some((deciding_visit_end(execution, at)?.revision, at)))
@@ -142,7 +142,7 @@ fn done_last(execution: &Execution, most: usize) -> Vec<usize> {
 /// The smallest useful size of an entry, in bytes of JSON.
 const ENTRY_BYTES_MIN: usize = 400;
 
-fn told_of(
+fn unfilled_entry(
     subject: &Subject<'_>,
     position: usize,
     bytes_max: usize,

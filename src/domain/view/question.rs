@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::inputs::{InputView, view_of};
+use super::inputs::{InputView, input_view};
 use crate::{
     definition::{Definition, InputChannel, Step, StepKind},
-    document::plain,
+    document::to_plain_text,
     execution::{Question, UTTERANCE_FIELD},
     input::Input,
     limits,
@@ -45,7 +45,7 @@ impl<'a> Questions<'a> {
         let find = |name: &String| declared.iter().find(|input| input.key.as_str() == name);
         let all = names.iter().filter_map(find).collect();
         let (text, in_words) = match &step.kind {
-            StepKind::Extract { .. } => (Some(plain(&input["from"])), false),
+            StepKind::Extract { .. } => (Some(to_plain_text(&input["from"])), false),
             StepKind::Input { reextract, .. } => (question.utterance.clone(), *reextract),
             _ => (None, false),
         };
@@ -74,13 +74,13 @@ impl<'a> Questions<'a> {
 
     /// Whether the values are extracted from an utterance of the user. The author's text is about asking, so it is left
     /// out then.
-    pub(super) fn is_in_words(&self) -> bool {
+    pub(super) fn is_extraction(&self) -> bool {
         self.question.utterance.is_some()
     }
 
     /// The questions as the structured `input` of the turn.
     pub(super) fn structured_input(&self) -> Value {
-        let asked: Vec<InputView> = self.asked_inputs().map(view_of).collect();
+        let asked: Vec<InputView> = self.asked_inputs().map(input_view).collect();
         let mut input = json!({ "properties": asked });
         if self.text.is_none() {
             input["via"] = json!(self.via);
@@ -125,7 +125,7 @@ impl<'a> Questions<'a> {
     }
 
     /// Whether only the user may answer, in a form that the client shows.
-    fn is_of_user(&self) -> bool {
+    fn is_for_user_alone(&self) -> bool {
         self.via == InputChannel::Elicitation && self.text.is_none()
     }
 
@@ -134,7 +134,7 @@ impl<'a> Questions<'a> {
         const ASK_USER_TEXT: &str = "Ask the user for the values below, and wait for the answer. The values are the user's: nothing is guessed, and nothing is answered in the user's place.";
         match (&self.text, self.in_words) {
             (Some(_), _) => "Take the values below out of the text below. Give null for what the text does not say: nothing is guessed, and nothing is made up.".to_owned(),
-            (None, _) if self.is_of_user() => "The user alone answers this step, in a form that your client shows: the call below has it shown. Do not ask for the values yourself, and do not send any.".to_owned(),
+            (None, _) if self.is_for_user_alone() => "The user alone answers this step, in a form that your client shows: the call below has it shown. Do not ask for the values yourself, and do not send any.".to_owned(),
             (None, false) => ASK_USER_TEXT.to_owned(),
             (None, true) => format!("{ASK_USER_TEXT} Where the user answers in words of their own, hand in those words as userUtterance."),
         }
@@ -170,7 +170,7 @@ impl<'a> Questions<'a> {
 
     /// The output format, with an example if every requested input has a sample value.
     pub(super) fn output_format_text(&self) -> String {
-        if self.is_of_user() {
+        if self.is_for_user_alone() {
             return "An empty object, {}: the user's answer takes its place.".to_owned();
         }
         let example: Map<String, Value> = self

@@ -15,11 +15,11 @@ use super::{
     persona_of,
     previous::{deciding_predecessors, final_output, previous_decisions},
     task::{
-        Turn, build_task, leave_out_persona, open_turns, step_description, turns_given,
+        Turn, build_task, leave_out_persona, open_turns, step_description, turns_opened_by_row,
         without_sources,
     },
     waits::{
-        asked_of_people, join_quoted_names, look_at_child, look_at_parent, signals_awaited,
+        actions_for_people, join_quoted_names, read_child_call, read_parent_call, signals_awaited,
         wait_call,
     },
 };
@@ -227,7 +227,7 @@ const fn first() -> u32 {
 
 /// The reply to the call that made the transition `row`. The execution of `subject` is the state after that transition.
 pub fn advanced_reply(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
-    let turns = turns_given(subject, row);
+    let turns = turns_opened_by_row(subject, row);
     let later = turns.iter().filter(|turn| was_item_sent(subject, turn));
     let later: BTreeSet<_> = later.map(|turn| turn.position).collect();
     let is_first_later = turns
@@ -238,7 +238,7 @@ pub fn advanced_reply(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advan
     } else {
         limits::INPUTS_SHOWN_BYTES_MAX
     };
-    let ready = ready_steps(subject, &turns, beside_first(subject, &turns, later));
+    let ready = ready_steps(subject, &turns, shown_by_first_turn(subject, &turns, later));
     build_reply(subject, row, ready, replayed, inputs_max)
 }
 
@@ -262,7 +262,7 @@ fn was_item_sent(subject: &Subject<'_>, turn: &Turn<'_>) -> bool {
 /// The state of an execution after its last `row`: the steps that the row made ready come first, then all other open
 /// steps.
 pub fn current_state_reply(subject: &Subject<'_>, row: &Row) -> Advanced {
-    let mut turns = turns_given(subject, row);
+    let mut turns = turns_opened_by_row(subject, row);
     if !turns.is_empty() && subject.execution.state() == State::Running {
         let is_new = |turn: &Turn<'_>| !turns.iter().any(|ready| ready.grant == turn.grant);
         let others: Vec<_> = open_turns(subject).filter(is_new).collect();
@@ -286,7 +286,7 @@ fn build_reply(
     } = *subject;
     let state = execution.state();
     let open_steps = if ready.is_empty() && state == State::Running {
-        still_open(subject)
+        list_open_steps(subject)
     } else {
         Vec::new()
     };
@@ -358,7 +358,7 @@ impl Advanced {
 
 /// The open steps with their live tokens. The outputs before them are left out: the client got them when the steps
 /// became ready.
-fn still_open(subject: &Subject<'_>) -> Vec<ReadyStep> {
+fn list_open_steps(subject: &Subject<'_>) -> Vec<ReadyStep> {
     let turns: Vec<_> = open_turns(subject).collect();
     let mut shown = AlreadyShown::default();
     for turn in &turns {
@@ -392,12 +392,12 @@ impl AlreadyShown<'_> {
 
 /// The entries for these turns, for a reply whose singular fields show the first turn with its persona.
 pub(super) fn steps_after_the_first(subject: &Subject<'_>, turns: &[Turn<'_>]) -> Vec<ReadyStep> {
-    let shown = beside_first(subject, turns, BTreeSet::new());
+    let shown = shown_by_first_turn(subject, turns, BTreeSet::new());
     ready_steps(subject, turns, shown)
 }
 
 /// The state after the singular fields. `read` are the steps whose resources the client got with an earlier item.
-fn beside_first<'a>(
+fn shown_by_first_turn<'a>(
     subject: &Subject<'a>,
     turns: &[Turn<'_>],
     read: BTreeSet<usize>,
@@ -436,7 +436,7 @@ fn ready_step<'a>(
     if !shown.read.insert(turn.position) && turn.visit.item.is_some() {
         instructions = without_sources(subject, turn, &instructions);
         let named = previous.into_iter();
-        let named = named.map(|one| one.by_address(subject.execution));
+        let named = named.map(|one| one.with_output_address(subject.execution));
         previous = named.collect();
     }
     let bare = step_without_task(subject, step, turn);
@@ -518,12 +518,15 @@ fn reply_message(
     let first = ready.first();
     match (started, first, execution.state()) {
         (Some(workflow), Some(_), _) => {
-            format!("Workflow '{workflow}' started. {}", now_ready(ready, ""))
+            format!(
+                "Workflow '{workflow}' started. {}",
+                steps_ready_message(ready, "")
+            )
         }
         (None, Some(first), _) if first.agent_name.is_some() => {
-            now_ready(ready, REVIEW_PERSONA_HINT)
+            steps_ready_message(ready, REVIEW_PERSONA_HINT)
         }
-        (None, Some(_), _) => now_ready(ready, ""),
+        (None, Some(_), _) => steps_ready_message(ready, ""),
         (_, None, State::Completed) => completed_message(execution),
         (_, None, State::Failed) => {
             let failure = execution.failure.as_ref();
@@ -531,15 +534,15 @@ fn reply_message(
             match failure.and_then(|failure| failure.step.as_ref()) {
                 Some(step) => format!(
                     "Step '{step}' failed: {why}. The workflow has failed.{}",
-                    parent_after(execution, " ")
+                    parent_call_suffix(execution, " ")
                 ),
                 None => format!(
                     "The workflow has failed: {why}.{}",
-                    parent_after(execution, " ")
+                    parent_call_suffix(execution, " ")
                 ),
             }
         }
-        (_, None, State::Paused) => asked_of_people(subject),
+        (_, None, State::Paused) => actions_for_people(subject),
         (_, None, State::Diverged) => format!(
             "The workflow was left for `{}`: call that tool now.",
             execution.reason.as_deref().unwrap_or_default()
@@ -556,7 +559,7 @@ fn reply_message(
 /// The message for an execution in which no model can act: it names the wait and the call to make.
 fn nothing_to_do(execution: &Execution) -> String {
     let (id, revision) = (execution.id(), execution.revision());
-    if let Some(look) = look_at_child(execution) {
+    if let Some(look) = read_child_call(execution) {
         return format!(
             "Nothing is to be done in this execution now: it waits for a child. {look}"
         );
@@ -581,15 +584,15 @@ fn completed_message(execution: &Execution) -> String {
         let part = fault.part.as_deref().unwrap_or("final_output");
         text.extend([". `", part, "` could not be computed: ", &fault.message]);
     }
-    text + &parent_after(execution, ". ")
+    text + &parent_call_suffix(execution, ". ")
 }
 
 /// The call to make in the parent after a child has ended, prefixed with `joint`; empty if there is no parent.
-fn parent_after(execution: &Execution, joint: &str) -> String {
-    look_at_parent(execution).map_or_else(String::new, |look| format!("{joint}{look}"))
+fn parent_call_suffix(execution: &Execution, joint: &str) -> String {
+    read_parent_call(execution).map_or_else(String::new, |look| format!("{joint}{look}"))
 }
 
-fn now_ready(ready: &[ReadyStep], then: &str) -> String {
+fn steps_ready_message(ready: &[ReadyStep], then: &str) -> String {
     let names = join_quoted_names(ready.iter().map(|step| &step.step_name));
     match ready {
         [_] => format!("Step {names} ready.{then}"),

@@ -14,12 +14,12 @@ use super::{
     reply::{StepView, steps_after_the_first},
     task::{self, open_turns},
     waits::{
-        SignalView, asked_of_people, kept_signal_views, look_at_child, look_at_parent, wait_call,
-        wait_views, wait_words,
+        SignalView, actions_for_people, describe_wait, kept_signal_views, read_child_call,
+        read_parent_call, wait_call, wait_views,
     },
 };
 use crate::{
-    error::in_quotes,
+    error::double_quotes,
     event::{BodyKind, OutputFailure, PauseReason, VisitId},
     execution::{Execution, StepStatus, UncompensatedVisit},
     id::ExecutionId,
@@ -145,7 +145,7 @@ pub enum Reader {
 pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
     let mut current = current_step(subject);
     for (turn, step) in open_turns(subject).zip(&mut current.ready_steps) {
-        step.instructions = task::for_people(subject, &turn).unwrap_or_default();
+        step.instructions = task::task_text_for_people(subject, &turn).unwrap_or_default();
         let defined = definition_step(subject.definition, turn.position);
         step.step.optional = defined.is_some_and(|step| step.optional);
         step.description = defined.map_or_else(String::new, |step| step.description.clone());
@@ -227,7 +227,7 @@ pub(super) fn gate_questions_text(subject: &Subject<'_>) -> Option<String> {
         .iter()
         .map(|gate| truncate_to_chars(&gate.ask, 200))
         .collect();
-    let how = asked_of_people(subject);
+    let how = actions_for_people(subject);
     Some(format!("{how}. It asks: {}", asks.join(" ")))
 }
 
@@ -241,14 +241,14 @@ fn describe_waiting_state(subject: &Subject<'_>) -> Option<String> {
         .iter()
         .any(|reason| reason.is_lifted_by_resume())
     {
-        let id = in_quotes(execution.id().as_str());
+        let id = double_quotes(execution.id().as_str());
         return Some(format!(
             "The execution is paused{why}. Call execution.resume with execution_id '{id}': once it may go on; its tokens stay valid"
         ));
     }
     if !execution.pauses().is_empty() {
         let names = execution.pause_names();
-        let asked = asked_of_people(subject);
+        let asked = actions_for_people(subject);
         return Some(format!("The execution is paused ({names}){why}. {asked}"));
     }
     let mut open = execution.open_visits();
@@ -257,17 +257,17 @@ fn describe_waiting_state(subject: &Subject<'_>) -> Option<String> {
     }
     let waits: Vec<_> = execution
         .open_visits()
-        .filter_map(|(_, step, visit)| wait_words(step, visit))
+        .filter_map(|(_, step, visit)| describe_wait(step, visit))
         .collect();
     if waits.is_empty() {
         let state = execution.state();
-        let parent = look_at_parent(execution).filter(|_| state.is_final());
+        let parent = read_parent_call(execution).filter(|_| state.is_final());
         let parent = parent.map_or_else(String::new, |look| format!(". {look}"));
         return Some(format!(
             "No active step: the execution is {state}{why}{parent}"
         ));
     }
-    let call = look_at_child(execution).unwrap_or_else(|| {
+    let call = read_child_call(execution).unwrap_or_else(|| {
         let wait = wait_call(execution.id(), execution.revision());
         format!("{wait}: it answers when that changes")
     });
@@ -418,7 +418,7 @@ fn not_compensated(subject: &Subject<'_>) -> Vec<NotCompensatedView> {
         item: one.visit_id.item,
         why: one.why.clone(),
     };
-    let left = subject.execution.not_compensated().iter();
+    let left = subject.execution.uncompensated_visits().iter();
     left.filter(can_be).map(view).collect()
 }
 
@@ -455,7 +455,7 @@ pub struct StepCounts {
 }
 
 /// The id of the first open step; hooks and compensations do not count.
-pub(super) fn first_open(execution: &Execution) -> Option<String> {
+pub(super) fn first_open_step_id(execution: &Execution) -> Option<String> {
     let mut open = execution.open_visits();
     let first = open.find(|(_, _, visit)| visit.body == BodyKind::Work);
     first.map(|(_, step, _)| step.id.to_string())
@@ -472,7 +472,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
         state: execution.state().as_str().into(),
-        current_step: first_open(execution),
+        current_step: first_open_step_id(execution),
         started_at: execution.started_at.to_string(),
         updated_at: execution.updated_at.to_string(),
         completed_at: execution.completed_at().map(|at| at.to_string()),

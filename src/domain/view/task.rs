@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Subject, definition_step, question::Questions};
 use crate::{
     definition::{OnError, RunWhen, Step, StepKind, input_texts},
-    document::plain,
+    document::to_plain_text,
     event::{Event, Failure, Row, WaitCondition},
     execution::Visit,
     failure::truncate_to_bytes,
@@ -47,7 +47,7 @@ pub(super) fn open_turns<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Turn
 }
 
 /// The turns that the transition of `row` opened and that are still open, in authoring order.
-pub(super) fn turns_given<'a>(subject: &Subject<'a>, row: &Row) -> Vec<Turn<'a>> {
+pub(super) fn turns_opened_by_row<'a>(subject: &Subject<'a>, row: &Row) -> Vec<Turn<'a>> {
     let offered = row.events.iter().filter_map(Event::issued_token);
     let turns = offered.filter_map(|(visit_id, _)| {
         let (position, _, visit) = subject.execution.visit(visit_id)?;
@@ -68,7 +68,7 @@ pub(super) struct Task {
 }
 
 /// The input of the turn: the rendered texts and values of the step, or the templates if nothing was rendered.
-fn input_of(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value> {
+fn turn_input(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value> {
     let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
     rendered.unwrap_or_else(|| Arc::new(input_texts(acting)))
 }
@@ -77,7 +77,7 @@ fn input_of(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value>
 pub(super) fn build_task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
-    let input = input_of(subject, turn, acting);
+    let input = turn_input(subject, turn, acting);
     if let Some(questions) = Questions::questions_of_step(subject.definition, acting, &input) {
         return Some(Task {
             instructions: instructions_without_persona(
@@ -93,7 +93,7 @@ pub(super) fn build_task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task>
         });
     }
     let instructions = match step.agent() {
-        Some(agent) => as_agent(subject, step, agent, turn, &input),
+        Some(agent) => persona_instructions(subject, step, agent, turn, &input),
         None => instructions_without_persona(subject, step, turn, &input, None),
     };
     Some(Task {
@@ -110,7 +110,7 @@ pub(super) fn step_description(subject: &Subject<'_>, step: &Step, turn: &Turn<'
     if !step.description.is_empty() || !matches!(acting.kind, StepKind::Guidance { .. }) {
         return step.description.clone();
     }
-    let input = input_of(subject, turn, acting);
+    let input = turn_input(subject, turn, acting);
     let line = input["guidance"].as_str().unwrap_or_default().trim();
     let line = line.lines().next().unwrap_or_default();
     let end = line.find(". ").map_or(line.len(), |end| end + 1);
@@ -119,12 +119,12 @@ pub(super) fn step_description(subject: &Subject<'_>, step: &Step, turn: &Turn<'
 
 /// The task as a person reads it: the author's text without calls, tokens or roles. The requested inputs, the step
 /// input and the output schema are in separate fields of the view.
-pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<String> {
+pub(super) fn task_text_for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<String> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
-    let input = input_of(subject, turn, acting);
+    let input = turn_input(subject, turn, acting);
     let words = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
-    let mut lines = failed_before(subject, turn.position);
+    let mut lines = handled_failure_lines(subject, turn.position);
     lines.extend([words("guidance"), words("instructions")]);
     if let StepKind::Tool { name } = &acting.kind {
         lines.push(format!(
@@ -139,7 +139,7 @@ pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Strin
 
 /// Instructions for a step with a persona. Values that the reply has in separate fields are referred to and not
 /// repeated.
-fn as_agent(
+fn persona_instructions(
     subject: &Subject<'_>,
     step: &Step,
     agent: &AgentName,
@@ -158,7 +158,7 @@ fn as_agent(
         (_, _) => " as description says".to_owned(),
     };
     lines.push(format!("2. Do step '{}'{what}.", step.id));
-    lines.extend(failed_before(subject, turn.position));
+    lines.extend(handled_failure_lines(subject, turn.position));
     lines.extend(input["instructions"].as_str().map(str::to_owned));
     if input.get("with").is_some() {
         lines.push("What it works on stands in input.".into());
@@ -172,7 +172,7 @@ fn as_agent(
     };
     lines.push(format!(
         "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}; {}.",
-        where_it_fails(step)
+        error_effect_text(step)
     ));
     join_nonempty_lines(&lines)
 }
@@ -199,7 +199,7 @@ fn item_instructions(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> O
     for (_, field) in fields.filter(|(_, field)| said(field)) {
         *field = "(it stands in the task)".into();
     }
-    let text = plain(&truncate(&value, limits::ITEM_SHOWN_BYTES_MAX).0);
+    let text = to_plain_text(&truncate(&value, limits::ITEM_SHOWN_BYTES_MAX).0);
     let fence = fence(&text);
     Some(format!("The item:\n{fence}\n{text}\n{fence}"))
 }
@@ -216,7 +216,7 @@ pub(super) fn leave_out_persona(instructions: &mut Option<String>) {
 }
 
 /// The effect of an `error` on the execution, as the instructions state it.
-fn where_it_fails(step: &Step) -> String {
+fn error_effect_text(step: &Step) -> String {
     let goes_on = |step: &Step| step.optional || step.on_error == OnError::Continue;
     match &step.on_error {
         OnError::Step(handler) => format!("step '{handler}' takes over"),
@@ -229,7 +229,7 @@ fn where_it_fails(step: &Step) -> String {
 
 /// The failures that this step handles, one line each, the latest first. Codes and messages are quoted as data, because
 /// they may be text from another party.
-fn failed_before(subject: &Subject<'_>, position: usize) -> Vec<String> {
+fn handled_failure_lines(subject: &Subject<'_>, position: usize) -> Vec<String> {
     let steps = &subject.definition.workflow.steps;
     let step = &steps[position];
     let before = if step.run_when == RunWhen::Failed {
@@ -261,11 +261,11 @@ fn failed_before(subject: &Subject<'_>, position: usize) -> Vec<String> {
         .into_iter()
         .chain(failed.into_iter().map(|(_, failure)| failure));
     all.take(limits::FAILURES_TOLD_MAX)
-        .map(failed_with)
+        .map(failure_line)
         .collect()
 }
 
-fn failed_with(failure: &Failure) -> String {
+fn failure_line(failure: &Failure) -> String {
     let what = failure.step.as_ref();
     let what = what.map_or_else(
         || "The execution".to_owned(),
@@ -325,14 +325,14 @@ fn instructions_without_persona(
 ) -> String {
     let acting = step.acting();
     let own = input["instructions"].as_str().unwrap_or_default();
-    let is_asking = !questions.is_some_and(Questions::is_in_words);
+    let is_asking = !questions.is_some_and(Questions::is_extraction);
     let mut lines = vec![format!(
         "# Role\nYou carry out step '{}' of workflow '{}'{}. Do this one step and nothing else.\n\n# Task",
         step.id,
         subject.definition.workflow.name,
         visit_number_suffix(turn.visit)
     )];
-    lines.extend(failed_before(subject, turn.position));
+    lines.extend(handled_failure_lines(subject, turn.position));
     if is_asking && !step.description.is_empty() {
         lines.push("What it is for: see description.".into());
     }
@@ -354,7 +354,7 @@ fn instructions_without_persona(
     lines.push(format!(
         "\n# Required next call\nworkflow.next_step {{token, output}}: this step's token, unchanged, and the result in the form below. \
          If it cannot be done: {{token, error: {{message}}}}; {}. Do not end your turn before this call.\n\n# Output format\n{form}",
-        where_it_fails(step)
+        error_effect_text(step)
     ));
     join_nonempty_lines(&lines)
 }

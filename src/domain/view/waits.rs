@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Subject, definition_step};
 use crate::{
     definition::{StepKind, Wait},
-    document::plain,
+    document::to_plain_text,
     event::{BodyKind, WaitCondition},
     execution::{Execution, StepState, Visit},
     grammar::is_template,
@@ -16,7 +16,7 @@ use crate::{
     nearest::did_you_mean,
 };
 use crate::{
-    error::{in_quotes, shell_word},
+    error::{double_quotes, quote_for_shell},
     limits, uri,
 };
 
@@ -108,13 +108,17 @@ fn wait_view(
             WaitCondition::Catalog { catalog } => Some(catalog.clone()),
             _ => None,
         },
-        next_call: next_call(subject.execution, step, awaiting),
+        next_call: wait_ending_call(subject.execution, step, awaiting),
         gate: gate_view(subject, position, awaiting),
     })
 }
 
 /// The call that ends a wait, for waits that end only by a call.
-fn next_call(execution: &Execution, step: &StepState, awaiting: &WaitCondition) -> Option<String> {
+fn wait_ending_call(
+    execution: &Execution,
+    step: &StepState,
+    awaiting: &WaitCondition,
+) -> Option<String> {
     let id = execution.id();
     Some(match awaiting {
         WaitCondition::Signal { name } => {
@@ -129,7 +133,7 @@ fn next_call(execution: &Execution, step: &StepState, awaiting: &WaitCondition) 
         WaitCondition::Catalog { catalog } => format!(
             "catalog.import_openapi with catalog_title '{catalog}', or catalog.set_enabled where it is disabled"
         ),
-        WaitCondition::Child { execution_id } => look_at(execution_id),
+        WaitCondition::Child { execution_id } => read_step_call(execution_id),
         WaitCondition::OutputInvalid(_) | WaitCondition::Deferred(_) => {
             format!("execution.resume with execution_id '{id}'")
         }
@@ -147,14 +151,14 @@ fn gate_view(subject: &Subject<'_>, position: usize, awaiting: &WaitCondition) -
     };
     let input = subject.value(*shown)?;
     Some(GateView {
-        ask: plain(input.get("ask")?),
+        ask: to_plain_text(input.get("ask")?),
         shown: shown.to_string(),
         approvers: approvers.clone(),
     })
 }
 
 /// A clause that describes the wait of an open visit; `None` if it waits for a model or for its items.
-pub(super) fn wait_words(step: &StepState, visit: &Visit) -> Option<String> {
+pub(super) fn describe_wait(step: &StepState, visit: &Visit) -> Option<String> {
     let what = describe_visit_subject(step, visit);
     Some(match visit.awaiting.as_ref()? {
         WaitCondition::Model(_) | WaitCondition::Items { .. } => return None,
@@ -198,13 +202,13 @@ fn describe_visit_subject(step: &StepState, visit: &Visit) -> String {
 
 /// The actions that unblock a paused execution (approve, resolve, resume, import a catalog), as sentences for the
 /// reader.
-pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
+pub(super) fn actions_for_people(subject: &Subject<'_>) -> String {
     let execution = subject.execution;
     let (mut gates, mut unknown, mut held) = (Vec::new(), Vec::new(), Vec::new());
     let mut catalogs = BTreeSet::new();
     for (_, step, visit) in execution.open_visits() {
         match visit.awaiting.as_ref() {
-            Some(WaitCondition::Gate { .. }) => gates.push(gate_word(&step.id, visit)),
+            Some(WaitCondition::Gate { .. }) => gates.push(approve_argument(&step.id, visit)),
             Some(WaitCondition::Unknown) => unknown.push(&step.id),
             Some(WaitCondition::OutputInvalid(_)) => held.push(&step.id),
             Some(WaitCondition::Catalog { catalog }) => {
@@ -219,7 +223,7 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     }
     let mut text = Vec::new();
     if !gates.is_empty() {
-        text.push(to_approve(subject, &gates, execution.revision()));
+        text.push(approval_request_text(subject, &gates, execution.revision()));
     }
     if !unknown.is_empty() {
         text.push(format!(
@@ -232,7 +236,7 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
             "Outputs of {} broke the schema {} times. Call execution.resume with execution_id '{}': it goes on, with the token that it has",
             join_quoted_names(&held),
             limits::OUTPUT_ATTEMPTS_MAX,
-            in_quotes(execution.id().as_str())
+            double_quotes(execution.id().as_str())
         ));
     }
     if !catalogs.is_empty() {
@@ -250,16 +254,16 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
 }
 
 /// The gate of an open visit as `midex approve` takes it: the step id, with `[N]` for an item, counted from 1.
-fn gate_word(step: &StepId, visit: &Visit) -> String {
+fn approve_argument(step: &StepId, visit: &Visit) -> String {
     let item = visit.item.map(|item| format!("[{}]", item + 1));
     format!("{step}{}", item.unwrap_or_default())
 }
 
-fn to_approve(subject: &Subject<'_>, gates: &[String], revision: u64) -> String {
+fn approval_request_text(subject: &Subject<'_>, gates: &[String], revision: u64) -> String {
     let (id, flags) = (subject.execution.id(), subject.command_flags);
     let command = |gate: &String| match gates {
         [_] => format!("`midex approve {id}{flags}`"),
-        _ => format!("`midex approve {id} {}{flags}`", shell_word(gate)),
+        _ => format!("`midex approve {id} {}{flags}`", quote_for_shell(gate)),
     };
     let commands: Vec<_> = gates
         .iter()
@@ -276,18 +280,18 @@ fn to_approve(subject: &Subject<'_>, gates: &[String], revision: u64) -> String 
 
 /// The call that blocks until the execution has a revision after `revision`.
 pub(super) fn wait_call(id: &ExecutionId, revision: u64) -> String {
-    let id = in_quotes(id.as_str());
+    let id = double_quotes(id.as_str());
     format!("Call execution.wait with execution_id '{id}' and since_revision '{revision}'")
 }
 
 /// The call that reads the current step of an execution.
-fn look_at(id: &ExecutionId) -> String {
+fn read_step_call(id: &ExecutionId) -> String {
     let id = uri::encode_segment(id.as_str());
     format!("workflow.read with uri 'midex://workflow/current_step/{id}'")
 }
 
 /// The call that reads the current step of the first child that the execution waits for.
-pub(super) fn look_at_child(execution: &Execution) -> Option<String> {
+pub(super) fn read_child_call(execution: &Execution) -> Option<String> {
     let awaited = execution
         .open_visits()
         .filter_map(|(.., visit)| visit.awaiting.as_ref());
@@ -295,15 +299,15 @@ pub(super) fn look_at_child(execution: &Execution) -> Option<String> {
         WaitCondition::Child { execution_id } => Some(execution_id),
         _ => None,
     });
-    let look = look_at(children.next()?);
+    let look = read_step_call(children.next()?);
     Some(format!(
         "Call {look}: a child is an execution with steps of its own"
     ))
 }
 
 /// The call that reads the current step of the parent; `None` for an execution without a parent.
-pub(super) fn look_at_parent(execution: &Execution) -> Option<String> {
-    let look = look_at(&execution.parent()?.execution_id);
+pub(super) fn read_parent_call(execution: &Execution) -> Option<String> {
+    let look = read_step_call(&execution.parent()?.execution_id);
     Some(format!(
         "Call {look}: the execution that waited for this one goes on"
     ))

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_of_one_name_are_refused() {
+    fn two_activities_of_one_name_are_refused() {
         let one = || function("send", |_| async { Ok(json!(1)) });
         let activities = Activities::default()
             .with_activity(one())

@@ -165,7 +165,7 @@ impl DataFile {
         Ok(())
     }
 
-    fn check_ours(&self) -> io::Result<()> {
+    fn check_not_abandoned(&self) -> io::Result<()> {
         if self.abandoned.load(Ordering::Acquire) {
             return Err(io::Error::other("the file was given up"));
         }
@@ -179,13 +179,13 @@ impl DataFile {
 
     /// Makes the content of the file durable, including its length and times.
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.synced_by(|| self.file.sync_all())
+        self.sync_and_record_failure(|| self.file.sync_all())
     }
 
     /// Runs a sync, and records in the lock file if it fails: after a failed sync, the system may treat pages as
     /// written that never reached the disk.
-    fn synced_by(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        self.check_ours()?;
+    fn sync_and_record_failure(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.check_not_abandoned()?;
         let done = self.call_hook(Operation::Sync).and_then(|()| sync());
         if done.is_err() {
             self.lock.sync_failed();
@@ -225,11 +225,11 @@ impl DataFile {
             reserved => return reserved.map(|()| true),
         }
         if self.room.load(Ordering::Acquire) >= length {
-            return self.set_aside_to(end).map(|()| false);
+            return self.allocate_up_to(end).map(|()| false);
         }
         // redb may write into holes of the file. Blocks allocated behind its end prove that there is room, and are
         // given back.
-        let given = self.set_aside(length, bytes);
+        let given = self.allocate_range(length, bytes);
         self.release_reserved_space()?;
         given.map(|()| false)
     }
@@ -240,23 +240,23 @@ impl DataFile {
     }
 
     fn reserve_to(&self, end: u64) -> io::Result<()> {
-        self.set_aside_to(
+        self.allocate_up_to(
             end.checked_next_multiple_of(RESERVE_UNIT_BYTES)
                 .unwrap_or(end),
         )
     }
 
-    fn set_aside_to(&self, end: u64) -> io::Result<()> {
+    fn allocate_up_to(&self, end: u64) -> io::Result<()> {
         let room = self.room.load(Ordering::Acquire);
         if end > room && self.can_reserve.load(Ordering::Acquire) {
-            self.set_aside(room, end - room)?;
+            self.allocate_range(room, end - room)?;
             self.room.store(end, Ordering::Release);
         }
         Ok(())
     }
 
     /// Allocates blocks for `bytes` from `offset` on. Allocates none if the file system reports that fewer are free.
-    fn set_aside(&self, offset: u64, bytes: u64) -> io::Result<()> {
+    fn allocate_range(&self, offset: u64, bytes: u64) -> io::Result<()> {
         if bytes == 0 {
             return Ok(());
         }
@@ -308,7 +308,7 @@ impl DataFile {
     }
 
     fn set_len(&self, bytes: u64, inner: &FileBackend) -> io::Result<()> {
-        self.check_ours()?;
+        self.check_not_abandoned()?;
         // A shorter length discards the bytes behind it, so they are saved as if they were overwritten.
         let length = self.file_length()?;
         self.save_old_bytes(bytes, length.saturating_sub(bytes))?;
@@ -328,7 +328,7 @@ impl DataFile {
     }
 
     /// Undoes the changes of an opening that was not trusted.
-    fn take_back(&self) -> io::Result<()> {
+    fn undo_changes(&self) -> io::Result<()> {
         let Some(trial) = self.lock_trial().take() else {
             return Ok(());
         };
@@ -385,7 +385,7 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         // If redb panicked it did not close the backend. The lock is still held here.
-        if let Err(error) = self.disk.take_back() {
+        if let Err(error) = self.disk.undo_changes() {
             tracing::error!(%error, "a damaged database could not be put back as it was");
         }
     }
@@ -406,18 +406,18 @@ impl StorageBackend for Backend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.synced_by(|| self.inner.sync_data())
+        self.disk.sync_and_record_failure(|| self.inner.sync_data())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.disk.check_ours()?;
+        self.disk.check_not_abandoned()?;
         self.disk.call_hook(Operation::Write { offset, data })?;
         self.disk.save_old_bytes(offset, data.len() as u64)?;
         self.inner.write(offset, data)
     }
 
     fn close(&self) -> io::Result<()> {
-        let taken_back = self.disk.take_back();
+        let taken_back = self.disk.undo_changes();
         self.inner.close().and(taken_back)
     }
 

@@ -367,11 +367,11 @@ fn keep_refusals(
         changes.push(LogChange::Refusal(ledger.next_key, &bytes));
         ledger.next_key += 1;
     }
-    forget_old(&mut table)
+    remove_old_refusals(&mut table)
 }
 
 /// Removes the oldest refusals beyond the limit.
-pub(super) fn forget_old(table: &mut Table<'_, u64, &'static [u8]>) -> Result<()> {
+pub(super) fn remove_old_refusals(table: &mut Table<'_, u64, &'static [u8]>) -> Result<()> {
     while table.len().map_err(redb_error)? > limits::REFUSALS_KEPT_MAX {
         table.pop_first().map_err(redb_error)?;
     }

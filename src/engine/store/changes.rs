@@ -96,14 +96,14 @@ impl ChangeBuffer {
 pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<LogChange<'_>>> {
     let mut changes = Vec::new();
     while let Some((kind, rest)) = bytes.split_first() {
-        let (change, rest) = decode_one(*kind, rest)?;
+        let (change, rest) = decode_change(*kind, rest)?;
         changes.push(change);
         bytes = rest;
     }
     Ok(changes)
 }
 
-fn decode_one(kind: u8, bytes: &[u8]) -> Result<(LogChange<'_>, &[u8])> {
+fn decode_change(kind: u8, bytes: &[u8]) -> Result<(LogChange<'_>, &[u8])> {
     let split = || {
         let (key_bytes, rest) = bytes.split_first_chunk()?;
         let (value_bytes, rest) = rest.split_first_chunk()?;

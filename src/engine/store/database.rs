@@ -10,10 +10,10 @@ use super::{
         CONTENT_TABLE, EXECUTIONS_TABLE, FILE_FORMAT, FORMAT_KEY, JOURNAL_TABLE, Ledger,
         META_TABLE, OPEN_TABLE, REFUSALS_TABLE,
     },
-    fault::{catch_redb_panic, fault_at_opening, file_unusable_error, redb_error},
+    fault::{catch_redb_panic, file_unusable_error, redb_error, redb_opening_error},
     lock::Lock,
     options::Options,
-    paths::set_aside,
+    paths::keep_damaged_copy,
     record::damaged_database_error,
     recovery, redo,
     shared::OpenDatabase,
@@ -61,7 +61,7 @@ pub(super) fn open_disk(
         let error = error.with_context("path", path.display().to_string());
         // If the log is at fault, the data file needs no copy.
         if error.code() == Code::StoreCorrupt && error.context("redo").is_none() {
-            return set_aside(path, error);
+            return keep_damaged_copy(path, error);
         }
         error
     })
@@ -86,7 +86,7 @@ fn open_unguarded(
     let mut ledger = recovery::survey_database(&opened.database)?;
     // From here on changes need not be undone: each transaction that writes fresh snapshots leaves a complete database.
     opened.disk.keep_changes();
-    if pending.is_awaited() {
+    if pending.must_be_folded() {
         let has_room = make_room(&opened.disk, pending.fold_space_needed(), path)?;
         pending.fold(&opened.database, has_room)?;
         ledger = recovery::survey_database(&opened.database)?;
@@ -132,7 +132,7 @@ fn open_database(
         // redb trusts a file that it closed cleanly. A small file is cheap to read through, as it is after a crash.
         .set_check_integrity_on_open(bytes < checked_below)
         .create_with_backend(backend)
-        .map_err(|error| fault_at_opening(error, path))?;
+        .map_err(|error| redb_opening_error(error, path))?;
     Ok(OpenDatabase { database, disk })
 }
 
@@ -190,7 +190,7 @@ fn refuse_later_tables(tables: &[String]) -> Result<()> {
             && TABLE_NAMES.contains(&name)
             && version.parse::<u64>().is_ok_and(|version| version > 1)
         {
-            return Err(too_new(&format!("the table `{table}`")));
+            return Err(format_too_new_error(&format!("the table `{table}`")));
         }
     }
     Ok(())
@@ -207,7 +207,7 @@ fn refuse_other_formats(transaction: &ReadTransaction, path: &Path) -> Result<()
             return Ok(());
         }
         let name = String::from_utf8_lossy(format);
-        return Err(too_new(&format!("the format `{name}`")));
+        return Err(format_too_new_error(&format!("the format `{name}`")));
     }
     for key in UNRELEASED_KEYS {
         if meta.get(key).map_err(redb_error)?.is_some() {
@@ -225,7 +225,7 @@ fn unreleased_format_error(path: &Path) -> Error {
     Error::new(Code::StoreFormat, message)
 }
 
-fn too_new(what: &str) -> Error {
+fn format_too_new_error(what: &str) -> Error {
     let message = format!("the database was written by a later version: it has {what}");
     Error::new(Code::StoreTooNew, message)
 }

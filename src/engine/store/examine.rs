@@ -54,7 +54,7 @@ impl ExamineSlice {
             {
                 let (key, bytes) = entry.map_err(redb_error)?;
                 reader::check_row(&journal, key.value(), bytes.value())?;
-                if self.ends_with(bytes.value().len()) {
+                if self.count_entry(bytes.value().len()) {
                     return Ok(Some(ExaminationProgress::Row(key.value())));
                 }
             }
@@ -77,7 +77,7 @@ impl ExamineSlice {
             {
                 let (key, bytes) = entry.map_err(redb_error)?;
                 let digest = reader::check_content(key.value(), bytes.value())?;
-                if self.ends_with(bytes.value().len()) {
+                if self.count_entry(bytes.value().len()) {
                     return Ok(Some(ExaminationProgress::Content(Some(digest))));
                 }
             }
@@ -91,7 +91,7 @@ impl ExamineSlice {
         after: Option<&ExecutionId>,
     ) -> Result<Option<ExaminationProgress>> {
         let ids = shared.read(|transaction| {
-            ids_behind(
+            ids_after(
                 &transaction
                     .open_table(EXECUTIONS_TABLE)
                     .map_err(redb_error)?,
@@ -99,17 +99,17 @@ impl ExamineSlice {
             )
         })?;
         // Read the heads before the transaction begins in which they are used.
-        let heads = shared.heads_of(ids.iter());
+        let heads = shared.uncovered_heads(ids.iter());
         shared.read(|transaction| {
             for (id, head) in ids.iter().zip(heads) {
                 let bytes = self.examine_execution(transaction, id, head);
                 let bytes =
                     bytes.map_err(|error| error.with_context("execution_id", id.as_str()))?;
-                if self.ends_with(bytes) {
+                if self.count_entry(bytes) {
                     return Ok(Some(ExaminationProgress::Execution(Some(id.clone()))));
                 }
             }
-            Ok(last_of(&ids).map(|id| ExaminationProgress::Execution(Some(id))))
+            Ok(last_id_if_full(&ids).map(|id| ExaminationProgress::Execution(Some(id))))
         })
     }
 
@@ -148,7 +148,7 @@ impl ExamineSlice {
             let executions = transaction
                 .open_table(EXECUTIONS_TABLE)
                 .map_err(redb_error)?;
-            let ids = ids_behind(
+            let ids = ids_after(
                 &transaction.open_table(OPEN_TABLE).map_err(redb_error)?,
                 after,
             )?;
@@ -160,12 +160,12 @@ impl ExamineSlice {
                 }
             }
             self.examined.entries += ids.len() as u64;
-            Ok(last_of(&ids).map(|id| ExaminationProgress::Open(Some(id))))
+            Ok(last_id_if_full(&ids).map(|id| ExaminationProgress::Open(Some(id))))
         })
     }
 
     /// Counts an entry. Returns true if the slice has no room for another one.
-    fn ends_with(&mut self, bytes: usize) -> bool {
+    fn count_entry(&mut self, bytes: usize) -> bool {
         self.examined.entries += 1;
         let bytes = bytes.max(limits::EXAMINED_ENTRY_BYTES_MIN);
         self.room = self.room.saturating_sub(bytes);
@@ -174,7 +174,7 @@ impl ExamineSlice {
 }
 
 /// The next ids of a table, at most [`limits::EXAMINED_IDS_MAX`].
-fn ids_behind<V: Value + 'static>(
+fn ids_after<V: Value + 'static>(
     table: &ReadOnlyTable<&'static str, V>,
     after: Option<&ExecutionId>,
 ) -> Result<Vec<ExecutionId>> {
@@ -188,7 +188,7 @@ fn ids_behind<V: Value + 'static>(
 }
 
 /// The last of the ids, if more may follow.
-fn last_of(ids: &[ExecutionId]) -> Option<ExecutionId> {
+fn last_id_if_full(ids: &[ExecutionId]) -> Option<ExecutionId> {
     let more = ids.len() == limits::EXAMINED_IDS_MAX;
     ids.last().filter(|_| more).cloned()
 }

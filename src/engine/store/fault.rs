@@ -37,7 +37,7 @@ pub(super) fn redb_error(error: impl Into<redb::Error>) -> Error {
 }
 
 /// An error of redb while it opens the database at `path`.
-pub(super) fn fault_at_opening(error: DatabaseError, path: &Path) -> Error {
+pub(super) fn redb_opening_error(error: DatabaseError, path: &Path) -> Error {
     match error {
         DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
             store_busy_error(path.parent().unwrap_or(path))
@@ -52,7 +52,7 @@ pub(super) fn fault_at_opening(error: DatabaseError, path: &Path) -> Error {
         DatabaseError::UpgradeRequired(version) => damaged_database_error(&format!(
             "its file format {version} was never used by midex"
         )),
-        DatabaseError::Storage(StorageError::Io(error)) if is_refusal(&error) => {
+        DatabaseError::Storage(StorageError::Io(error)) if is_useless_to_retry(&error) => {
             file_unusable_error(path, &error)
         }
         error => redb_error(error),
@@ -116,7 +116,7 @@ pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
     let failed = match error.context("needed_mib") {
         Some(needed) => failed
             .with_context("needed_mib", needed.clone())
-            .with_next_of(Code::StoreFull),
+            .with_next_from_code(Code::StoreFull),
         None => failed,
     };
     failed.with_source(error)
@@ -148,7 +148,7 @@ pub fn store_busy_error(directory: &Path) -> Error {
 }
 
 /// Whether a retry is useless, unlike after a failed read.
-fn is_refusal(error: &io::Error) -> bool {
+fn is_useless_to_retry(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem

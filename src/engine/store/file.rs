@@ -46,7 +46,7 @@ pub(super) fn prepare_data_file(
         Ok(_) => check_regular(&path)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             redo::refuse_orphan(&path, options)?;
-            if lock.stood_for_one() {
+            if lock.had_data_file() {
                 tracing::warn!(path = %path.display(), "the database that was in this directory is gone; an empty one is begun");
             }
             create(&path, lock, options)?;

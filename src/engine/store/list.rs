@@ -124,7 +124,7 @@ impl PageScan<'_> {
     /// Visits `places` until the page is full, and returns how many were visited.
     fn visit_positions(&mut self, places: &[RowPosition]) -> Result<usize> {
         let shared = self.shared;
-        let heads = shared.heads_of(places.iter().map(|place| &place.id));
+        let heads = shared.uncovered_heads(places.iter().map(|place| &place.id));
         shared.read(|transaction| {
             for (at, (place, head)) in places.iter().zip(heads).enumerate() {
                 self.visit_position(transaction, place, head)
@@ -212,7 +212,7 @@ impl OpenIndexSource {
     /// `None` if the query is not limited to open executions, or if the index has so many entries that a walk through
     /// the journal is faster: every entry must be read to find the newest ones.
     fn from_query(shared: &Shared, query: &ListQuery) -> Result<Option<Self>> {
-        if !query.is_of_open() {
+        if !query.selects_only_open() {
             return Ok(None);
         }
         let most = shared.options.list_scanned_max;
@@ -221,7 +221,7 @@ impl OpenIndexSource {
         };
         let mut places = Vec::with_capacity(ids.len());
         for ids in ids.chunks(ROWS_PER_READ) {
-            places.extend(places_of(shared, ids)?);
+            places.extend(last_positions(shared, ids)?);
         }
         places.retain(|place| query.admits_last_key(Sequence(place.key)));
         places.sort_unstable_by_key(|place| Reverse(place.key));
@@ -274,8 +274,8 @@ fn open_execution_ids(
     ids.collect::<Result<_>>().map(Some)
 }
 
-fn places_of(shared: &Shared, ids: &[ExecutionId]) -> Result<Vec<RowPosition>> {
-    let heads = shared.heads_of(ids.iter());
+fn last_positions(shared: &Shared, ids: &[ExecutionId]) -> Result<Vec<RowPosition>> {
+    let heads = shared.uncovered_heads(ids.iter());
     shared.read(|transaction| {
         let place = |(id, head): (&ExecutionId, _)| {
             let key = last_row_key(transaction, id, head)
@@ -381,7 +381,7 @@ mod tests {
     /// Between a commit and its answer, the rows of the commit can be read but are not published yet. An execution that
     /// is listed by an older row must then not be listed a second time.
     #[tokio::test]
-    async fn a_transition_that_is_not_answered_yet_makes_no_second_entry() {
+    async fn an_unpublished_transition_is_not_listed_twice() {
         let directory = tempfile::tempdir().expect("a directory");
         let options = Options {
             snapshot_every: 16,

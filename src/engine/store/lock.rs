@@ -87,7 +87,7 @@ impl Lock {
     }
 
     /// Whether the last owner of this directory had a data file.
-    pub(super) fn stood_for_one(&self) -> bool {
+    pub(super) fn had_data_file(&self) -> bool {
         self.stood_for_one
     }
 
@@ -118,7 +118,7 @@ impl Lock {
     }
 
     /// Records that the content was rewritten, and is durable under the name of the data file.
-    pub(super) fn written_anew(&self) {
+    pub(super) fn record_rewrite(&self) {
         self.unsynced.store(false, Ordering::Release);
     }
 

@@ -67,7 +67,7 @@ fn has_event_type(entry: &TelemetryEntry, wanted: EventType) -> bool {
             .iter()
             .any(|told| told.event_type == wanted),
         TelemetryEntry::Refusal(refusal) => {
-            telemetry::of_refusal(&refusal.code, &refusal.message, None).event_type == wanted
+            telemetry::refusal_telemetry(&refusal.code, &refusal.message, None).event_type == wanted
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use midex_domain::{ExecutionId, Row, clock::Timestamp};
 
     #[test]
-    fn a_rare_type_is_not_looked_for_for_ever() {
+    fn the_search_for_a_rare_type_is_limited() {
         let row = Row {
             execution_id: ExecutionId::parse("one").expect("an id"),
             revision: 1,

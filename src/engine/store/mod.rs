@@ -298,7 +298,7 @@ pub struct ListQuery {
 
 impl ListQuery {
     /// Whether the query selects only open executions.
-    fn is_of_open(&self) -> bool {
+    fn selects_only_open(&self) -> bool {
         self.open_only || self.state.is_some_and(|state| !state.is_final())
     }
 

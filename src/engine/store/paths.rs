@@ -138,7 +138,7 @@ pub(super) fn remove_crash_leftovers(path: &Path) {
 }
 
 /// The path of the log of the data file at `path`. If `path` is a link, the log is beside the link's target.
-pub(super) fn redo_beside(path: &Path) -> PathBuf {
+pub(super) fn redo_log_path(path: &Path) -> PathBuf {
     let file = fs::canonicalize(path);
     file.as_deref().unwrap_or(path).with_file_name(REDO_NAME)
 }
@@ -168,7 +168,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Keeps a copy of a damaged file beside it, and adds the path of the copy to `error`.
-pub(super) fn set_aside(path: &Path, error: Error) -> Error {
+pub(super) fn keep_damaged_copy(path: &Path, error: Error) -> Error {
     match copy_aside(path) {
         Ok(copy) => {
             tracing::error!(path = %path.display(), copy = %copy.display(), %error, "a file of the store is kept aside");

@@ -214,7 +214,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn read_on(&mut self) -> Result<Option<JournalLink>> {
+    fn read_next_portion(&mut self) -> Result<Option<JournalLink>> {
         let portion: Vec<_> = self.shared.read(|transaction| {
             let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
             let rows = journal.range(..self.before).map_err(redb_error)?.rev();
@@ -237,7 +237,7 @@ impl Iterator for Rows<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let link = match self.portion.next() {
             Some(link) => Ok(Some(link)),
-            None => self.read_on(),
+            None => self.read_next_portion(),
         };
         link.map(|link| link.map(JournalLink::into_placed_entry))
             .transpose()

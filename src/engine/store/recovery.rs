@@ -34,7 +34,7 @@ pub(super) fn survey_database(database: &Database) -> Result<Ledger> {
     if let Some((key, bytes)) = journal.last().map_err(redb_error)? {
         let replay_from = record::row_header(bytes.value())?.replay_from;
         ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
-        ledger.scan_from = replay_from.max(replayed_to(&transaction)?);
+        ledger.scan_from = replay_from.max(replay_start_key(&transaction)?);
         if ledger.scan_from > ledger.next_key {
             return Err(damaged_database_error(
                 "the place from which to replay lies behind its last row",
@@ -46,7 +46,7 @@ pub(super) fn survey_database(database: &Database) -> Result<Ledger> {
 }
 
 /// The key from which the last [`checkpoint_all`] lets replay begin; 0 where it never ran.
-fn replayed_to(transaction: &ReadTransaction) -> Result<u64> {
+fn replay_start_key(transaction: &ReadTransaction) -> Result<u64> {
     let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
     let Some(mark) = meta.get(REPLAY_FROM_KEY).map_err(redb_error)? else {
         return Ok(0);

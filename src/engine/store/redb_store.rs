@@ -68,7 +68,7 @@ impl OwnedDirectory {
 
     /// Whether the last owner of the directory had a data file that is missing now.
     pub fn has_lost_its_store(&self) -> bool {
-        self.lock.stood_for_one() && !self.directory.join(paths::FILE_NAME).exists()
+        self.lock.had_data_file() && !self.directory.join(paths::FILE_NAME).exists()
     }
 }
 
@@ -152,7 +152,7 @@ impl RedbStore {
 
     /// Passes a read's result on. If the read failed, tells the writer to reopen the database.
     fn report_failed_read<T>(&self, read: Result<T>) -> Result<T> {
-        if read.is_err() && self.shared.must_tell_of_read() {
+        if read.is_err() && self.shared.must_report_failed_read() {
             // Fails only after the store was closed, when nothing more is read.
             let _ = self.send(WriterMessage::ReadFailed);
         }
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_snapshot_made_in_vain_is_not_made_again_at_the_next_transition() {
+    async fn an_oversized_snapshot_is_not_encoded_every_time() {
         let directory = tempfile::tempdir().expect("a directory");
         let store = RedbStore::open(directory.path(), Options::default()).expect("a store");
         let (mut execution, mut position) = (None, Position::default());

@@ -60,7 +60,7 @@ impl RedoLog {
     /// this many bytes.
     pub(super) fn new(path: &Path, options: &Options, unfolded: Option<u64>) -> Self {
         Self {
-            path: paths::redo_beside(path),
+            path: paths::redo_log_path(path),
             options: options.clone(),
             left: options.redo_after,
             open: None,
@@ -149,7 +149,7 @@ impl RedoLog {
 
 /// Removes the log beside the data file at `path`: its content is in the data file, or it never had any.
 pub(super) fn remove_leftover(path: &Path, options: &Options) {
-    let log = paths::redo_beside(path);
+    let log = paths::redo_log_path(path);
     if fs::symlink_metadata(&log).is_ok() {
         file::remove(&log, options.hook.as_ref());
     }

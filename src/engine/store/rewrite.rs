@@ -82,9 +82,9 @@ fn write_anew(
     copy.keep_changes();
     copy_all(&source, &copy).map_err(|error| store_unavailable_error(path, &error))?;
     let (opened, ledger) = database::open_checked(path, copy, options)?;
-    put_in_place(&opened.disk, draft, path, lock, options)
+    replace_file(&opened.disk, draft, path, lock, options)
         .map_err(|error| file_unusable_error(path, &error))?;
-    lock.written_anew();
+    lock.record_rewrite();
     tracing::warn!(path = %path.display(), "the content of the database was written anew after a failed sync");
     Ok((opened, ledger))
 }
@@ -112,7 +112,7 @@ fn copy_all(source: &DataFile, copy: &DataFile) -> io::Result<()> {
     Ok(())
 }
 
-fn put_in_place(
+fn replace_file(
     copy: &DataFile,
     draft: &Path,
     path: &Path,

@@ -86,7 +86,7 @@ impl Shared {
             snapshots: AtomicU64::new(0),
             reopenings: AtomicU64::new(0),
         };
-        shared.take_heads(ledger);
+        shared.load_heads(ledger);
         shared
     }
 
@@ -106,7 +106,7 @@ impl Shared {
     }
 
     /// Whether a read has failed and the caller must notify the writer. True once, however many reads fail.
-    pub(super) fn must_tell_of_read(&self) -> bool {
+    pub(super) fn must_report_failed_read(&self) -> bool {
         self.read_failed.load(Ordering::Acquire) && !self.read_told.swap(true, Ordering::AcqRel)
     }
 
@@ -131,7 +131,7 @@ impl Shared {
     }
 
     /// The heads of several executions, in their order and all as of one moment.
-    pub(super) fn heads_of<'a>(
+    pub(super) fn uncovered_heads<'a>(
         &self,
         ids: impl Iterator<Item = &'a ExecutionId>,
     ) -> Vec<Option<u64>> {
@@ -148,7 +148,7 @@ impl Shared {
         !self.told.swap(true, Ordering::AcqRel)
     }
 
-    pub(super) fn take_refusals(&self) -> Vec<RefusedCall> {
+    pub(super) fn take_queued_refusals(&self) -> Vec<RefusedCall> {
         let mut refusals = self.lock_refusals();
         self.told.store(false, Ordering::Release);
         refusals.drain(..).collect()
@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// Queues the refusals of a batch that was not stored again, for the next batch.
-    pub(super) fn put_back(&self, refusals: Vec<RefusedCall>) {
+    pub(super) fn requeue_refusals(&self, refusals: Vec<RefusedCall>) {
         let mut waiting = self.lock_refusals();
         for refusal in refusals.into_iter().rev() {
             if waiting.len() < limits::REFUSALS_QUEUED_MAX {
@@ -184,7 +184,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn take_heads(&self, ledger: &Ledger) {
+    pub(super) fn load_heads(&self, ledger: &Ledger) {
         let heads = ledger.heads.iter();
         *self.lock_heads() = heads.map(|(id, head)| (id.clone(), head.last)).collect();
     }

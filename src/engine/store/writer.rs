@@ -148,7 +148,7 @@ impl Writer {
         loop {
             let is_shut = self.shared.slot().may_open();
             let patience = match is_shut {
-                true => self.reopening_in(),
+                true => self.wait_before_reopening(),
                 false if self.log.is_open() => self.shared.options.redo_idle,
                 false => return self.queue.recv().ok(),
             };
@@ -237,7 +237,7 @@ impl Writer {
 
     /// Stores the whole batch or nothing of it, and answers its callers.
     fn store(&mut self, mut gathered: GatheredBatch) {
-        let refusals = self.shared.take_refusals();
+        let refusals = self.shared.take_queued_refusals();
         if gathered.works.is_empty() && refusals.is_empty() {
             return;
         }
@@ -276,7 +276,7 @@ impl Writer {
         let is_ample = match self.make_room(works.len() + refusals.len(), room) {
             Ok(is_ample) => is_ample,
             Err(error) => {
-                self.shared.put_back(refusals);
+                self.shared.requeue_refusals(refusals);
                 return Err(error);
             }
         };
@@ -378,14 +378,14 @@ impl Writer {
             let message = "a read failed, and the database has to be opened again";
             self.shut_database(Error::new(Code::StoreUnavailable, message));
         }
-        if self.reopening_in().is_zero() && self.shared.slot().may_open() {
+        if self.wait_before_reopening().is_zero() && self.shared.slot().may_open() {
             self.reopen();
         }
     }
 
     /// How long to wait until the database may be reopened. The rate is limited because reopening may read the whole
     /// file.
-    fn reopening_in(&self) -> Duration {
+    fn wait_before_reopening(&self) -> Duration {
         self.reopened.map_or(Duration::ZERO, |at| {
             limits::STORE_RETRY_EVERY.saturating_sub(now() - at)
         })
@@ -404,13 +404,13 @@ impl Writer {
     fn reopen(&mut self) {
         match file::open(&self.shared.path, &self.lock, &self.shared.options) {
             Ok((opened, ledger)) => {
-                self.shared.take_heads(&ledger);
+                self.shared.load_heads(&ledger);
                 self.log = RedoLog::new(&self.shared.path, &self.shared.options, ledger.unfolded);
                 self.ledger = ledger;
                 if let Some(indeterminate) = self.indeterminate.take()
                     && indeterminate.next_key == self.ledger.next_key
                 {
-                    self.shared.put_back(indeterminate.refusals);
+                    self.shared.requeue_refusals(indeterminate.refusals);
                 }
                 *self.shared.slot_mut() = DatabaseSlot::Open(opened);
                 self.shared.reopenings.fetch_add(1, Ordering::Relaxed);

@@ -47,19 +47,19 @@ pub(crate) enum ConfirmationOutcome {
 }
 
 /// The key prefix of questions about trust in a project. They are asked before the call has changed anything.
-const TRUST: &str = "trust:";
+const TRUST_KEY_PREFIX: &str = "trust:";
 
 /// Whether the key is that of a trust question.
 pub(super) fn is_trust_question_key(key: &str) -> bool {
-    key.starts_with(TRUST)
+    key.starts_with(TRUST_KEY_PREFIX)
 }
 
 /// The question whether to trust a project, for a start that was refused because the project is not trusted.
-pub(crate) fn trust(refused: &Error) -> Confirmation {
+pub(crate) fn trust_confirmation(refused: &Error) -> Confirmation {
     let question = refused.context("question").and_then(Value::as_str);
     let message = question.unwrap_or_default().to_owned();
     Confirmation {
-        key: format!("{TRUST}{}", canonical_digest(&json!(message))),
+        key: format!("{TRUST_KEY_PREFIX}{}", canonical_digest(&json!(message))),
         message,
         about: Vec::new(),
         unasked: ConfirmationFallback::Refused,

@@ -66,7 +66,7 @@ impl Default for ClientSlots {
 }
 
 impl ClientSlots {
-    fn silent(&self) -> MutexGuard<'_, BTreeMap<u64, Silent>> {
+    fn lock_silent_clients(&self) -> MutexGuard<'_, BTreeMap<u64, Silent>> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +75,7 @@ impl ClientSlots {
     }
 
     /// The clients that have sent their preamble, in the order of connection, as many as fit into a greeting.
-    pub(super) fn known(&self) -> Vec<ClientInfo> {
+    pub(super) fn known_clients(&self) -> Vec<ClientInfo> {
         let mut bytes = 0;
         let clients = self.clients();
         let fit = clients.values().take_while(|client| {
@@ -103,7 +103,7 @@ impl ClientSlots {
             since: Instant::now(),
             turned_away: turned_away.clone(),
         };
-        self.silent().insert(number, silent);
+        self.lock_silent_clients().insert(number, silent);
         SlotHolder {
             places: self.clone(),
             number,
@@ -117,14 +117,14 @@ impl ClientSlots {
     async fn disconnect_most_silent(&self) {
         loop {
             let first = self
-                .silent()
+                .lock_silent_clients()
                 .first_key_value()
                 .map(|(_, silent)| silent.since);
             let Some(since) = first else {
                 return std::future::pending().await;
             };
             sleep_until(since + limits::CONTROL_SILENT_MIN).await;
-            let mut silent = self.silent();
+            let mut silent = self.lock_silent_clients();
             // The oldest client may have sent its preamble in the meantime.
             if let Some(entry) = silent
                 .first_entry()
@@ -159,7 +159,10 @@ impl SlotHolder {
 
     /// Marks the client as not silent, so that it keeps its slot. False if the slot was already given away.
     fn mark_as_heard(&self) -> bool {
-        self.places.silent().remove(&self.number).is_some()
+        self.places
+            .lock_silent_clients()
+            .remove(&self.number)
+            .is_some()
     }
 }
 
@@ -199,7 +202,7 @@ mod tests {
             callers[0].wait_for_preamble(async { "who I am" }).await,
             Some("who I am")
         );
-        let since = places.silent()[&1].since;
+        let since = places.lock_silent_clients()[&1].since;
         let entering = tokio::spawn({
             let places = places.clone();
             async move { places.take_slot().await }

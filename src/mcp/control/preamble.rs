@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
-use super::socket::refused;
+use super::socket::preamble_refused_error;
 use crate::{ToolNames, ToolProfile, Toolsets};
 use midex_domain::{
     ProjectDirectories,
@@ -25,7 +25,7 @@ use midex_server::{
 
 /// The version of the control protocol. Builds with the same number work together, whatever their midex version. Fields
 /// may be added without changing it, since both sides ignore unknown fields.
-pub const PROTOCOL: u32 = 1;
+pub const CONTROL_PROTOCOL_VERSION: u32 = 1;
 
 /// How many characters of a path or version are shown. Linux does not open longer paths.
 const NAME_CHARS_MAX: usize = 1024;
@@ -98,7 +98,7 @@ impl Preamble {
         };
         let named = &config.named_by_project;
         Self {
-            protocol: PROTOCOL,
+            protocol: CONTROL_PROTOCOL_VERSION,
             midex: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             role,
@@ -129,13 +129,15 @@ impl Preamble {
     /// # Errors
     /// `USAGE_INVALID` if the line is not a preamble, or has another protocol version.
     pub(super) fn parse(line: &str) -> Result<Self> {
-        let version: Version = serde_json::from_str(line)
-            .map_err(|_| refused("the first line at the control socket is none of midex"))?;
-        if version.protocol != PROTOCOL {
+        let version: Version = serde_json::from_str(line).map_err(|_| {
+            preamble_refused_error("the first line at the control socket is none of midex")
+        })?;
+        if version.protocol != CONTROL_PROTOCOL_VERSION {
             return Err(other_protocol_error(&version));
         }
         serde_json::from_str(line).map_err(|error| {
-            refused("the first line at the control socket lacks something").with_source(error)
+            preamble_refused_error("the first line at the control socket lacks something")
+                .with_source(error)
         })
     }
 
@@ -144,7 +146,7 @@ impl Preamble {
         match self.role {
             Role::Command => ToolProfile::ALL_TOOLS_DOTTED,
             Role::Relay => ToolProfile {
-                toolsets: Toolsets::known(self.toolsets.iter().map(String::as_str)),
+                toolsets: Toolsets::from_known_names(self.toolsets.iter().map(String::as_str)),
                 tool_names: self.tool_names,
             },
         }
@@ -238,14 +240,17 @@ impl Greeting {
     /// # Errors
     /// The error with which the owner refused; `USAGE_INVALID` if it speaks another protocol version.
     pub(super) fn parse(line: &str) -> Result<Self> {
-        let greeting: Self = serde_json::from_str(line)
-            .map_err(|error| refused("the owner's first line cannot be read").with_source(error))?;
+        let greeting: Self = serde_json::from_str(line).map_err(|error| {
+            preamble_refused_error("the owner's first line cannot be read").with_source(error)
+        })?;
         match &greeting.error {
             Some(error) => Err(Error::from_payload(error)),
-            None if greeting.protocol != PROTOCOL => Err(other_protocol_error(&Version {
-                protocol: greeting.protocol,
-                midex: greeting.midex,
-            })),
+            None if greeting.protocol != CONTROL_PROTOCOL_VERSION => {
+                Err(other_protocol_error(&Version {
+                    protocol: greeting.protocol,
+                    midex: greeting.midex,
+                }))
+            }
             None => Ok(greeting),
         }
     }
@@ -263,7 +268,7 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
 
 fn other_protocol_error(other: &Version) -> Error {
     let message = format!(
-        "two builds of midex that cannot work together use one data directory: {} speaks protocol {} of the control socket, {} speaks {PROTOCOL}",
+        "two builds of midex that cannot work together use one data directory: {} speaks protocol {} of the control socket, {} speaks {CONTROL_PROTOCOL_VERSION}",
         other.midex,
         other.protocol,
         env!("CARGO_PKG_VERSION"),
@@ -281,8 +286,10 @@ pub(super) async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> Res
         .await;
     match read {
         Ok(_) if line.ends_with('\n') => Ok(line),
-        Ok(_) => Err(refused("the first line has no end")),
-        Err(error) => Err(refused("the first line cannot be read").with_source(error)),
+        Ok(_) => Err(preamble_refused_error("the first line has no end")),
+        Err(error) => {
+            Err(preamble_refused_error("the first line cannot be read").with_source(error))
+        }
     }
 }
 
@@ -302,5 +309,5 @@ pub(super) async fn write_line(
         return Err(Error::new(Code::LimitExceeded, message));
     }
     let written = output.write_all(text.as_bytes()).await;
-    written.map_err(|error| refused("the other side has gone").with_source(error))
+    written.map_err(|error| preamble_refused_error("the other side has gone").with_source(error))
 }

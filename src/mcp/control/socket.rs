@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use midex_domain::error::{Code, Error, Result};
 
 /// The name of the socket in the data directory.
-pub const SOCKET: &str = "control.sock";
+pub const SOCKET_FILE_NAME: &str = "control.sock";
 /// The longest socket path that every system supports.
 const PATH_BYTES_MAX: usize = 100;
 
@@ -35,7 +35,7 @@ impl Identity {
 
 impl SocketPath {
     pub(super) fn from_data_dir(data_dir: &Path) -> io::Result<Self> {
-        let path = data_dir.join(SOCKET);
+        let path = data_dir.join(SOCKET_FILE_NAME);
         if path.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self {
                 path,
@@ -44,7 +44,7 @@ impl SocketPath {
         }
         let directory = fs::File::open(data_dir)?;
         let number = std::os::fd::AsRawFd::as_raw_fd(&directory);
-        let path = PathBuf::from(format!("/proc/self/fd/{number}/{SOCKET}"));
+        let path = PathBuf::from(format!("/proc/self/fd/{number}/{SOCKET_FILE_NAME}"));
         Ok(Self {
             path,
             _directory: Some(directory),
@@ -85,17 +85,18 @@ impl SocketPath {
 /// Checks that the other end belongs to the same user. Executions and preambles are private to their user.
 pub(super) fn check_user(stream: &UnixStream) -> Result<()> {
     let other = stream.peer_cred().map_err(|error| {
-        refused("it is not known who is at the other end of the control socket").with_source(error)
+        preamble_refused_error("it is not known who is at the other end of the control socket")
+            .with_source(error)
     })?;
     if other.uid() == rustix::process::geteuid().as_raw() {
         return Ok(());
     }
-    Err(refused(
+    Err(preamble_refused_error(
         "another user is at the other end of the control socket",
     ))
 }
 
 /// The refusal of a preamble, or of its sender.
-pub(super) fn refused(why: &str) -> Error {
+pub(super) fn preamble_refused_error(why: &str) -> Error {
     Error::new(Code::UsageInvalid, why)
 }

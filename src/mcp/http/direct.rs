@@ -16,13 +16,13 @@ use rmcp::{
 use super::refusal;
 use crate::{LineTransport, frame, splice::SplicedResult};
 use midex_domain::error::Error;
-use midex_http::{access::text, refusal::Reply};
+use midex_http::{access::header_text, refusal::Reply};
 
 /// A call that the fast path answers.
 pub(super) type Call = JsonRpcRequest<ClientRequest>;
 
 /// Prefixes of headers that need rmcp: a session, or tool parameters that are repeated as headers.
-const OUT_OF_THE_ORDINARY: [&str; 2] = ["mcp-session-id", "mcp-param-"];
+const SLOW_PATH_HEADER_PREFIXES: [&str; 2] = ["mcp-session-id", "mcp-param-"];
 
 /// The peer for handlers. It contains nothing about the client except the protocol version, and messages sent to it are
 /// discarded.
@@ -44,7 +44,7 @@ pub(super) fn call(headers: &HeaderMap, body: &[u8]) -> Option<Call> {
         return None;
     };
     let meta = call.request.get_meta();
-    let is_ordinary = text(headers, "mcp-name") == Some(&request.params.name)
+    let is_ordinary = header_text(headers, "mcp-name") == Some(&request.params.name)
         && meta.protocol_version() == Some(ProtocolVersion::V_2026_07_28)
         && meta.client_capabilities().is_some()
         && meta.get_progress_token().is_none();
@@ -52,11 +52,11 @@ pub(super) fn call(headers: &HeaderMap, body: &[u8]) -> Option<Call> {
 }
 
 fn has_fast_path_headers(headers: &HeaderMap) -> bool {
-    let accepted = text(headers, header::ACCEPT.as_str()).unwrap_or_default();
+    let accepted = header_text(headers, header::ACCEPT.as_str()).unwrap_or_default();
     let accepts = |kind| accepted.split(',').any(|each| each.trim() == kind);
-    let is = |name, value| text(headers, name) == Some(value);
+    let is = |name, value| header_text(headers, name) == Some(value);
     let is_strange = |name: &header::HeaderName| {
-        let mut strange = OUT_OF_THE_ORDINARY.iter();
+        let mut strange = SLOW_PATH_HEADER_PREFIXES.iter();
         strange.any(|strange| name.as_str().starts_with(strange))
     };
     is(

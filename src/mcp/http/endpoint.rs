@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Options, PATH, direct,
+    ENDPOINT_PATH, Options, direct,
     refusal::{self, RequestError},
     sessions::{CallId, HttpSession, OpenStream, SessionSlot, Sessions},
 };
@@ -30,9 +30,9 @@ use midex_domain::{
 };
 use midex_http::{
     Service,
-    access::{Access, text},
+    access::{Access, header_text},
     body::{self, RequestBody},
-    budget::{Budget, BudgetKind, Share},
+    budget::{Budget, BudgetKind, BudgetShare},
     connections::{Connection, Connections, RequestGuard},
     refusal::{HttpError, Reply},
     room::MemoryBudget,
@@ -42,7 +42,7 @@ const SESSION_ID: &str = "mcp-session-id";
 const LAST_EVENT_ID: &str = "last-event-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// Protocol headers that may occur only once per request.
-const SINGLE: &[&str] = &[
+const SINGLE_VALUE_HEADERS: &[&str] = &[
     SESSION_ID,
     LAST_EVENT_ID,
     PROTOCOL_VERSION,
@@ -73,8 +73,8 @@ struct Envelope {
 /// Resources that a call holds until its handler has finished and its reply is sent completely.
 #[derive(Debug)]
 struct Admission {
-    _call: Share,
-    _bytes: Share,
+    _call: BudgetShare,
+    _bytes: BudgetShare,
     _id: Option<CallId>,
 }
 
@@ -126,12 +126,12 @@ impl<H: ServerHandler> Endpoint<H> {
 
     /// The checks before the body is read, which apply to every request.
     fn check(&self, request: &Request<Incoming>) -> Result<(), Error> {
-        if request.uri().path().trim_end_matches('/') != PATH {
-            let message = format!("there is nothing here but {PATH}");
+        if request.uri().path().trim_end_matches('/') != ENDPOINT_PATH {
+            let message = format!("there is nothing here but {ENDPOINT_PATH}");
             return Err(Error::new(Code::ResourceNotFound, message)
                 .with_action("Send MCP messages to /mcp of this server"));
         }
-        self.access.check(request, SINGLE)
+        self.access.check(request, SINGLE_VALUE_HEADERS)
     }
 
     async fn post(
@@ -157,7 +157,9 @@ impl<H: ServerHandler> Endpoint<H> {
         };
         let response = match response.status() {
             // rmcp uses this status for a body that it cannot parse.
-            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unreadable(&body, &*self.ids),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => {
+                unreadable_body_response(&body, &*self.ids)
+            }
             _ => response,
         };
         let response = self
@@ -191,7 +193,7 @@ impl<H: ServerHandler> Endpoint<H> {
         let service = self.service.clone();
         let beginning = tokio::spawn(async move {
             let response = service.handle(request).await;
-            if let Some(id) = text(response.headers(), SESSION_ID) {
+            if let Some(id) = header_text(response.headers(), SESSION_ID) {
                 slot.register_session(id);
             }
             response
@@ -212,16 +214,16 @@ impl<H: ServerHandler> Endpoint<H> {
         let (mut parts, body) = request.into_parts();
         let (body, bytes) = match body::read(body, &self.room, connection).await? {
             RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
-                return Err(oversized(&body));
+                return Err(oversized_body_error(&body));
             }
             RequestBody::Whole(body, bytes) => (
                 frame::repair_surrogate_escapes(&body).map_or(body, Bytes::from),
                 bytes,
             ),
-            RequestBody::Oversized(beginning) => return Err(oversized(&beginning)),
+            RequestBody::Oversized(beginning) => return Err(oversized_body_error(&beginning)),
         };
         // From here on the client waits for the server, so the connection counts as busy.
-        let work = connection.work();
+        let work = connection.begin_work();
         // A body without these fields is refused by rmcp. The refusal then gets a midex payload.
         let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
@@ -231,7 +233,7 @@ impl<H: ServerHandler> Endpoint<H> {
         {
             return Err(refused(Error::new(Code::ParamsInvalid, fault)));
         }
-        let session = match text(&parts.headers, SESSION_ID) {
+        let session = match header_text(&parts.headers, SESSION_ID) {
             Some(id) => self.sessions.find(id),
             None => None,
         };
@@ -276,10 +278,12 @@ impl<H: ServerHandler> Endpoint<H> {
         request: Request<Incoming>,
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, RequestError> {
-        let work = connection.work();
-        let session = text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
+        let work = connection.begin_work();
+        let session =
+            header_text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
         // A stream that resumes a pending call delivers only the answer of that call.
-        let is_of_call = text(request.headers(), LAST_EVENT_ID).is_some_and(|id| id.contains('/'));
+        let is_of_call =
+            header_text(request.headers(), LAST_EVENT_ID).is_some_and(|id| id.contains('/'));
         let share = self.room.budget.acquire_share(BudgetKind::Streams, 1)?;
         let open = session
             .filter(|_| !is_of_call)
@@ -300,13 +304,13 @@ impl<H: ServerHandler> Endpoint<H> {
         }))
     }
 
-    async fn end(
+    async fn end_session(
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, RequestError> {
-        let _work = connection.work();
-        let id = text(request.headers(), SESSION_ID).map(str::to_owned);
+        let _work = connection.begin_work();
+        let id = header_text(request.headers(), SESSION_ID).map(str::to_owned);
         let is_known = id
             .as_ref()
             .is_none_or(|id| self.sessions.find(id).is_some());
@@ -356,7 +360,7 @@ impl<H: ServerHandler> Service for Endpoint<H> {
             Ok(()) => match *request.method() {
                 Method::POST => self.post(request, connection).await,
                 Method::GET => self.stream(request, connection).await,
-                Method::DELETE => self.end(request, connection).await,
+                Method::DELETE => self.end_session(request, connection).await,
                 _ => Err(method_not_allowed()),
             },
             Err(error) => Err(error.into()),
@@ -383,7 +387,7 @@ fn method_not_allowed() -> RequestError {
 
 /// Whether the request uses a protocol version without handshakes, which has no method `initialize`.
 fn is_stateless(headers: &HeaderMap) -> bool {
-    let version = text(headers, PROTOCOL_VERSION);
+    let version = header_text(headers, PROTOCOL_VERSION);
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
@@ -429,7 +433,7 @@ fn normalize_accept_header(mut request: Request<Incoming>) -> Request<Incoming> 
 
 /// Refuses a compressed body, which would be reported as invalid JSON.
 fn check_encoding(headers: &HeaderMap) -> Result<(), HttpError> {
-    let given = text(headers, header::CONTENT_ENCODING.as_str()).unwrap_or("identity");
+    let given = header_text(headers, header::CONTENT_ENCODING.as_str()).unwrap_or("identity");
     if given.trim().eq_ignore_ascii_case("identity") || given.trim().is_empty() {
         return Ok(());
     }
@@ -442,12 +446,12 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), HttpError> {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let given = text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
+    let given = header_text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
     let essence = given.split(';').next().unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-fn oversized(beginning: &[u8]) -> RequestError {
+fn oversized_body_error(beginning: &[u8]) -> RequestError {
     let (bytes, values) = (limits::FRAME_BYTES_MAX, limits::FRAME_VALUES_MAX);
     let limit = format!("{bytes} bytes, or {values} values, in one message");
     let message = format!("the body exceeds the limit of {limit}");
@@ -456,11 +460,11 @@ fn oversized(beginning: &[u8]) -> RequestError {
 }
 
 /// The answer to a body that is not a message, the same as over other transports.
-fn unreadable(body: &[u8], ids: &dyn IdSource) -> Response<Reply> {
+fn unreadable_body_response(body: &[u8], ids: &dyn IdSource) -> Response<Reply> {
     let refused = match frame::parse(body) {
         Err(answer) => *answer,
         // Unreachable: rmcp parsed the same bytes in the same way.
-        Ok(_) => unknown(),
+        Ok(_) => unknown_message_error(),
     };
     match refused {
         JsonRpcMessage::Error(JsonRpcError { error, id, .. }) => {
@@ -518,7 +522,7 @@ async fn refusal_from_rmcp(response: Response<Reply>) -> HttpError {
     }
 }
 
-fn unknown() -> TxJsonRpcMessage<RoleServer> {
+fn unknown_message_error() -> TxJsonRpcMessage<RoleServer> {
     let error = ErrorData::invalid_request("the body is not a message that can be answered", None);
     JsonRpcMessage::error(error, None)
 }

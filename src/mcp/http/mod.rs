@@ -16,7 +16,7 @@ use midex_http as http;
 pub use midex_http::{BearerToken, Host, Options};
 
 /// The only path that is served.
-pub const PATH: &str = "/mcp";
+pub const ENDPOINT_PATH: &str = "/mcp";
 
 /// Serves clients until `stop` is cancelled. Each session, and each request outside a session, gets its own handler.
 ///

@@ -96,7 +96,7 @@ impl Sessions {
         {
             let mut inner = self.inner();
             if inner.open.len() + inner.coming >= limits::HTTP_SESSIONS_MAX {
-                let id = inner.least_used().ok_or_else(busy)?;
+                let id = inner.least_used().ok_or_else(all_sessions_busy_error)?;
                 inner.open.remove(&id);
                 given_up = Some(id);
             }
@@ -143,7 +143,7 @@ impl Sessions {
             for id in &ended {
                 inner.open.remove(id);
             }
-            inner.unused()
+            inner.unused_sessions()
         };
         let closing = unused.into_iter().map(|id| {
             self.forget(&id);
@@ -156,7 +156,7 @@ impl Sessions {
     }
 }
 
-fn busy() -> Error {
+fn all_sessions_busy_error() -> Error {
     let message = format!(
         "{} sessions are in use already, which is the limit",
         limits::HTTP_SESSIONS_MAX
@@ -171,7 +171,7 @@ impl HttpSessionsState {
         Some(least.0.clone())
     }
 
-    fn unused(&self) -> Vec<String> {
+    fn unused_sessions(&self) -> Vec<String> {
         let unused = |session: &HttpSession| {
             self.sweeps - session.last_use().1 > limits::HTTP_SESSION_IDLE_MAX.as_secs()
         };
@@ -233,10 +233,10 @@ impl HttpSession {
     }
 
     fn is_busy(&self) -> bool {
-        !self.calls().is_empty() || self.open().0 > 0
+        !self.calls().is_empty() || self.lock_open_streams().0 > 0
     }
 
-    fn open(&self) -> MutexGuard<'_, (usize, CancellationToken)> {
+    fn lock_open_streams(&self) -> MutexGuard<'_, (usize, CancellationToken)> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -273,7 +273,7 @@ impl HttpSession {
     /// Registers a stream. Only the first open stream delivers notifications: rmcp accepts further ones, but never
     /// sends on them.
     pub(super) fn stream(self: &Arc<Self>) -> OpenStream {
-        let mut open = self.open();
+        let mut open = self.lock_open_streams();
         open.0 += 1;
         let is_first = *self.streams.borrow() == 0;
         if is_first {
@@ -322,7 +322,7 @@ impl OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        let mut open = self.session.open();
+        let mut open = self.session.lock_open_streams();
         open.0 -= 1;
         if self.is_first {
             self.session.streams.send_replace(0);

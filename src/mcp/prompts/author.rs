@@ -14,7 +14,7 @@ use midex_domain::{
 use midex_registry::{Manifest, ManifestCheck, Registry};
 use midex_server::app::App;
 
-const RULES: &str = "Rules:\n\
+const AUTHORING_RULES: &str = "Rules:\n\
     1. `workflow` is the id: letters, digits, `_`, `.` and `-`. `description` says in a sentence what the workflow achieves.\n\
     2. Steps run in the order in which they stand; `depends_on` says otherwise, `depends_on: []` lets a step begin at once.\n\
     3. Whatever differs from run to run is an input, with a type and a description. Nothing is written down twice.\n\
@@ -26,7 +26,7 @@ const RULES: &str = "Rules:\n\
     9. What may fail without harm is `optional: true`; what must be put right has `on_error`.\n\
     10. `final_output` says what whoever started the workflow gets.\n";
 
-const SEQUENCE: &str = "Then check and keep it, in this order: workflow.validate until there are no violations; \
+const AUTHORING_SEQUENCE: &str = "Then check and keep it, in this order: workflow.validate until there are no violations; \
     workflow.preview_inputs and workflow.step_plan, to see that it asks for what it should and runs in the order that is meant; \
     workflow.save once your user agrees.\n\
     Answer with one YAML manifest and nothing beside it.";
@@ -52,9 +52,9 @@ pub(super) async fn author(
         page.quote(&format!("`{kind}`"), "yaml", example);
     }
     page.say("The manual with every key is the resource midex://authoring/spec, the JSON Schema midex://authoring/schema.");
-    page.say(RULES);
+    page.say(AUTHORING_RULES);
     page.say(&available_capabilities(app, &*app.registry().await?));
-    page.say(SEQUENCE);
+    page.say(AUTHORING_SEQUENCE);
     Ok(page.finish())
 }
 
@@ -80,7 +80,9 @@ fn available_capabilities(app: &App, registry: &Registry) -> String {
     } else {
         activities.join(", ")
     };
-    let catalogs = app.catalogs().map(|catalogs| catalogs.loaded());
+    let catalogs = app
+        .catalogs()
+        .map(|catalogs| catalogs.last_loaded_catalogs());
     let catalogs: Vec<_> = catalogs
         .iter()
         .flat_map(|set| set.catalogs())

@@ -23,7 +23,7 @@ use midex_registry::Registry;
 use midex_server::app::App;
 
 /// The name prefix of the prompts that start workflows, so that they cannot hide other prompts.
-const RUN: &str = "run.";
+const RUN_PROMPT_PREFIX: &str = "run.";
 
 /// A prompt for authors.
 struct Spec {
@@ -35,13 +35,13 @@ struct Spec {
 }
 
 /// The argument that takes a definition.
-const MANIFEST: (&str, &str, bool) = (
+const MANIFEST_ARGUMENT: (&str, &str, bool) = (
     "manifest",
     "The text of a manifest, or the id of a workflow",
     true,
 );
 
-const AUTHORS: &[Spec] = &[
+const AUTHOR_PROMPTS: &[Spec] = &[
     Spec {
         name: "workflow.author",
         title: "Write a workflow",
@@ -57,7 +57,7 @@ const AUTHORS: &[Spec] = &[
         title: "Change a workflow",
         description: "Changes a manifest, and keeps its order, its comments and its ids",
         arguments: &[
-            MANIFEST,
+            MANIFEST_ARGUMENT,
             ("change_request", "What is to be different", true),
         ],
     },
@@ -66,7 +66,7 @@ const AUTHORS: &[Spec] = &[
         title: "Correct a workflow",
         description: "Corrects every violation of a manifest",
         arguments: &[
-            MANIFEST,
+            MANIFEST_ARGUMENT,
             (
                 "violations",
                 "As they were told; those that the check finds are added",
@@ -79,7 +79,7 @@ const AUTHORS: &[Spec] = &[
         title: "Fill in the inputs of a workflow",
         description: "Comes to the inputs of a workflow, or to one question for each that is missing",
         arguments: &[
-            MANIFEST,
+            MANIFEST_ARGUMENT,
             ("partial_inputs", "What is known, as a JSON object", false),
         ],
     },
@@ -103,7 +103,7 @@ impl Offer {
     }
 
     fn specs(self) -> impl Iterator<Item = &'static Spec> {
-        AUTHORS.iter().filter(move |_| self.authors)
+        AUTHOR_PROMPTS.iter().filter(move |_| self.authors)
     }
 
     /// The prompts, as they are listed.
@@ -120,7 +120,9 @@ impl Offer {
         let mut prompts: Vec<_> = self.specs().map(prompt).collect();
         let workflows = registry.workflows().filter(|_| self.runs);
         prompts.extend(workflows.filter_map(|entry| {
-            let name = self.spelling.name(&format!("{RUN}{}", entry.name));
+            let name = self
+                .spelling
+                .name(&format!("{RUN_PROMPT_PREFIX}{}", entry.name));
             Some(run::prompt_for_workflow(
                 name,
                 &entry.value.as_ref()?.workflow,
@@ -155,7 +157,7 @@ impl Offer {
         let registry = app.registry().await?;
         let id = self
             .workflow(&registry, name)
-            .ok_or_else(|| self.unknown(&registry, name))?;
+            .ok_or_else(|| self.unknown_prompt_error(&registry, name))?;
         run::start(app, page, id, arguments).await
     }
 
@@ -172,7 +174,7 @@ impl Offer {
         let registry = app.registry().await?;
         if self.specs().any(|spec| is_prompt_name(spec.name, name)) {
             let ids = registry.workflows().map(|entry| entry.name.clone());
-            return Ok(if argument == MANIFEST.0 {
+            return Ok(if argument == MANIFEST_ARGUMENT.0 {
                 ids.collect()
             } else {
                 Vec::new()
@@ -180,7 +182,7 @@ impl Offer {
         }
         let id = self
             .workflow(&registry, name)
-            .ok_or_else(|| self.unknown(&registry, name))?;
+            .ok_or_else(|| self.unknown_prompt_error(&registry, name))?;
         Ok(run::values(&registry, &id, argument))
     }
 
@@ -189,11 +191,12 @@ impl Offer {
         let mut usable = registry
             .workflows()
             .filter(|entry| self.runs && entry.value.is_some());
-        let found = usable.find(|entry| is_prompt_name(&format!("{RUN}{}", entry.name), name));
+        let found = usable
+            .find(|entry| is_prompt_name(&format!("{RUN_PROMPT_PREFIX}{}", entry.name), name));
         found.map(|entry| entry.name.clone())
     }
 
-    fn unknown(self, registry: &Registry, name: &str) -> Error {
+    fn unknown_prompt_error(self, registry: &Registry, name: &str) -> Error {
         let shown: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
         let all = self.list(registry);
         let near = nearest(name, all.iter().map(|prompt| &*prompt.name));

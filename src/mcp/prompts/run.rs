@@ -11,7 +11,7 @@ use midex_domain::{
     view,
 };
 use midex_registry::{Manifest, Registry};
-use midex_server::app::{App, Subject};
+use midex_server::app::{App, DefinitionSubject};
 
 /// The prompt that starts a workflow, with the workflow's inputs as arguments.
 pub(super) fn prompt_for_workflow(name: String, workflow: &Workflow) -> Prompt {
@@ -48,7 +48,9 @@ pub(super) async fn start(
     id: String,
     arguments: Map<String, Value>,
 ) -> Result<String> {
-    let definition = app.valid_definition(Subject::Named(id.clone())).await?;
+    let definition = app
+        .valid_definition(DefinitionSubject::Named(id.clone()))
+        .await?;
     let given = parse_typed_arguments(&definition.workflow, arguments);
     let missing = open_input_lines(app, &definition, given.clone()).await?;
     page.say(&format!(
@@ -87,12 +89,12 @@ pub(super) async fn collect_inputs_prompt(
     let text = given.get("manifest").unwrap_or_default().to_owned();
     let is_known = app.registry().await?.workflow(&text).is_some();
     let definition = app.valid_definition(if is_known {
-        Subject::Named(text)
+        DefinitionSubject::Named(text)
     } else {
-        Subject::Lent(Manifest::of_text(text, None))
+        DefinitionSubject::Lent(Manifest::of_text(text, None))
     });
     let definition = definition.await?;
-    let partial = partial(given.get("partial_inputs"))?;
+    let partial = parse_partial_inputs(given.get("partial_inputs"))?;
     let missing = open_input_lines(app, &definition, partial.clone()).await?;
     let inputs = definition.workflow.inputs.as_ref().map(view::input_views);
     page.say("Come to the inputs of this workflow of midex.");
@@ -123,7 +125,7 @@ async fn open_input_lines(
     definition: &Definition,
     given: Map<String, Value>,
 ) -> Result<Vec<String>> {
-    let resolved = app.resolved(definition, given).await?;
+    let resolved = app.resolve_inputs(definition, given).await?;
     let open = resolved
         .inputs
         .iter()
@@ -152,7 +154,7 @@ fn parse_typed_arguments(workflow: &Workflow, arguments: Map<String, Value>) -> 
     given.map(meant).collect()
 }
 
-fn partial(text: Option<&str>) -> Result<Map<String, Value>> {
+fn parse_partial_inputs(text: Option<&str>) -> Result<Map<String, Value>> {
     let Some(text) = text else {
         return Ok(Map::new());
     };

@@ -18,9 +18,9 @@ const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The maximum size of a refusal from a server that is shutting down. Larger lines are not parsed.
 const REFUSAL_BYTES_MAX: usize = 8 << 10;
 /// The message for a call whose owner exited before it answered.
-const NOT_KNOWN: &str = "it is not known whether the call was done";
+const UNKNOWN_OUTCOME_MESSAGE: &str = "it is not known whether the call was done";
 /// The id prefix of requests that the relay itself sends.
-const OWN_ID: &str = "midex-relay-";
+const RELAY_ID_PREFIX: &str = "midex-relay-";
 
 /// The state of one client that must be replayed to its next server.
 #[derive(Debug, Default)]
@@ -147,11 +147,11 @@ impl Pending {
                 self.handle_listen_ack(message)
             }
             (Some(_), _) | (None, None) => OwnerLineAction::On,
-            (None, Some(id)) => self.settle(&id, line, ends),
+            (None, Some(id)) => self.settle_call(&id, line, ends),
         }
     }
 
-    fn settle(&mut self, id: &RequestId, line: &[u8], ends: bool) -> OwnerLineAction {
+    fn settle_call(&mut self, id: &RequestId, line: &[u8], ends: bool) -> OwnerLineAction {
         if let RequestId::String(own) = id
             && let Some(uri) = self.own.remove(&**own)
         {
@@ -271,7 +271,7 @@ impl Pending {
 
     fn own_id(&mut self, subscribes: Option<String>) -> String {
         self.next += 1;
-        let id = format!("{OWN_ID}{}", self.next);
+        let id = format!("{RELAY_ID_PREFIX}{}", self.next);
         self.own.insert(id.clone(), subscribes);
         id
     }
@@ -298,7 +298,10 @@ impl Pending {
             if message.asks() != RequestRepeatability::Once {
                 return busy.clone();
             }
-            let what = format!("{} and does not answer: {NOT_KNOWN}", busy.message());
+            let what = format!(
+                "{} and does not answer: {UNKNOWN_OUTCOME_MESSAGE}",
+                busy.message()
+            );
             add_outcome_hint(busy.clone().with_message(what), message)
         };
         self.refuse(is_left, error, ids)
@@ -346,8 +349,9 @@ fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSou
 
 /// The error for a call whose owner exited: it is unknown whether the call was done.
 fn unknown_outcome(message: &Message<'_>) -> Error {
-    let what =
-        format!("the midex that owned the data directory ended before it answered: {NOT_KNOWN}");
+    let what = format!(
+        "the midex that owned the data directory ended before it answered: {UNKNOWN_OUTCOME_MESSAGE}"
+    );
     add_outcome_hint(Error::new(Code::ServerStopping, what), message)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, ops::RangeInclusive, str::FromStr, vec};
 
-use super::{SKILL, unknown};
+use super::{SKILL_URI_PREFIX, unknown_resource_error};
 use midex_domain::{
     ExecutionId, StepId,
     error::{Code, Error, Result, Violation},
@@ -54,8 +54,8 @@ impl SkillName {
     /// The URI of the skill. Valid skill names need no encoding.
     pub(super) fn uri(&self) -> String {
         match self {
-            Self::Workflow(name) => format!("{SKILL}workflow/{name}/SKILL.md"),
-            Self::Agent(name) => format!("{SKILL}agent/{name}/SKILL.md"),
+            Self::Workflow(name) => format!("{SKILL_URI_PREFIX}workflow/{name}/SKILL.md"),
+            Self::Agent(name) => format!("{SKILL_URI_PREFIX}agent/{name}/SKILL.md"),
         }
     }
 }
@@ -110,7 +110,7 @@ impl Address {
         let mut variables = Variables {
             address,
             path: values.into_iter(),
-            query: pairs(query).ok_or_else(|| unknown(address))?,
+            query: pairs(query).ok_or_else(|| unknown_resource_error(address))?,
         };
         // Accept `part` in any query: it selects a part of the text, not another resource.
         variables.number("part", 0..=usize::MAX)?;
@@ -152,14 +152,14 @@ impl Variables<'_> {
     /// The next variable in the path, not decoded: a skill's name.
     pub(super) fn name(&mut self) -> Result<String> {
         let name = self.path.next().map(str::to_owned);
-        name.ok_or_else(|| unknown(self.address))
+        name.ok_or_else(|| unknown_resource_error(self.address))
     }
 
     /// The next variable in the path, as `parse` takes it. There is no resource of a malformed one.
     fn one<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
         let text = self.path.next().and_then(uri::decode_segment);
         let parsed = text.and_then(|text| parse(&text));
-        parsed.ok_or_else(|| unknown(self.address))
+        parsed.ok_or_else(|| unknown_resource_error(self.address))
     }
 
     pub(super) fn text(&mut self) -> Result<String> {
@@ -194,7 +194,9 @@ impl Variables<'_> {
 
     pub(super) fn agent(&mut self) -> Result<Address> {
         let id = self.pair("execution_id").map(|id| ExecutionId::parse(&id));
-        let id = id.transpose().map_err(|_| unknown(self.address))?;
+        let id = id
+            .transpose()
+            .map_err(|_| unknown_resource_error(self.address))?;
         Ok(Address::Agent(self.text()?, id))
     }
 

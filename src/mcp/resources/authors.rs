@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{AUTHORING, ResourceContent, address::Page};
+use super::{AUTHORING_URI_PREFIX, ResourceContent, address::Page};
 use crate::tools::{CommandFilter, page_of_commands};
 use midex_domain::error::{NextCall, Result, read_resource};
 use midex_registry::{self as registry, Registry};
 use midex_server::app::App;
 
 /// Suggests the manifest with the nearest id.
-const NEAREST: NextCall = read_resource(
+const NEAREST_MANIFEST_CALL: NextCall = read_resource(
     &[("uri", "midex://authoring/manifest/{nearest}")],
     "if that is the one meant",
 );
@@ -23,7 +23,7 @@ pub(super) async fn commands(app: &App, page: &Page) -> Result<ResourceContent> 
         ..CommandFilter::default()
     };
     let (commands, end, _) = page_of_commands(app, wanted).await?;
-    let list = format!("{AUTHORING}command-catalog");
+    let list = format!("{AUTHORING_URI_PREFIX}command-catalog");
     Ok(ResourceContent {
         next: end.map(|end| page.next(&list, &end)),
         ..Value::from(commands).into()
@@ -33,7 +33,7 @@ pub(super) async fn commands(app: &App, page: &Page) -> Result<ResourceContent> 
 /// The text of a workflow's file.
 pub(super) fn manifest(registry: &Registry, id: &str) -> Result<ResourceContent> {
     let unknown = || match registry.not_found(id) {
-        error if error.context("nearest").is_some() => error.with_next(NEAREST),
+        error if error.context("nearest").is_some() => error.with_next(NEAREST_MANIFEST_CALL),
         error => error,
     };
     let entry = registry.workflow(id).ok_or_else(unknown)?;
@@ -43,7 +43,7 @@ pub(super) fn manifest(registry: &Registry, id: &str) -> Result<ResourceContent>
             Ok(ResourceContent::from_text(manifest.text, media_type))
         }
         // The file is too large, or not a text.
-        None if entry.is_broken() => Err(registry::invalid(entry)),
+        None if entry.is_broken() => Err(registry::invalid_workflow_error(entry)),
         None => Err(unknown()),
     }
 }

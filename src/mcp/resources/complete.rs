@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{listed::is_template, unknown};
+use super::{listed::is_template, unknown_resource_error};
 use crate::tools::Toolsets;
 use midex_domain::{ExecutionId, error::Result, limits, telemetry::EventType, view::Listing};
 use midex_server::app::{App, ListRequest};
@@ -21,7 +21,7 @@ pub(crate) async fn complete(
     given: &HashMap<String, String>,
 ) -> Result<Vec<String>> {
     if !is_template(reference, sets) {
-        return Err(unknown(reference));
+        return Err(unknown_resource_error(reference));
     }
     Ok(filter_by_prefix(values(app, name, given).await?, begun))
 }
@@ -60,7 +60,11 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
         "step_name" => steps(app, given).await?,
         "artifact" => artifacts(app, given).await?,
         "project" => projects(app).await?,
-        "cursor" => recent(app).await?.next_cursor.into_iter().collect(),
+        "cursor" => recent_executions(app)
+            .await?
+            .next_cursor
+            .into_iter()
+            .collect(),
         // Suggestions for numbers: the first offset, and common limits.
         "offset" => vec!["0".to_owned()],
         "limit" => [10, 100].map(|limit: usize| limit.to_string()).into(),
@@ -78,7 +82,7 @@ async fn tags(app: &App) -> Result<Vec<String>> {
 }
 
 /// The most recently changed executions, of all projects.
-async fn recent(app: &App) -> Result<Listing> {
+async fn recent_executions(app: &App) -> Result<Listing> {
     let request = ListRequest {
         project: Some("*".into()),
         children: true,
@@ -89,12 +93,12 @@ async fn recent(app: &App) -> Result<Listing> {
 }
 
 async fn executions(app: &App) -> Result<Vec<String>> {
-    let executions = recent(app).await?.executions.into_iter();
+    let executions = recent_executions(app).await?.executions.into_iter();
     Ok(executions.map(|execution| execution.execution_id).collect())
 }
 
 async fn projects(app: &App) -> Result<Vec<String>> {
-    let executions = recent(app).await?.executions.into_iter();
+    let executions = recent_executions(app).await?.executions.into_iter();
     let known: BTreeSet<_> = executions
         .filter_map(|execution| execution.project)
         .collect();

@@ -112,7 +112,7 @@ fn persona_value(persona: &Persona) -> Value {
 }
 
 /// Suggests the details of the workflow with the nearest name.
-const NEAREST: NextCall = read_resource(
+const NEAREST_WORKFLOW_CALL: NextCall = read_resource(
     address!("workflow_details/{nearest}"),
     "if that is the one meant",
 );
@@ -120,7 +120,7 @@ const NEAREST: NextCall = read_resource(
 fn unknown_workflow(registry: &Registry, name: &str) -> Error {
     let error = registry.not_found(name);
     match error.context("nearest") {
-        Some(_) => error.with_next(NEAREST),
+        Some(_) => error.with_next(NEAREST_WORKFLOW_CALL),
         None => error,
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use rmcp::model::{Annotations, Resource, ResourceTemplate, Role};
 
 use super::{
-    JSON, WORKFLOW_URI_PREFIX,
-    table::{PRIORITY_BACKGROUND, ROOTS, ResourceSpec, TABLE, USEFUL},
+    JSON_MEDIA_TYPE, WORKFLOW_URI_PREFIX,
+    table::{PRIORITY_BACKGROUND, PRIORITY_USEFUL, ROOTS, ResourceSpec, TABLE},
 };
 use crate::tools::{Toolset, Toolsets};
 use midex_domain::uri;
@@ -65,7 +65,7 @@ fn workflow(entry: &WorkflowEntry) -> Resource {
     let title = title.unwrap_or_else(|| format!("Workflow {}", entry.name));
     let description = workflow.map(|workflow| workflow.description.as_str());
     definition("workflow_details", &entry.name, title, description)
-        .with_annotations(annotations(USEFUL))
+        .with_annotations(annotations(PRIORITY_USEFUL))
 }
 
 fn agent(entry: &AgentEntry) -> Resource {
@@ -85,7 +85,7 @@ fn definition(kind: &str, name: &str, title: String, description: Option<&str>) 
     )
     .with_title(title)
     .with_description(description)
-    .with_mime_type(JSON)
+    .with_mime_type(JSON_MEDIA_TYPE)
 }
 
 /// The resource templates, as they are listed.

@@ -1,6 +1,6 @@
 //! Suggestions for resource URIs that do not exist.
 
-use super::{AUTHORING, SKILL, WORKFLOW_URI_PREFIX, listed};
+use super::{AUTHORING_URI_PREFIX, SKILL_URI_PREFIX, WORKFLOW_URI_PREFIX, listed};
 use midex_domain::{
     error::{Code, Error, NextCall, read_resource},
     nearest::nearest,
@@ -24,7 +24,7 @@ const RESOURCE_KIND_ALIASES: &[(&str, &[&str])] = &[
 ];
 
 /// Suggests a resource for authors.
-const FOR_AUTHORS: NextCall = read_resource(
+const AUTHOR_RESOURCE_CALL: NextCall = read_resource(
     &[("uri", "midex://authoring/{address}")],
     "if that is the one meant",
 );
@@ -34,15 +34,18 @@ pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error)
     if error.code() != Code::ResourceNotFound {
         return error;
     }
-    if let Some(path) = address.strip_prefix(AUTHORING) {
+    if let Some(path) = address.strip_prefix(AUTHORING_URI_PREFIX) {
         let kind = path.split(['?', '/']).next().unwrap_or(path);
-        let kinds = listed::kinds(AUTHORING).into_iter();
-        let near = nearest(kind, kinds.filter(|kind| listed::is_fixed(AUTHORING, kind)));
+        let kinds = listed::kinds(AUTHORING_URI_PREFIX).into_iter();
+        let near = nearest(
+            kind,
+            kinds.filter(|kind| listed::is_fixed(AUTHORING_URI_PREFIX, kind)),
+        );
         return error
             .with_context("address", near.unwrap_or("manifests"))
-            .with_next(FOR_AUTHORS);
+            .with_next(AUTHOR_RESOURCE_CALL);
     }
-    if address.starts_with(SKILL) {
+    if address.starts_with(SKILL_URI_PREFIX) {
         return error.with_context("address", "available_workflows");
     }
     let path = match kind(address) {

@@ -39,12 +39,12 @@ pub(super) const MANUAL: &str = include_str!("manifest.md");
 const ERRORS: &str = include_str!("errors.md");
 
 const WORKFLOW_URI_PREFIX: &str = "midex://workflow/";
-const AUTHORING: &str = "midex://authoring/";
-const SKILL: &str = "skill://";
+const AUTHORING_URI_PREFIX: &str = "midex://authoring/";
+const SKILL_URI_PREFIX: &str = "skill://";
 
-const JSON: &str = "application/json";
-const SCHEMA: &str = "application/schema+json";
-const MARKDOWN: &str = "text/markdown";
+const JSON_MEDIA_TYPE: &str = "application/json";
+const SCHEMA_MEDIA_TYPE: &str = "application/schema+json";
+const MARKDOWN_MEDIA_TYPE: &str = "text/markdown";
 
 /// The content of a resource.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Content {
 ///
 /// # Errors
 /// `RESOURCE_NOT_FOUND`.
-pub(super) fn offered(address: &str, sets: Toolsets) -> Result<()> {
+pub(super) fn check_resource_offered(address: &str, sets: Toolsets) -> Result<()> {
     let Some(set) = listed::toolset(address).filter(|set| !sets.contains(*set)) else {
         return Ok(());
     };
@@ -122,7 +122,7 @@ pub(super) async fn read(app: &App, address: &str, is_parsed: bool) -> Result<Re
         Err(error) => Err(error),
     };
     let error = match read {
-        Ok(content) => return Ok(content.part(address, is_parsed)),
+        Ok(content) => return Ok(content.into_part(address, is_parsed)),
         Err(error) => error,
     };
     let error = error.with_context("uri", shorten(address));
@@ -135,7 +135,7 @@ impl From<Value> for ResourceContent {
     fn from(value: Value) -> Self {
         Self {
             content: Content::Value(value),
-            media_type: JSON,
+            media_type: JSON_MEDIA_TYPE,
             cache: CacheHint::Moment,
             next: None,
             parts: None,
@@ -157,10 +157,16 @@ impl ResourceContent {
 async fn content(app: &App, address: Address) -> Result<ResourceContent> {
     Ok(match address {
         Address::Limits => with_server(figures::limits()),
-        Address::Spec => with_server(ResourceContent::from_text(MANUAL.to_owned(), MARKDOWN)),
-        Address::Errors => with_server(ResourceContent::from_text(ERRORS.to_owned(), MARKDOWN)),
+        Address::Spec => with_server(ResourceContent::from_text(
+            MANUAL.to_owned(),
+            MARKDOWN_MEDIA_TYPE,
+        )),
+        Address::Errors => with_server(ResourceContent::from_text(
+            ERRORS.to_owned(),
+            MARKDOWN_MEDIA_TYPE,
+        )),
         Address::Schema => with_server(ResourceContent {
-            media_type: SCHEMA,
+            media_type: SCHEMA_MEDIA_TYPE,
             ..registry::schema(SchemaKind::Manifest, SchemaDraft::default()).into()
         }),
         Address::AvailableWorkflows(page) => {
@@ -168,7 +174,7 @@ async fn content(app: &App, address: Address) -> Result<ResourceContent> {
             definitions::workflow_page(&*app.registry().await?, &page, &list, definitions::summary)?
         }
         Address::Manifests(page) => {
-            let list = format!("{AUTHORING}manifests");
+            let list = format!("{AUTHORING_URI_PREFIX}manifests");
             definitions::workflow_page(&*app.registry().await?, &page, &list, listed_manifest)?
         }
         Address::CommandCatalog(page) => authors::commands(app, &page).await?,
@@ -179,7 +185,10 @@ async fn content(app: &App, address: Address) -> Result<ResourceContent> {
         }
         Address::Skill(skill) => {
             let text = skills::text(&*app.registry().await?, &skill);
-            ResourceContent::from_text(text.ok_or_else(|| unknown(&skill.uri()))?, MARKDOWN)
+            ResourceContent::from_text(
+                text.ok_or_else(|| unknown_resource_error(&skill.uri()))?,
+                MARKDOWN_MEDIA_TYPE,
+            )
         }
         Address::WorkflowDetails(name) => {
             definitions::workflow_details(&*app.registry().await?, &name)?.into()
@@ -217,7 +226,7 @@ async fn content(app: &App, address: Address) -> Result<ResourceContent> {
 }
 
 fn shown(view: &impl Serialize) -> Result<ResourceContent> {
-    tools::view(view).map(ResourceContent::from)
+    tools::view_answer(view).map(ResourceContent::from)
 }
 
 /// Content that does not change while this server runs.
@@ -228,7 +237,7 @@ fn with_server(content: impl Into<ResourceContent>) -> ResourceContent {
     }
 }
 
-fn unknown(address: &str) -> Error {
+fn unknown_resource_error(address: &str) -> Error {
     let shown = shorten(address);
     Error::new(
         Code::ResourceNotFound,

@@ -22,7 +22,7 @@ fn split_part_address(address: &str) -> (&str, Option<usize>) {
 impl ResourceContent {
     /// The part of the content at this address, with the URI of the next part. `is_parsed` tells that a program parses
     /// the content.
-    pub(super) fn part(mut self, address: &str, is_parsed: bool) -> Self {
+    pub(super) fn into_part(mut self, address: &str, is_parsed: bool) -> Self {
         let (whole, byte) = split_part_address(address);
         let joint = if whole.contains('?') { '&' } else { '?' };
         let at = |byte| Some(format!("{whole}{joint}part={byte}"));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     address::{Address, SkillName},
-    meant, offered, shorten, unknown,
+    check_resource_offered, meant, shorten, unknown_resource_error,
 };
 use crate::{
     page::{Page, paginate},
@@ -25,7 +25,7 @@ use midex_registry::Registry;
 use midex_server::app::App;
 
 /// How to start a workflow and follow its steps.
-const START: &str = "\
+const START_INSTRUCTIONS: &str = "\
 1. Call `workflow.start` with the name above as `workflow_name`, and the inputs as `inputs`.
 2. Do the step that the reply has, acting as its `agent_content` says.
 3. Call `workflow.next_step` with `new_token` as `token`, and what you did as `output`. Go on with the step that this reply has, until
@@ -67,7 +67,7 @@ pub(crate) async fn list_skills(
 /// # Errors
 /// `RESOURCE_NOT_FOUND`.
 pub(crate) async fn get_skill(app: &App, sets: Toolsets, uri: &str) -> Result<Skill> {
-    offered(uri, sets)?;
+    check_resource_offered(uri, sets)?;
     let Ok(Address::Skill(skill)) = Address::parse(uri) else {
         return Err(not_found(app, uri).await);
     };
@@ -82,7 +82,7 @@ pub(crate) async fn get_skill(app: &App, sets: Toolsets, uri: &str) -> Result<Sk
 }
 
 async fn not_found(app: &App, uri: &str) -> Error {
-    let error = unknown(uri).with_context("uri", shorten(uri));
+    let error = unknown_resource_error(uri).with_context("uri", shorten(uri));
     meant::add_nearest_resource(app, uri, error).await
 }
 
@@ -168,7 +168,7 @@ fn workflow_skill_text(workflow: &Workflow) -> String {
     };
     format!(
         "# {title}\n\n{description}\n\nmidex leads through the workflow `{name}` step by step, and keeps the place through restarts.\n\n\
-         ## Inputs\n\n{inputs}\n## How to start it\n\n{START}"
+         ## Inputs\n\n{inputs}\n## How to start it\n\n{START_INSTRUCTIONS}"
     )
 }
 

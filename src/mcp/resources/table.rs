@@ -1,9 +1,10 @@
 //! The table of resources: one row per resource or resource template, in listing order.
 
 use super::{
-    AUTHORING, JSON, MARKDOWN, SCHEMA, SKILL, WORKFLOW_URI_PREFIX,
+    AUTHORING_URI_PREFIX, JSON_MEDIA_TYPE, MARKDOWN_MEDIA_TYPE, SCHEMA_MEDIA_TYPE,
+    SKILL_URI_PREFIX, WORKFLOW_URI_PREFIX,
     address::{Address as A, SkillName, Variables},
-    unknown,
+    unknown_resource_error,
 };
 use crate::tools::Toolset;
 use midex_domain::error::Result;
@@ -11,8 +12,8 @@ use midex_domain::error::Result;
 /// The URI prefixes, each with the toolset that its resources belong to, if they belong to a single one.
 pub(super) const ROOTS: [(&str, Option<Toolset>); 3] = [
     (WORKFLOW_URI_PREFIX, None),
-    (AUTHORING, Some(Toolset::Author)),
-    (SKILL, Some(Toolset::Run)),
+    (AUTHORING_URI_PREFIX, Some(Toolset::Author)),
+    (SKILL_URI_PREFIX, Some(Toolset::Run)),
 ];
 
 /// A resource, or a resource template.
@@ -72,15 +73,15 @@ impl A {
         // Of the rows that fit, the last one has the most variables.
         let mut rows = TABLE.iter().rev();
         let row = rows.find_map(|row| Some((row, row.values(uri)?)));
-        let (row, values) = row.ok_or_else(|| unknown(address))?;
+        let (row, values) = row.ok_or_else(|| unknown_resource_error(address))?;
         Self::parse_kind(address, values, row.address)
     }
 }
 
 /// The priority of resources that an agent needs.
-const NEEDED: f32 = 1.0;
+const PRIORITY_NEEDED: f32 = 1.0;
 /// The priority of resources that help an agent.
-pub(super) const USEFUL: f32 = 0.5;
+pub(super) const PRIORITY_USEFUL: f32 = 0.5;
 /// The priority of background information.
 pub(super) const PRIORITY_BACKGROUND: f32 = 0.25;
 
@@ -104,95 +105,95 @@ macro_rules! resource {
 pub(super) const TABLE: [ResourceSpec; 29] = [
     resource! { WORKFLOW_URI_PREFIX "available_workflows" "available_workflows" "Available workflows"
     "Every workflow that can be started, with its phases; broken ones with their findings",
-    Some(JSON), NEEDED, |it| it.page().map(A::AvailableWorkflows) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_NEEDED, |it| it.page().map(A::AvailableWorkflows) },
     resource! { WORKFLOW_URI_PREFIX "executions" "executions" "Executions"
     "The executions of this project, last changed first",
-    Some(JSON), USEFUL, |it| it.list().map(A::Executions) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.list().map(A::Executions) },
     resource! { WORKFLOW_URI_PREFIX "telemetry" "telemetry" "Telemetry"
     "The latest events of all executions, oldest first",
-    Some(JSON), PRIORITY_BACKGROUND, |it| it.telemetry(None) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.telemetry(None) },
     resource! { WORKFLOW_URI_PREFIX "limits" "limits" "Limits"
     "Every limit of this server with its value, its unit and what it limits",
-    Some(JSON), PRIORITY_BACKGROUND, |_| Ok(A::Limits) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |_| Ok(A::Limits) },
     resource! { WORKFLOW_URI_PREFIX "available_workflows{?limit,after,query}" "available_workflows" "Available workflows"
     "The workflows that contain all words of query, at most 200 at once, those that follow the one named \
      after; _meta.next is the address of the next page",
-    Some(JSON), USEFUL, |it| it.page().map(A::AvailableWorkflows) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.page().map(A::AvailableWorkflows) },
     resource! { WORKFLOW_URI_PREFIX "workflow_details/{workflow_name}" "workflow_details" "Workflow details"
     "One workflow: its text, its phases and who acts in them",
-    Some(JSON), USEFUL, |it| it.text().map(A::WorkflowDetails) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.text().map(A::WorkflowDetails) },
     resource! { WORKFLOW_URI_PREFIX "agent/{name}" "agent" "Agent"
     "One agent: its persona as it is in the files",
-    Some(JSON), PRIORITY_BACKGROUND, |it| it.agent() },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.agent() },
     resource! { WORKFLOW_URI_PREFIX "agent/{name}{?execution_id}" "agent" "Agent of an execution"
     "One agent: its persona as an execution keeps it",
-    Some(JSON), PRIORITY_BACKGROUND, |it| it.agent() },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.agent() },
     resource! { WORKFLOW_URI_PREFIX "current_step/{execution_id}" "current_step" "Current step"
     "What to do now in an execution, as whom, what was decided before, and the token to come back with. Read \
      this to go on after a restart or a lost context; an expired token is renewed by reading it",
-    Some(JSON), NEEDED, |it| Ok(A::CurrentStep(it.execution()?, it.reader()?)) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_NEEDED, |it| Ok(A::CurrentStep(it.execution()?, it.reader()?)) },
     resource! { WORKFLOW_URI_PREFIX "workflow_status/{execution_id}" "workflow_status" "Workflow status"
     "Where an execution stands: its state, times, step counts, and its result",
-    Some(JSON), USEFUL, |it| it.status() },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.status() },
     resource! { WORKFLOW_URI_PREFIX "step_history/{execution_id}" "step_history" "Step history"
     "Every visit of every step of an execution, with its output",
-    Some(JSON), USEFUL, |it| Ok(A::StepHistory(it.execution()?, None)) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| Ok(A::StepHistory(it.execution()?, None)) },
     resource! { WORKFLOW_URI_PREFIX "step_history/{execution_id}/{step_name}" "step_history" "History of a step"
     "Every visit of one step of an execution, with its output",
-    Some(JSON), PRIORITY_BACKGROUND, |it| Ok(A::StepHistory(it.execution()?, Some(it.step()?))) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::StepHistory(it.execution()?, Some(it.step()?))) },
     resource! { WORKFLOW_URI_PREFIX "workflow_artifacts/{execution_id}" "workflow_artifacts" "Artifacts"
     "The artifacts of an execution, without their content",
-    Some(JSON), USEFUL, |it| Ok(A::WorkflowArtifacts(it.execution()?, None)) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| Ok(A::WorkflowArtifacts(it.execution()?, None)) },
     resource! { WORKFLOW_URI_PREFIX "workflow_artifacts/{execution_id}/{step_name}" "step_artifacts" "Artifacts of a step"
     "The artifacts that one step handed over, without their content",
-    Some(JSON), PRIORITY_BACKGROUND, |it| Ok(A::WorkflowArtifacts(it.execution()?, Some(it.step()?))) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::WorkflowArtifacts(it.execution()?, Some(it.step()?))) },
     resource! { WORKFLOW_URI_PREFIX "artifact/{execution_id}/{artifact}{?offset,limit}" "artifact" "Artifact"
     "The content of an artifact, named by its id or its name; offset and limit are bytes, next_offset says \
      where to read on; binary content comes as base64",
-    Some(JSON), USEFUL, |it| it.artifact() },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.artifact() },
     resource! { WORKFLOW_URI_PREFIX "executions{?state,workflow,limit,cursor,project}" "executions" "Executions"
     "The executions of this project (project=* for all), last changed first; state=open for those \
      that have not ended",
-    Some(JSON), USEFUL, |it| it.list().map(A::Executions) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.list().map(A::Executions) },
     resource! { WORKFLOW_URI_PREFIX "telemetry{?event_type,limit}" "telemetry" "Telemetry"
     "The latest events of all executions, oldest first",
-    Some(JSON), PRIORITY_BACKGROUND, |it| it.telemetry(None) },
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.telemetry(None) },
     resource! { WORKFLOW_URI_PREFIX "telemetry/{execution_id}{?event_type,limit}" "execution_telemetry" "Telemetry of an execution"
     "The events of an execution, oldest first",
-    Some(JSON), PRIORITY_BACKGROUND, |it| { let id = it.execution()?; it.telemetry(Some(id)) } },
-    resource! { AUTHORING "spec" "workflow.spec" "How to write a manifest"
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| { let id = it.execution()?; it.telemetry(Some(id)) } },
+    resource! { AUTHORING_URI_PREFIX "spec" "workflow.spec" "How to write a manifest"
     "The manual: every kind of step and every key, each with an example that runs",
-    Some(MARKDOWN), USEFUL, |_| Ok(A::Spec) },
-    resource! { AUTHORING "schema" "workflow.schema" "Schema of manifests"
+    Some(MARKDOWN_MEDIA_TYPE), PRIORITY_USEFUL, |_| Ok(A::Spec) },
+    resource! { AUTHORING_URI_PREFIX "schema" "workflow.schema" "Schema of manifests"
     "The JSON Schema of a manifest in YAML or JSON",
-    Some(SCHEMA), USEFUL, |_| Ok(A::Schema) },
-    resource! { AUTHORING "manifests" "workflow.manifests" "Manifests"
+    Some(SCHEMA_MEDIA_TYPE), PRIORITY_USEFUL, |_| Ok(A::Schema) },
+    resource! { AUTHORING_URI_PREFIX "manifests" "workflow.manifests" "Manifests"
     "Every workflow's file: id, title, description, path, format and version",
-    Some(JSON), USEFUL, |it| it.page().map(A::Manifests) },
-    resource! { AUTHORING "command-catalog" "command.catalog" "Commands"
+    Some(JSON_MEDIA_TYPE), PRIORITY_USEFUL, |it| it.page().map(A::Manifests) },
+    resource! { AUTHORING_URI_PREFIX "command-catalog" "command.catalog" "Commands"
     "What can be called as a command, with its arguments: the operations of catalogs, and each workflow",
-    Some(JSON), PRIORITY_BACKGROUND, |it| it.page().map(A::CommandCatalog) },
-    resource! { AUTHORING "provider-catalog" "provider.catalog" "Providers"
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.page().map(A::CommandCatalog) },
+    resource! { AUTHORING_URI_PREFIX "provider-catalog" "provider.catalog" "Providers"
     "What can provide the values of inputs: the operations of catalogs whose answers are choices",
-    Some(JSON), PRIORITY_BACKGROUND, |_| Ok(A::ProviderCatalog) },
-    resource! { AUTHORING "errors" "workflow.errors" "Errors"
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |_| Ok(A::ProviderCatalog) },
+    resource! { AUTHORING_URI_PREFIX "errors" "workflow.errors" "Errors"
     "Every error code with its category, whether it is retryable, and the next call",
-    Some(MARKDOWN), PRIORITY_BACKGROUND, |_| Ok(A::Errors) },
-    resource! { AUTHORING "manifest/{workflow_id}" "workflow.manifest" "Manifest"
+    Some(MARKDOWN_MEDIA_TYPE), PRIORITY_BACKGROUND, |_| Ok(A::Errors) },
+    resource! { AUTHORING_URI_PREFIX "manifest/{workflow_id}" "workflow.manifest" "Manifest"
     "The text of a workflow's file: YAML, JSON or Markdown",
-    None, USEFUL, |it| it.text().map(A::Manifest) },
-    resource! { AUTHORING "manifests{?limit,after,query}" "workflow.manifests" "Manifests"
+    None, PRIORITY_USEFUL, |it| it.text().map(A::Manifest) },
+    resource! { AUTHORING_URI_PREFIX "manifests{?limit,after,query}" "workflow.manifests" "Manifests"
     "The files of the workflows that contain all words of query, in pages as available_workflows has them",
-    Some(JSON), PRIORITY_BACKGROUND, |it| it.page().map(A::Manifests) },
-    resource! { AUTHORING "command-catalog{?limit,after,query}" "command.catalog" "Commands"
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.page().map(A::Manifests) },
+    resource! { AUTHORING_URI_PREFIX "command-catalog{?limit,after,query}" "command.catalog" "Commands"
     "The commands that contain all words of query, in pages as available_workflows has them",
-    Some(JSON), PRIORITY_BACKGROUND, |it| it.page().map(A::CommandCatalog) },
-    resource! { SKILL "workflow/{workflow_name}/SKILL.md" "workflow_skill" "Workflow as a skill"
+    Some(JSON_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| it.page().map(A::CommandCatalog) },
+    resource! { SKILL_URI_PREFIX "workflow/{workflow_name}/SKILL.md" "workflow_skill" "Workflow as a skill"
     "What a workflow is for, its inputs and how to start it",
-    Some(MARKDOWN), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Workflow(it.name()?))) },
-    resource! { SKILL "agent/{name}/SKILL.md" "agent_skill" "Agent as a skill"
+    Some(MARKDOWN_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Workflow(it.name()?))) },
+    resource! { SKILL_URI_PREFIX "agent/{name}/SKILL.md" "agent_skill" "Agent as a skill"
     "An agent: its persona",
-    Some(MARKDOWN), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Agent(it.name()?))) },
+    Some(MARKDOWN_MEDIA_TYPE), PRIORITY_BACKGROUND, |it| Ok(A::Skill(SkillName::Agent(it.name()?))) },
 ];
 
 #[cfg(test)]

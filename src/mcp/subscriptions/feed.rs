@@ -81,7 +81,7 @@ impl Feed {
             WatchedAddress::Definitions(shown) => {
                 // Definitions of a client of the control socket are watched only once it subscribes to one.
                 self.app.definitions().watch();
-                let digest = shown.digest(&self.app.definitions().loaded());
+                let digest = shown.digest(&self.app.definitions().last_loaded_registry());
                 addresses.definitions.insert(name.clone(), (shown, digest));
                 self.listener.subscribe(&name, None)
             }
@@ -100,7 +100,7 @@ impl Feed {
 
     /// Marks every address of a definition whose content has changed.
     fn look_at_definitions(&self) {
-        let registry = self.app.definitions().loaded();
+        let registry = self.app.definitions().last_loaded_registry();
         let mut changed = Vec::new();
         for (name, (shown, last)) in &mut self.addresses().definitions {
             let digest = shown.digest(&registry);
@@ -132,7 +132,7 @@ pub(super) struct Lists {
 
 impl Lists {
     /// Whether at least one of the lists is selected.
-    pub(super) fn any(self) -> bool {
+    pub(super) fn is_any_watched(self) -> bool {
         self.resources || self.prompts
     }
 }
@@ -156,7 +156,7 @@ impl NoticeReceiver {
                 self.version.mark_unchanged();
                 self.look_at_definitions();
             }
-            if self.changed.any() || self.feed.listener.has_changed() {
+            if self.changed.is_any_watched() || self.feed.listener.has_changed() {
                 return;
             }
             tokio::select! {

@@ -158,7 +158,7 @@ impl Subscriptions {
             }
         }
         let mut accepted = SubscriptionFilter::builder().resource_subscriptions(accepted);
-        if tells.any() {
+        if tells.is_any_watched() {
             self.app.definitions().watch();
         }
         if tells.resources {

@@ -17,7 +17,7 @@ use super::{
 use midex_server::app::App;
 
 /// The lists whose changes these clients are always notified of.
-const ALL: Lists = Lists {
+const ALL_LISTS: Lists = Lists {
     resources: true,
     prompts: true,
 };
@@ -33,7 +33,7 @@ impl SessionNotifier {
     /// Starts sending notifications of changes from now on.
     pub(super) fn begin(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
         let feed = Arc::new(Feed::new(app));
-        let taker = NoticeReceiver::new(feed.clone(), ALL);
+        let taker = NoticeReceiver::new(feed.clone(), ALL_LISTS);
         let channel = NotificationChannel::from_extensions(extensions);
         let end = CancellationToken::new();
         let ended = end.clone();
@@ -63,7 +63,7 @@ async fn notify(
 ) {
     loop {
         taker.ready().await;
-        if !channel.open().await {
+        if !channel.wait_until_open().await {
             return;
         }
         let sent = match taker.take() {

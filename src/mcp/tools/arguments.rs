@@ -88,7 +88,7 @@ fn take_whole_numbers(listed: &Value, arguments: &mut Map<String, Value>) {
         let listed = &listed["properties"][name];
         match value {
             Value::Number(number) if listed["type"] == "integer" => {
-                if let Some(whole) = whole(number) {
+                if let Some(whole) = as_whole_number(number) {
                     *value = whole.into();
                 }
             }
@@ -103,7 +103,7 @@ fn take_whole_numbers(listed: &Value, arguments: &mut Map<String, Value>) {
     clippy::cast_sign_loss,
     reason = "checked to be whole and not negative; a cast of what is too large gives the largest"
 )]
-fn whole(number: &Number) -> Option<u64> {
+fn as_whole_number(number: &Number) -> Option<u64> {
     let number = number.as_f64().filter(|_| number.is_f64())?;
     (number.fract() == 0.0 && number >= 0.0).then_some(number as u64)
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::argument_rule_error;
 use midex_domain::{Class, error::Result, limits};
 use midex_registry::{Format, Manifest};
-use midex_server::app::Subject;
+use midex_server::app::DefinitionSubject;
 
 /// The `execution_type` and `http_method` of a tool, for hosts that route calls by them.
 pub(super) fn metadata(class: Class) -> MetaObject {
@@ -37,12 +37,13 @@ pub(super) struct DefinitionSelection {
 
 impl DefinitionSelection {
     /// The definition that the arguments of `tool` provide or name. Exactly one of the two must be given.
-    pub(super) fn subject(self, tool: &str) -> Result<Subject> {
+    pub(super) fn subject(self, tool: &str) -> Result<DefinitionSubject> {
         match (self.manifest, self.workflow_id) {
-            (Some(document), None) => {
-                Ok(Subject::Lent(manifest(&document, self.format.as_deref())))
-            }
-            (None, Some(name)) => Ok(Subject::Named(name)),
+            (Some(document), None) => Ok(DefinitionSubject::Lent(manifest(
+                &document,
+                self.format.as_deref(),
+            ))),
+            (None, Some(name)) => Ok(DefinitionSubject::Named(name)),
             (given, _) => {
                 let (path, which) = match given {
                     Some(_) => ("/workflow_id", "both are given"),

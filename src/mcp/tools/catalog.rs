@@ -35,9 +35,9 @@ impl CatalogSelection {
             let message = "name the catalog by catalog_id";
             return Err(argument_rule_error("/catalog_id", "required", message));
         };
-        let catalog = set.require(name)?;
+        let catalog = set.require_catalog(name)?;
         match title {
-            Some(title) if set.require(title)?.id != catalog.id => {
+            Some(title) if set.require_catalog(title)?.id != catalog.id => {
                 let message = format!(
                     "catalog_id is `{}` and catalog_title is another one's",
                     catalog.id

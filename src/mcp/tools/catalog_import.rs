@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     catalog::{CatalogSelection, violation_values},
-    view,
+    view_answer,
 };
 use midex_catalog::{Import, ImportPlan, call::Reach, document};
 use midex_domain::{error::Result, limits};
@@ -175,7 +175,7 @@ pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
         enabled: arguments.enabled,
         ..arguments.document.import(app).await?
     };
-    let before = app.catalogs()?.loaded();
+    let before = app.catalogs()?.last_loaded_catalogs();
     let planned = app
         .change_catalogs(move |catalogs| catalogs.import(&wanted))
         .await?;
@@ -218,7 +218,7 @@ pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
 pub(super) async fn refresh(app: &App, arguments: Refresh) -> Result<Value> {
     let id = arguments.catalog.id(app).await?;
     let before = app.catalog_set().await?;
-    let catalog = before.require(&id)?;
+    let catalog = before.require_catalog(&id)?;
     let (source, document) = app.read_document(&catalog.settings.source, None).await?;
     let wanted = Import {
         source,
@@ -238,8 +238,8 @@ pub(super) async fn refresh(app: &App, arguments: Refresh) -> Result<Value> {
         app.with_catalogs(move |catalogs| catalogs.plan(&wanted))
             .await?
     };
-    let mut answer = view(&planned.changes)?;
-    answer["breaks"] = view(
+    let mut answer = view_answer(&planned.changes)?;
+    answer["breaks"] = view_answer(
         &app.find_broken_steps(&before, &id, &planned.changes)
             .await?,
     )?;

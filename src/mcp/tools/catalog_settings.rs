@@ -35,7 +35,11 @@ pub(super) async fn set_enabled(app: &App, arguments: Enabled) -> Result<Value> 
         Ok(())
     })
     .await?;
-    let count = app.catalogs()?.loaded().all(|_| true).count();
+    let count = app
+        .catalogs()?
+        .last_loaded_catalogs()
+        .all_operations(|_| true)
+        .count();
     Ok(json!({ "catalog_id": id, "enabled": enabled, "command_count_after_toggle": count }))
 }
 
@@ -93,7 +97,10 @@ pub(super) async fn secrets_question(
         return Ok(None);
     }
     let id = arguments.catalog.id(app).await?;
-    let catalog = app.catalogs()?.loaded().require(&id)?;
+    let catalog = app
+        .catalogs()?
+        .last_loaded_catalogs()
+        .require_catalog(&id)?;
     let message = format!(
         "Send the secrets {} to `{}` with every call of the catalog `{id}`, in the headers {}?",
         secrets.join(", "),

@@ -44,7 +44,7 @@ pub(super) struct Destructive {
     confirm: bool,
 }
 
-pub(super) fn output() -> Value {
+pub(super) fn output_schema() -> Value {
     let mut reply = fields(&["run_id", "execution_id", "id"]);
     reply["properties"]["payload"] = json!({});
     reply["properties"]["artifact"] = json!({
@@ -179,7 +179,7 @@ async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value>
             }
             Some(FailureCode::Http) | None => error,
             // The call did not reach a service.
-            Some(_) => error.with_next(UNSENT),
+            Some(_) => error.with_next(UNSENT_CALL_ADVICE),
         };
         let error = match failure.status {
             Some(status) => error.with_context("status_code", status),
@@ -207,7 +207,7 @@ async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value>
 const RETRY_ADVICE: &str = "Call {tool} again: a little later, where a second call does no harm; else look first whether the first was done";
 
 /// The advice if the message says why the call cannot be sent.
-const UNSENT: NextCall = repeat_call("once what the message says is mended");
+const UNSENT_CALL_ADVICE: NextCall = repeat_call("once what the message says is mended");
 
 /// How long to wait for a call. After that it continues, and `execution.wait` waits for its end.
 const CALL_WAIT: Duration = limits::WAIT_MAX;

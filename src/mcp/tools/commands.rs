@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{catalog::schemes, workflow_list::fit_in_answer};
 use midex_catalog::{
-    Catalog, CatalogOperation, Set,
+    Catalog, CatalogOperation, CatalogSet,
     document::Provider,
     media_type::BodyFormat,
     operation::{Content, Operation},
@@ -81,14 +81,14 @@ pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<
 /// Reads the catalogs, off the async worker threads. Uses an empty set if the app has no catalogs.
 async fn read<T: Send + 'static>(
     app: &App,
-    work: impl FnOnce(&Set) -> Result<T> + Send + 'static,
+    work: impl FnOnce(&CatalogSet) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     match app.catalogs() {
         Ok(_) => {
-            app.with_catalogs(move |catalogs| work(&catalogs.current()))
+            app.with_catalogs(move |catalogs| work(&catalogs.current_catalogs()))
                 .await
         }
-        Err(_) => work(&Set::default()),
+        Err(_) => work(&CatalogSet::default()),
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) async fn page(
         let operations: Vec<_> = if has_query {
             set.search(&wanted.query, usize::MAX, counts)
         } else {
-            set.all(counts).collect()
+            set.all_operations(counts).collect()
         };
         let total = workflows.len() + operations.len();
         let id = |one: &Value| one["id"].as_str().unwrap_or_default().to_owned();
@@ -148,7 +148,7 @@ pub(crate) async fn page(
         if let Some(after) = &wanted.after
             && !all.any(|(id, ..)| id == *after)
         {
-            return Err(gone(after));
+            return Err(cursor_command_gone_error(after));
         }
         let page: Vec<_> = all.by_ref().take(wanted.limit).collect();
         let last = page.last().map(|(id, ..)| id.clone());
@@ -161,7 +161,7 @@ pub(crate) async fn page(
     .await
 }
 
-fn gone(after: &str) -> Error {
+fn cursor_command_gone_error(after: &str) -> Error {
     let shown: String = after.chars().take(limits::QUESTION_SHOWN_CHARS).collect();
     let message = format!(
         "the command `{shown}`, at which the page before ended, is not in this list any more"
@@ -209,12 +209,16 @@ fn provider_entry(vendor: &str, provider: &Provider) -> Value {
 }
 
 /// An operation, as it is listed.
-fn entry(set: &Set, named: &CatalogOperation) -> Option<Value> {
+fn entry(set: &CatalogSet, named: &CatalogOperation) -> Option<Value> {
     let book = named.catalog.book.as_ref().ok()?;
-    Some(operation_summary(set, named, &book.bare(named.place).ok()?))
+    Some(operation_summary(
+        set,
+        named,
+        &book.read_bare_operation(named.place).ok()?,
+    ))
 }
 
-fn operation_summary(set: &Set, named: &CatalogOperation, operation: &Operation) -> Value {
+fn operation_summary(set: &CatalogSet, named: &CatalogOperation, operation: &Operation) -> Value {
     let arguments = operation.parameters.iter().map(|parameter| {
         let kind = parameter.schema.get("type").cloned().unwrap_or(Value::Null);
         json!({ "name": parameter.argument, "in": parameter.location.as_str(), "type": kind, "required": parameter.is_required })
@@ -262,7 +266,7 @@ async fn command_details(app: &App, id: &str) -> Result<Value> {
     .await
 }
 
-fn operation_details(set: &Set, named: &CatalogOperation) -> Result<Value, String> {
+fn operation_details(set: &CatalogSet, named: &CatalogOperation) -> Result<Value, String> {
     let operation = named.catalog.operation(named.place)?;
     let mut shown = operation_summary(set, named, &operation);
     let content = operation
@@ -275,7 +279,7 @@ fn operation_details(set: &Set, named: &CatalogOperation) -> Result<Value, Strin
         .into_iter()
         .filter(|one| one.operation == operation.name);
     shown["description"] = json!(operation.description);
-    let prepared = named.catalog.prepared(named.place)?;
+    let prepared = named.catalog.prepare_operation(named.place)?;
     shown["input_schema"] = prepared.input_schema();
     shown["body_schema"] = content.map_or(Value::Null, Content::schema_for_callers);
     if let Some(body) = operation

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{execution, personas::KnownAgents, schemas::shallow_view_schema, view};
+use super::{execution, personas::KnownAgents, schemas::shallow_view_schema, view_answer};
 use midex_domain::{
     error::Result,
     limits,
@@ -43,7 +43,7 @@ const DOCUMENTED_FIELDS: [&str; 12] = [
 ];
 
 /// The schema of both possible answers: the fields of both, none of them required except `success` and `message`.
-pub(super) fn output() -> Value {
+pub(super) fn output_schema() -> Value {
     let (mut one, two) = (
         shallow_view_schema::<CurrentStep>(),
         shallow_view_schema::<Resumed>(),
@@ -75,7 +75,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
             step.leave_out_known(&arguments.known.known_agents.unwrap_or_default());
             current_step_answer(&step)?
         }
-        OpenWork::Several(several) => view(&several)?,
+        OpenWork::Several(several) => view_answer(&several)?,
     };
     answer["success"] = json!(true);
     Ok(answer)
@@ -83,7 +83,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
 
 /// The current step of one execution. Adds `state` and `message`, as lifecycle tools return them.
 fn current_step_answer(step: &CurrentStep) -> Result<Value> {
-    let mut answer = view(step)?;
+    let mut answer = view_answer(step)?;
     answer["state"] = json!(step.workflow_state);
     if step.message.is_none() {
         let open = step.ready_steps.iter().map(|open| match open.step.item {

@@ -14,7 +14,7 @@ pub(super) struct Arguments {
     execution_id: String,
 }
 
-pub(super) fn output() -> Value {
+pub(super) fn output_schema() -> Value {
     json!({ "type": "object", "properties": {}, "required": ["status"] })
 }
 

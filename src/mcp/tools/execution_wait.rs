@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{duration, execution};
 use midex_domain::{
     State,
-    error::{Result, in_quotes},
+    error::{Result, double_quotes},
     limits,
     view::StatusView,
 };
@@ -60,7 +60,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WaitAnswer> {
     let step = status.current_step.as_ref().filter(is_of_model);
     let message = step.filter(|_| status.state == State::Running.as_str());
     let message = message.map(|step| {
-        let id = in_quotes(id.as_str());
+        let id = double_quotes(id.as_str());
         format!("Step '{step}' is ready. Call execution.resume with execution_id '{id}': it has the task and the token")
     });
     Ok(WaitAnswer {

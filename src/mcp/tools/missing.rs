@@ -65,13 +65,13 @@ const TOOL_NAME_ALIASES: &[(&str, &[&str])] = &[
 const NEAREST_TOOL_CALL: NextCall =
     repeat_call("if that is the tool that was meant").with_tool("{nearest}");
 /// The suggestion if the server offers the toolset `run` or `operate`.
-const OPEN: NextCall = call_tool(
+const SHOW_OPEN_WORK_CALL: NextCall = call_tool(
     "execution.resume",
     &[],
     "it lists what is open; the tools here are {tools}",
 );
 
-pub(super) fn unknown(name: &str, sets: Toolsets) -> Error {
+pub(super) fn unknown_tool_error(name: &str, sets: Toolsets) -> Error {
     let shown: String = name.chars().take(limits::NAME_SHOWN_CHARS).collect();
     match find_nearest_tool(name, sets) {
         Some(near) => {
@@ -80,7 +80,7 @@ pub(super) fn unknown(name: &str, sets: Toolsets) -> Error {
                 .with_context("nearest", near)
                 .with_next(NEAREST_TOOL_CALL)
         }
-        None => offered(
+        None => add_offered_tools(
             Error::new(Code::ToolNotFound, format!("Unknown tool: {shown}")),
             sets,
         ),
@@ -118,21 +118,21 @@ pub(super) fn people_only_tool_error(tool: &str) -> Error {
         .with_next(next.after_person_does("run `midex approve` in a terminal"))
 }
 
-pub(super) fn left_out(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
+pub(super) fn toolset_left_out_error(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
     let message = format!(
         "{tool} is a tool of the toolset `{of}`, which this server does not offer: it was started with --toolsets {sets}"
     );
-    offered(
+    add_offered_tools(
         Error::new(Code::ToolNotFound, message).with_context("tool", tool),
         sets,
     )
 }
 
 /// Adds the names of the offered tools.
-fn offered(error: Error, sets: Toolsets) -> Error {
+fn add_offered_tools(error: Error, sets: Toolsets) -> Error {
     let error = error.with_context("tools", names(sets).join(", "));
     if sets.intersects(RUN.union(OPERATE)) {
-        error.with_next(OPEN)
+        error.with_next(SHOW_OPEN_WORK_CALL)
     } else {
         error.with_action("Use one of the tools that tools/list shows")
     }
@@ -162,12 +162,12 @@ mod tests {
 
     #[test]
     fn what_there_is_is_told_where_nothing_was_meant() {
-        let action = unknown("bash", RUN).suggested_action();
+        let action = unknown_tool_error("bash", RUN).suggested_action();
         assert!(
             action.starts_with("Call execution.resume: ") && action.contains("workflow.start"),
             "{action}"
         );
-        let none = unknown(
+        let none = unknown_tool_error(
             "bash",
             Toolsets::from_toolset(super::super::Toolset::Author),
         )

@@ -46,7 +46,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use self::schemas::{input_schema, listed_input, reply_of, shallow_view_schema, with_error_shape};
-use self::table::TABLE;
+use self::table::TOOL_TABLE;
 pub(super) use self::{
     commands::{CommandFilter, command, page as page_of_commands, providers},
     spelling::Spelling,
@@ -128,16 +128,16 @@ struct Schemas {
 }
 
 /// The tools with dotted names, as most clients and the documentation list them.
-static DOTTED: LazyLock<Vec<(Toolsets, Tool)>> =
+static DOTTED_TOOLS: LazyLock<Vec<(Toolsets, Tool)>> =
     LazyLock::new(|| build_tool_list(Spelling::Dotted));
 
 /// The tools of these toolsets, as they are listed.
 pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
-    static UNDERSCORED: LazyLock<Vec<(Toolsets, Tool)>> =
+    static UNDERSCORED_TOOLS: LazyLock<Vec<(Toolsets, Tool)>> =
         LazyLock::new(|| build_tool_list(Spelling::Underscored));
     let listed = match spelling {
-        Spelling::Dotted => &*DOTTED,
-        Spelling::Underscored => &*UNDERSCORED,
+        Spelling::Dotted => &*DOTTED_TOOLS,
+        Spelling::Underscored => &*UNDERSCORED_TOOLS,
     };
     // The clones are cheap, since schemas are shared.
     let offered = listed.iter().filter(|(set, _)| sets.intersects(*set));
@@ -146,7 +146,7 @@ pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
 
 fn build_tool_list(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
     let names = names(Toolsets::ALL);
-    let tools = TABLE.iter();
+    let tools = TOOL_TABLE.iter();
     tools
         .map(|tool| (tool.toolsets, tool.tool(spelling, &names)))
         .collect()
@@ -154,7 +154,9 @@ fn build_tool_list(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
 
 /// The names of the tools of these toolsets.
 pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
-    let offered = TABLE.iter().filter(|tool| sets.intersects(tool.toolsets));
+    let offered = TOOL_TABLE
+        .iter()
+        .filter(|tool| sets.intersects(tool.toolsets));
     offered.map(|tool| tool.name).collect()
 }
 
@@ -162,13 +164,17 @@ pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
 pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
     let named =
         |tool: &ToolSpec| tool.name == name || Spelling::Underscored.name(tool.name) == name;
-    match TABLE.iter().find(|tool| named(tool)) {
+    match TOOL_TABLE.iter().find(|tool| named(tool)) {
         Some(tool) if sets.intersects(tool.toolsets) => Ok(tool),
         Some(tool) if tool.toolsets == Toolsets::PEOPLE => {
             Err(missing::people_only_tool_error(tool.name))
         }
-        Some(tool) => Err(missing::left_out(tool.name, tool.toolsets, sets)),
-        None => Err(missing::unknown(name, sets)),
+        Some(tool) => Err(missing::toolset_left_out_error(
+            tool.name,
+            tool.toolsets,
+            sets,
+        )),
+        None => Err(missing::unknown_tool_error(name, sets)),
     }
 }
 
@@ -245,13 +251,13 @@ impl ToolSpec {
     }
 
     /// Marks the tool as one that acts on something outside of midex.
-    const fn outside(mut self) -> Self {
+    const fn acting_outside(mut self) -> Self {
         self.is_outside = true;
         self
     }
 
     /// Marks the tool as one whose answers must stay whole.
-    const fn whole(mut self) -> Self {
+    const fn with_whole_answers(mut self) -> Self {
         self.is_whole = true;
         self
     }
@@ -313,7 +319,7 @@ impl ToolSpec {
         let schema = |schema: &Value| {
             let mut schema = schema.clone();
             spelling.schema(&mut schema, tools);
-            object(&schema)
+            schema_object(&schema)
         };
         let description = spelling.text(self.description, tools);
         let mut tool = Tool::new(
@@ -335,8 +341,8 @@ impl ToolSpec {
     }
 
     /// The tool as it is documented. rmcp asks for it on every call without a handshake.
-    pub(super) fn documented(&self) -> Option<Tool> {
-        let mut tools = DOTTED.iter().map(|(_, tool)| tool);
+    pub(super) fn documented_tool(&self) -> Option<Tool> {
+        let mut tools = DOTTED_TOOLS.iter().map(|(_, tool)| tool);
         tools.find(|tool| tool.name == self.name).cloned()
     }
 
@@ -388,12 +394,12 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 #[derive(Deserialize, JsonSchema)]
 struct NoArguments {}
 
-fn object(schema: &Value) -> Arc<Map<String, Value>> {
+fn schema_object(schema: &Value) -> Arc<Map<String, Value>> {
     Arc::new(schema.as_object().cloned().unwrap_or_default())
 }
 
 /// An answer that is a view.
-pub(super) fn view(value: &impl Serialize) -> Result<Value> {
+pub(super) fn view_answer(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value)
         .map_err(|error| Error::internal("a view cannot be shown").with_source(error))
 }
@@ -406,7 +412,7 @@ fn reply(view: impl Serialize) -> Result<Value> {
         #[serde(flatten)]
         view: T,
     }
-    self::view(&Reply {
+    self::view_answer(&Reply {
         success: true,
         view,
     })
@@ -445,7 +451,7 @@ mod tests {
     #[test]
     fn every_tool_is_complete_and_found_in_both_spellings() {
         let all = Toolsets::ALL.union(Toolsets::PEOPLE);
-        for tool in &TABLE {
+        for tool in &TOOL_TABLE {
             assert!(
                 !tool.title.is_empty() && !tool.description.is_empty(),
                 "{}",
@@ -463,7 +469,7 @@ mod tests {
                 find(all, &underscored).expect("underscored").name,
                 tool.name
             );
-            let listed = tool.documented().expect("a listed tool");
+            let listed = tool.documented_tool().expect("a listed tool");
             let listed = listed.annotations.expect("annotations");
             assert!(listed.read_only_hint.is_some() && listed.destructive_hint.is_some());
             assert!(listed.idempotent_hint.is_some() && listed.open_world_hint.is_some());
@@ -497,7 +503,7 @@ mod tests {
     fn asking_for_a_tool_copies_no_schema() {
         for tool in list(Toolsets::ALL, Spelling::Dotted) {
             let asked = find(Toolsets::ALL, &tool.name).ok();
-            let asked = asked.and_then(ToolSpec::documented).expect("a tool");
+            let asked = asked.and_then(ToolSpec::documented_tool).expect("a tool");
             assert_eq!(asked.name, tool.name);
             assert!(Arc::ptr_eq(&asked.input_schema, &tool.input_schema));
             let schemas = (asked.output_schema, tool.output_schema);

@@ -13,12 +13,12 @@ pub(super) fn input_schema<T: JsonSchema>() -> Value {
         schema.shift_remove("description");
         schema.entry("properties").or_insert_with(|| json!({}));
     }
-    tidy(&mut schema);
+    tidy_schema(&mut schema);
     schema
 }
 
 /// Removes what only Rust uses, closes objects that list their properties, and writes every choice as an `enum`.
-fn tidy(schema: &mut Value) {
+fn tidy_schema(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else {
         return;
     };
@@ -40,7 +40,7 @@ fn tidy(schema: &mut Value) {
         schema.shift_remove("type");
     }
     if let Some(items) = schema.get_mut("items") {
-        tidy(items);
+        tidy_schema(items);
     }
     let required = schema.get("required").cloned().unwrap_or_default();
     let is_required = |name: &str| {
@@ -57,7 +57,7 @@ fn tidy(schema: &mut Value) {
         if !is_required(name) {
             leave_out_null(property);
         }
-        tidy(property);
+        tidy_schema(property);
     }
     schema.insert("additionalProperties".to_owned(), false.into());
 }
@@ -74,7 +74,7 @@ fn leave_out_null(property: &mut Value) {
 /// The input schema, as it is listed. Strict hosts require a type for each property, so one that accepts any JSON is
 /// listed as an object. Bounds are left out, since refusals name them and they would only use up each model's context.
 pub(super) fn listed_input(checked: &Value) -> Value {
-    const BOUNDS: [&str; 5] = ["minLength", "maxLength", "maxItems", "minimum", "maximum"];
+    const BOUND_KEYWORDS: [&str; 5] = ["minLength", "maxLength", "maxItems", "minimum", "maximum"];
     let mut listed = checked.clone();
     if let Some(listed) = listed.as_object_mut() {
         // An empty `required` and a `false` are defaults, so leave them out.
@@ -85,7 +85,7 @@ pub(super) fn listed_input(checked: &Value) -> Value {
         // Recurse, since a property may have its own properties.
         *property = listed_input(property);
         if let Some(property) = property.as_object_mut() {
-            property.retain(|key, _| !BOUNDS.contains(&key.as_str()));
+            property.retain(|key, _| !BOUND_KEYWORDS.contains(&key.as_str()));
             let kind = if property.contains_key("enum") {
                 "string"
             } else {
@@ -99,7 +99,7 @@ pub(super) fn listed_input(checked: &Value) -> Value {
             };
             property.extend(kind.map(|kind| ("type".to_owned(), kind)));
             if let Some(items) = property.get_mut("items").and_then(Value::as_object_mut) {
-                items.retain(|key, _| !BOUNDS.contains(&key.as_str()));
+                items.retain(|key, _| !BOUND_KEYWORDS.contains(&key.as_str()));
             }
         }
     }
@@ -117,9 +117,9 @@ pub(super) fn fields(names: &[&str]) -> Value {
 /// Like [`shape_of`], for a reply that `success` is added to. Lists also have the type of their items.
 pub(super) fn reply_of<T: JsonSchema>() -> Value {
     with_success(narrowed::<T>(|field, defined| {
-        let mut shown = outline(field, defined);
+        let mut shown = field_outline(field, defined);
         if shown["type"] == "array" {
-            let items = outline(&field["items"], defined);
+            let items = field_outline(&field["items"], defined);
             // Items that are any JSON are listed as objects, like arguments.
             let kind = items.get("type").cloned().unwrap_or(json!("object"));
             shown["items"] = json!({ "type": kind });
@@ -143,12 +143,12 @@ fn with_success(mut reply: Value) -> Value {
 
 /// Output schemas must admit the error shape too: some clients validate it on `isError`.
 pub(super) fn with_error_shape(mut output: Value) -> Value {
-    const ERROR: [&str; 2] = ["error", "error_code"];
+    const ERROR_FIELDS: [&str; 2] = ["error", "error_code"];
     if let Some(schema) = output.as_object_mut() {
         let success = schema.remove("required").unwrap_or(json!(["success"]));
         schema.insert(
             "anyOf".into(),
-            json!([{ "required": success }, { "required": ERROR }]),
+            json!([{ "required": success }, { "required": ERROR_FIELDS }]),
         );
         // In a refusal, `error` is the message. In a status, it is the failure of the execution.
         let error = schema["properties"].get_mut("error");
@@ -175,7 +175,7 @@ pub(super) fn view_schema<T: JsonSchema>() -> Value {
 /// Like [`schema_of`], but without nested fields. For views that several tools return, of which only one lists the
 /// complete schema.
 pub(super) fn shallow_view_schema<T: JsonSchema>() -> Value {
-    narrowed::<T>(outline)
+    narrowed::<T>(field_outline)
 }
 
 /// The schema of a view, each of whose fields `shown` describes.
@@ -204,15 +204,15 @@ fn narrowed<T: JsonSchema>(shown: impl Fn(&Value, &Value) -> Value) -> Value {
 }
 
 /// The type of a field, without nested fields.
-fn outline(field: &Value, defined: &Value) -> Value {
+fn field_outline(field: &Value, defined: &Value) -> Value {
     let named = field["$ref"]
         .as_str()
         .and_then(|path| path.strip_prefix("#/$defs/"));
     if let Some(name) = named {
-        return outline(&defined[name], defined);
+        return field_outline(&defined[name], defined);
     }
     let branches = field["anyOf"].as_array().into_iter().flatten();
-    let branches = branches.map(|branch| outline(branch, defined)["type"].take());
+    let branches = branches.map(|branch| field_outline(branch, defined)["type"].take());
     let mut types: Vec<_> = branches.filter(|kind| !kind.is_null()).collect();
     types.dedup();
     match (types.len(), field.get("type")) {

@@ -27,7 +27,7 @@ pub(crate) enum Spelling {
 
 /// Clients that refuse dots, by the lowercase name that they report. Hosts that rename tools for the model and map the
 /// names back (Claude Code, VS Code, Gemini CLI, opencode) are not listed.
-const REFUSE_DOTS: &[&str] = &[
+const CLIENTS_REFUSING_DOTS: &[&str] = &[
     // Claude Desktop and claude.ai withhold every tool: `^[a-zA-Z0-9_-]{1,64}$`.
     // github.com/l22-io/orchard-mcp/issues/14, github.com/hostinger/api-mcp-server/issues/49;
     // the name: a handshake's log in github.com/0x4m4/hexstrike-ai/issues/11.
@@ -53,7 +53,7 @@ const REFUSE_DOTS: &[&str] = &[
 
 /// The suffix that the bridge `mcp-remote` adds to the name of its client (github.com/geelen/mcp-remote,
 /// src/lib/utils.ts).
-const BRIDGE: &str = " (via mcp-remote";
+const BRIDGE_NAME_SUFFIX: &str = " (via mcp-remote";
 
 impl Spelling {
     /// The spelling for this client.
@@ -106,8 +106,12 @@ impl Spelling {
 
 fn refuses_dots(client: &str) -> bool {
     let name = client.to_lowercase();
-    let name = name.split(BRIDGE).next().unwrap_or_default().trim();
-    REFUSE_DOTS.contains(&name)
+    let name = name
+        .split(BRIDGE_NAME_SUFFIX)
+        .next()
+        .unwrap_or_default()
+        .trim();
+    CLIENTS_REFUSING_DOTS.contains(&name)
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use super::{
     schemas::{fields, lists, view_schema},
     store_examine,
     toolset::{Toolset, Toolsets},
-    view, workflow_delete, workflow_get, workflow_list, workflow_next_step, workflow_preview,
-    workflow_read, workflow_rename, workflow_run, workflow_save, workflow_start, workflow_validate,
+    view_answer, workflow_delete, workflow_get, workflow_list, workflow_next_step,
+    workflow_preview, workflow_read, workflow_rename, workflow_run, workflow_save, workflow_start,
+    workflow_validate,
 };
 use midex_domain::{
     Class::{Destructive, Safe, Standard},
@@ -61,7 +62,7 @@ macro_rules! schemas {
 macro_rules! work {
     (Answer($run:path)) => {
         Work::Answer(|app, arguments| {
-            Box::pin(async move { view(&$run(app, parse_arguments(arguments)?).await?) })
+            Box::pin(async move { view_answer(&$run(app, parse_arguments(arguments)?).await?) })
         })
     };
     (Reply($run:path)) => {
@@ -88,17 +89,17 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TABLE: [ToolSpec; 44] = [
+pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
         RUN, Create, Advance(workflow_start::run) -> shape }
-    .whole(),
+    .with_whole_answers(),
     tool! { "workflow.next_step" "Finish a step"
         "Sends the result of a step and returns the next one with its persona and token, until workflow_state is \
          completed. Safe to repeat.",
         RUN, Set, Advance(workflow_next_step::run) -> shape }
-    .whole(),
+    .with_whole_answers(),
     tool! { "workflow.read" "Read a resource"
         "Reads any midex://workflow/…: workflow_details/{workflow_name}, current_step, workflow_status, step_history or \
          workflow_artifacts/{execution_id}, artifact/{execution_id}/{artifact}. next: the rest.",
@@ -109,12 +110,12 @@ pub(super) static TABLE: [ToolSpec; 44] = [
     tool! { "execution.resume" "What was I doing? / Resume an execution"
         "Call it when you lost your place. Without arguments: the task of the only open execution here, or all \
          that are open. With execution_id: its task, persona and tokens; a paused one goes on.",
-        RUN.union(OPERATE), Create, Answer(execution_resume::run) -> execution_resume::output }
-    .whole(),
+        RUN.union(OPERATE), Create, Answer(execution_resume::run) -> execution_resume::output_schema }
+    .with_whole_answers(),
     tool! { "execution.wait" "Wait for a change"
         "Waits until an execution moves, and returns its status.",
         RUN.union(OPERATE), Read, Answer(execution_wait::run) -> shape }
-    .whole()
+    .with_whole_answers()
     .with_max_duration(execution_wait::max_duration),
     tool! { "execution.signal" "Signal an execution"
         "Sends a signal that a step waits for, or will. Each call is one.",
@@ -143,13 +144,13 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         "Returns the text of a workflow's file, its JSON, and its version.",
         AUTHOR, Read, Reply(workflow_get::run) }
     .with_class(Safe)
-    .whole(),
+    .with_whole_answers(),
     tool! { "workflow.validate" "Check a workflow"
         "Checks a manifest, or a saved workflow: all violations and warnings at once, each with its place and, where there is \
          one, the edit that mends it.",
         AUTHOR, Read, Reply(workflow_validate::run) }
     .with_class(Safe)
-    .whole(),
+    .with_whole_answers(),
     tool! { "workflow.preview_inputs" "Show inputs"
         "Returns each input with type, rules, default, and where its value comes from.",
         AUTHOR, Read, Reply(workflow_preview::preview_inputs) }
@@ -158,7 +159,7 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         "Returns the value of each input with these, and whether a start is possible (ready).",
         AUTHOR, Read, Reply(workflow_preview::resolve_inputs) }
     .with_class(Standard)
-    .whole(),
+    .with_whole_answers(),
     tool! { "workflow.step_plan" "Plan the steps"
         "Returns the steps in order, each with its wave, its dependencies, and whether it would run with these inputs, and why.",
         AUTHOR, Read, Reply(workflow_preview::step_plan) }
@@ -167,13 +168,13 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         "Returns every step as it would be entered with these inputs; unresolved lists what is not known yet.",
         AUTHOR, Read, Reply(workflow_preview::preview_rendered) }
     .with_class(Safe)
-    .whole(),
+    .with_whole_answers(),
     tool! { "workflow.run" "Run a workflow"
         "Starts a workflow, or an unsaved manifest, and returns when it ended, waits for somebody (awaiting has the token \
          for workflow.next_step) or after wait_s.",
         AUTHOR, Create, Reply(workflow_run::run) }
     .with_class(Standard)
-    .whole()
+    .with_whole_answers()
     .with_max_duration(workflow_run::max_duration),
     tool! { "workflow.save" "Save a workflow"
         "Checks a manifest and writes it. To replace a file give expected_version, as workflow.get has it, or \
@@ -194,21 +195,21 @@ pub(super) static TABLE: [ToolSpec; 44] = [
     .with_class(Safe),
     tool! { "command.run_safe" "Run a safe command"
         "Calls a command that reads.",
-        CATALOG, Read, Reply(command_run::run_safe) -> command_run::output }
+        CATALOG, Read, Reply(command_run::run_safe) -> command_run::output_schema }
     .with_class(Safe)
-    .outside()
+    .acting_outside()
     .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "command.run" "Run a command"
         "Calls a command that changes something.",
-        CATALOG, Create, Reply(command_run::run_standard) -> command_run::output }
+        CATALOG, Create, Reply(command_run::run_standard) -> command_run::output_schema }
     .with_class(Standard)
-    .outside()
+    .acting_outside()
     .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "command.run_destructive" "Run a destructive command"
         "Calls a command that removes something, once the user agrees.",
-        CATALOG, Remove, Confirmed(command_run::confirm_destructive, command_run::run_destructive) -> command_run::output }
+        CATALOG, Remove, Confirmed(command_run::confirm_destructive, command_run::run_destructive) -> command_run::output_schema }
     .with_class(Destructive)
-    .outside()
+    .acting_outside()
     .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "provider.list" "List providers"
         "Lists commands that answer with choices for arguments.",
@@ -223,24 +224,24 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         CATALOG, Read, Reply(catalog_import::validate)
             ["valid", "document_kind", "operation_count", "warnings", "violations"] }
     .with_class(Safe)
-    .outside(),
+    .acting_outside(),
     tool! { "catalog.preview_import" "Preview an import"
         "Shows what an import would make. Writes nothing.",
         CATALOG, Read, Reply(catalog_import::preview)
             ["catalog", "projected_command_count", "projected_group_prefixes", "provider_contract_count", "warnings"] }
     .with_class(Safe)
-    .outside(),
+    .acting_outside(),
     tool! { "catalog.import_openapi" "Import a catalog"
         "Imports an OpenAPI document.",
         CATALOG, Set, Reply(catalog_import::import)
             ["catalog_id", "catalog_path", "manifest_path", "command_count", "provider_contract_count", "warnings"] }
     .with_class(Standard)
-    .outside(),
+    .acting_outside(),
     tool! { "catalog.refresh" "Refresh a catalog"
         "Reads its document again: shows the difference, and applies it with apply.",
         CATALOG, Set, Reply(catalog_import::refresh) ["catalog_id", "applied", "added", "removed", "changed", "breaks"] }
     .with_class(Standard)
-    .outside(),
+    .acting_outside(),
     tool! { "catalog.set_enabled" "Enable or disable a catalog"
         "Steps of a disabled catalog wait for it.",
         CATALOG, Set, Reply(catalog_settings::set_enabled) ["catalog_id", "enabled", "command_count_after_toggle"] }
@@ -277,7 +278,7 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         PEOPLE, Set, Answer(execution_approve::answer) -> shape },
     tool! { "execution.show" "Show an execution"
         "Reads the status, steps, history and artifacts of an execution at one revision.",
-        PEOPLE, Read, Answer(execution_show::run) -> execution_show::output },
+        PEOPLE, Read, Answer(execution_show::run) -> execution_show::output_schema },
     tool! { "store.examine" "Examine the store"
         "Examines a small portion of what is stored.",
         PEOPLE, Read, Answer(store_examine::run) -> shape },

@@ -82,7 +82,7 @@ impl Toolsets {
     }
 
     /// The toolsets of these names. Unknown names are ignored.
-    pub(crate) fn known<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn from_known_names<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         let sets = names.filter_map(|name| parse_toolset(name).ok());
         sets.fold(Self(0), |sets, set| Self(sets.0 | set.bit()))
     }

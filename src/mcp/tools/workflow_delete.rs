@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_domain::{error::Result, limits};
-use midex_registry::Deleted;
+use midex_registry::DeletedWorkflow;
 use midex_server::app::{App, WithReferences};
 
 #[derive(Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Deletion {
     #[serde(flatten)]
-    file: WithReferences<Deleted>,
+    file: WithReferences<DeletedWorkflow>,
     deleted: bool,
 }
 

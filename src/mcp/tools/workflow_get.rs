@@ -43,7 +43,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowFile>
             workflow_id: entry.name.clone(),
             path: entry.path.clone(),
             format: entry.format().as_str(),
-            parsed: manifest.as_ref().and_then(Manifest::parsed),
+            parsed: manifest.as_ref().and_then(Manifest::parse_document),
             content: manifest.map(|manifest| manifest.text),
             version: version.to_string(),
             source: entry.source.as_str(),

@@ -126,7 +126,7 @@ impl Page {
         let page: Vec<_> = left.by_ref().take(self.limit).collect();
         let workflows = fit_in_answer(&page, |(_, entry, nearer)| {
             if self.is_brief {
-                brief(entry)
+                workflow_brief(entry)
             } else {
                 file_entry(registry, entry, *nearer)
             }
@@ -161,7 +161,7 @@ pub(super) fn fit_in_answer<T>(items: &[T], shown: impl Fn(&T) -> Value) -> Vec<
 }
 
 /// The short form of a workflow, for choosing one.
-fn brief(entry: &WorkflowEntry) -> Value {
+fn workflow_brief(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
     let description = workflow.map_or("", |workflow| &workflow.description);
     json!({

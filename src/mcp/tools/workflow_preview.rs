@@ -103,7 +103,7 @@ fn input_value(input: &Input) -> Value {
 pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<StartInputs> {
     let subject = arguments.selection.subject("workflow.resolve_inputs")?;
     let definition = app.valid_definition(subject).await?;
-    let resolved = app.resolved(&definition, arguments.inputs).await?;
+    let resolved = app.resolve_inputs(&definition, arguments.inputs).await?;
     let of = |wanted: InputStatus| {
         let reports = resolved.inputs.iter();
         reports.filter(move |report| report.status == wanted)

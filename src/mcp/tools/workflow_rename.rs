@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use midex_domain::{error::Result, limits};
-use midex_registry::Renamed;
+use midex_registry::RenamedWorkflow;
 use midex_server::app::{App, WithReferences};
 
 #[derive(Deserialize, JsonSchema)]
@@ -17,7 +17,10 @@ pub(super) struct Arguments {
     expected_version: Option<String>,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WithReferences<Renamed>> {
+pub(super) async fn run(
+    app: &App,
+    arguments: Arguments,
+) -> Result<WithReferences<RenamedWorkflow>> {
     let (id, new_id) = (&arguments.workflow_id, &arguments.new_id);
     app.rename(id, new_id, arguments.expected_version).await
 }

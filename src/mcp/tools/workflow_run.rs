@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 }
 
 /// The next call if inputs are invalid.
-const INPUTS_SHOWN: NextCall = repeat_call(
+const INVALID_INPUTS_CALL: NextCall = repeat_call(
     "correct every violation; workflow.resolve_inputs with the same arguments says when they are ready",
 );
 
@@ -73,7 +73,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowRun> 
     let ran = app.run(definition, inputs, wait).await;
     let RunOutcome { step, status } = ran.map_err(|error| match error.code() {
         // A manifest that is not saved has no details resource to suggest.
-        Code::InputsInvalid => error.with_next(INPUTS_SHOWN),
+        Code::InputsInvalid => error.with_next(INVALID_INPUTS_CALL),
         _ => error,
     })?;
     let state = State::parse(&status.state).unwrap_or(State::Running);

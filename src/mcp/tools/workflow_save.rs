@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::author::manifest;
 use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_domain::error::Result;
-use midex_registry::{Format, Manifest, Save, Saved};
+use midex_registry::{Format, Manifest, SaveRequest, SavedWorkflow};
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -53,11 +53,11 @@ pub(super) async fn confirm_overwrite(
     }))
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Saved> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<SavedWorkflow> {
     app.save(save(arguments)).await
 }
 
-fn save(arguments: Arguments) -> Save {
+fn save(arguments: Arguments) -> SaveRequest {
     let format = arguments.format.as_deref();
     let manifest = match arguments.manifest {
         document @ Value::Object(_) if format != Some("json") => {
@@ -65,7 +65,7 @@ fn save(arguments: Arguments) -> Save {
         }
         document => manifest(&document, format),
     };
-    Save {
+    SaveRequest {
         manifest,
         overwrite: arguments.overwrite,
         expected_version: arguments.expected_version,

@@ -33,7 +33,7 @@ impl Recovery<'_> {
     ) {
         let body = entries[at].value.clone();
         let list = &entries[each].value;
-        if list.get("do").is_some() || body.text().is_none() && body.entries().is_none() {
+        if list.get("do").is_some() || body.as_text().is_none() && body.entries().is_none() {
             return;
         }
         let within = match list.entries() {
@@ -43,12 +43,12 @@ impl Recovery<'_> {
                 format_value(list)
             ),
         };
-        let hint = match body.text() {
+        let hint = match body.as_text() {
             Some(_) => format!("{within}: `do: {{ guidance: {} }}`", format_value(&body)),
             None => within,
         };
         let finding = unknown_key(STEP.what, &entries[at], join(path, "do"));
-        self.found.push(finding.suggest(hint).by_hand());
+        self.found.push(finding.suggest(hint).without_edit());
         let list = list.clone();
         entries[each].value = add_foreach_body(list, step_from_text(body));
         entries.remove(at);
@@ -65,7 +65,7 @@ impl Recovery<'_> {
             kind.key
         );
         let finding = unknown_key(STEP.what, &entries[at], join(path, "do"));
-        self.found.push(finding.suggest(hint).by_hand());
+        self.found.push(finding.suggest(hint).without_edit());
         let Content::Map(below) = entries.remove(at).value.content else {
             return;
         };
@@ -79,7 +79,7 @@ impl Recovery<'_> {
 
 /// Turns a text into a step of kind `guidance`.
 fn step_from_text(body: Node) -> Node {
-    match body.text() {
+    match body.as_text() {
         Some(_) => mapping(body.place, vec![entry("guidance", body)]),
         None => body,
     }

@@ -15,7 +15,7 @@ use midex_domain::{
 
 impl Recovery<'_> {
     /// `workflow: { name: …, steps: … }`: moves the keys to the top level.
-    pub(super) fn hoist(&mut self, entries: &mut Vec<Entry>) {
+    pub(super) fn hoist_nested_workflow(&mut self, entries: &mut Vec<Entry>) {
         let (key, record) = (self.form.name_key(), self.form.record());
         let Some(at) = position(entries, key) else {
             return;
@@ -30,7 +30,9 @@ impl Recovery<'_> {
         let name = below
             .iter()
             .find(|entry| ["name", "id"].contains(&entry.key.as_str()));
-        let name = name.and_then(|entry| entry.value.text()).unwrap_or("NAME");
+        let name = name
+            .and_then(|entry| entry.value.as_text())
+            .unwrap_or("NAME");
         let hint = format!("write `{key}: {name}`, and the other keys beside it, at the top");
         self.found
             .push(wrong_type(&entries[at].value, key, "a text").suggest(hint));
@@ -50,7 +52,7 @@ impl Recovery<'_> {
     /// `inputs` written as a JSON Schema, or as a list.
     pub(super) fn recover_inputs_shape(&mut self, node: &mut Node, path: &str) {
         let properties = node.get("properties").filter(|_| {
-            let kind = node.get("type").and_then(Node::text);
+            let kind = node.get("type").and_then(Node::as_text);
             kind == Some("object")
         });
         if let Some(Content::Map(inputs)) = properties.map(|node| node.content.clone()) {
@@ -67,7 +69,7 @@ impl Recovery<'_> {
                 .suggest("write a mapping from names: `NAME: { type: string }`".to_owned());
             let mut entries = Vec::new();
             for item in items {
-                let (entry, mended) = named(item, finding, &["name", "id", "key"]);
+                let (entry, mended) = name_list_item(item, finding, &["name", "id", "key"]);
                 finding = mended;
                 entries.extend(entry);
             }
@@ -82,13 +84,14 @@ impl Recovery<'_> {
             return;
         };
         let known = InputType::NAMES.iter().copied().find(|kind| kind == text);
-        let Some(kind) = known.or_else(|| foreign::value("type", text)) else {
+        let Some(kind) = known.or_else(|| foreign::find_value_counterpart("type", text)) else {
             return;
         };
         let (text, place) = (text.clone(), node.place);
         let finding = wrong_type(node, path, "a mapping");
         let finding = finding.suggest(format!("write `{{ type: {kind} }}`"));
-        let finding = self.wrapped(finding, node, "type: ", (kind != text).then_some(kind));
+        let finding =
+            self.add_wrapping_edit(finding, node, "type: ", (kind != text).then_some(kind));
         self.found.push(finding);
         *node = mapping(place, vec![entry("type", parse_plain_value(kind, place))]);
     }
@@ -99,7 +102,7 @@ impl Recovery<'_> {
         // `dag: { tasks: […] }` and similar: a mapping with nothing but the list.
         if let [only] = node.entries().unwrap_or_default()
             && matches!(
-                foreign::key(self.form.record().what, &only.key, |_| false),
+                foreign::find_key_counterpart(self.form.record().what, &only.key, |_| false),
                 Some(Counterpart::Key(["steps"]))
             )
             && only.value.items().is_some()
@@ -136,20 +139,20 @@ impl Recovery<'_> {
 
 /// Converts a list item into an entry under the name that it contains. Returns the entry, and the finding with the
 /// matching edit.
-fn named(item: &Node, finding: Finding, keys: &[&str]) -> (Option<Entry>, Finding) {
+fn name_list_item(item: &Node, finding: Finding, keys: &[&str]) -> (Option<Entry>, Finding) {
     if let Content::Text(name) = &item.content {
         let entry = Entry {
             place: item.place,
             ..entry(name, mapping(item.place, Vec::new()))
         };
-        return (Some(entry), finding.by_hand());
+        return (Some(entry), finding.without_edit());
     }
     let entries = item.entries().unwrap_or_default();
     let at = entries
         .iter()
         .position(|entry| keys.contains(&entry.key.as_str()));
-    let Some((at, name)) = at.and_then(|at| Some((at, entries[at].value.text()?))) else {
-        return (None, finding.by_hand());
+    let Some((at, name)) = at.and_then(|at| Some((at, entries[at].value.as_text()?))) else {
+        return (None, finding.without_edit());
     };
     let first = &entries[at];
     // Only for a block list that is indented below its key. At the key's own indentation, the edited entry would no

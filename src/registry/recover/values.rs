@@ -32,12 +32,12 @@ impl Recovery<'_> {
         let Some(name) = below
             .iter()
             .find(is_name)
-            .filter(|name| name.value.text().is_some())
+            .filter(|name| name.value.as_text().is_some())
         else {
             return;
         };
         let node = &entries[at].value;
-        let text = name.value.text().unwrap_or_default();
+        let text = name.value.as_text().unwrap_or_default();
         let finding = wrong_type(node, &join(path, "agent"), "a text")
             .suggest(format!("write `agent: {text}`"));
         let edited = below.len() == 1 && !self.is_json;
@@ -63,7 +63,7 @@ impl Recovery<'_> {
         }
         for entry in entries {
             let is_condition = ["if", "when"].contains(&entry.key.as_str());
-            let Some(text) = entry.value.text().filter(|_| is_condition) else {
+            let Some(text) = entry.value.as_text().filter(|_| is_condition) else {
                 continue;
             };
             let inner = text
@@ -71,7 +71,7 @@ impl Recovery<'_> {
                 .trim_start_matches("${{")
                 .trim_end_matches("}}")
                 .trim();
-            let Some(meant) = foreign::value(&entry.key, inner) else {
+            let Some(meant) = foreign::find_value_counterpart(&entry.key, inner) else {
                 continue;
             };
             let message = format!(
@@ -105,8 +105,8 @@ impl Recovery<'_> {
         let there = there.map(|entry| entry.key.clone());
         let kind = entries[at]
             .value
-            .text()
-            .and_then(|text| foreign::value("kind", text));
+            .as_text()
+            .and_then(|text| foreign::find_value_counterpart("kind", text));
         let Some(meant) = there.as_deref().or(kind) else {
             let finding = unknown_key(STEP.what, &entries[at], join(path, &entries[at].key));
             let hint = "the kind is a key: `guidance: TEXT`, `agent: NAME`, `tool: NAME`, or `run: CATALOG OPERATION` for a call of an imported catalog";
@@ -149,7 +149,7 @@ impl Recovery<'_> {
     /// `withItems: […]` of another system, next to the kind of the step: rewritten to `foreach`.
     pub(super) fn recover_foreign_loop(&mut self, entries: &mut [Entry], path: &str) {
         let is_loop = |entry: &&mut Entry| {
-            let meant = foreign::key(STEP.what, &entry.key, |_| false);
+            let meant = foreign::find_key_counterpart(STEP.what, &entry.key, |_| false);
             let is_list = entry.value.entries().is_none() && entry.key != "foreach";
             is_list && matches!(meant, Some(Counterpart::Key(["foreach"])))
         };
@@ -192,7 +192,7 @@ impl Recovery<'_> {
         let hint = format!(
             "write `in: {shown}` below `foreach`, and what is done with each item below `do`"
         );
-        self.found.push(finding.suggest(hint).by_hand());
+        self.found.push(finding.suggest(hint).without_edit());
         let place = entries[at].place;
         let (body, rest): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(belongs);
         *entries = rest;
@@ -280,7 +280,7 @@ impl Recovery<'_> {
         let value = instead.clone().unwrap_or_else(|| format_value(node));
         let finding =
             wrong_type(node, path, expected).suggest(format!("write `{{ {} }}`", said(&value)));
-        let finding = self.wrapped(finding, node, &said(""), instead.as_deref());
+        let finding = self.add_wrapping_edit(finding, node, &said(""), instead.as_deref());
         self.found.push(finding);
         let value = match (bare.key, &instead) {
             ("input", Some(_)) => Node {
@@ -304,7 +304,7 @@ impl Recovery<'_> {
 
     /// `depends_on: "a, b"`: several ids in one text.
     pub(super) fn split_joined_ids(&mut self, node: &mut Node, path: &str) {
-        let Some(text) = node.text().filter(|text| text.contains(',')) else {
+        let Some(text) = node.as_text().filter(|text| text.contains(',')) else {
             return;
         };
         let names: Vec<_> = text
@@ -322,7 +322,7 @@ impl Recovery<'_> {
         self.found.push(
             finding
                 .suggest(format!("write `{list}`"))
-                .rewrite_text(node.place, text, &list),
+                .edit_rewrite_quoted(node.place, text, &list),
         );
         let items = names.iter().map(|name| Node {
             content: Content::Text((*name).to_owned()),
@@ -337,7 +337,7 @@ impl Recovery<'_> {
             let hint = "write a list of arms: `- if: CONDITION` with `next: STEP` below it, and last `- next: STEP`";
             self.found
                 .push(wrong_type(node, path, "a list").suggest(hint.to_owned()));
-            let arms = arms(entries, node.place);
+            let arms = arms_from_mapping(entries, node.place);
             node.content = Content::List(arms);
         }
         let Content::List(arms) = &mut node.content else {
@@ -364,7 +364,7 @@ impl Recovery<'_> {
             .iter()
             .position(|entry| words.contains(&entry.key.as_str()))?;
         let mut entry = entries.remove(at);
-        let to = entry.value.text().unwrap_or("STEP").to_owned();
+        let to = entry.value.as_text().unwrap_or("STEP").to_owned();
         let finding = unknown_key(ARM.what, &entry, join(path, &entry.key));
         let hint = format!("write an arm of its own below: `- next: {to}`");
         let first = entries.first().map_or(entry.place, |first| first.place);
@@ -394,11 +394,11 @@ fn wait_entries(text: &str) -> Entries {
 }
 
 /// The arms that a mapping in place of their list describes.
-fn arms(entries: &[Entry], place: Place) -> Vec<Node> {
+fn arms_from_mapping(entries: &[Entry], place: Place) -> Vec<Node> {
     let lists = entries.iter().filter_map(|entry| entry.value.items());
     let mut arms: Vec<_> = lists.flatten().cloned().collect();
     let is_else = |entry: &&Entry| ["else", "default", "otherwise"].contains(&entry.key.as_str());
-    let is_own = |entry: &&Entry| !is_else(entry) && entry.value.text().is_some();
+    let is_own = |entry: &&Entry| !is_else(entry) && entry.value.as_text().is_some();
     let rename = |entry: &Entry| {
         let key = match entry.key.as_str() {
             "condition" | "when" | "if" => "if",
@@ -475,7 +475,7 @@ pub(super) fn format_value(node: &Node) -> String {
 
 /// The text of a node that is written without quotes, and would need them inside `{ … }`.
 pub(super) fn needs_quotes(node: &Node) -> Option<&str> {
-    let text = node.text()?;
+    let text = node.as_text()?;
     let is_bare = node.place.end.checked_sub(node.place.start) == Some(text.len());
     (is_bare && !is_plain(text)).then_some(text)
 }

@@ -24,12 +24,16 @@ const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
 /// The schema of a workflow, including the `$defs` that it refers to.
 pub(super) fn workflow(form: WorkflowFormat) -> Value {
     let top = form.record();
-    let mut schema = record(top);
+    let mut schema = record_schema(top);
     let mut definitions = Map::from_iter([("stepId".to_owned(), step_id())]);
     for key in top.keys {
         match key.shape {
-            Shape::Steps(step) => drop(definitions.insert("step".into(), record(step).into())),
-            Shape::Inputs(input) => drop(definitions.insert("input".into(), record(input).into())),
+            Shape::Steps(step) => {
+                drop(definitions.insert("step".into(), record_schema(step).into()))
+            }
+            Shape::Inputs(input) => {
+                drop(definitions.insert("input".into(), record_schema(input).into()))
+            }
             _ => {}
         }
     }
@@ -42,11 +46,11 @@ pub(super) fn workflow(form: WorkflowFormat) -> Value {
 
 /// The schema of an agent.
 pub(super) fn persona() -> Value {
-    Value::Object(record(&PERSONA))
+    Value::Object(record_schema(&PERSONA))
 }
 
 /// The schema of a mapping. Planned keys are left out, since the reader refuses them.
-fn record(record: &Record) -> Map<String, Value> {
+fn record_schema(record: &Record) -> Map<String, Value> {
     let keys: Vec<_> = record.keys.iter().filter(|key| !key.is_planned()).collect();
     let mut schema = mapping(&keys, record.is_open, key_schema);
     if record.exactly_one {
@@ -115,7 +119,7 @@ fn mapping(keys: &[&Key], is_open: bool, schema_of: fn(&Key) -> Value) -> Map<St
     Map::from_iter(schema.map(|(key, value)| (key.to_owned(), value)))
 }
 
-fn not_both(one: &str, other: &str) -> Value {
+fn not_both_rule(one: &str, other: &str) -> Value {
     json!({ "not": { "required": [one, other] } })
 }
 
@@ -129,7 +133,7 @@ fn step_rules(keys: &[&Key]) -> Vec<Value> {
     let pairs = grammar::EXCLUSIVE_FIELD_PAIRS.iter().chain(&spellings);
     let has = |name: &str| keys.iter().any(|key| key.name == name);
     let pairs = pairs.filter(|(one, _)| has(one));
-    rules.extend(pairs.map(|(one, other)| not_both(one, other)));
+    rules.extend(pairs.map(|(one, other)| not_both_rule(one, other)));
     for kind in kinds() {
         let idle = keys.iter().filter(|key| !key.applies_to_kind(kind.name));
         let idle: Vec<_> = idle.map(|key| required(&key)).collect();
@@ -181,12 +185,12 @@ fn shape(shape: &Shape) -> Value {
         Shape::Condition => {
             json!({ "anyOf": [text_schema(limits::EXPRESSION_BYTES_MAX), { "type": "boolean" }] })
         }
-        Shape::Name(max) => name(*max),
+        Shape::Name(max) => name_schema(*max),
         Shape::Id(Id::Workflow) => workflow_name(),
-        Shape::Id(Id::Agent) => name(limits::AGENT_NAME_BYTES_MAX),
+        Shape::Id(Id::Agent) => name_schema(limits::AGENT_NAME_BYTES_MAX),
         Shape::Id(Id::Step) => json!({ "$ref": "#/$defs/stepId" }),
         Shape::Id(Id::Input) => input_name(),
-        Shape::Ids => ids(),
+        Shape::Ids => id_list_schema(),
         Shape::Word => {
             json!({ "type": "string", "maxLength": limits::WORD_BYTES_MAX, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" })
         }
@@ -199,18 +203,18 @@ fn shape(shape: &Shape) -> Value {
         Shape::Branches(branch) => branches(branch),
         Shape::Memory(min) => memory(*min),
         Shape::Scalars(max) => scalars(*max),
-        Shape::Items => json!({ "anyOf": [{ "type": "array" }, template()] }),
+        Shape::Items => json!({ "anyOf": [{ "type": "array" }, template_schema()] }),
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Count(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Shape::Whole => json!({ "type": "integer", "minimum": 0 }),
         Shape::Number => json!({ "type": "number" }),
         Shape::Span => duration_schema(),
-        Shape::SpanOrTemplate => json!({ "anyOf": [duration_schema(), template()] }),
-        Shape::InstantOrTemplate => json!({ "anyOf": [instant(), template()] }),
+        Shape::SpanOrTemplate => json!({ "anyOf": [duration_schema(), template_schema()] }),
+        Shape::InstantOrTemplate => json!({ "anyOf": [instant(), template_schema()] }),
         Shape::Failure => {
             let (least, most) = FAILED_HTTP_STATUSES.into_inner();
             // A status may also be written as a text of digits.
-            let mut word = name(limits::WORD_BYTES_MAX);
+            let mut word = name_schema(limits::WORD_BYTES_MAX);
             word["not"] = json!({ "pattern": "^[0-9]+$" });
             json!({ "anyOf": [
                 word,
@@ -225,11 +229,11 @@ fn shape(shape: &Shape) -> Value {
         Shape::Target(words) => {
             json!({ "anyOf": [{ "enum": words }, { "$ref": "#/$defs/stepId" }] })
         }
-        Shape::List(of, min, max) => list(of, *min, *max),
-        Shape::Record(keys) => record(keys).into(),
+        Shape::List(of, min, max) => list_schema(of, *min, *max),
+        Shape::Record(keys) => record_schema(keys).into(),
         Shape::TextOr(keys) => {
             let first = keys.keys.first().map(|key| self::shape(&key.shape));
-            json!({ "anyOf": [first, record(keys)] })
+            json!({ "anyOf": [first, record_schema(keys)] })
         }
         Shape::Inputs(_) => json!({
             "type": "object",
@@ -263,7 +267,7 @@ fn branches(branch: &Record) -> Value {
     json!({
         "type": "object",
         "propertyNames": { "maxLength": limits::BRANCH_PATTERN_BYTES_MAX, "allOf": patterns },
-        "additionalProperties": record(branch),
+        "additionalProperties": record_schema(branch),
         "minProperties": 1,
         "maxProperties": limits::STEP_BRANCHES_MAX,
     })
@@ -274,7 +278,7 @@ fn text_schema(bytes_max: usize) -> Value {
     json!({ "type": "string", "maxLength": bytes_max, "pattern": not_blank() })
 }
 
-fn template() -> Value {
+fn template_schema() -> Value {
     json!({ "type": "string", "maxLength": limits::EXPRESSION_BYTES_MAX, "pattern": TEMPLATE })
 }
 
@@ -327,7 +331,7 @@ fn instant() -> Value {
     json!({ "type": "string", "pattern": "^[-+]?[0-9]{4,6}-?[0-9]{2}-?[0-9]{2}[Tt ]" })
 }
 
-fn list(of: &Shape, min: usize, max: usize) -> Value {
+fn list_schema(of: &Shape, min: usize, max: usize) -> Value {
     let mut schema = json!({
         "type": "array",
         "items": shape(of),
@@ -346,7 +350,7 @@ fn not_blank() -> String {
 }
 
 /// A name, without control characters and without white space around it.
-fn name(bytes_max: usize) -> Value {
+fn name_schema(bytes_max: usize) -> Value {
     let (end, inner) = (
         format!("[^{CONTROL}{WHITE_SPACE}]"),
         format!("[^{CONTROL}]"),
@@ -385,7 +389,7 @@ fn input_name() -> Value {
     })
 }
 
-fn ids() -> Value {
+fn id_list_schema() -> Value {
     let id = json!({ "$ref": "#/$defs/stepId" });
     let list = json!({
         "type": "array",

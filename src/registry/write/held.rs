@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::{
     super::{
         Definitions, Directory, Format, Manifest, Registry, Source, WorkflowEntry,
-        author::unusable, files::Root,
+        author::unusable_path_error, files::Root,
     },
     refusal,
 };
@@ -45,15 +45,17 @@ pub(super) struct LockedFile {
 impl LockedDirectory {
     /// Opens the directory for reading, without a lock.
     pub(super) fn open(definitions: &Definitions, target: &Directory) -> Result<Self> {
-        let registry = definitions.current();
+        let registry = definitions.current_registry();
         // The project may be inside the user's directory. Both paths then name one directory, and the registry's first
         // one is used.
-        let real = fs::canonicalize(&target.path).map_err(|error| unusable(&target.path, error))?;
+        let real = fs::canonicalize(&target.path)
+            .map_err(|error| unusable_path_error(&target.path, error))?;
         let is_target = |one: &&Directory| fs::canonicalize(&one.path).is_ok_and(|it| it == real);
         let mut known = registry.sources().workflows.iter();
         let directory = known.find(is_target).unwrap_or(target);
-        let root = Root::open(directory)
-            .map_err(|finding| unusable(&directory.path, io::Error::other(finding.message)))?;
+        let root = Root::open(directory).map_err(|finding| {
+            unusable_path_error(&directory.path, io::Error::other(finding.message))
+        })?;
         Ok(Self {
             root,
             directory: directory.path.clone(),
@@ -63,11 +65,11 @@ impl LockedDirectory {
     }
 
     /// Opens the directory with the exclusive write lock.
-    pub(super) fn locked(definitions: &Definitions, target: &Directory) -> Result<Self> {
-        let folder = opened(target)?;
+    pub(super) fn open_locked(definitions: &Definitions, target: &Directory) -> Result<Self> {
+        let folder = open_target_folder(target)?;
         let lock = folder.lock().map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => busy(&target.path),
-            _ => unusable(&target.path, error),
+            io::ErrorKind::WouldBlock => busy_error(&target.path),
+            _ => unusable_path_error(&target.path, error),
         })?;
         Ok(Self {
             _lock: Some(lock),
@@ -83,7 +85,7 @@ impl LockedDirectory {
     fn folder_of(&self, directory: &Path) -> Result<Folder> {
         let opened =
             fs::canonicalize(directory).and_then(|real| self.root.open_without_links(&real));
-        let opened = opened.map_err(|error| unusable(directory, error))?;
+        let opened = opened.map_err(|error| unusable_path_error(directory, error))?;
         Ok(Folder::from(std::os::fd::OwnedFd::from(opened)))
     }
 
@@ -104,7 +106,7 @@ impl LockedDirectory {
         let read = folder.read(&name, limits::DEFINITION_BYTES_MAX);
         let read = read.map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::LOOP) => refusal::not_a_file(id, path, "is a symbolic link"),
-            _ => unusable(path, error),
+            _ => unusable_path_error(path, error),
         })?;
         let Some((bytes, metadata)) = read else {
             return Ok(None);
@@ -148,7 +150,7 @@ impl LockedDirectory {
                     .is_some_and(|it| is_alike(&super::file_name_text(it)))
         });
         alike.map_or(Ok(()), |(entry, path)| {
-            Err(refusal::look_alike(id, entry, path))
+            Err(refusal::look_alike_error(id, entry, path))
         })
     }
 }
@@ -164,7 +166,7 @@ impl LockedFile {
         let text = String::from_utf8(self.bytes.clone());
         let text = text.map_err(|error| {
             let error = io::Error::new(io::ErrorKind::InvalidData, error);
-            unusable(&self.path, error)
+            unusable_path_error(&self.path, error)
         })?;
         let format = Some(Format::of_path(&self.path));
         Ok(Manifest::of_text(text, format))
@@ -174,23 +176,23 @@ impl LockedFile {
 /// The error for a new file that could not be written.
 pub(super) fn write_error(path: &Path, id: &str, error: io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::AlreadyExists => refusal::taken(id, path),
-        _ => unusable(path, error),
+        io::ErrorKind::AlreadyExists => refusal::path_taken_error(id, path),
+        _ => unusable_path_error(path, error),
     }
 }
 
 /// Opens the directory, and creates it if necessary. For a project's directory, does not follow links out of the
 /// project.
-pub(super) fn opened(target: &Directory) -> Result<Folder> {
+pub(super) fn open_target_folder(target: &Directory) -> Result<Folder> {
     let project = target.path.parent();
     let folder = match project.filter(|_| target.source == Source::Project) {
         Some(project) => Folder::open_in(project, &target.path),
         None => fs::create_dir_all(&target.path).and_then(|()| Folder::open(&target.path)),
     };
-    folder.map_err(|error| unusable(&target.path, error))
+    folder.map_err(|error| unusable_path_error(&target.path, error))
 }
 
-fn busy(directory: &Path) -> Error {
+fn busy_error(directory: &Path) -> Error {
     let shown = directory.display();
     let message = format!("another process writes workflows into `{shown}` and has not ended yet");
     Error::new(Code::ServerBusy, message)

@@ -45,7 +45,7 @@ fn suggest_valid_id(id: &str) -> Option<String> {
     (id.is_ascii() && !words.is_empty()).then(|| words.join("-"))
 }
 
-pub(super) fn exists(id: &str, held: &LockedFile) -> Error {
+pub(super) fn already_exists_error(id: &str, held: &LockedFile) -> Error {
     let message = format!(
         "the workflow `{id}` is there already, as `{}`",
         held.path.display()
@@ -55,7 +55,7 @@ pub(super) fn exists(id: &str, held: &LockedFile) -> Error {
         .with_next(READ_FILE_FIRST_CALL)
 }
 
-pub(super) fn taken(id: &str, path: &Path) -> Error {
+pub(super) fn path_taken_error(id: &str, path: &Path) -> Error {
     let message = format!(
         "the workflow `{id}` would be `{}`, and a file of another workflow has that name",
         path.display()
@@ -63,7 +63,7 @@ pub(super) fn taken(id: &str, path: &Path) -> Error {
     file_error(Code::WorkflowAlreadyExists, id, message, Some(path)).with_next(OTHER_ID_CALL)
 }
 
-pub(super) fn look_alike(id: &str, entry: &WorkflowEntry, path: &Path) -> Error {
+pub(super) fn look_alike_error(id: &str, entry: &WorkflowEntry, path: &Path) -> Error {
     let message = format!(
         "the id `{id}` differs in case alone from that of `{}`, `{}`: not every file system tells the two apart",
         path.display(),
@@ -72,7 +72,7 @@ pub(super) fn look_alike(id: &str, entry: &WorkflowEntry, path: &Path) -> Error 
     file_error(Code::WorkflowAlreadyExists, id, message, Some(path)).with_next(OTHER_ID_CALL)
 }
 
-pub(super) fn version(id: &str, expected: &str, held: Option<&LockedFile>) -> Error {
+pub(super) fn version_conflict_error(id: &str, expected: &str, held: Option<&LockedFile>) -> Error {
     let expected: String = expected.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
     let actual = held.map(LockedFile::version);
     let message = match &actual {

@@ -19,7 +19,7 @@ use midex_registry::{self as registry, Manifest, ManifestCheck, Registry};
 
 /// The definition that an authoring call works on.
 #[derive(Clone, Debug)]
-pub enum Subject {
+pub enum DefinitionSubject {
     /// The workflow of this name, as it is in its file.
     Named(String),
     /// A text that the caller passes.
@@ -31,7 +31,7 @@ impl App {
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`.
-    pub async fn check_definition(&self, subject: Subject) -> Result<ManifestCheck> {
+    pub async fn check_definition(&self, subject: DefinitionSubject) -> Result<ManifestCheck> {
         self.look_into_registry(move |registry| check_subject(registry, subject))
             .await?
     }
@@ -40,16 +40,16 @@ impl App {
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` with every violation.
-    pub async fn valid_definition(&self, subject: Subject) -> Result<Arc<Definition>> {
+    pub async fn valid_definition(&self, subject: DefinitionSubject) -> Result<Arc<Definition>> {
         self.look_into_registry(move |registry| load_valid_definition(registry, subject))
             .await?
     }
 }
 
-fn check_subject(registry: &Registry, subject: Subject) -> Result<ManifestCheck> {
+fn check_subject(registry: &Registry, subject: DefinitionSubject) -> Result<ManifestCheck> {
     let name = match subject {
-        Subject::Lent(manifest) => return Ok(registry.check_manifest(&manifest)),
-        Subject::Named(name) => name,
+        DefinitionSubject::Lent(manifest) => return Ok(registry.check_manifest(&manifest)),
+        DefinitionSubject::Named(name) => name,
     };
     let entry = registry.workflow(&name);
     let entry = entry.ok_or_else(|| registry.no_such_id(&name))?;
@@ -61,15 +61,20 @@ fn check_subject(registry: &Registry, subject: Subject) -> Result<ManifestCheck>
     })
 }
 
-fn load_valid_definition(registry: &Registry, subject: Subject) -> Result<Arc<Definition>> {
-    let is_lent = matches!(subject, Subject::Lent(_));
+fn load_valid_definition(
+    registry: &Registry,
+    subject: DefinitionSubject,
+) -> Result<Arc<Definition>> {
+    let is_lent = matches!(subject, DefinitionSubject::Lent(_));
     let ManifestCheck {
         name,
         definition,
         findings,
     } = check_subject(registry, subject)?;
     definition.ok_or_else(|| match registry.workflow(&name) {
-        Some(entry) if !is_lent && is_broken(&entry.findings) => registry::invalid(entry),
+        Some(entry) if !is_lent && is_broken(&entry.findings) => {
+            registry::invalid_workflow_error(entry)
+        }
         _ => registry::invalid_definition_error(&name, &findings),
     })
 }
@@ -112,7 +117,7 @@ impl ResolvedInputs {
     /// Whether no input is missing or invalid, and every provider that is needed can be called.
     pub fn is_ready(&self) -> bool {
         let has_open = self.inputs.iter().any(InputReport::is_open)
-            || self.providers.iter().any(ProviderResolution::is_open);
+            || self.providers.iter().any(ProviderResolution::needs_person);
         self.unknown.is_empty() && !has_open
     }
 
@@ -147,7 +152,7 @@ impl App {
     ///
     /// # Errors
     /// The errors of reading earlier executions.
-    pub async fn resolved(
+    pub async fn resolve_inputs(
         &self,
         definition: &Definition,
         given: Map<String, Value>,
@@ -205,18 +210,27 @@ impl App {
     ///
     /// # Errors
     /// As [`App::sound`]; `LIMIT_EXCEEDED` if the inputs are too large.
-    pub async fn plan(&self, subject: Subject, given: Map<String, Value>) -> Result<Plan> {
+    pub async fn plan(
+        &self,
+        subject: DefinitionSubject,
+        given: Map<String, Value>,
+    ) -> Result<Plan> {
         let definition = self.valid_definition(subject).await?;
-        let resolved = self.resolved(&definition, given).await?;
+        let resolved = self.resolve_inputs(&definition, given).await?;
         let app = self.clone();
-        let planned = tokio::task::spawn_blocking(move || app.rehearsed(definition, resolved));
+        let planned =
+            tokio::task::spawn_blocking(move || app.rehearse_execution(definition, resolved));
         planned
             .await
             .map_err(|error| Error::internal("the planning panicked").with_source(error))?
     }
 
-    fn rehearsed(&self, definition: Arc<Definition>, resolved: ResolvedInputs) -> Result<Plan> {
-        let loaded = self.definitions.loaded();
+    fn rehearse_execution(
+        &self,
+        definition: Arc<Definition>,
+        resolved: ResolvedInputs,
+    ) -> Result<Plan> {
+        let loaded = self.definitions.last_loaded_registry();
         let secrets = loaded.abilities().secrets.iter().flatten();
         let secrets: Vec<_> = secrets.cloned().collect();
         let open = resolved.inputs.iter().filter(|report| report.is_open());

@@ -9,9 +9,9 @@ use std::{
 
 use serde::Serialize;
 
-use super::{App, open::Slot};
+use super::{App, open::EngineSlot};
 use midex_catalog::{
-    Catalog, Catalogs, Changes, OperationMatch, Requester, Set, Settings,
+    Catalog, CatalogSet, Catalogs, Changes, OperationMatch, Requester, Settings,
     call::{Reach, allowable},
 };
 use midex_domain::{
@@ -77,7 +77,7 @@ impl App {
         let Ok(catalogs) = self.catalogs() else {
             return status;
         };
-        let set = catalogs.loaded();
+        let set = catalogs.last_loaded_catalogs();
         for wait in &mut status.waits {
             let name = wait.catalog.as_deref();
             if let Some(id) = name.and_then(|name| set.disabled_catalog_id(name)) {
@@ -107,8 +107,9 @@ impl App {
     ///
     /// # Errors
     /// As [`App::catalogs`].
-    pub async fn catalog_set(&self) -> Result<Arc<Set>> {
-        self.with_catalogs(|catalogs| Ok(catalogs.current())).await
+    pub async fn catalog_set(&self) -> Result<Arc<CatalogSet>> {
+        self.with_catalogs(|catalogs| Ok(catalogs.current_catalogs()))
+            .await
     }
 
     /// Runs `work` on the catalogs, off the async worker threads.
@@ -183,8 +184,8 @@ impl App {
         let Ok(catalogs) = self.catalogs() else {
             return;
         };
-        let set = catalogs.loaded();
-        let all = self.host.definitions.all();
+        let set = catalogs.last_loaded_catalogs();
+        let all = self.host.definitions.all_definitions();
         let check = move || {
             for definitions in all {
                 let operations = Operations::capture(set.clone());
@@ -195,7 +196,7 @@ impl App {
             tracing::error!("checking the definitions against the catalogs panicked: {error}");
         }
         let slot = self.host.engine.lock().await;
-        if let Slot::Open(engine) = &*slot
+        if let EngineSlot::Open(engine) = &*slot
             && let Err(error) = engine.look_for_catalogs().await
         {
             tracing::warn!(
@@ -259,7 +260,7 @@ impl App {
     /// If the definitions cannot be read.
     pub async fn find_broken_steps(
         &self,
-        before: &Arc<Set>,
+        before: &Arc<CatalogSet>,
         catalog_id: &str,
         changes: &Changes,
     ) -> Result<Vec<BrokenStep>> {
@@ -277,7 +278,7 @@ impl App {
 
 fn broken_steps_of_definition(
     definition: &Definition,
-    set: &Set,
+    set: &CatalogSet,
     id: &str,
     removed: &[String],
 ) -> Vec<BrokenStep> {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Map, Value, json};
 
 use super::{App, RunOutcome};
-use midex_catalog::{CatalogOperation, OperationMatch, Set};
+use midex_catalog::{CatalogOperation, CatalogSet, OperationMatch};
 use midex_domain::{
     Class, Definition, ExecutionId, StepId, StepKind,
     check::{OperationLookup, OperationLookupResult},
@@ -41,7 +41,7 @@ pub enum Command {
 }
 
 /// The first word of the command id of a workflow.
-pub const WORKFLOW: &str = "workflow";
+pub const WORKFLOW_PREFIX: &str = "workflow";
 
 impl App {
     /// Resolves a command id to its target and safety class.
@@ -54,7 +54,7 @@ impl App {
             return Err(command_not_found_error(id, None));
         };
         let rest = rest.join(" ");
-        if *first == WORKFLOW {
+        if *first == WORKFLOW_PREFIX {
             let class = self.look_into_registry(move |registry| {
                 let definition = registry.definition(&rest)?;
                 Ok((
@@ -73,7 +73,9 @@ impl App {
             OperationMatch::Disabled => {
                 let message = format!("the catalog of `{id}` is disabled or cannot be used");
                 let error = Error::new(Code::CommandNotFound, message);
-                Err(error.with_context("catalog_id", *first).with_next(ENABLE))
+                Err(error
+                    .with_context("catalog_id", *first)
+                    .with_next(ENABLE_CATALOG_CALL))
             }
             OperationMatch::Several(ids) => {
                 let near = format!("{} {rest}", ids[0]);
@@ -103,7 +105,8 @@ impl App {
         let (id, named, call) = (id.to_owned(), named.clone(), call.clone());
         self.with_catalogs(move |catalogs| {
             let catalog = &named.catalog;
-            let (Ok(prepared), Ok(target)) = (catalog.prepared(named.place), catalog.target())
+            let (Ok(prepared), Ok(target)) =
+                (catalog.prepare_operation(named.place), catalog.target())
             else {
                 // The catalog itself is broken: the call reports that.
                 return Ok(());
@@ -191,14 +194,14 @@ fn build_call_definition(id: &str, call: &CommandCall) -> Result<(Definition, Va
     let step = Step {
         with: Some(with.collect()),
         timeout: call.timeout.map(HumanDuration::from_duration),
-        ..Step::new(StepId::parse(STEP)?, kind)
+        ..Step::new(StepId::parse(CALL_STEP_ID)?, kind)
     };
     let name = format!("{catalog}.{operation}").replace(|sign: char| !is_name_char(sign), ".");
     let workflow = json!({
         "name": &name[..name.floor_char_boundary(limits::WORKFLOW_NAME_BYTES_MAX)],
         "description": format!("A call of `{id}`"),
         "steps": [step],
-        "final_output": format!("${{{{ steps.{STEP} }}}}"),
+        "final_output": format!("${{{{ steps.{CALL_STEP_ID} }}}}"),
     });
     let text = json!({ "workflow": workflow, "personas": {} }).to_string();
     let definition = Definition::decode(text.as_bytes())?;
@@ -211,13 +214,13 @@ fn is_name_char(sign: char) -> bool {
 }
 
 /// The id of the one step of a call.
-const STEP: &str = "call";
+const CALL_STEP_ID: &str = "call";
 
 /// The class of a workflow: the strictest class of its operations, and at least [`Class::Standard`], since it starts an
 /// execution.
 fn class_of(definition: &Definition, commands: Option<&dyn OperationLookup>) -> Class {
     let classes = definition.calls().filter_map(|(_, catalog, operation)| {
-        match commands?.find(catalog, operation) {
+        match commands?.find_operation(catalog, operation) {
             OperationLookupResult::Operation(callable) => Some(callable.class),
             _ => None,
         }
@@ -226,14 +229,14 @@ fn class_of(definition: &Definition, commands: Option<&dyn OperationLookup>) -> 
 }
 
 /// Suggests enabling the catalog.
-const ENABLE: NextCall = call_tool(
+const ENABLE_CATALOG_CALL: NextCall = call_tool(
     "catalog.set_enabled",
     &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
     "if your user wants it",
 );
 
 /// Suggests the same call with the nearest command id.
-const NEAREST: NextCall =
+const NEAREST_COMMAND_CALL: NextCall =
     repeat_call("if that is the one meant").with_arguments(&[("id", "{nearest}")]);
 
 fn command_not_found_error(id: &str, near: Option<String>) -> Error {
@@ -244,12 +247,14 @@ fn command_not_found_error(id: &str, near: Option<String>) -> Error {
     let message = format!("there is no command `{shown}`{hint}");
     let error = Error::new(Code::CommandNotFound, message).with_context("words", shown);
     match near {
-        Some(near) => error.with_context("nearest", near).with_next(NEAREST),
+        Some(near) => error
+            .with_context("nearest", near)
+            .with_next(NEAREST_COMMAND_CALL),
         None => error,
     }
 }
 
-fn nearest_of(set: &Set, id: &str) -> Option<String> {
+fn nearest_of(set: &CatalogSet, id: &str) -> Option<String> {
     let ids: Vec<_> = set.search(id, limits::NEAREST_COMMANDS_MAX, |_| true);
     let ids: Vec<_> = ids.iter().map(|named| set.id_of(named)).collect();
     nearest(id, ids.iter().map(String::as_str)).map(str::to_owned)

@@ -19,7 +19,7 @@ use midex_engine::{
 };
 
 /// The engine, or the last failed attempt to open its store.
-pub(super) enum Slot {
+pub(super) enum EngineSlot {
     Open(Engine),
     Closed { tried: Option<(Timestamp, Error)> },
     Stopped,
@@ -41,8 +41,8 @@ impl App {
     /// As [`App::open`].
     pub async fn open_owned(&self, owned: OwnedDirectory) -> Result<()> {
         let mut slot = self.host.engine.lock().await;
-        if let Slot::Closed { .. } = &*slot {
-            self.fill(&mut slot, Some(owned)).await?;
+        if let EngineSlot::Closed { .. } = &*slot {
+            self.fill_engine_slot(&mut slot, Some(owned)).await?;
         }
         Ok(())
     }
@@ -55,15 +55,17 @@ impl App {
         // An open holds the lock until it ends, so a call that waits for the lock gets its outcome.
         let mut slot = self.host.engine.lock().await;
         match &*slot {
-            Slot::Open(engine) => Ok(engine.clone()),
-            Slot::Closed {
+            EngineSlot::Open(engine) => Ok(engine.clone()),
+            EngineSlot::Closed {
                 tried: Some((at, error)),
             } if !self.host.opens_itself || self.is_recent(*at) => Err(error.clone()),
-            Slot::Closed { .. } if self.host.opens_itself => self.fill(&mut slot, None).await,
-            Slot::Closed { .. } if !self.stop_token().is_cancelled() => {
+            EngineSlot::Closed { .. } if self.host.opens_itself => {
+                self.fill_engine_slot(&mut slot, None).await
+            }
+            EngineSlot::Closed { .. } if !self.stop_token().is_cancelled() => {
                 Err(super::store_busy_error(&self.config().data_dir))
             }
-            Slot::Closed { .. } | Slot::Stopped => Err(engine::server_stopping_error()),
+            EngineSlot::Closed { .. } | EngineSlot::Stopped => Err(engine::server_stopping_error()),
         }
     }
 
@@ -89,23 +91,27 @@ impl App {
     }
 
     /// Records why this process does not own its directory. Calls get this error until it does.
-    pub async fn not_owned(&self, error: Error) {
+    pub async fn record_not_owned(&self, error: Error) {
         let mut slot = self.host.engine.lock().await;
-        if let Slot::Closed { tried } = &mut *slot {
+        if let EngineSlot::Closed { tried } = &mut *slot {
             *tried = Some((self.now(), error));
             self.host.opened.send_replace(Some(false));
         }
     }
 
-    async fn fill(&self, slot: &mut Slot, owned: Option<OwnedDirectory>) -> Result<Engine> {
+    async fn fill_engine_slot(
+        &self,
+        slot: &mut EngineSlot,
+        owned: Option<OwnedDirectory>,
+    ) -> Result<Engine> {
         match self.begin_engine(owned).await {
             Ok(engine) => {
-                *slot = Slot::Open(engine.clone());
+                *slot = EngineSlot::Open(engine.clone());
                 self.host.opened.send_replace(Some(true));
                 Ok(engine)
             }
             Err(error) => {
-                *slot = Slot::Closed {
+                *slot = EngineSlot::Closed {
                     tried: Some((self.now(), error.clone())),
                 };
                 self.host.opened.send_replace(Some(false));

@@ -10,7 +10,7 @@ use midex_domain::{
     Class, Definition, StepKind,
     check::{OperationLookup, OperationLookupResult, OperationSignature},
     definition::Step,
-    error::{Code, Error, Result, shell_word},
+    error::{Code, Error, Result, quote_for_shell},
     limits,
 };
 use midex_registry::Definitions;
@@ -23,7 +23,10 @@ impl App {
         }
         let name = definition.workflow.name.clone();
         let look = move |all: &Definitions| {
-            let source = all.loaded().hidden_by_project(name.as_str())?.as_str();
+            let source = all
+                .last_loaded_registry()
+                .hidden_by_project(name.as_str())?
+                .as_str();
             Some(format!(
                 "`{name}` is the project's: it hides the {source} one"
             ))
@@ -48,7 +51,12 @@ impl App {
     /// reaches this.
     pub async fn trust_project(&self) -> Result<()> {
         let app = self.clone();
-        let add = move |_: &Definitions| app.config().trust.set(&app.project_dir, true).map(drop);
+        let add = move |_: &Definitions| {
+            app.config()
+                .trust
+                .set_trusted(&app.project_dir, true)
+                .map(drop)
+        };
         self.look_into_files(add).await?
     }
 }
@@ -82,7 +90,7 @@ pub(super) fn check_trust(
             "question",
             format!("Trust the project {shown}? I{}", &its[1..]),
         )
-        .with_context("project_word", shell_word(&shown))
+        .with_context("project_word", quote_for_shell(&shown))
         .with_context("project", shown))
 }
 
@@ -93,7 +101,7 @@ fn effects(definition: &Definition, commands: Option<&dyn OperationLookup>) -> V
         StepKind::Activity { name, .. } => Some(format!("runs the activity `{name}`")),
         StepKind::Run {
             catalog, operation, ..
-        } => match commands.map(|commands| commands.find(catalog, operation)) {
+        } => match commands.map(|commands| commands.find_operation(catalog, operation)) {
             Some(OperationLookupResult::Operation(callable)) if callable.class == Class::Safe => {
                 let gives = gives_header(step, &callable);
                 gives.then(|| format!("sends headers with `{catalog} {operation}`"))

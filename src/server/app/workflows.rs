@@ -47,7 +47,7 @@ impl DefinitionCache {
 
     /// All definitions that are loaded now.
     #[cfg(feature = "catalog")]
-    pub(super) fn all(&self) -> Vec<Arc<Definitions>> {
+    pub(super) fn all_definitions(&self) -> Vec<Arc<Definitions>> {
         let loaded = self.lock();
         loaded.iter().map(|(_, all)| all.clone()).collect()
     }
@@ -163,7 +163,7 @@ mod tests {
         for number in 0..=limits::DEFINITIONS_KEPT_MAX {
             cache.definitions_in(&directories(number.to_string()));
         }
-        assert_eq!(cache.all().len(), limits::DEFINITIONS_KEPT_MAX);
+        assert_eq!(cache.all_definitions().len(), limits::DEFINITIONS_KEPT_MAX);
         let mut lookup = cache.lookup(directories("caller"));
         assert!(Arc::ptr_eq(&cache.of_lookup(&lookup), &caller));
         "another 0".clone_into(&mut lookup.account);

@@ -12,7 +12,10 @@ use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
-use midex_registry::{self as registry, Definitions, Deleted, Directory, Renamed, Save, Saved};
+use midex_registry::{
+    self as registry, Definitions, DeletedWorkflow, Directory, RenamedWorkflow, SaveRequest,
+    SavedWorkflow,
+};
 
 /// Something that refers to a workflow by its id.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -61,7 +64,7 @@ impl App {
     ///
     /// # Errors
     /// As [`registry::save`].
-    pub async fn save(&self, save: Save) -> Result<Saved> {
+    pub async fn save(&self, save: SaveRequest) -> Result<SavedWorkflow> {
         self.with_author_directory(move |definitions, target| {
             registry::save(definitions, target, &save)
         })
@@ -69,10 +72,13 @@ impl App {
     }
 
     /// The file that a save would replace, if there is one.
-    pub async fn file_to_overwrite(&self, save: &Save) -> Option<Deleted> {
+    pub async fn file_to_overwrite(&self, save: &SaveRequest) -> Option<DeletedWorkflow> {
         let manifest = save.manifest.clone();
         let found = self.with_author_directory(move |definitions, target| {
-            let id = definitions.current().check_manifest(&manifest).name;
+            let id = definitions
+                .current_registry()
+                .check_manifest(&manifest)
+                .name;
             registry::preview_delete(definitions, target, &id, None)
         });
         // `ok`: the save that follows reports the same error.
@@ -88,7 +94,7 @@ impl App {
         id: &str,
         new_id: &str,
         expected_version: Option<String>,
-    ) -> Result<WithReferences<Renamed>> {
+    ) -> Result<WithReferences<RenamedWorkflow>> {
         let (old, new) = (id.to_owned(), new_id.to_owned());
         let renamed = self.with_author_directory(move |definitions, target| {
             registry::rename(
@@ -109,7 +115,7 @@ impl App {
         &self,
         id: &str,
         expected_version: Option<String>,
-    ) -> Result<WithReferences<Deleted>> {
+    ) -> Result<WithReferences<DeletedWorkflow>> {
         self.change_workflow_file(id, expected_version, registry::preview_delete)
             .await
     }
@@ -122,7 +128,7 @@ impl App {
         &self,
         id: &str,
         expected_version: Option<String>,
-    ) -> Result<WithReferences<Deleted>> {
+    ) -> Result<WithReferences<DeletedWorkflow>> {
         self.change_workflow_file(id, expected_version, registry::delete)
             .await
     }
@@ -131,8 +137,8 @@ impl App {
         &self,
         id: &str,
         expected: Option<String>,
-        work: fn(&Definitions, &Directory, &str, Option<&str>) -> Result<Deleted>,
-    ) -> Result<WithReferences<Deleted>> {
+        work: fn(&Definitions, &Directory, &str, Option<&str>) -> Result<DeletedWorkflow>,
+    ) -> Result<WithReferences<DeletedWorkflow>> {
         let owned = id.to_owned();
         let file = self.with_author_directory(move |definitions, target| {
             work(definitions, target, &owned, expected.as_deref())
@@ -177,7 +183,7 @@ impl App {
         }
         let name = format!("run.{id}");
         references.push(Reference::Prompt { name });
-        let registry = self.definitions().loaded();
+        let registry = self.definitions().last_loaded_registry();
         let shown = |path: Option<&PathBuf>| path.map(|path| path.display().to_string());
         let users = registry.users_of(id).take(limits::LIST_LIMIT_MAX);
         references.extend(users.map(|(entry, is_heir)| Reference::Definition {
@@ -202,7 +208,7 @@ impl App {
     }
 }
 
-impl WithReferences<Deleted> {
+impl WithReferences<DeletedWorkflow> {
     /// The references in words, for the confirmation before a delete. Starts with a space unless it is empty.
     pub fn describe_references(&self) -> String {
         let told = self.referred_by.iter().map(|reference| match reference {

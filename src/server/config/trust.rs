@@ -12,7 +12,7 @@ use midex_domain::{
     error::{Code, Error, Result, describe_io_error},
     limits,
 };
-use midex_folder::{Existing, Folder};
+use midex_folder::{ExistingFilePolicy, Folder};
 use midex_registry::{read_file, user_dir};
 
 /// The key of the list.
@@ -57,19 +57,22 @@ impl Trust {
     ///
     /// # Errors
     /// `FILE_UNUSABLE` if a directory to add does not exist, or the file cannot be changed.
-    pub fn set(&self, project: &Path, is_trusted: bool) -> Result<bool> {
-        let failed = |error: io::Error| unusable(project, &describe_io_error(&error));
+    pub fn set_trusted(&self, project: &Path, is_trusted: bool) -> Result<bool> {
+        let failed = |error: io::Error| unusable_file_error(project, &describe_io_error(&error));
         let real = match fs::canonicalize(project) {
             Err(_) if !is_trusted => std::path::absolute(project).map_err(failed)?,
             real => real.map_err(failed)?,
         };
         let Self::Listed(Some(path)) = self else {
-            return Err(unusable(project, "there is no file of the user's for it"));
+            return Err(unusable_file_error(
+                project,
+                "there is no file of the user's for it",
+            ));
         };
         // If the path is a symbolic link, change the file that it points to.
         let file = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         let directory = file.parent().unwrap_or(Path::new("/"));
-        let failed = |error: io::Error| unusable(path, &describe_io_error(&error));
+        let failed = |error: io::Error| unusable_file_error(path, &describe_io_error(&error));
         fs::create_dir_all(directory).map_err(failed)?;
         let folder = Folder::open(directory).map_err(failed)?;
         let _lock = folder.lock().map_err(failed)?;
@@ -80,11 +83,16 @@ impl Trust {
         listed.retain(|one| *one != real);
         listed.extend(is_trusted.then_some(real));
         let names: Option<Array> = listed.iter().map(|one| one.to_str()).collect();
-        let names = names.ok_or_else(|| unusable(project, "its name is no Unicode"))?;
+        let names = names.ok_or_else(|| unusable_file_error(project, "its name is no Unicode"))?;
         document[TRUST_KEY] = value(names);
         let (name, text) = (file.file_name().unwrap_or_default(), document.to_string());
         let before = fs::metadata(&file).ok();
-        let written = folder.write(name, text.as_bytes(), before.as_ref(), Existing::Replace);
+        let written = folder.write(
+            name,
+            text.as_bytes(),
+            before.as_ref(),
+            ExistingFilePolicy::Replace,
+        );
         written.map(|()| true).map_err(failed)
     }
 }
@@ -95,24 +103,25 @@ fn document(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
     let read = (!is_new).then(|| read_file(path, limits::CONFIG_BYTES_MAX));
     let text = match &read {
         Some(read) => match &read.trouble {
-            Some(trouble) => return Err(unusable(path, &trouble.message)),
+            Some(trouble) => return Err(unusable_file_error(path, &trouble.message)),
             None => &*read.text,
         },
         None => "",
     };
     let parsed = text.parse::<DocumentMut>();
-    let document = parsed.map_err(|error| unusable(path, error.message()))?;
+    let document = parsed.map_err(|error| unusable_file_error(path, error.message()))?;
     let Some(item) = document.get(TRUST_KEY) else {
         return Ok((document, Vec::new()));
     };
     let items = item.as_array().into_iter().flatten();
     let listed: Option<_> = items.map(|item| item.as_str().map(PathBuf::from)).collect();
     let listed = listed.filter(|_| item.is_array());
-    let listed = listed.ok_or_else(|| unusable(path, "its `trust` is no list of texts"))?;
+    let listed =
+        listed.ok_or_else(|| unusable_file_error(path, "its `trust` is no list of texts"))?;
     Ok((document, listed))
 }
 
-fn unusable(path: &Path, why: &str) -> Error {
+fn unusable_file_error(path: &Path, why: &str) -> Error {
     let path = path.display().to_string();
     let message = format!("`{path}` cannot be used: {why}");
     Error::new(Code::FileUnusable, message).with_context("path", path)

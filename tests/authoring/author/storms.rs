@@ -10,7 +10,9 @@ use std::{
 };
 
 use midex_domain::error::Code;
-use midex_registry::{self as registry, Definitions, Directory, Manifest, Places, Save, Source};
+use midex_registry::{
+    self as registry, DefinitionPlaces, Definitions, Directory, Manifest, SaveRequest, Source,
+};
 use serde_json::{Value, json};
 
 use super::TRIAGE;
@@ -126,19 +128,19 @@ fn of_two_saves_without_a_version_at_once_the_second_is_refused() {
         source: Source::User,
         path,
     };
-    let places = Places {
+    let places = DefinitionPlaces {
         user: None,
-        ..Places::new(Some(&target.path), None, project.root())
+        ..DefinitionPlaces::new(Some(&target.path), None, project.root())
     };
     project.write(FILE, TRIAGE);
     let writers = ["one", "two"].map(|line| {
-        let save = Save {
+        let save = SaveRequest {
             manifest: Manifest::of_text(holding(&[line.to_owned()]), None),
             overwrite: true,
             expected_version: None,
         };
         let definitions = Definitions::new(places.clone());
-        definitions.current();
+        definitions.current_registry();
         (definitions, save)
     });
     let first = Manifest::of_text(TRIAGE.to_owned(), None).version();

@@ -147,8 +147,8 @@ fn definitions_that_are_read_again_are_held_to_the_same_activities() {
         let _ = (plain.reload(), watched.reload());
         [
             Arc::new(registry.reload(&project.sources())),
-            plain.loaded(),
-            watched.loaded(),
+            plain.last_loaded_registry(),
+            watched.last_loaded_registry(),
         ]
     };
     for registry in read(&sound) {

@@ -33,7 +33,7 @@ pub(super) static WITH_SHOP: LazyLock<Registry> = LazyLock::new(|| {
     let cache = places.path().join("cache");
     let catalogs = Catalogs::open(CatalogPaths { catalogs, cache }, Secrets::default());
     let abilities = ServerCapabilities {
-        operations: Some(Operations::capture(catalogs.loaded())),
+        operations: Some(Operations::capture(catalogs.last_loaded_catalogs())),
         ..activities(&["build"])
     };
     Registry::load_for(&Sources::default(), &abilities)

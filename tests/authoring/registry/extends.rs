@@ -390,7 +390,7 @@ fn sections_of_markdown_give_and_replace_instructions() {
             "{said}"
         );
     }
-    let merged = registry.merged("w").unwrap();
+    let merged = registry.merged_manifest("w").unwrap();
     let (again, found) = check_text("w.yaml", &merged.text, &registry);
     assert_eq!(
         again.unwrap().steps,
@@ -418,7 +418,7 @@ remove: [tell]
 final_output: { n: 12345678901234567890, x: 1e3 }";
     let project = project(lines);
     let registry = project.load();
-    let merged = registry.merged("w").unwrap();
+    let merged = registry.merged_manifest("w").unwrap();
     let (again, found) = check_text("printed.yaml", &merged.text, &registry);
     assert_eq!(places(&found), [""; 0], "{found:#?}\n{}", merged.text);
     let whole = Workflow {
@@ -437,9 +437,9 @@ final_output: { n: 12345678901234567890, x: 1e3 }";
             merged.text
         );
     }
-    assert!(registry.merged("nobody").is_err());
+    assert!(registry.merged_manifest("nobody").is_err());
     // What extends nothing stands as its file has it.
-    assert_eq!(registry.merged("base").unwrap().text, BASE);
+    assert_eq!(registry.merged_manifest("base").unwrap().text, BASE);
 }
 
 #[test]

@@ -20,8 +20,8 @@ use midex_test::long::rounds;
 /// What a file of the user's holds that no project may see.
 const TOKEN: &str = "oauth_token: ghs_0123456789";
 
-fn places(project: &Project) -> Places {
-    Places {
+fn places(project: &Project) -> DefinitionPlaces {
+    DefinitionPlaces {
         user: Some(project.path("user")),
         ..places_of(project.0.path())
     }
@@ -77,7 +77,7 @@ fn a_project_does_not_make_files_outside_of_it_definitions() {
         }
         symlink(&target, project_path(link)).unwrap();
         let definitions = Definitions::new(places(&project));
-        let registry = definitions.current();
+        let registry = definitions.current_registry();
         let findings = all_findings(&registry);
         assert!(
             findings
@@ -106,7 +106,7 @@ fn links_inside_a_project_and_of_the_user_are_followed() {
     symlink("inside.yaml", project.path("flows/again.yaml")).unwrap();
     fs::create_dir(project.path("user")).unwrap();
     symlink(dotfiles.path(), project.path("user/workflows")).unwrap();
-    let registry = Definitions::new(places(&project)).current();
+    let registry = Definitions::new(places(&project)).current_registry();
     assert_eq!(all_findings(&registry), [""; 0]);
     assert!(registry.definition("inside").is_ok());
     assert!(registry.definition("mine").is_ok());
@@ -114,7 +114,7 @@ fn links_inside_a_project_and_of_the_user_are_followed() {
     // A project that links to the user's directory does not take it from its user.
     fs::remove_file(project.path("workflows")).unwrap();
     symlink(dotfiles.path(), project.path("workflows")).unwrap();
-    let registry = Definitions::new(places(&project)).current();
+    let registry = Definitions::new(places(&project)).current_registry();
     let mine = registry.workflow("mine").unwrap();
     assert_eq!(mine.source, Source::User);
     assert!(mine.value.is_some());
@@ -132,7 +132,7 @@ fn a_directory_past_the_bytes_of_one_source_is_read_in_part_and_says_so() {
             &manifest(&name(number), bytes),
         );
     }
-    let read = Definitions::new(places(&project)).current();
+    let read = Definitions::new(places(&project)).current_registry();
     let findings = all_findings(&read);
     assert_eq!(findings.len(), 1, "{findings:?}");
     let limit = limits::DEFINITION_SOURCE_BYTES_MAX.to_string();
@@ -167,7 +167,7 @@ fn heirs_of_a_large_base_are_loaded_as_far_as_the_values_of_one_source() {
     for number in 0..count {
         project.write(&format!("workflows/h{number:03}.yaml"), &heir(number));
     }
-    let read = Definitions::new(places(&project)).current();
+    let read = Definitions::new(places(&project)).current_registry();
     let findings = all_findings(&read);
     assert_eq!(findings.len(), 1, "{findings:?}");
     let limit = limits::DEFINITION_SOURCE_VALUES_MAX.to_string();
@@ -200,7 +200,7 @@ async fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project(
     let loading = definitions.clone();
     let load = thread::spawn(move || {
         let began = Instant::now();
-        loading.current();
+        loading.current_registry();
         began.elapsed()
     });
     thread::yield_now();

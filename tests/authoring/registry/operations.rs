@@ -32,7 +32,7 @@ fn argument(name: &str, is_required: bool) -> Argument {
 }
 
 impl OperationLookup for Shop {
-    fn find(&self, catalog: &str, operation: &str) -> OperationLookupResult {
+    fn find_operation(&self, catalog: &str, operation: &str) -> OperationLookupResult {
         let callable = |class, arguments: &[Argument], body| {
             OperationLookupResult::Operation(Arc::new(OperationSignature {
                 class,

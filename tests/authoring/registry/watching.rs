@@ -62,7 +62,7 @@ impl Followed {
 
     /// Waits until the background has loaded what is expected; nothing here asks for it.
     async fn until(&mut self, what: &str, holds: impl Fn(&Registry) -> bool) {
-        while !holds(&self.definitions.loaded()) {
+        while !holds(&self.definitions.last_loaded_registry()) {
             let change = timeout(PATIENCE, self.changes.changed()).await;
             assert!(change.is_ok(), "{what}: it was never noticed");
         }
@@ -107,7 +107,7 @@ async fn a_file_is_followed_from_its_making_to_its_end() {
     let stale = |registry: &Registry| registry.workflow("w").unwrap().is_stale();
     followed.until("w is stale", stale).await;
     assert_eq!(
-        described(&followed.definitions.loaded()).unwrap(),
+        described(&followed.definitions.last_loaded_registry()).unwrap(),
         "changed"
     );
     followed.write("workflows/w.md", &w("mended"));
@@ -151,7 +151,14 @@ async fn a_directory_may_be_made_after_the_start() {
     let project = Project::new(&[]);
     fs::remove_dir(project.path("workflows")).unwrap();
     let mut followed = Followed::new(project).await;
-    assert_eq!(followed.definitions.loaded().sources().workflows, []);
+    assert_eq!(
+        followed
+            .definitions
+            .last_loaded_registry()
+            .sources()
+            .workflows,
+        []
+    );
     followed.write("workflows/w.md", &w("made"));
     followed.until_w_is("made").await;
     followed.write("workflows/w.md", &w("changed"));

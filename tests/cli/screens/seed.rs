@@ -247,7 +247,7 @@ async fn played(root: &Path) {
     let clock = Arc::new(Told(AtomicI64::new(EPOCH.milliseconds())));
     let options = Options::new(config, clock.clone(), Arc::new(SeededIds::new(7)));
     let player = Player {
-        app: App::with(options),
+        app: App::with_options(options),
         clock,
     };
     player.start("bug-fix", "completed").await;

@@ -433,7 +433,7 @@ async fn lists_show_roots_where_asked_and_a_resume_tells_what_is_open_below() {
         .map(|row| (row.execution_id.as_str(), row.parent.as_deref()))
         .collect();
     assert_eq!(ids, [("e", None)]);
-    let only = family.engine.only_open(None).await.unwrap();
+    let only = family.engine.only_open_execution(None).await.unwrap();
     assert_eq!(only, Some(child.clone()));
     let resumed = family.engine.open_executions(None).await.unwrap();
     let open = list_of(&resumed.open_executions, |open| open.execution_id.as_str());

@@ -267,7 +267,11 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
             revision: stored.execution.revision() + 1,
             at: EPOCH.after(seconds(26)),
             events: vec![Event::TaskChanged {
-                visit_id: VisitId::of_work(midex_domain::StepId::parse("call").unwrap(), 1, None),
+                visit_id: VisitId::for_step_work(
+                    midex_domain::StepId::parse("call").unwrap(),
+                    1,
+                    None,
+                ),
                 input: Payload {
                     digest: text.digest(),
                     bytes: text.as_str().len() as u64,

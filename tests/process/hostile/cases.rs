@@ -171,11 +171,19 @@ async fn a_trusted_repository_calls_and_a_trust_that_is_taken_back_ends() {
     assert_eq!(started(&app, "post").await.0, Refused);
     // A parent, a sibling and a directory below are other projects.
     for other in ["", "outside", "repo/workflows"] {
-        trust.set(&world.path(other), true).expect("a directory");
+        trust
+            .set_trusted(&world.path(other), true)
+            .expect("a directory");
         assert_eq!(started(&app, "post").await.0, Refused, "{other}");
-        assert!(trust.set(&world.path(other), false).expect("a list"));
+        assert!(
+            trust
+                .set_trusted(&world.path(other), false)
+                .expect("a list")
+        );
     }
-    trust.set(&world.path("repo"), true).expect("a directory");
+    trust
+        .set_trusted(&world.path("repo"), true)
+        .expect("a directory");
     let begun = app.start("parent", Some(id()), None, None).await;
     begun.expect("a start");
     let mut status = app.status(&id()).await.expect("a status");
@@ -185,7 +193,11 @@ async fn a_trusted_repository_calls_and_a_trust_that_is_taken_back_ends() {
         (status, _) = moved.expect("a move");
     }
     assert_eq!((status.state.as_str(), world.calls()), ("completed", 1));
-    assert!(trust.set(&world.path("repo"), false).expect("a list"));
+    assert!(
+        trust
+            .set_trusted(&world.path("repo"), false)
+            .expect("a list")
+    );
     assert_eq!(started(&app, "post").await.0, Refused);
     app.stop().await.expect("an end");
 }

@@ -4,7 +4,7 @@ use midex_domain::{
     WorkflowName,
     error::{Code, Result},
 };
-use midex_registry::{Existing, Format, Manifest, Save, Template, create};
+use midex_registry::{ExistingFilePolicy, Format, Manifest, SaveRequest, Template, create};
 use midex_server::{app::App, config::AuthorTarget};
 
 use super::{CANARY, World};
@@ -16,7 +16,7 @@ async fn save(world: &World) -> Result<()> {
     config.author_to = AuthorTarget::Project;
     let clock = std::sync::Arc::new(midex_domain::clock::SystemClock);
     let ids = std::sync::Arc::new(midex_domain::clock::SeededIds::new(1));
-    let save = Save {
+    let save = SaveRequest {
         manifest: Manifest::of_text(TEXT.to_owned(), None),
         overwrite: true,
         expected_version: None,
@@ -39,7 +39,7 @@ async fn no_save_passes_a_link_out_of_the_project() {
         assert!(world.outside() == before, "{target}");
         let name = WorkflowName::parse("mine").expect("a name");
         let template = Template::workflow(&name, Format::Yaml);
-        let refused = create(&template, &world.path("repo"), Existing::Keep);
+        let refused = create(&template, &world.path("repo"), ExistingFilePolicy::Keep);
         refused.expect_err("a link");
         assert!(world.outside() == before, "{target}");
     }

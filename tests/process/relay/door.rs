@@ -41,7 +41,7 @@ fn answer(project: &Project, line: &str) -> Option<Value> {
 /// A first line as a relay writes it, with these fields otherwise.
 fn preamble(project: &Project, fields: Value) -> String {
     let mut line = json!({
-        "protocol": midex_mcp::control::PROTOCOL, "midex": "9.9.9", "pid": 1, "role": "relay",
+        "protocol": midex_mcp::control::CONTROL_PROTOCOL_VERSION, "midex": "9.9.9", "pid": 1, "role": "relay",
         "project_dir": project.root(), "env": {}, "token_ttl_ms": 1, "snapshot_every": 1
     });
     let all = line.as_object_mut().expect("an object");
@@ -73,7 +73,10 @@ fn another_version_of_the_same_protocol_is_let_in() {
     let fields = json!({ "toolsets": ["run", "later"], "field_of_a_later_build": true });
     let answer = answer(&project, &preamble(&project, fields)).expect("an answer");
     assert_eq!(answer["error"], Value::Null, "{answer}");
-    assert_eq!(answer["protocol"], midex_mcp::control::PROTOCOL);
+    assert_eq!(
+        answer["protocol"],
+        midex_mcp::control::CONTROL_PROTOCOL_VERSION
+    );
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Stub {
         let input = BufReader::new(output.try_clone().expect("a stream")).lines();
         let mut stub = Self { input, output };
         assert_eq!(stub.next()["role"], "relay");
-        stub.say(&json!({ "midex": "0", "protocol": midex_mcp::control::PROTOCOL, "pid": 1 }));
+        stub.say(&json!({ "midex": "0", "protocol": midex_mcp::control::CONTROL_PROTOCOL_VERSION, "pid": 1 }));
         stub
     }
 

@@ -10,7 +10,7 @@ use midex_domain::limits;
 
 /// Replaces the schemas that close such a cycle, or a chain of more than [`limits::SCHEMA_REFERENCES_MAX`]
 /// references, by schemas that accept anything. Returns their names.
-pub(super) fn cut(shared: &mut BTreeMap<String, Value>) -> Vec<String> {
+pub(super) fn cut_schema_cycles(shared: &mut BTreeMap<String, Value>) -> Vec<String> {
     let mut depths = HashMap::new();
     let mut found = Vec::new();
     for name in shared.keys() {

@@ -15,7 +15,7 @@ use super::{
 use crate::error::Violation;
 
 /// Adds a finding for each constant value that the operation refuses.
-pub(super) fn check(
+pub(super) fn check_constant_values(
     found: &mut Vec<Finding>,
     step: &StepDraft,
     commands: &dyn OperationLookup,
@@ -30,13 +30,13 @@ pub(super) fn check(
             Some(pointer) => (with?, pointer),
             None => (body?, violation.path.strip_prefix("/body")?),
         };
-        finding(field, pointer, &violation)
+        violation_finding(field, pointer, &violation)
     });
     found.extend(breaks);
 }
 
 /// The finding for a violation; `None` if its value is absent, contains an expression, or is reported elsewhere.
-fn finding(field: &RawField, pointer: &str, violation: &Violation) -> Option<Finding> {
+fn violation_finding(field: &RawField, pointer: &str, violation: &Violation) -> Option<Finding> {
     let told_elsewhere = ["unknown_argument", "body"].contains(&violation.rule.as_str());
     field.value.to_json().pointer(pointer)?;
     let (node, path) = field.value.find_by_pointer(pointer, &field.path);

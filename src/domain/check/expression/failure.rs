@@ -16,7 +16,7 @@ impl Checker<'_, '_, '_> {
         let is_guarded = all
             .iter()
             .any(|other| other.is_guarded && other.is_prefix_of(reference));
-        let step = reference.step().and_then(|id| self.flow.position(&id));
+        let step = reference.step_id().and_then(|id| self.flow.position(&id));
         let is_error = step.is_some_and(|step| self.is_step_error_path(scope, reference, step));
         let finding = match step {
             Some(step) if is_error => self.unknown_error_field_finding(site, reference, step),

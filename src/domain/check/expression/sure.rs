@@ -23,7 +23,7 @@ impl<'d> Checker<'_, '_, 'd> {
     /// Adds a finding for a path that cannot exist: an attribute of a scalar, or a key that a `set` does not write.
     pub(super) fn check_impossible_path(&mut self, site: &Site<'_>, reference: &Reference) {
         let steps = self.steps;
-        let step = reference.step().and_then(|id| self.flow.position(&id));
+        let step = reference.step_id().and_then(|id| self.flow.position(&id));
         let step = step.and_then(|at| steps.get(at));
         let at = usize::from(reference.root != Root::Index);
         let Some(segment) = reference.path.get(at) else {
@@ -36,7 +36,12 @@ impl<'d> Checker<'_, '_, 'd> {
             let message = format!("the step does not set `{name}`");
             let known = set.iter().map(|entry| entry.key.as_str()).collect();
             let name = name.into_owned();
-            return self.unknown(site, reference, &UnknownName { name, known }, message);
+            return self.add_unknown_name_finding(
+                site,
+                reference,
+                &UnknownName { name, known },
+                message,
+            );
         }
         let kind = match reference.root {
             Root::Inputs => first(reference).and_then(|name| self.types.get(&*name).copied()),
@@ -113,7 +118,7 @@ impl<'d> Checker<'_, '_, 'd> {
                     "`{reference}` cannot be there: the `result` of `{step}` allows no `{}`",
                     unknown.name
                 );
-                self.unknown(site, reference, &unknown, message);
+                self.add_unknown_name_finding(site, reference, &unknown, message);
             }
             SchemaPathResult::Perhaps(unknown) => {
                 let is_same =
@@ -146,7 +151,7 @@ impl<'d> Checker<'_, '_, 'd> {
         all: &[Reference],
         reference: &Reference,
     ) {
-        let asked = reference.step().and_then(|id| self.flow.position(&id));
+        let asked = reference.step_id().and_then(|id| self.flow.position(&id));
         let Some(asked) = asked else { return };
         let position = match scope.owner {
             Owner::Step(position, _) => position,
@@ -155,7 +160,8 @@ impl<'d> Checker<'_, '_, 'd> {
         };
         let is_guarded = |other: &Reference| other.is_guarded && other.is_prefix_of(reference);
         let is_left = |step: &StepDraft| is_conditional(step) || is_handler(step);
-        let may_skip = |step: &StepDraft| step.is_provision || step.bodies().any(is_left);
+        let may_skip =
+            |step: &StepDraft| step.is_provision || step.step_and_foreach_body().any(is_left);
         // A branch between the two steps may test whether the first one ran.
         let between = self.steps.get(asked + 1..position).unwrap_or_default();
         let asks = self.steps.get(position);
@@ -194,7 +200,7 @@ impl<'d> Checker<'_, '_, 'd> {
             step.field("result").is_none().then_some((step, answer))
         });
         if let Some((step, answer)) = answer {
-            let finding = answer::finding(site, reference, step, &answer);
+            let finding = answer::undeclared_path_finding(site, reference, step, &answer);
             self.found.extend(finding);
         }
     }
@@ -214,7 +220,7 @@ impl<'d> Checker<'_, '_, 'd> {
         &self,
         reference: &'r Reference,
     ) -> Option<(Cow<'r, str>, &'d StepDraft, &'r [Segment])> {
-        let id = reference.step()?;
+        let id = reference.step_id()?;
         let step = self.steps.get(self.flow.position(&id)?)?;
         match (&step.each, reference.path.get(1)) {
             (None, _) => Some((id, step, &reference.path[1..])),

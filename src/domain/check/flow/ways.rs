@@ -63,7 +63,9 @@ impl Flow<'_> {
         let leaves =
             |jump: &Jump<'_>| jump.words.contains(&jump.to) || self.position(jump.to).is_none();
         let mut is_end = jumps.iter().any(leaves) || step.field("fail").is_some();
-        let on_error = step.field("on_error").and_then(|field| field.value.text());
+        let on_error = step
+            .field("on_error")
+            .and_then(|field| field.value.as_text());
         let forgives = step.field("optional").is_some() || on_error == Some("continue");
         // After a tolerated failure, or if its condition skips the step, control continues with its dependents.
         if forgives || !never_falls_through(step) {
@@ -80,7 +82,7 @@ impl Flow<'_> {
         for (failing, step) in self.steps.iter().enumerate() {
             let handler = step
                 .field("on_error")
-                .and_then(|field| self.position(field.value.text()?));
+                .and_then(|field| self.position(field.value.as_text()?));
             let Some(handler) = handler.filter(|handler| {
                 let is_other = *handler != failing && !self.steps[*handler].is_provision;
                 is_other && !self.has_dependency(failing, *handler)
@@ -96,7 +98,7 @@ impl Flow<'_> {
     /// Whether the step at `then` is the `on_error` handler of the step at `failing`.
     pub(in super::super) fn is_on_error_handler(&self, then: usize, failing: usize) -> bool {
         let handler = self.steps[failing].field("on_error");
-        handler.and_then(|field| self.position(field.value.text()?)) == Some(then)
+        handler.and_then(|field| self.position(field.value.as_text()?)) == Some(then)
     }
 
     /// Whether the step at `then` runs only after a failure of the step at `failing`.
@@ -189,7 +191,7 @@ impl Flow<'_> {
 
 /// The `run_when` of the step, as written.
 pub(in super::super) fn run_when(step: &StepDraft) -> Option<&str> {
-    step.field("run_when")?.value.text()
+    step.field("run_when")?.value.as_text()
 }
 
 /// The first jump of the step after success.

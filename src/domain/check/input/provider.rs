@@ -16,7 +16,7 @@ use crate::{
     draft::WorkflowDraft,
     expression::{Expression, Reference},
     finding::{Finding, Rule},
-    input::inputs_of,
+    input::inputs_of_argument,
     nearest::nearest,
     node::{Entry, Node, join},
 };
@@ -38,7 +38,7 @@ struct ProviderArgument<'a> {
 }
 
 /// Checks the providers of all inputs.
-pub(in super::super) fn check(
+pub(in super::super) fn check_providers(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     commands: Option<&dyn OperationLookup>,
@@ -79,7 +79,7 @@ pub(in super::super) fn bound_input_names(draft: &WorkflowDraft) -> impl Iterato
             .filter_map(|key| entry.value.get(key)?.entries());
         both.flatten()
     });
-    given.filter_map(|entry| entry.value.get("from_input")?.text())
+    given.filter_map(|entry| entry.value.get("from_input")?.as_text())
 }
 
 impl<'a> InputSite<'a> {
@@ -110,7 +110,7 @@ impl<'a> InputSite<'a> {
 
     fn dependencies(&self) -> BTreeSet<String> {
         let given = self.provider_arguments().into_iter();
-        let names = given.filter_map(|one| inputs_of(&one.entry.value.to_json()));
+        let names = given.filter_map(|one| inputs_of_argument(&one.entry.value.to_json()));
         names.flatten().collect()
     }
 
@@ -144,14 +144,14 @@ impl<'a> InputSite<'a> {
             let Some(node) = one.entry.value.get("from_input") else {
                 continue;
             };
-            let name = node.text().unwrap_or_default();
+            let name = node.as_text().unwrap_or_default();
             if all.iter().all(|other| other.name != name) {
                 let message = format!("no input is called `{name}`");
                 let path = format!("{}.from_input", one.path);
                 let finding = node.finding(Rule::UnknownReference, &path, message);
                 let others = all.iter().map(|other| other.name);
                 found.push(finding.did_you_mean(node.place, name, others));
-            } else if inputs_of(&one.entry.value.to_json()).is_none()
+            } else if inputs_of_argument(&one.entry.value.to_json()).is_none()
                 && let Some(node) = one.entry.value.get("path")
             {
                 let message = "`path` is names with dots between them, and indexes: `owner.ids[0]`";
@@ -168,7 +168,8 @@ impl<'a> InputSite<'a> {
             let key = &one.entry.key;
             let twin = given.iter().find(|twin| twin.entry.key == *key);
             let both = twin.and_then(|twin| {
-                let names = |given: &ProviderArgument<'_>| inputs_of(&given.entry.value.to_json());
+                let names =
+                    |given: &ProviderArgument<'_>| inputs_of_argument(&given.entry.value.to_json());
                 Some((names(twin)?, names(&one)?))
             });
             if let Some((reads, says)) = both.filter(|(reads, says)| reads != says) {
@@ -195,10 +196,11 @@ impl<'a> InputSite<'a> {
             return;
         };
         let path = join(&self.path, "provider");
-        let Some((catalog, operation)) = node.text().and_then(commands::words) else {
+        let Some((catalog, operation)) = node.as_text().and_then(commands::split_operation_name)
+        else {
             return;
         };
-        let callable = match commands.find(catalog, &operation) {
+        let callable = match commands.find_operation(catalog, &operation) {
             OperationLookupResult::NoCatalog(_) | OperationLookupResult::Disabled
                 if required.iter().any(|of| of.matches_catalog(catalog)) =>
             {
@@ -207,7 +209,7 @@ impl<'a> InputSite<'a> {
             OperationLookupResult::Operation(callable) => Some(callable),
             OperationLookupResult::NoOperation(_) => None,
             missed => {
-                found.push(commands::missing(
+                found.push(commands::unknown_operation_finding(
                     (node, &path),
                     catalog,
                     &operation,
@@ -280,19 +282,24 @@ impl<'a> InputSite<'a> {
                 continue;
             };
             let path = format!("{}.select.{key}", self.path);
-            found.extend(field(&mut walk, item, (node, &path), key == "value_field"));
+            found.extend(selected_field_finding(
+                &mut walk,
+                item,
+                (node, &path),
+                key == "value_field",
+            ));
         }
     }
 }
 
 /// The finding for a selected field that the objects lack, or whose value is not a scalar.
-fn field<'a>(
+fn selected_field_finding<'a>(
     walk: &mut SchemaWalker<'a>,
     item: &'a Value,
     (node, path): (&Node, &str),
     is_value: bool,
 ) -> Option<Finding> {
-    let text = node.text()?;
+    let text = node.as_text()?;
     let expression = Expression::parse(&format!("inputs.item.{text}"));
     let references = expression.as_ref().map(Expression::references);
     let path_of = |references: &[Reference]| Some(references.first()?.path.get(1..)?.to_vec());
@@ -346,7 +353,7 @@ fn missing_field_finding<'a>(
     let finding = finding.suggest(format!("there are {}", outer.join(", ")));
     let inside = all.iter().find(|name| name.ends_with(&format!(".{text}")));
     match inside.filter(|_| nearest(text, outer.iter().map(String::as_str)).is_none()) {
-        Some(inside) => finding.is_called(node.place, text, inside),
+        Some(inside) => finding.suggest_replacement(node.place, text, inside),
         None => finding.did_you_mean(node.place, text, all.iter().map(String::as_str)),
     }
 }

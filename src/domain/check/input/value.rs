@@ -80,7 +80,7 @@ impl DeclaredInput<'_> {
 
 /// The finding for a default that is not a valid reference to another workflow's output.
 fn default_output_finding(node: &Node, path: String) -> Option<Finding> {
-    let expected = match node.text() {
+    let expected = match node.as_text() {
         Some(text) => WorkflowOutputPath::parse(text).err()?,
         None => "a text",
     };
@@ -90,7 +90,7 @@ fn default_output_finding(node: &Node, path: String) -> Option<Finding> {
 
 /// The finding for a default that is not the name of an environment variable.
 fn default_variable_finding(node: &Node, path: String) -> Option<Finding> {
-    let (rule, message) = match node.text() {
+    let (rule, message) = match node.as_text() {
         Some(name) if !name.trim().is_empty() => return None,
         Some(_) => (
             Rule::EmptyValue,

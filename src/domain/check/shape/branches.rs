@@ -10,7 +10,12 @@ use crate::{
 };
 
 /// Checks the `branches` of a step: each key is a pattern of the step's output.
-pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, branch: &Record) {
+pub(super) fn check_branch_patterns(
+    found: &mut Vec<Finding>,
+    node: &Node,
+    path: &str,
+    branch: &Record,
+) {
     let Some(entries) = node.entries() else {
         return found.push(wrong_type(node, path, "a mapping"));
     };

@@ -10,14 +10,19 @@ use super::{
 };
 
 /// Adds a finding for each expression in a value whose shape is not evaluated.
-pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
+pub(super) fn check_unevaluated_expressions(
+    found: &mut Vec<Finding>,
+    node: &Node,
+    path: &str,
+    shape: &Shape,
+) {
     let templates = shape.templates();
     let mut refuse = |node: &Node, text: &str, path: &str| {
         if is_template(text) {
             found.push(unevaluated_finding(node.place, path, templates));
         }
     };
-    match (templates, shape, node.text()) {
+    match (templates, shape, node.as_text()) {
         (
             TemplateHandling::Evaluated,
             Shape::Value | Shape::Values | Shape::Items | Shape::Memory(_) | Shape::Bindings(_),

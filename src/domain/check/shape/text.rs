@@ -165,8 +165,8 @@ pub(in super::super) fn suggest_word<'a>(
     text: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Finding {
-    match foreign::value(last_path_key(path), text) {
-        Some(meant) => finding.is_called(place, text, meant),
+    match foreign::find_value_counterpart(last_path_key(path), text) {
+        Some(meant) => finding.suggest_replacement(place, text, meant),
         None => finding.did_you_mean(place, text, known),
     }
 }

@@ -18,7 +18,7 @@ impl RehearsalRun<'_> {
 
     /// A skipped step may be entered after all if a step that is still pending may jump back to it or to a step before
     /// it.
-    pub(super) fn doubt_passed(&mut self) {
+    pub(super) fn doubt_skipped_steps(&mut self) {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();
         let is_open = |at: &usize| self.builder.next.steps[*at].status == StepStatus::Pending;
@@ -38,7 +38,7 @@ impl RehearsalRun<'_> {
     }
 
     /// If two jumps may happen in either order, the steps that each of them skips are not known.
-    pub(super) fn doubt_crossing(&mut self) {
+    pub(super) fn doubt_crossing_jumps(&mut self) {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();
         let steps = &definition.workflow.steps;
@@ -64,7 +64,7 @@ impl RehearsalRun<'_> {
 
     /// A step with a failure branch may fail, so it is not known whether its dependents or the steps of that branch are
     /// entered.
-    pub(super) fn doubt_handled(&mut self) {
+    pub(super) fn doubt_failure_branches(&mut self) {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();
         for (from, step) in definition.workflow.steps.iter().enumerate() {
@@ -89,7 +89,7 @@ impl RehearsalRun<'_> {
 
     /// A step that runs in parallel to a jump back may be entered before or after the jump, unless all its dependencies
     /// come before the jump.
-    pub(super) fn doubt_beside(&mut self) {
+    pub(super) fn doubt_steps_parallel_to_jumps(&mut self) {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();
         let steps = &definition.workflow.steps;

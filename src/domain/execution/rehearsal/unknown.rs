@@ -101,7 +101,7 @@ impl RehearsalRun<'_> {
         if position >= definition.workflow.steps.len() {
             return None;
         }
-        let again = self.brought_back_beside(position);
+        let again = self.steps_reset_in_parallel(position);
         let (before, after) = (graph.ancestors(position), graph.downstream(position));
         let is_ordered = |at: usize| {
             (before.contains(&at) || after.contains(&at))
@@ -115,7 +115,7 @@ impl RehearsalRun<'_> {
 
     /// The steps that jumps may reset in parallel to the step at `position`: jumps of steps that are not ordered with
     /// it, and of the steps that are entered again after those jumps.
-    fn brought_back_beside(&self, position: usize) -> BTreeSet<usize> {
+    fn steps_reset_in_parallel(&self, position: usize) -> BTreeSet<usize> {
         let definition = self.builder.facts.definition;
         let (graph, steps) = (definition.graph(), &definition.workflow.steps);
         let targets = |at: usize| steps[at].jumps().filter_map(|id| graph.position(id));

@@ -36,7 +36,7 @@ fn results_stay_within_the_size_limit() {
         "inputs.list + inputs.list + inputs.list + inputs.list + inputs.list + inputs.list + inputs.list",
         "10 ** 10 ** 10 ** 10",
     ] {
-        let Err(fault) = read(text).evaluate(&roots) else {
+        let Err(fault) = parse_valid(text).evaluate(&roots) else {
             panic!("{text} has a value");
         };
         let kinds = [FaultKind::Limit, FaultKind::Unsuitable];
@@ -52,16 +52,16 @@ fn comparing_large_values_again_and_again_ends() {
         .insert("same".into(), roots.inputs["list"].clone());
     let text = vec!["inputs.list == inputs.same"; 100].join(" and ");
     assert_eq!(
-        read(&text).evaluate(&roots).unwrap_err().kind,
+        parse_valid(&text).evaluate(&roots).unwrap_err().kind,
         FaultKind::Limit
     );
     let text = vec!["7 in inputs.list"; 100].join(" or ");
     assert_eq!(
-        read(&text).evaluate(&roots).unwrap_err().kind,
+        parse_valid(&text).evaluate(&roots).unwrap_err().kind,
         FaultKind::Limit
     );
     assert_eq!(
-        read("inputs.list == inputs.same").evaluate(&roots),
+        parse_valid("inputs.list == inputs.same").evaluate(&roots),
         Ok(json!(true))
     );
 }
@@ -76,7 +76,7 @@ fn evaluation_works_up_to_the_limit() {
         roots
             .inputs
             .insert("x".into(), Value::from("x".repeat(length)));
-        assert_eq!(read(text).evaluate(&roots).is_ok(), fits, "{more}");
+        assert_eq!(parse_valid(text).evaluate(&roots).is_ok(), fits, "{more}");
     }
 }
 
@@ -104,7 +104,7 @@ fn the_parts_are_bounded() {
     // A chain of the greatest length can be read, run and dropped on a small stack.
     for joint in ["+", "~", " and ", "==", "*", " or ", "**", "<"] {
         let text = vec!["1"; most / 2].join(joint);
-        let _ = read(&text).evaluate(&sample_context());
+        let _ = parse_valid(&text).evaluate(&sample_context());
     }
     for end in [
         "|length",
@@ -123,7 +123,11 @@ fn the_parts_are_bounded() {
 fn the_nesting_is_bounded() {
     let most = limits::EXPRESSION_DEPTH_MAX;
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-    assert!(read(&nested(most - 1)).evaluate(&sample_context()).is_ok());
+    assert!(
+        parse_valid(&nested(most - 1))
+            .evaluate(&sample_context())
+            .is_ok()
+    );
     assert_eq!(only_parse_fault(&nested(most)).0, FaultKind::Limit);
     let open = [
         "(",

@@ -98,7 +98,7 @@ fn misspelt_roots_get_a_suggestion() {
         let mut mended = text.to_owned();
         mended.replace_range(edit.start..edit.end, &edit.replacement);
         assert_eq!(mended, text.replacen(there, meant, 1));
-        read(&mended);
+        parse_valid(&mended);
     }
     let (_, _, message) = only_parse_fault("inputs.env == production");
     assert!(message.contains("quote it if it is text"), "{message}");
@@ -187,8 +187,8 @@ fn type_faults_name_types_but_not_values() {
 
 #[test]
 fn expressions_are_equal_if_they_are_written_alike() {
-    assert_eq!(read("inputs.a == 1"), read(" inputs.a == 1 "));
-    assert_ne!(read("inputs.a == 1"), read("inputs.a == 2"));
-    assert_eq!(read(" ${{ inputs.a }} ").source(), "${{ inputs.a }}");
-    assert_eq!(format!("{:?}", read("1")), "Expression(\"1\")");
+    assert_eq!(parse_valid("inputs.a == 1"), parse_valid(" inputs.a == 1 "));
+    assert_ne!(parse_valid("inputs.a == 1"), parse_valid("inputs.a == 2"));
+    assert_eq!(parse_valid(" ${{ inputs.a }} ").source(), "${{ inputs.a }}");
+    assert_eq!(format!("{:?}", parse_valid("1")), "Expression(\"1\")");
 }

@@ -41,12 +41,12 @@ fn sample_context() -> EvaluationContext {
     }
 }
 
-fn read(text: &str) -> Expression {
+fn parse_valid(text: &str) -> Expression {
     Expression::parse_with(text, &["pkg"]).unwrap_or_else(|faults| panic!("{text}: {faults:?}"))
 }
 
 fn evaluate_text(text: &str) -> Result<Value, ExpressionFault> {
-    read(text).evaluate(&sample_context())
+    parse_valid(text).evaluate(&sample_context())
 }
 
 #[track_caller]

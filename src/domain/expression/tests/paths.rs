@@ -2,7 +2,7 @@ use super::*;
 use crate::expression::{Reference, Root, Segment};
 
 fn reference_paths(text: &str) -> Vec<String> {
-    read(text)
+    parse_valid(text)
         .references()
         .iter()
         .map(Reference::to_string)
@@ -51,10 +51,10 @@ fn references_are_told_once_with_their_place() {
         reference_paths(text),
         ["steps.a-b.c[0]", "inputs.x", "inputs.y", r#"item["q r"].w"#]
     );
-    let expression = read(text);
+    let expression = parse_valid(text);
     let first = &expression.references()[0];
     assert_eq!(
-        (first.root, first.step().unwrap().as_ref()),
+        (first.root, first.step_id().unwrap().as_ref()),
         (Root::Steps, "a-b")
     );
     let path = [
@@ -119,7 +119,7 @@ fn missing_path_fault_names_the_path() {
         }
         assert!(evaluate_text(path).unwrap_err().path.is_some());
     }
-    let outside = read("pkg.x")
+    let outside = parse_valid("pkg.x")
         .evaluate(&EvaluationContext::default())
         .unwrap_err();
     assert_eq!(outside.message, "`item` is only known inside a `foreach`");

@@ -42,7 +42,7 @@ fn secrets_render_as_lone_placeholders() {
 #[test]
 fn a_condition_cannot_ask_for_a_secret() {
     assert_eq!(
-        read("secrets.TOKEN")
+        parse_valid("secrets.TOKEN")
             .evaluate_condition(&sample_context())
             .unwrap_err()
             .kind,
@@ -82,11 +82,11 @@ fn secrets_are_filled_in_where_they_were_asked_for_and_nowhere_else() {
             .or_else(|| Some(format!("<{name}>")))
     };
     assert_eq!(
-        found.fill(find).unwrap(),
+        found.fill_secrets(find).unwrap(),
         json!({"a/b": {"~": ["ä ${secret:TOKEN} t/<OTHER>t"]}, "whole": "t", "forged": "${secret:TOKEN}"})
     );
     assert_eq!(
-        found.fill(|name| (name != "OTHER").then(String::new)),
+        found.fill_secrets(|name| (name != "OTHER").then(String::new)),
         Err("OTHER".into())
     );
     let kept: RenderedValue =

@@ -58,12 +58,12 @@ fn false_is_what_is_false_zero_empty_or_null() {
         "not inputs.name",
     ] {
         assert_eq!(
-            read(text).evaluate_condition(&sample_context()),
+            parse_valid(text).evaluate_condition(&sample_context()),
             Ok(false),
             "{text}"
         );
         assert_eq!(
-            read(&format!(
+            parse_valid(&format!(
                 "not ({})",
                 text.replace("${{", "").replace("}}", "")
             ))
@@ -84,7 +84,7 @@ fn false_is_what_is_false_zero_empty_or_null() {
         "${{ inputs.name == 'midex' }}",
     ] {
         assert_eq!(
-            read(text).evaluate_condition(&sample_context()),
+            parse_valid(text).evaluate_condition(&sample_context()),
             Ok(true),
             "{text}"
         );

@@ -30,7 +30,7 @@ pub fn detect_foreign_document(document: &Node) -> Option<(&'static str, Place)>
         let mut found = keys.split(' ').map(|key| {
             let (key, begins) = key.split_once('=').unwrap_or((key, ""));
             let said = |text: &str| text.starts_with(begins);
-            entry(key).filter(|one| begins.is_empty() || one.value.text().is_some_and(said))
+            entry(key).filter(|one| begins.is_empty() || one.value.as_text().is_some_and(said))
         });
         let first = found.next()??;
         found

@@ -19,7 +19,7 @@ const NOTHING_TO_SET_ADVICE: &str =
 const NO_CALL_ADVICE: &str =
     "`run: CATALOG OPERATION` calls an operation of an imported catalog; else say it in `guidance`";
 
-const fn word(words: &'static str, meant: super::Counterpart) -> ForeignKeys {
+const fn foreign_keys(words: &'static str, meant: super::Counterpart) -> ForeignKeys {
     ForeignKeys {
         words,
         beside: &[],
@@ -47,71 +47,71 @@ pub(super) const FOREIGN_KEYS: &[(&str, &[ForeignKeys])] = &[
 ];
 
 const MANIFEST: &[ForeignKeys] = &[
-    word(
+    foreign_keys(
         "name id workflow_name workflow_id",
         Key(&["workflow", "title"]),
     ),
-    word("desc summary about purpose goal", Key(&["description"])),
-    word(
+    foreign_keys("desc summary about purpose goal", Key(&["description"])),
+    foreign_keys(
         "output outputs result results return returns final_outputs",
         Key(&["final_output"]),
     ),
-    word("input parameters params arguments args", Key(&["inputs"])),
-    word("vars variables state context globals", Key(&["memory"])),
-    word(
+    foreign_keys("input parameters params arguments args", Key(&["inputs"])),
+    foreign_keys("vars variables state context globals", Key(&["memory"])),
+    foreign_keys(
         "jobs tasks nodes stages phases states activities actions dag templates pipeline",
         Key(&["steps"]),
     ),
-    word("timeout_minutes", Counted("timeout", "m")),
-    word("timeout_seconds", Counted("timeout", "s")),
-    word(
+    foreign_keys("timeout_minutes", Counted("timeout", "m")),
+    foreign_keys("timeout_seconds", Counted("timeout", "s")),
+    foreign_keys(
         "execution_timeout workflow_timeout max_duration deadline",
         Key(&["timeout"]),
     ),
-    word("max_steps", Inside("limits", "max_steps")),
-    word("max_visits max_iterations", Inside("limits", "max_visits")),
-    word(
+    foreign_keys("max_steps", Inside("limits", "max_steps")),
+    foreign_keys("max_visits max_iterations", Inside("limits", "max_visits")),
+    foreign_keys(
         "on trigger triggers schedule events cron cron_schedule",
         Words(
             "remove it: an execution begins when it is started, with `workflow.start` or `midex run`; what a start gives stands under `inputs` at the top",
         ),
     ),
-    word("env environment", Words(NO_ENVIRONMENT_ADVICE)),
-    word(
+    foreign_keys("env environment", Words(NO_ENVIRONMENT_ADVICE)),
+    foreign_keys(
         "agents roles personas",
         Words("remove it: an agent is a file `agents/NAME.md`, and a step names it with `agent`"),
     ),
-    word(
+    foreign_keys(
         "tools",
         Words("remove it: a step names a tool of the client with `tool`"),
     ),
-    word("model llm temperature", Words(NO_MODEL_ADVICE)),
-    word(
+    foreign_keys("model llm temperature", Words(NO_MODEL_ADVICE)),
+    foreign_keys(
         "edges conditional_edges connections transitions links",
         Words(
             "remove it: steps say their order themselves, with `depends_on`, `next` and `branch`",
         ),
     ),
-    word(
+    foreign_keys(
         "start start_at entry_point initial initial_step",
         Words("remove it: an execution begins with the first step of the list"),
     ),
-    word(
+    foreign_keys(
         "on_exit finally",
         Words(
             "remove it: a step with `run_when: finished` runs at both ends, and those of `on_failure` at a failure",
         ),
     ),
-    word(
+    foreign_keys(
         "concurrency permissions defaults namespace task_queue queue checkpointer checkpoint end_at finish_point",
         Words(NOTHING_TO_SET_ADVICE),
     ),
-    word("recursion_limit", Inside("limits", "max_steps")),
-    word(
+    foreign_keys("recursion_limit", Inside("limits", "max_steps")),
+    foreign_keys(
         "api_version kind schema_version spec_version",
         Words("remove it: a manifest has no such header"),
     ),
-    word(
+    foreign_keys(
         "retry retries max_retries on_error",
         Words("say it of each step that it is about: `retry`, `on_error`"),
     ),
@@ -119,276 +119,279 @@ const MANIFEST: &[ForeignKeys] = &[
 
 const STEP: &[ForeignKeys] = &[
     // A step: what it is called, who acts, what it waits for.
-    word("name", Key(&["id", "description"])),
-    word("step step_id key task_id node phase", Key(&["id"])),
-    word(
+    foreign_keys("name", Key(&["id", "description"])),
+    foreign_keys("step step_id key task_id node phase", Key(&["id"])),
+    foreign_keys(
         "title label display_name summary desc comment",
         Key(&["description"]),
     ),
-    word(
+    foreign_keys(
         "prompt task instruction text content system_prompt message action do goal",
         Key(&["guidance", "instructions"]),
     ),
     ForeignKeys {
         beside: &["agent", "tool", "input", "extract"],
-        ..word("guidance", Key(&["instructions"]))
+        ..foreign_keys("guidance", Key(&["instructions"]))
     },
-    word(
+    foreign_keys(
         "role persona actor assistant agent_name agent_type assignee",
         Key(&["agent"]),
     ),
-    word("tool_name mcp_tool mcp", Key(&["tool"])),
-    word("condition cond run_if only_if guard where", Key(&["if"])),
-    word(
+    foreign_keys("tool_name mcp_tool mcp", Key(&["tool"])),
+    foreign_keys("condition cond run_if only_if guard where", Key(&["if"])),
+    foreign_keys(
         "needs depends dependencies requires after run_after upstream parents",
         Key(&["depends_on"]),
     ),
-    word("goto to next_step transition", Key(&["next"])),
-    word("then on_success", TextOrWords("next", NESTED_STEPS_ADVICE)),
-    word("else otherwise", Kind(NESTED_STEPS_ADVICE)),
-    word("try", Kind(ERROR_HANDLER_ADVICE)),
-    word(
+    foreign_keys("goto to next_step transition", Key(&["next"])),
+    foreign_keys("then on_success", TextOrWords("next", NESTED_STEPS_ADVICE)),
+    foreign_keys("else otherwise", Kind(NESTED_STEPS_ADVICE)),
+    foreign_keys("try", Kind(ERROR_HANDLER_ADVICE)),
+    foreign_keys(
         "strategy matrix",
         Words("write `foreach: { in: [ … ], do: … }`: the step is done for each item, `item`"),
     ),
-    word("url endpoint method headers", Words(NO_CALL_ADVICE)),
-    word("position type_version ui", Words(NOTHING_TO_SET_ADVICE)),
-    word("end is_end terminal", Flag(true, "next", "$end")),
-    word("trigger_rule run_on", Key(&["run_when"])),
+    foreign_keys("url endpoint method headers", Words(NO_CALL_ADVICE)),
+    foreign_keys("position type_version ui", Words(NOTHING_TO_SET_ADVICE)),
+    foreign_keys("end is_end terminal", Flag(true, "next", "$end")),
+    foreign_keys("trigger_rule run_on", Key(&["run_when"])),
     // What it works on and what comes of it.
-    word(
+    foreign_keys(
         "inputs args arguments params parameters variables vars context",
         Key(&["with"]),
     ),
-    word(
+    foreign_keys(
         "output outputs schema output_schema result_schema response_schema response response_format output_format returns",
         KeyOrWords("result", NO_OUTPUT_NAME_ADVICE),
     ),
-    word(
+    foreign_keys(
         "register save_as store_as output_as output_var output_key result_key save_to as",
         Words(NO_OUTPUT_NAME_ADVICE),
     ),
-    word("env environment", Words(NO_ENVIRONMENT_ADVICE)),
-    word("model llm temperature max_tokens", Words(NO_MODEL_ADVICE)),
-    word(
+    foreign_keys("env environment", Words(NO_ENVIRONMENT_ADVICE)),
+    foreign_keys("model llm temperature max_tokens", Words(NO_MODEL_ADVICE)),
+    foreign_keys(
         "runs_on container image working_directory",
         Words("remove it: the work is done where the client is"),
     ),
-    word(
+    foreign_keys(
         "tools allowed_tools",
         Words("remove it: the client has its own tools; a step that is one call says `tool: NAME`"),
     ),
-    word("sample example_output", Key(&["example"])),
+    foreign_keys("sample example_output", Key(&["example"])),
     // Other kinds.
-    word(
+    foreign_keys(
         "uses",
         Kind(
             "there are no ready-made actions: say what is to be done with `guidance: TEXT`; another workflow is `workflow: NAME`",
         ),
     ),
-    word(
+    foreign_keys(
         "child_workflow sub_workflow call_workflow",
         Key(&["workflow"]),
     ),
-    word(
+    foreign_keys(
         "suspend",
         Kind("a person goes on with `gate: TEXT`, another program with `wait: { signal: NAME }`"),
     ),
-    word(
+    foreign_keys(
         "command cmd script shell bash exec",
         Kind(
             "the model runs it with the tools of its client: `guidance: Run … and say what came of it`",
         ),
     ),
-    word(
+    foreign_keys(
         "parallel concurrent fork fan_out",
         Kind(
             "put its steps into the list: one with `depends_on: []` does not wait for the one above it",
         ),
     ),
-    word(
+    foreign_keys(
         "switch choice choices conditions cases match router decision conditional",
         Key(&["branch"]),
     ),
-    word(
+    foreign_keys(
         "loop for_each each map iterate with_items with_param with_list with_sequence",
         Key(&["foreach"]),
     ),
     ForeignKeys {
         beside: &["activity", "run"],
-        ..word("until repeat_until", Inside("repeat", "until"))
+        ..foreign_keys("until repeat_until", Inside("repeat", "until"))
     },
-    word(
+    foreign_keys(
         "while until repeat_until do_while loop_until",
         Words(LOOP_ADVICE),
     ),
-    word("sleep delay pause timer for", Inside("wait", "for")),
-    word("wait_until", Inside("wait", "until")),
-    word(
+    foreign_keys("sleep delay pause timer for", Inside("wait", "for")),
+    foreign_keys("wait_until", Inside("wait", "until")),
+    foreign_keys(
         "signal wait_signal wait_for_signal wait_for_event wait_condition event",
         Inside("wait", "signal"),
     ),
-    word(
+    foreign_keys(
         "approval approve human_approval confirm confirmation interrupt human",
         Key(&["gate"]),
     ),
-    word("ask_user user_input form", Key(&["input"])),
-    word("assign set_memory memory", Key(&["set"])),
-    word("throw raise error abort", Key(&["fail"])),
+    foreign_keys("ask_user user_input form", Key(&["input"])),
+    foreign_keys("assign set_memory memory", Key(&["set"])),
+    foreign_keys("throw raise error abort", Key(&["fail"])),
     // When it fails, and how often.
-    word(
+    foreign_keys(
         "retries max_retries retry_count num_retries",
         OneMore(Some("retry"), "max_attempts"),
     ),
-    word(
+    foreign_keys(
         "attempts max_attempts max_tries",
         Inside("retry", "max_attempts"),
     ),
-    word(
+    foreign_keys(
         "retry_on_fail retry_on_failure",
         Words("write `retry: { max_attempts: 3 }`"),
     ),
-    word(
+    foreign_keys(
         "backoff retry_delay retry_interval",
         Inside("retry", "backoff"),
     ),
-    word("retry_policy retry_strategy retry_options", Key(&["retry"])),
-    word("timeout_minutes timeout_mins", Counted("timeout", "m")),
-    word(
+    foreign_keys("retry_policy retry_strategy retry_options", Key(&["retry"])),
+    foreign_keys("timeout_minutes timeout_mins", Counted("timeout", "m")),
+    foreign_keys(
         "timeout_seconds timeout_secs timeout_sec active_deadline_seconds",
         Counted("timeout", "s"),
     ),
-    word("timeout_ms", Counted("timeout", "ms")),
-    word(
+    foreign_keys("timeout_ms", Counted("timeout", "ms")),
+    foreign_keys(
         "start_to_close_timeout execution_timeout step_timeout time_limit max_duration deadline",
         Key(&["timeout"]),
     ),
-    word(
+    foreign_keys(
         "continue_on_error continue_on_fail continue_on_failure ignore_error ignore_errors allow_failure",
         Flag(true, "on_error", "continue"),
     ),
-    word(
+    foreign_keys(
         "catch on_failure on_fail fallback error_handler",
         TextOrWords("on_error", ERROR_HANDLER_ADVICE),
     ),
-    word("max_iterations max_loops max_turns", Key(&["max_visits"])),
+    foreign_keys("max_iterations max_loops max_turns", Key(&["max_visits"])),
 ];
 
 const PHASE: &[ForeignKeys] = &[
-    word("id name step title", Key(&["phase", "description"])),
-    word("needs depends dependencies after", Key(&["dependsOn"])),
-    word("role persona actor", Key(&["agent"])),
-    word("desc summary", Key(&["description"])),
+    foreign_keys("id name step title", Key(&["phase", "description"])),
+    foreign_keys("needs depends dependencies after", Key(&["dependsOn"])),
+    foreign_keys("role persona actor", Key(&["agent"])),
+    foreign_keys("desc summary", Key(&["description"])),
 ];
 
 const FOREIGN_INPUT_KEYS: &[ForeignKeys] = &[
-    word("label title display_name", Key(&["name"])),
-    word("desc help prompt question", Key(&["description", "hint"])),
-    word(
+    foreign_keys("label title display_name", Key(&["name"])),
+    foreign_keys("desc help prompt question", Key(&["description", "hint"])),
+    foreign_keys(
         "options values choices allowed allowed_values one_of",
         Key(&["enum"]),
     ),
-    word("kind data_type", Key(&["type"])),
-    word("default_value", Key(&["default"])),
-    word("required", Flag(false, "optional", "true")),
-    word("nullable", Key(&["optional"])),
-    word("pattern regex regexp", Inside("validate", "pattern")),
-    word("min minimum min_value", Inside("validate", "min")),
-    word("max maximum max_value", Inside("validate", "max")),
-    word("min_length", Inside("validate", "min_length")),
-    word("max_length", Inside("validate", "max_length")),
+    foreign_keys("kind data_type", Key(&["type"])),
+    foreign_keys("default_value", Key(&["default"])),
+    foreign_keys("required", Flag(false, "optional", "true")),
+    foreign_keys("nullable", Key(&["optional"])),
+    foreign_keys("pattern regex regexp", Inside("validate", "pattern")),
+    foreign_keys("min minimum min_value", Inside("validate", "min")),
+    foreign_keys("max maximum max_value", Inside("validate", "max")),
+    foreign_keys("min_length", Inside("validate", "min_length")),
+    foreign_keys("max_length", Inside("validate", "max_length")),
 ];
 
 const VALIDATE: &[ForeignKeys] = &[
-    word("minimum min_value", Key(&["min"])),
-    word("maximum max_value", Key(&["max"])),
-    word("regex regexp", Key(&["pattern"])),
-    word("options values choices one_of", Key(&["enum"])),
+    foreign_keys("minimum min_value", Key(&["min"])),
+    foreign_keys("maximum max_value", Key(&["max"])),
+    foreign_keys("regex regexp", Key(&["pattern"])),
+    foreign_keys("options values choices one_of", Key(&["enum"])),
 ];
 
 const ARM: &[ForeignKeys] = &[
-    word(
+    foreign_keys(
         "condition cond when expression expr test match case",
         Key(&["if"]),
     ),
-    word("then goto to target step next_step do", Key(&["next"])),
-    word("else otherwise default fallback", Key(&["next"])),
+    foreign_keys("then goto to target step next_step do", Key(&["next"])),
+    foreign_keys("else otherwise default fallback", Key(&["next"])),
 ];
 
 const FOREACH: &[ForeignKeys] = &[
-    word(
+    foreign_keys(
         "items over list collection values each array of from",
         Key(&["in"]),
     ),
-    word("var variable item item_name alias name", Key(&["as"])),
-    word("steps step body run task action", Key(&["do"])),
-    word(
+    foreign_keys("var variable item item_name alias name", Key(&["as"])),
+    foreign_keys("steps step body run task action", Key(&["do"])),
+    foreign_keys(
         "concurrency max_parallel max_concurrency parallelism workers batch_size",
         Key(&["parallel"]),
     ),
 ];
 
 const GATE: &[ForeignKeys] = &[
-    word(
+    foreign_keys(
         "message prompt question text title description reason",
         Key(&["ask"]),
     ),
-    word("timeout ttl expiry expires_in deadline", Key(&["expires"])),
-    word("reviewers users assignees who", Key(&["approvers"])),
+    foreign_keys("timeout ttl expiry expires_in deadline", Key(&["expires"])),
+    foreign_keys("reviewers users assignees who", Key(&["approvers"])),
 ];
 
 const WAIT: &[ForeignKeys] = &[
-    word("duration time delay sleep timeout", Key(&["for"])),
-    word("seconds", Counted("for", "s")),
-    word("minutes", Counted("for", "m")),
-    word("hours", Counted("for", "h")),
-    word("at date timestamp datetime", Key(&["until"])),
-    word("event name message signal_name", Key(&["signal"])),
+    foreign_keys("duration time delay sleep timeout", Key(&["for"])),
+    foreign_keys("seconds", Counted("for", "s")),
+    foreign_keys("minutes", Counted("for", "m")),
+    foreign_keys("hours", Counted("for", "h")),
+    foreign_keys("at date timestamp datetime", Key(&["until"])),
+    foreign_keys("event name message signal_name", Key(&["signal"])),
 ];
 
 const RETRY: &[ForeignKeys] = &[
-    word(
+    foreign_keys(
         "attempts max times count tries max_tries limit maximum_attempts",
         Key(&["max_attempts"]),
     ),
-    word("retries max_retries", OneMore(None, "max_attempts")),
-    word(
+    foreign_keys("retries max_retries", OneMore(None, "max_attempts")),
+    foreign_keys(
         "delay interval initial_interval initial_delay base_delay wait pause",
         Key(&["backoff"]),
     ),
-    word(
+    foreign_keys(
         "max_delay max_interval maximum_interval",
         Key(&["max_backoff"]),
     ),
-    word(
+    foreign_keys(
         "backoff_coefficient backoff_rate multiplier factor exponential strategy",
         Words("remove it: each pause is twice the one before it, up to `max_backoff`"),
     ),
-    word("retry_on errors error_equals codes", Key(&["on"])),
+    foreign_keys("retry_on errors error_equals codes", Key(&["on"])),
 ];
 
 const REPEAT: &[ForeignKeys] = &[
-    word("condition", Key(&["until"])),
-    word("interval delay", Key(&["every"])),
-    word("max times attempts max_iterations", Key(&["max_attempts"])),
+    foreign_keys("condition", Key(&["until"])),
+    foreign_keys("interval delay", Key(&["every"])),
+    foreign_keys("max times attempts max_iterations", Key(&["max_attempts"])),
 ];
 
 const FAIL: &[ForeignKeys] = &[
-    word("error reason msg text description", Key(&["message"])),
-    word("name type error_code status", Key(&["code"])),
+    foreign_keys("error reason msg text description", Key(&["message"])),
+    foreign_keys("name type error_code status", Key(&["code"])),
 ];
 
-const INPUT: &[ForeignKeys] = &[word(
+const INPUT: &[ForeignKeys] = &[foreign_keys(
     "inputs fields names ask variables",
     Key(&["properties"]),
 )];
 
 const EXTRACT: &[ForeignKeys] = &[
-    word("inputs fields into names", Key(&["properties"])),
-    word("text source input content", Key(&["from"])),
+    foreign_keys("inputs fields into names", Key(&["properties"])),
+    foreign_keys("text source input content", Key(&["from"])),
 ];
 
-const LIMITS: &[ForeignKeys] = &[word("max_iterations max_loops", Key(&["max_visits"]))];
+const LIMITS: &[ForeignKeys] = &[foreign_keys(
+    "max_iterations max_loops",
+    Key(&["max_visits"]),
+)];
 
 const fn values(keys: &'static [&'static str], words: &'static str, meant: &'static str) -> Value {
     Value { keys, words, meant }

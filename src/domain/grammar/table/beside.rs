@@ -3,7 +3,7 @@
 use super::{
     Id, Key, Record, Shape,
     bodies::{NAME, PAGINATE, RETRY},
-    field, key, kind, record,
+    field_key, key, kind, record,
 };
 use crate::limits;
 
@@ -28,15 +28,15 @@ const WORKFLOW: Key = kind(
     "The workflow that runs as a child of the execution",
 );
 const SET: Key = kind("set", Shape::Memory(1), "Memory is written");
-const WITH: Key = field("with", Shape::Values, "What it works on", SERVER_CALL_KINDS);
-const BODY: Key = field("body", Shape::Value, "The body of the request", &["run"]);
-const PAGINATE_KEY: Key = field(
+const WITH: Key = field_key("with", Shape::Values, "What it works on", SERVER_CALL_KINDS);
+const BODY: Key = field_key("body", Shape::Value, "The body of the request", &["run"]);
+const PAGINATE_KEY: Key = field_key(
     "paginate",
     Shape::Record(&PAGINATE),
     "The pages of a list are gathered into one",
     &["run"],
 );
-const IDEMPOTENT: Key = field(
+const IDEMPOTENT: Key = field_key(
     "idempotent",
     Shape::Flag,
     "Whether doing it twice is doing it once",
@@ -47,7 +47,7 @@ const IF: Key = key(
     Shape::Condition,
     "It is left out where this does not hold",
 );
-const RETRY_KEY: Key = field(
+const RETRY_KEY: Key = field_key(
     "retry",
     Shape::Record(&RETRY),
     "Attempts after a failure",
@@ -74,7 +74,7 @@ pub static HOOK: Record = record(
         IDEMPOTENT,
         IF,
         RETRY_KEY,
-        field(
+        field_key(
             "timeout",
             Shape::Span,
             "How long one attempt may take; 30s without it",
@@ -103,7 +103,7 @@ pub static COMPENSATION: Record = record(
         IDEMPOTENT,
         IF,
         RETRY_KEY,
-        field(
+        field_key(
             "timeout",
             Shape::Span,
             "How long one attempt may take",

@@ -7,7 +7,7 @@ use super::{
         ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, OFFERED_BRANCH_SHAPE, PAGINATE,
         REPEAT, RETRY, TEXT, WAIT,
     },
-    field, key, kind, planned_key, record, required_key,
+    field_key, key, kind, planned_key, record, required_key,
 };
 use crate::limits;
 
@@ -162,52 +162,52 @@ pub static STEP: Record = record(
             Shape::Id(Id::Workflow),
             "The workflow that runs as a child of the execution",
         ),
-        field(
+        field_key(
             "instructions",
             Shape::Template(limits::STEP_TEXT_BYTES_MAX),
             "What the step asks for beyond that; in a Markdown file also the section `## step: ID`",
             INSTRUCTED_KINDS,
         ),
-        field(
+        field_key(
             "result",
             Shape::Schema,
             "JSON Schema of the output; without it the output of an agent is an object with a summary",
             WORK_KINDS,
         ),
-        field(
+        field_key(
             "example",
             Shape::Data,
             "An output that would be accepted, to show",
             MODEL,
         ),
-        field(
+        field_key(
             "output_contract",
             Shape::Record(&CONTRACT),
             "What is known of the output: for readers, not enforced",
             WORK_KINDS,
         ),
-        field("with", Shape::Values, "What the step works on", WORK_KINDS),
-        field("body", Shape::Value, "The body of the request", &["run"]),
-        field(
+        field_key("with", Shape::Values, "What the step works on", WORK_KINDS),
+        field_key("body", Shape::Value, "The body of the request", &["run"]),
+        field_key(
             "paginate",
             Shape::Record(&PAGINATE),
             "The pages of a list are gathered into one",
             &["run"],
         ),
-        field(
+        field_key(
             "idempotent",
             Shape::Flag,
             "Whether doing it twice is doing it once",
             EFFECTS,
         ),
-        field(
+        field_key(
             "if",
             Shape::Condition,
             "The step is skipped where this does not hold",
             ALL_STEP_KINDS,
         ),
-        field("when", Shape::Condition, "The same as `if`", ALL_STEP_KINDS),
-        field(
+        field_key("when", Shape::Condition, "The same as `if`", ALL_STEP_KINDS),
+        field_key(
             "retry",
             Shape::Record(&RETRY),
             "Attempts after a failure, or at a valid output",
@@ -227,20 +227,20 @@ pub static STEP: Record = record(
             EFFECTS,
             "a branch that leads back repeats any step",
         ),
-        field(
+        field_key(
             "optional",
             Shape::Flag,
             "Its failure is recorded and passed",
             FALLIBLE_KINDS,
         ),
-        field(
+        field_key(
             "on_error",
             Shape::Target(ON_ERROR),
             "What follows its failure: fail, continue or a step",
             FALLIBLE_KINDS,
         ),
         forbid_in_foreach(
-            field(
+            field_key(
                 "run_when",
                 Shape::Choice(RUN_WHEN),
                 "Which ends of the steps before let it run",
@@ -259,7 +259,7 @@ pub static STEP: Record = record(
             FOREACH_STEP_ADVICE,
         ),
         forbid_in_foreach(
-            field(
+            field_key(
                 "max_visits",
                 Shape::Count(1, limits::VISITS_MAX),
                 "How often it may be entered; the workflow's limit without it",
@@ -285,7 +285,7 @@ pub static STEP: Record = record(
             "there is nothing to take back",
         ),
         forbid_in_foreach(
-            field(
+            field_key(
                 "join",
                 Shape::Join,
                 "How many of the steps before must be done: all, any or quorum(N)",
@@ -294,7 +294,7 @@ pub static STEP: Record = record(
             FOREACH_STEP_ADVICE,
         ),
         forbid_in_foreach(
-            field(
+            field_key(
                 "losers",
                 Shape::Choice(LOSERS),
                 "What becomes of the steps that `join` does not wait for: finish or cancel; finish without it",
@@ -303,7 +303,7 @@ pub static STEP: Record = record(
             FOREACH_STEP_ADVICE,
         ),
         forbid_in_foreach(
-            field(
+            field_key(
                 "branches",
                 Shape::Branches(&OFFERED_BRANCH_SHAPE),
                 "What the client may call next where the output matches: patterns `key.nested:value`, each with a tool",

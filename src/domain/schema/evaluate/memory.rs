@@ -29,8 +29,8 @@ fn measure_held_bytes(evaluation: &Evaluation<'_>) -> [usize; 3] {
     ]
 }
 
-fn run(schema: &Value, value: &Value) -> (usize, [usize; 3]) {
-    let (program, faults) = read::read(schema, &mut Quota::default());
+fn evaluate_and_measure(schema: &Value, value: &Value) -> (usize, [usize; 3]) {
+    let (program, faults) = read::read_schema(schema, &mut Quota::default());
     assert_eq!(faults, []);
     let mut evaluation = Evaluation::new(&program, "the value", limits::SCHEMA_STEPS_MAX);
     let _ = evaluation.run(value);
@@ -50,7 +50,7 @@ fn remembered_results_are_bounded() {
         "items": { "allOf": names.clone().map(refer).collect::<Vec<_>>() },
         "$defs": names.map(|at| (at.to_string(), json!({ "type": "number" }))).collect::<Map<_, _>>()
     });
-    let (known, _) = run(&schema, &(0..40_000).collect());
+    let (known, _) = evaluate_and_measure(&schema, &(0..40_000).collect());
     assert_eq!(known, limits::SCHEMA_KNOWN_MAX, "it was full");
 }
 
@@ -64,7 +64,7 @@ fn regex_caches_are_bounded() {
         if seed & (1 << 20) == 0 { 'a' } else { 'b' }
     };
     let text: String = (0..500).map(letter).collect();
-    let (_, [_, built, _]) = run(&json!({ "anyOf": all }), &json!(text));
+    let (_, [_, built, _]) = evaluate_and_measure(&json!({ "anyOf": all }), &json!(text));
     assert!(built > 1 << 20, "{built}");
 }
 
@@ -86,7 +86,7 @@ fn violations_shorten_long_texts() {
         json!({ "unevaluatedProperties": false }),
         json!({ "propertyNames": { "maxLength": 9 } }),
     ] {
-        let (_, [_, _, told]) = run(&schema, &wrong);
+        let (_, [_, _, told]) = evaluate_and_measure(&schema, &wrong);
         assert!(0 < told && told <= parts, "{told}");
     }
 }

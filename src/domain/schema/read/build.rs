@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
                 }
                 // Up to draft 7 all keywords next to a `$ref` are ignored.
                 if self.draft != Draft::Seven || !map.contains_key("$ref") {
-                    self.values(&mut keywords, map, &pointer);
+                    self.compile_value_keywords(&mut keywords, map, &pointer);
                     self.compile_applicators(&mut keywords, map, &pointer);
                 }
             }
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
     }
 
     fn reference(&mut self, word: &str, text: &str, resource: usize, at: &str) -> Option<NodeId> {
-        match self.resources.find(word, text, resource) {
+        match self.resources.resolve_reference(word, text, resource) {
             Ok((value, pointer, resource)) => {
                 let id = self.add_subschema(value, pointer, resource);
                 self.shared.push(id);
@@ -70,7 +70,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Compiles the keywords about the value itself.
-    fn values(&mut self, keywords: &mut Vec<Keyword>, map: &'a Map<String, Value>, at: &str) {
+    fn compile_value_keywords(
+        &mut self,
+        keywords: &mut Vec<Keyword>,
+        map: &'a Map<String, Value>,
+        at: &str,
+    ) {
         if let Some(names) = map.get("type") {
             let one = std::slice::from_ref(names);
             let list = names.as_array().map_or(one, Vec::as_slice).iter();
@@ -152,10 +157,10 @@ impl<'a> Reader<'a> {
         map: &'a Map<String, Value>,
         at: &str,
     ) {
-        let one = |word| self.one(map, word);
-        keywords.extend(self.list(map, "allOf").map(Keyword::AllOf));
-        keywords.extend(self.list(map, "anyOf").map(Keyword::AnyOf));
-        keywords.extend(self.list(map, "oneOf").map(Keyword::OneOf));
+        let one = |word| self.subschema_id(map, word);
+        keywords.extend(self.subschema_ids(map, "allOf").map(Keyword::AllOf));
+        keywords.extend(self.subschema_ids(map, "anyOf").map(Keyword::AnyOf));
+        keywords.extend(self.subschema_ids(map, "oneOf").map(Keyword::OneOf));
         keywords.extend(self.discriminator(map));
         if let Some(node) = one("not") {
             let words = shorten_json(&map["not"], SHOWN_CHARS_MAX);
@@ -197,7 +202,7 @@ impl<'a> Reader<'a> {
             Some(Value::Array(_)) => ("items", "additionalItems"),
             _ => ("prefixItems", "items"),
         };
-        let (prefix, rest) = (self.list(map, prefix), one(rest));
+        let (prefix, rest) = (self.subschema_ids(map, prefix), one(rest));
         if prefix.is_some() || rest.is_some() {
             let prefix = prefix.unwrap_or_default();
             keywords.push(Keyword::Items { prefix, rest });
@@ -225,12 +230,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The subschema under a keyword.
-    fn one(&self, map: &Map<String, Value>, word: &str) -> Option<NodeId> {
+    fn subschema_id(&self, map: &Map<String, Value>, word: &str) -> Option<NodeId> {
         self.id(map.get(word)?)
     }
 
     /// The list of subschemas under a keyword.
-    fn list(&self, map: &Map<String, Value>, word: &str) -> Option<Vec<NodeId>> {
+    fn subschema_ids(&self, map: &Map<String, Value>, word: &str) -> Option<Vec<NodeId>> {
         let list = map.get(word)?.as_array()?;
         Some(list.iter().filter_map(|value| self.id(value)).collect())
     }
@@ -249,7 +254,7 @@ impl<'a> Reader<'a> {
             let pattern = self.pattern(pattern, &at, Some(pattern));
             properties.patterns.extend(pattern.zip(self.id(value)));
         }
-        properties.additional = self.one(map, "additionalProperties");
+        properties.additional = self.subschema_id(map, "additionalProperties");
         let says = !properties.named.is_empty()
             || !properties.patterns.is_empty()
             || properties.additional.is_some();

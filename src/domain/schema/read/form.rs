@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
             match keyword::form(word) {
                 Some(form) => self.check_value(word, form, value, &at, resource),
                 None if word.starts_with("x-") => {}
-                None => self.unknown(word, value, &pointer),
+                None => self.check_unknown_keyword(word, value, &pointer),
             }
         }
     }
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn unknown(&mut self, word: &str, value: &Value, pointer: &str) {
+    fn check_unknown_keyword(&mut self, word: &str, value: &Value, pointer: &str) {
         let message = format!("JSON Schema has no keyword `{word}`");
         let fault = self.add_fault(Rule::UnknownKeyword, pointer, message);
         fault.key = Some(word.to_owned());

@@ -82,7 +82,12 @@ impl<'a> Resources<'a> {
     }
 
     /// Resolves the reference `text` of the keyword `word` from within a resource.
-    pub(super) fn find(&self, word: &str, text: &str, within: usize) -> Result<Target<'a>, String> {
+    pub(super) fn resolve_reference(
+        &self,
+        word: &str,
+        text: &str,
+        within: usize,
+    ) -> Result<Target<'a>, String> {
         let (base, fragment) = text.split_once('#').unwrap_or((text, ""));
         let number = self.resource(base, within).ok_or_else(|| {
             format!("`{text}` leads out of this schema: nothing is fetched, so write what it names under `$defs`")

@@ -55,7 +55,7 @@ impl LogFile {
             bytes: 0,
         };
         let made = log
-            .make_room(bytes)
+            .write_zeros_to(bytes)
             .and_then(|()| log.append(record::new_record_buffer(), LogId::NONE))
             .and_then(|()| sync_name(&log.path, log.hook.as_ref()));
         // A file whose creation failed holds nothing. If it cannot be removed here, the next opening removes it.
@@ -63,7 +63,7 @@ impl LogFile {
     }
 
     /// Writes zeros up to the length `bytes`, so that a later write over them changes no length and needs no blocks.
-    fn make_room(&mut self, bytes: u64) -> io::Result<()> {
+    fn write_zeros_to(&mut self, bytes: u64) -> io::Result<()> {
         let zeros = vec![0; CHUNK_BYTES];
         let mut at = self.bytes;
         while at < bytes {
@@ -87,7 +87,7 @@ impl LogFile {
         if bytes <= self.bytes {
             return Ok(());
         }
-        match self.make_room(bytes) {
+        match self.write_zeros_to(bytes) {
             // Give back the blocks of the zeros that were written before the disk was full.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {
                 self.file.set_len(self.bytes)

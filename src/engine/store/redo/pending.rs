@@ -19,7 +19,7 @@ use crate::store::{
     changes::{self, LogChange},
     fault::{file_unusable_error, redb_error},
     options::Options,
-    paths::{check_regular, redo_beside, set_aside},
+    paths::{check_regular, keep_damaged_copy, redo_log_path},
 };
 use midex_domain::error::{Code, Error, Result};
 
@@ -54,11 +54,11 @@ pub(in crate::store) fn read(
 ) -> Result<PendingLog> {
     let transaction = database.begin_read().map_err(redb_error)?;
     let pending = check_log(&transaction, path, options);
-    let log = redo_beside(path);
+    let log = redo_log_path(path);
     pending.map_err(|error| {
         let error = error.with_context("redo", log.display().to_string());
         if error.code() == Code::StoreCorrupt && log.exists() {
-            return set_aside(&log, error);
+            return keep_damaged_copy(&log, error);
         }
         error
     })
@@ -70,7 +70,7 @@ fn check_log(transaction: &ReadTransaction, path: &Path, options: &Options) -> R
     let log = read_log_start(path, most, options)?;
     let Some(follows) = state.follows else {
         let log = log.unwrap_or_default();
-        return is_leftover(&log, &state, path).map(|()| PendingLog::default());
+        return accept_leftover_log(&log, &state, path).map(|()| PendingLog::default());
     };
     let log = log.ok_or_else(|| missing_log_error(path))?;
     let bodies = if is_dropped(&log) {
@@ -102,7 +102,7 @@ pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<
     if is_dropped(&log) || is_empty {
         return Ok(());
     }
-    let log = redo_beside(path);
+    let log = redo_log_path(path);
     let message = format!(
         "`{}` is the log of a database that is not beside it: `{}` is missing",
         log.display(),
@@ -116,7 +116,7 @@ pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<
 
 /// Accepts a log that the data file does not need: an empty one, or one whose content the data file has. Refuses any
 /// other.
-fn is_leftover(log: &[u8], state: &LogState, path: &Path) -> Result<()> {
+fn accept_leftover_log(log: &[u8], state: &LogState, path: &Path) -> Result<()> {
     match read_record(log) {
         _ if is_dropped(log) => Ok(()),
         RecordRead::Nothing => Ok(()),
@@ -167,7 +167,7 @@ fn read_record_bodies(
     if !is_untouched {
         // A torn record and a damaged one look alike, so a copy of the log is kept for the user.
         let what = "ends with a record that cannot be read: the machine stopped while it was written, and then nothing is lost, or it was damaged";
-        let _ = set_aside(&redo_beside(path), unfit_log_error(path, what));
+        let _ = keep_damaged_copy(&redo_log_path(path), unfit_log_error(path, what));
     }
     Ok(bodies)
 }
@@ -186,7 +186,7 @@ fn is_dropped(log: &[u8]) -> bool {
 
 /// The first page of the log beside `path`, or its first `most` bytes if that is more. `None` if there is no log.
 fn read_log_start(path: &Path, most: u64, options: &Options) -> Result<Option<Vec<u8>>> {
-    let log = redo_beside(path);
+    let log = redo_log_path(path);
     check_regular(&log)?;
     let mut bytes = Vec::new();
     let read = options
@@ -208,7 +208,7 @@ fn foreign_log_error(found: &RecordRead<'_>, path: &Path) -> Error {
         RecordRead::TooNew(version) => {
             let message = format!(
                 "`{}` was written by a later version: its records have the version {version}",
-                redo_beside(path).display()
+                redo_log_path(path).display()
             );
             Error::new(Code::StoreTooNew, message)
         }
@@ -223,11 +223,11 @@ fn foreign_log_error(found: &RecordRead<'_>, path: &Path) -> Error {
 
 /// The error of a log that does not fit the data file. Nothing of the log was applied.
 fn unfit_log_error(path: &Path, what: &str) -> Error {
-    log_mismatch_error(path, &format!("`{}` {what}", redo_beside(path).display()))
+    log_mismatch_error(path, &format!("`{}` {what}", redo_log_path(path).display()))
 }
 
 fn missing_log_error(path: &Path) -> Error {
-    let log = redo_beside(path);
+    let log = redo_log_path(path);
     log_mismatch_error(
         path,
         &format!(
@@ -246,7 +246,7 @@ fn log_mismatch_error(path: &Path, message: &str) -> Error {
 
 impl PendingLog {
     /// Whether the data file names a log, so that [`Pending::fold`] must be called.
-    pub(in crate::store) fn is_awaited(&self) -> bool {
+    pub(in crate::store) fn must_be_folded(&self) -> bool {
         self.is_awaited
     }
 
@@ -284,7 +284,7 @@ impl PendingLog {
                 }
                 .map_err(redb_error)?;
             }
-            batch::forget_old(&mut refusals)?;
+            batch::remove_old_refusals(&mut refusals)?;
         }
         drop((open, executions, journal, contents, refusals));
         record_following_log(&transaction, None)?;

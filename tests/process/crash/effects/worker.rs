@@ -62,7 +62,7 @@ async fn serve(home: &Path) -> midex_domain::error::Result<()> {
         .with_activity(noting("undo", log.clone(), |_| Ok(json!("done"))))?
         .with_activity(noting("undo_again", log.clone(), |_| Ok(json!("done"))).as_idempotent())?
         .with_activity(noting("mark", log, |_| Ok(json!("done"))))?;
-    let app = Arc::new(App::with(Options {
+    let app = Arc::new(App::with_options(Options {
         activities,
         ..options
     }));
