@@ -1,4 +1,4 @@
-//! Imports and changes of catalogs. [`By`] distinguishes requests of a tool from those of the user: a tool never
+//! Imports and changes of catalogs. [`Requester`] distinguishes requests of a tool from those of the user: a tool never
 //! lowers a class, and never sends a secret to an origin that the user did not give it for.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -386,7 +386,7 @@ impl Settings {
         }
     }
 
-    /// Sets the class of an operation. A tool may only make it stricter than `before`.
+    /// Sets the class of an operation. A tool may only make it stricter than `existing_settings`.
     ///
     /// # Errors
     /// `COMMAND_CLASS_REFUSED` if a tool would make it less strict.

@@ -120,7 +120,7 @@ impl Catalog {
         Ok(prepared)
     }
 
-    /// The operation from the cache of [`Catalog::prepared`]. Reads nothing.
+    /// The operation from the cache of [`Catalog::prepare_operation`]. Reads nothing.
     pub(super) fn cached_operation(&self, place: usize) -> Option<Arc<PreparedOperation>> {
         self.lock().get(&place).cloned()
     }
@@ -132,7 +132,7 @@ impl Catalog {
     /// Reads an operation with its complete schemas.
     ///
     /// # Errors
-    /// As [`Catalog::prepared`].
+    /// As [`Catalog::prepare_operation`].
     pub fn operation(&self, place: usize) -> Result<Operation, String> {
         let book = self.book.as_ref().map_err(Clone::clone)?;
         book.operation(place).map_err(|error| error.to_string())

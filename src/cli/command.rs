@@ -198,11 +198,11 @@ mod tests {
         let of = |code| Error::new(code, "x");
         assert_eq!(
             told(&of(Code::ExecutionFinished).with_context("execution_id", "it's x")),
-            r"Run `midex show 'it'\''s x' --data-dir d`: it has what came of every step"
+            r"Run `midex show 'it'\''s x' --data-dir d`: it shows the result of every step"
         );
         assert_eq!(
             told(&of(Code::ExecutionNotFound).with_context("nearest", "a")),
-            "Run `midex show a --data-dir d`: if that is the one meant"
+            "Run `midex show a --data-dir d`, if you meant that one"
         );
         assert_eq!(
             told(&of(Code::WorkflowNotFound)),
@@ -216,11 +216,11 @@ mod tests {
                     .clone()
                     .with_context("pause_reasons", json!(["gate", "person"]))
             ),
-            "Run `midex resume e --data-dir d`: once it may go on"
+            "Run `midex resume e --data-dir d` when it may continue"
         );
         assert_eq!(
             told(&paused.with_context("workflow_state", "failed")),
-            "Run `midex show e --data-dir d`: it has what came of every step"
+            "Run `midex show e --data-dir d`: it shows the result of every step"
         );
     }
 
@@ -229,7 +229,7 @@ mod tests {
         let of = |code| Error::new(code, "x").with_context("execution_id", "-x");
         assert_eq!(
             told(&of(Code::ExecutionFinished)),
-            "Run `midex show --data-dir d -- -x`: it has what came of every step"
+            "Run `midex show --data-dir d -- -x`: it shows the result of every step"
         );
         let again = of(Code::UsageInvalid).with_action("Run `midex run w --id {execution_id}`");
         assert_eq!(told(&again), "Run `midex run w --id=-x --data-dir d`");

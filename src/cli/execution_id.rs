@@ -41,7 +41,7 @@ pub(super) struct ExecutionChoice {
 /// `None` if none was picked.
 ///
 /// # Errors
-/// As [`with`]; `USAGE_INVALID` if no execution is named and there is no terminal to ask.
+/// As [`run_with_execution`]; `USAGE_INVALID` if no execution is named and there is no terminal to ask.
 pub(super) async fn run_with_named_or_picked<T>(
     link: &mut Link<'_>,
     said: Option<&str>,
@@ -199,7 +199,7 @@ async fn gather_executions(
     Ok(rows)
 }
 
-/// Passes the executions of a list to `take`, page by page, until it returns false. Returns false if pages remain
+/// Passes the executions of a list to `add_if_matching`, page by page, until it returns false. Returns false if pages remain
 /// beyond the limit.
 async fn walk_pages(
     mut ask: impl AsyncFnMut(Value) -> Result<Listing>,

@@ -83,7 +83,7 @@ struct FileChange {
 enum ContentChange {
     /// This block.
     Block(Map<String, Value>),
-    /// Entries that run this program at each of [`hooks::EVENTS`]. Unless `added`, only existing entries are updated.
+    /// Entries that run this program at each of [`hooks::HOOK_EVENTS`]. Unless `added`, only existing entries are updated.
     Hooks { run: HookProgram, added: bool },
     /// The block of midex is removed.
     NoBlock,

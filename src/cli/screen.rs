@@ -113,7 +113,7 @@ impl Screen {
         block
     }
 
-    /// As [`Self::block`], but the first line begins with `lead`, which is `columns` wide, and the others are indented
+    /// As [`Self::indent_block`], but the first line begins with `lead`, which is `columns` wide, and the others are indented
     /// to match.
     pub(super) fn hanging(
         &self,

@@ -188,7 +188,7 @@ pub fn canonical_digest(value: &Value) -> Digest {
     Digest(hasher.finalize().into())
 }
 
-/// The [`meaning`] of a list of these values.
+/// The [`canonical_digest`] of a list of these values.
 pub fn canonical_list_digest<const N: usize>(items: [&Value; N]) -> Digest {
     let mut hasher = Sha256::new();
     hash_list(&mut hasher, items.into_iter());

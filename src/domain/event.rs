@@ -575,7 +575,7 @@ pub struct Created {
     pub steps: Vec<StepId>,
     /// Its parent, if it is a child.
     pub parent: Option<Parent>,
-    /// The directories in which it finds other workflows ([`super::Lookup`]), if its definition names any; stored by
+    /// The directories in which it finds other workflows ([`super::WorkflowLookup`]), if its definition names any; stored by
     /// digest.
     pub lookup: Option<Digest>,
 }

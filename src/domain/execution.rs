@@ -125,7 +125,7 @@ pub struct Execution {
     pub(super) orders: Vec<ChildOrder>,
     /// The options that its steps offer the client, oldest first: at most [`crate::limits::OFFERS_MAX`].
     pub(super) offers: Vec<Offer>,
-    /// The digest of its [`super::Lookup`], the directories in which it finds the workflows that it names.
+    /// The digest of its [`super::WorkflowLookup`], the directories in which it finds the workflows that it names.
     pub(super) lookup: Option<Digest>,
     /// The pages of lists that open visits fetched so far. The last field that is stored: snapshots of earlier versions
     /// end before it.
@@ -196,7 +196,7 @@ impl Execution {
         self.project.as_deref()
     }
 
-    /// The digest of its [`super::Lookup`].
+    /// The digest of its [`super::WorkflowLookup`].
     pub fn lookup(&self) -> Option<Digest> {
         self.lookup
     }
@@ -298,7 +298,7 @@ impl Execution {
             })
     }
 
-    /// The open visits for whose [`Awaiting`] the closure `wanted` returns a value, each with that value.
+    /// The open visits for whose [`WaitCondition`] the closure `wanted` returns a value, each with that value.
     fn visits_awaiting<T>(
         &self,
         wanted: impl Fn(&WaitCondition) -> Option<T>,

@@ -77,6 +77,7 @@ pub fn telemetry_of_row(row: &Row) -> Vec<Telemetry> {
     told
 }
 
+#[expect(clippy::too_many_lines, reason = "a match with one arm for each event")]
 fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
     match event {
         Event::Created(created) => {

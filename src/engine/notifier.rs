@@ -223,7 +223,7 @@ impl Listener {
         self.len() == 0
     }
 
-    /// Whether a name is marked, so that [`Listener::take`] returns one.
+    /// Whether a name is marked, so that [`Listener::take_marked_name`] returns one.
     pub fn has_changed(&self) -> bool {
         !self.pending.lock().queue.is_empty()
     }

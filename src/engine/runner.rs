@@ -159,7 +159,7 @@ impl Runner {
         }
     }
 
-    /// Marks the delivery of orders as finished and returns true. Returns false if `tell` was called meanwhile: the
+    /// Marks the delivery of orders as finished and returns true. Returns false if `start_order_delivery` was called meanwhile: the
     /// task must then check for new orders.
     pub(super) fn end_order_delivery(&self, id: &ExecutionId) -> bool {
         let mut all = self.lock_tasks();

@@ -150,7 +150,7 @@ impl BudgetShare {
     /// Enlarges the share by `amount`.
     ///
     /// # Errors
-    /// As [`Budget::take`].
+    /// As [`Budget::acquire_share`].
     pub(crate) fn grow(&mut self, amount: usize) -> Result<()> {
         let mut more = self.budget.acquire_share(self.kind, amount)?;
         self.amount += std::mem::take(&mut more.amount);

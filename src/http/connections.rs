@@ -32,7 +32,7 @@ pub struct Connections {
     refused: AtomicU64,
     /// A logical clock that orders events. Connections also take their numbers from it.
     moments: Arc<AtomicU64>,
-    /// How many times [`Connections::sweep`] was called.
+    /// How many times [`Connections::cut_stalled`] was called.
     sweeps: Arc<AtomicU64>,
     left: Notify,
     /// How many connections still have their files open, those that were cut included.
@@ -299,7 +299,7 @@ impl Connection {
 
     /// Records that everything that was given to the connection is written, and releases the guards of its replies.
     fn release_reply_guards(&self) {
-        // Dropped after the lock is released, because dropping a `Work` acquires the lock again.
+        // Dropped after the lock is released, because dropping a `RequestGuard` acquires the lock again.
         let written = std::mem::take(&mut self.lock_state().leaving);
         drop(written);
     }

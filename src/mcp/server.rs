@@ -1,5 +1,7 @@
 //! The MCP server: implements rmcp's requests with tools, resources and prompts.
 
+mod methods;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use rmcp::{
@@ -24,6 +26,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use self::methods::is_known_method;
 use super::{
     answer,
     asking::{Call, CallOutcome, ConfirmationOutcome, ask_pending_questions, trust_confirmation},
@@ -46,25 +49,6 @@ use midex_domain::{
     limits,
 };
 use midex_server::app::App;
-
-/// Methods that this server supports. If rmcp cannot decode a request for one of them, its parameters are invalid.
-const KNOWN_METHODS: &[&str] = &[
-    "server/discover",
-    "tools/call",
-    "tools/list",
-    "resources/read",
-    "resources/list",
-    "resources/templates/list",
-    "prompts/list",
-    "prompts/get",
-    "completion/complete",
-    "skills/list",
-    "skills/get",
-];
-/// Additional methods for clients with a handshake.
-const SESSION_METHODS: &[&str] = &["initialize", "resources/subscribe", "resources/unsubscribe"];
-/// Additional methods for clients without a handshake.
-const STATELESS_METHODS: &[&str] = &["subscriptions/listen"];
 
 /// The outcome of a tool call.
 enum ToolCallOutcome {
@@ -583,13 +567,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = &request.method;
-        let others = if is_modern(&context) {
-            STATELESS_METHODS
-        } else {
-            SESSION_METHODS
-        };
         let shown: String = method.chars().take(limits::NAME_SHOWN_CHARS).collect();
-        let error = if [KNOWN_METHODS, others].concat().contains(&method.as_str()) {
+        let error = if is_known_method(method, is_modern(&context)) {
             let message = format!("malformed params for {shown}");
             Error::new(Code::ParamsInvalid, message)
         } else {

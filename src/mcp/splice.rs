@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use midex_domain::error::{Error, Result};
 
-/// A marker in the extensions of a request: its result is written by [`encoded`].
+/// A marker in the extensions of a request: its result is written by [`encode_message`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SplicedResult;
 

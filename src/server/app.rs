@@ -5,6 +5,7 @@ mod author;
 mod catalog;
 #[cfg(feature = "catalog")]
 mod command;
+mod errors;
 mod execution;
 mod list;
 mod open;
@@ -143,7 +144,7 @@ impl App {
         Self::from_options(options, true)
     }
 
-    /// Like [`App::with`], for a process that must own its data directory before the store is opened. Calls wait for
+    /// Like [`App::with_options`], for a process that must own its data directory before the store is opened. Calls wait for
     /// [`App::open_owned`], at most [`limits::OWNED_WITHIN`].
     pub fn new_waiting(options: Options) -> Self {
         Self::from_options(options, false)
@@ -337,7 +338,7 @@ impl App {
             // If several clients have this project open, the one that starts the execution sets the environment.
             environments.set(&project, self.environment.clone());
         } else if !environments.claim_project(&project, &self.environment) {
-            return Err(foreign_environment_error(&project));
+            return Err(errors::foreign_environment_error(&project));
         }
         let request = StartRequest {
             definition,
@@ -421,7 +422,7 @@ impl App {
             {
                 Ok(_) => {}
                 // The pause ends in another way, or has just ended: the step that is read below says so.
-                Err(error) if is_state_error(error.code()) => {}
+                Err(error) if errors::is_state_error(error.code()) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -525,7 +526,7 @@ impl App {
     pub async fn explain_error(&self, error: Error) -> Error {
         match error.code() {
             Code::ExecutionNotFound => self.add_nearest_execution(error).await,
-            code if is_state_error(code) || code == Code::UserAlone => {
+            code if errors::is_state_error(code) || code == Code::UserAlone => {
                 match self.config().data_dir_flag_value() {
                     Some(data_dir) => error.with_context("data_dir", data_dir),
                     None => error,
@@ -593,20 +594,4 @@ impl App {
             EngineSlot::Closed { .. } | EngineSlot::Stopped => Ok(()),
         }
     }
-}
-
-/// The error for starting an execution in a project whose environment belongs to another client. That environment must
-/// not leak to this caller.
-fn foreign_environment_error(project: &str) -> Error {
-    let message = format!(
-        "another client of this midex has the project `{project}`, with an environment of its own"
-    );
-    Error::new(Code::ArgumentsInvalid, message).with_action(
-        "Call {tool} again: leave `project` out, and the execution is started for your own",
-    )
-}
-
-/// Whether the error means that the execution's state does not allow the command.
-fn is_state_error(code: Code) -> bool {
-    matches!(code, Code::ExecutionPaused | Code::StateTransitionRefused)
 }

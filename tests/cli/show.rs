@@ -71,7 +71,7 @@ fn a_refusal_names_the_command_that_leads_on_and_no_call() {
         "show nope | Run `midex list executions`: ALL
         resume nope --data-dir DATA | Run `midex list executions --data-dir DATA`: ALL
         run nope | Run `midex list workflows`: use one of its names
-        pause fixitt | Run `midex show fixit`: if that is the one meant",
+        pause fixitt | Run `midex show fixit`, if you meant that one",
     ) {
         let help = help.replace("ALL", ALL).replace("DATA", data);
         let ran = place.ends(1, &args.replace("DATA", data));
@@ -81,7 +81,7 @@ fn a_refusal_names_the_command_that_leads_on_and_no_call() {
     }
     place.done("abandon fixit");
     let ran = place.midex("pause fixit");
-    ran.says("help: Run `midex show fixit`: it has what came of every step\n");
+    ran.says("help: Run `midex show fixit`: it shows the result of every step\n");
     // Programs get the call.
     let ran = place.midex("pause fixit --json");
     ran.says("Call workflow.read with uri");

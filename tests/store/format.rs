@@ -140,7 +140,7 @@ fn variants_keep_their_places() {
     assert_eq!(variants::<Channel>(), "terminal elicitation");
 }
 
-/// What [`Awaiting`] is in a later version that waits for one thing more.
+/// What [`WaitCondition`] is in a later version that waits for one thing more.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum LaterAwaiting {
     Model(Grant),

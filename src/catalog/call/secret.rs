@@ -58,7 +58,7 @@ impl Sources {
         Ok(())
     }
 
-    /// [`Self::admit`] for the secrets of a step. A secret without a list of hosts is also refused if the user did
+    /// [`Self::check_secret_hosts`] for the secrets of a step. A secret without a list of hosts is also refused if the user did
     /// not give the origin for the catalog.
     pub(super) fn check_step_secret_hosts(
         &self,

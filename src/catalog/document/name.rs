@@ -16,7 +16,7 @@
 //! - the derived name with a digest of method and path appended.
 //!
 //! So a new version of a document changes names only among operations with the same derived name, and the order of
-//! its paths does not matter. `name` is the only function that assigns names, and it returns the collisions.
+//! its paths does not matter. `assign_names` is the only function that assigns names, and it returns the collisions.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

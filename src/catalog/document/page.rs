@@ -20,7 +20,7 @@ const CURSOR_PARAMETERS: &[&str] = &[
     "afterid",
     "offset",
 ];
-/// Names of answer fields with the next cursor. The name `offset` counts too, but only inside of one of [`HOLDERS`].
+/// Names of answer fields with the next cursor. The name `offset` counts too, but only inside of one of [`PAGINATION_OBJECTS`].
 const NEXT_CURSOR_FIELDS: &[&str] = &[
     "nextcursor",
     "nextpagetoken",
@@ -35,7 +35,7 @@ const NEXT_CURSOR_FIELDS: &[&str] = &[
     "startingafter",
     "lastid",
 ];
-/// Names of fields with the URL of the next page, as [`bare`] writes them.
+/// Names of fields with the URL of the next page, as [`normalize_name`] writes them.
 pub(crate) const NEXT_URLS: &str = "next nexturl nextpageurl nextlink odatanextlink nexthref";
 /// Names of flags that tell whether there is a further page.
 pub(crate) const HAS_MORE_FLAGS: &str = "hasmore hasnext hasnextpage moreavailable istruncated";
@@ -127,7 +127,7 @@ fn is_time(schema: &Value) -> bool {
     format.is_some_and(|format| format.starts_with("date"))
 }
 
-/// Whether the answer, or one of the [`HOLDERS`] in it, has a field of one of these names.
+/// Whether the answer, or one of the [`PAGINATION_OBJECTS`] in it, has a field of one of these names.
 fn has_field(output: Option<&Value>, names: &str, shared: &SharedSchemas) -> bool {
     let is_one = |name: &str| names.split(' ').any(|known| known == normalize_name(name));
     let all = output.map(|output| properties(output, shared));

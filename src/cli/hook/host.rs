@@ -68,7 +68,7 @@ impl HostEvent {
         named.find(|dir| dir.is_absolute() && dir.is_dir()).cloned()
     }
 
-    /// The last part of the transcript, with white space and backslashes removed by [`bare`]. `None` if the host names
+    /// The last part of the transcript, with white space and backslashes removed by [`strip_whitespace_and_backslashes`]. `None` if the host names
     /// no readable file.
     pub(super) fn transcript(&self) -> Option<String> {
         let mut file = File::open(self.transcript_path.as_ref()?).ok()?;

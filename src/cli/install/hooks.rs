@@ -71,7 +71,7 @@ pub(super) fn join_shell_words(words: &[String]) -> String {
         .join(" ")
 }
 
-/// Splits a command line that [`joined`] has written into its words.
+/// Splits a command line that [`join_shell_words`] has written into its words.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut chars = line.chars();
@@ -87,7 +87,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The text with an entry that runs this program for each of [`EVENTS`]. Unless `added`, only existing entries are
+/// The text with an entry that runs this program for each of [`HOOK_EVENTS`]. Unless `added`, only existing entries are
 /// updated.
 pub(super) fn add_hooks(
     text: &str,

@@ -97,7 +97,7 @@ impl Drop for StopRequest {
     fn drop(&mut self) {
         self.0.close();
         lock_stop_waiter().take_if(|sender| sender.is_closed());
-        // The holder did not call `received` after this Ctrl-Z, so stop the process now.
+        // The holder did not call `wait_for_stop` after this Ctrl-Z, so stop the process now.
         if self.0.try_recv().is_ok() {
             stop();
         }
@@ -172,7 +172,7 @@ fn resume_reading() {
         Some(reading) if reading.is_taken => set_terminal_modes(&reading.raw, PASTES_BRACKETED),
         _ => return,
     }
-    // The redraw is done without the lock on `READING`: the editor may be slow to draw, and takes that lock when its
+    // The redraw is done without the lock on `ACTIVE_READING`: the editor may be slow to draw, and takes that lock when its
     // line ends.
     let mut redraw = REDRAW_PRINTER
         .lock()

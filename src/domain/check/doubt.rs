@@ -26,7 +26,7 @@ pub(super) struct InputUses {
 const KINDS_SHOWN_ALL_INPUTS: [&str; 3] = ["agent", "guidance", "tool"];
 
 /// Warns of each input that no expression reads and no step asks for. If the expressions read no input at all, steps of
-/// [`SHOWN_ALL`] are assumed to use the inputs that the reply shows.
+/// [`KINDS_SHOWN_ALL_INPUTS`] are assumed to use the inputs that the reply shows.
 pub(super) fn unused_inputs(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
@@ -80,7 +80,7 @@ pub(super) fn unused_inputs(
 /// The highest visit limit that counts as too low for a loop.
 const LOW_VISIT_LIMIT_MAX: u64 = 2;
 
-/// Warns of each step that a loop jumps back to and whose visit limit is [`FEW`] or less.
+/// Warns of each step that a loop jumps back to and whose visit limit is [`LOW_VISIT_LIMIT_MAX`] or less.
 pub(super) fn short_loops(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,

@@ -2,6 +2,7 @@
 //! reference to a step that might run concurrently adds a dependency on that step.
 
 mod failure;
+mod reference;
 mod sure;
 
 use std::{
@@ -26,6 +27,7 @@ use super::{
     quoted,
     site::{Site, collect},
 };
+use reference::{collect_references, first_segment, suggest_memory_key};
 
 /// The owner of an expression, which decides what it can refer to.
 #[derive(Clone, Copy)]
@@ -54,7 +56,7 @@ enum Owner {
     Memory,
     /// The final output, after all steps.
     End,
-    /// The step at this position; [`Own`] says how the expression sees the step's own output.
+    /// The step at this position; [`OwnOutputAccess`] says how the expression sees the step's own output.
     Step(usize, OwnOutputAccess),
 }
 
@@ -199,7 +201,7 @@ impl Checker<'_, '_, '_> {
         if let Some(finding) = lookalike::braced_condition(site, scope.names()) {
             return self.found.push(finding);
         }
-        let (references, faults) = references(site, scope.names());
+        let (references, faults) = collect_references(site, scope.names());
         for reference in &references {
             let before = self.found.len();
             self.reference(site, scope, reference);
@@ -300,7 +302,7 @@ impl Checker<'_, '_, '_> {
 
     /// Whether the first segment of the path exists in the scope.
     fn is_in_scope(&self, scope: Scope<'_>, reference: &Reference) -> bool {
-        let Some(name) = first(reference) else {
+        let Some(name) = first_segment(reference) else {
             return scope.alias.is_some();
         };
         match reference.root {
@@ -389,11 +391,13 @@ impl Checker<'_, '_, '_> {
     }
 
     fn check_input_reference(&mut self, site: &Site<'_>, reference: &Reference) {
-        match first(reference) {
+        match first_segment(reference) {
             Some(name) => drop(self.uses.inputs.insert(name.into_owned())),
             None => self.uses.all = true,
         }
-        let Some(name) = first(reference) else { return };
+        let Some(name) = first_segment(reference) else {
+            return;
+        };
         let Some(known) = &self.inputs else {
             let message = format!("`{reference}` is read, and the manifest declares no inputs");
             let finding = || site.reference_finding(Rule::UndeclaredInput, reference, message);
@@ -420,8 +424,8 @@ impl Checker<'_, '_, '_> {
 
     fn check_memory_reference(&mut self, site: &Site<'_>, reference: &Reference) {
         // The memory key `__workflow_input__` holds all inputs.
-        self.uses.all |= first(reference).is_none_or(|name| name == "__workflow_input__");
-        let (Some(name), Some(known)) = (first(reference), &self.memory) else {
+        self.uses.all |= first_segment(reference).is_none_or(|name| name == "__workflow_input__");
+        let (Some(name), Some(known)) = (first_segment(reference), &self.memory) else {
             return;
         };
         if known.contains(&*name) {
@@ -578,35 +582,4 @@ fn is_handler(step: &StepDraft) -> bool {
 fn may_lack_output(step: &StepDraft) -> bool {
     let passes = step.value("on_error").and_then(Node::as_text) == Some("continue");
     passes || step.read_value("optional") == Some(true) || is_conditional(step)
-}
-
-/// A memory key for the output that the reference reads: the last name of its path.
-fn suggest_memory_key(reference: &Reference) -> String {
-    let last = reference
-        .path
-        .iter()
-        .rev()
-        .find_map(|segment| match segment {
-            Segment::Key(key) => Some(key.as_str()),
-            Segment::Index(_) => None,
-        });
-    let last = last.unwrap_or("kept");
-    let letters = last
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
-    letters.collect()
-}
-
-/// The first segment of a path, as a name.
-fn first(reference: &Reference) -> Option<Cow<'_, str>> {
-    reference.path.first().map(Segment::key)
-}
-
-/// The references in a text, as far as it parses, and its faults.
-fn references(site: &Site<'_>, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
-    if site.is_condition {
-        Expression::collect_condition_references(site.text, names)
-    } else {
-        Template::collect_references(site.text, names)
-    }
 }

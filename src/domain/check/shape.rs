@@ -29,7 +29,7 @@ fn unsupported_key_finding(key: &Key, path: &str, place: Place) -> Option<Findin
 /// The most keys that a finding lists.
 const KEYS_LISTED_MAX: usize = 8;
 
-/// The finding for a value of another type than `expected`.
+/// The finding for a value of another type than `expected_text_kind`.
 pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Finding {
     let what = match last_path_key(path) {
         "" => "the document".to_owned(),
@@ -406,7 +406,7 @@ fn keys(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, excu
         match record.key(&entry.key) {
             None if record.is_open => {}
             None if has_room_for_suggestions(found) => {
-                found.push(unknown_record_key_finding(entry, path, record, &there))
+                found.push(unknown_record_key_finding(entry, path, record, &there));
             }
             None => found.push(unknown_key(record.what, entry, path)),
             Some(key) if key.is_planned() => {

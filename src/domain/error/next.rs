@@ -4,7 +4,7 @@
 //! [Ask your user to WORDS. ]Call TOOL[ again][ with NAME 'VALUE'[ and NAME 'VALUE']…][: WORDS]
 //! ```
 //!
-//! `again` keeps the other arguments of the refused call. A quote within a VALUE is written twice.
+//! `repeat_call` keeps the other arguments of the refused call. A quote within a VALUE is written twice.
 
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ pub struct NextCall {
     tool: &'static str,
     is_again: bool,
     /// Whether the call takes its arguments from `arguments` of the context; if they are not all texts, it is printed as
-    /// `again`.
+    /// `repeat_call`.
     is_corrected: bool,
     arguments: &'static [(&'static str, &'static str)],
     words: &'static str,

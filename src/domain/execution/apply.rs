@@ -80,6 +80,7 @@ impl Execution {
         })
     }
 
+    #[expect(clippy::too_many_lines, reason = "a match with one arm for each event")]
     pub(super) fn apply(&mut self, row: &Row, event: &Event) {
         match event {
             Event::Created(_) | Event::GateAnswered(_) | Event::CameLate { .. } => {}
@@ -124,7 +125,7 @@ impl Execution {
             }
             Event::VisitOpened(opened) => self.open_visit(row, opened),
             Event::StepDone { visit_id, outcome } => {
-                self.record_instant_visit(row, visit_id, outcome)
+                self.record_instant_visit(row, visit_id, outcome);
             }
             Event::ChildOrdered(order) => self.orders.push(order.clone()),
             Event::ChildTold(order) => {

@@ -148,7 +148,7 @@ impl TransitionBuilder<'_> {
                             let offered_by = Some(offer.visit_id.clone());
                             TakenOption { offered_by, option }
                         },
-                    ))
+                    ));
                 }
                 Err(need) => missing.push(need),
             }

@@ -191,7 +191,7 @@ impl TransitionBuilder<'_> {
         self.run_to_quiescence()
     }
 
-    /// The report of a submission, with text parsed as JSON where [`Self::meant`] does so.
+    /// The report of a submission, with text parsed as JSON where [`Self::parse_text_report`] does so.
     pub(super) fn report_of_submission<'a>(
         &self,
         position: usize,

@@ -30,7 +30,7 @@ pub struct Offer {
     pub visit_id: VisitId,
     /// The revision that made the offer.
     pub revision: u64,
-    /// The options: an [`Offered`], stored by digest.
+    /// The options: an [`OfferedOptions`], stored by digest.
     pub options: Digest,
 }
 
@@ -55,7 +55,7 @@ impl Execution {
 }
 
 impl TransitionBuilder<'_> {
-    /// Like [`Self::suggested`], for a visit of the server. Hooks and compensations suggest nothing.
+    /// Like [`Self::split_suggestions`], for a visit of the server. Hooks and compensations suggest nothing.
     pub(super) fn split_server_suggestions(
         &self,
         position: usize,

@@ -330,7 +330,7 @@ impl<'a> TransitionBuilder<'a> {
         Ok(payload)
     }
 
-    /// Like [`Self::keep`], but stores the value by digest whatever its size, so that it is read without the journal.
+    /// Like [`Self::store_value`], but stores the value by digest whatever its size, so that it is read without the journal.
     pub(super) fn store_value_by_digest(
         &mut self,
         value: Value,
@@ -359,7 +359,7 @@ impl<'a> TransitionBuilder<'a> {
         known.cloned().ok_or(need)
     }
 
-    /// Like [`Self::value`], but interrupts the decision if the value is missing. For callers that need only one value
+    /// Like [`Self::find_value`], but interrupts the decision if the value is missing. For callers that need only one value
     /// at a time.
     pub(super) fn require_value(&self, need: Need) -> DecideResult<Arc<Value>> {
         self.find_value(need)

@@ -20,7 +20,7 @@ pub(crate) const RUN_FIELDS: &[(&str, SubpathRule)] = &[
 /// The key that holds the failure of a step.
 pub(crate) const ERROR_KEY: &str = "error";
 
-/// The fields below [`ERROR`]. `status` and `response_payload` are null if there was no response.
+/// The fields below [`ERROR_KEY`]. `status` and `response_payload` are null if there was no response.
 pub(crate) const ERROR_FIELDS: &[&str] = &["code", "message", "status", "response_payload"];
 
 /// Additional fields for hooks and compensations.

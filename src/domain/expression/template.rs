@@ -115,7 +115,7 @@ impl RenderedValue {
 }
 
 impl Template {
-    /// Parses every text of `value`; the error has all faults of all texts.
+    /// Parses every text of `evaluate_or_preview`; the error has all faults of all texts.
     pub fn parse(value: &Value) -> Result<Self, Vec<ExpressionFault>> {
         Self::parse_with(value, &[])
     }
@@ -201,7 +201,7 @@ impl Template {
         }
     }
 
-    /// [`Self::render`] with the places of the secrets, for [`Rendered::fill`].
+    /// [`Self::render`] with the places of the secrets, for [`RenderedValue::fill_secrets`].
     pub fn render_with_secret_places(
         &self,
         roots: &EvaluationContext,

@@ -31,7 +31,7 @@ pub struct InputReport {
     pub status: InputStatus,
     /// The value; null if there is none or if it is invalid.
     pub value: Value,
-    /// The source of the value, or where a value would come from: `caller` or [`Input::source`].
+    /// The source of the value, or where a value would come from: `caller` or [`Input::value_source`].
     pub source: &'static str,
     /// What is wrong with it.
     pub violations: Vec<Violation>,

@@ -99,7 +99,7 @@ pub(super) enum OpenEntry {
 }
 
 impl WriteRequest {
-    /// The bytes to be written, without [`Write::contents`].
+    /// The bytes to be written, without [`WriteRequest::contents`].
     pub(super) fn encoded_bytes(&self) -> usize {
         match self {
             Self::Transition {

@@ -299,7 +299,7 @@ impl ToolSpec {
         uri.map(str::trim)
     }
 
-    /// The work to do with arguments that are [`Self::checked`].
+    /// The work to do with arguments that are [`Self::check_arguments`].
     pub(super) fn work(&self) -> Work {
         self.work
     }
@@ -412,7 +412,7 @@ fn reply(view: impl Serialize) -> Result<Value> {
         #[serde(flatten)]
         view: T,
     }
-    self::view_answer(&Reply {
+    view_answer(&Reply {
         success: true,
         view,
     })

@@ -114,7 +114,7 @@ pub(super) fn fields(names: &[&str]) -> Value {
     with_success(json!({ "type": "object", "required": names, "properties": properties }))
 }
 
-/// Like [`shape_of`], for a reply that `success` is added to. Lists also have the type of their items.
+/// Like [`shallow_view_schema`], for a reply that `success` is added to. Lists also have the type of their items.
 pub(super) fn reply_of<T: JsonSchema>() -> Value {
     with_success(narrowed::<T>(|field, defined| {
         let mut shown = field_outline(field, defined);
@@ -172,7 +172,7 @@ pub(super) fn view_schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Like [`schema_of`], but without nested fields. For views that several tools return, of which only one lists the
+/// Like [`view_schema`], but without nested fields. For views that several tools return, of which only one lists the
 /// complete schema.
 pub(super) fn shallow_view_schema<T: JsonSchema>() -> Value {
     narrowed::<T>(field_outline)

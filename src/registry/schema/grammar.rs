@@ -29,10 +29,10 @@ pub(super) fn workflow(form: WorkflowFormat) -> Value {
     for key in top.keys {
         match key.shape {
             Shape::Steps(step) => {
-                drop(definitions.insert("step".into(), record_schema(step).into()))
+                drop(definitions.insert("step".into(), record_schema(step).into()));
             }
             Shape::Inputs(input) => {
-                drop(definitions.insert("input".into(), record_schema(input).into()))
+                drop(definitions.insert("input".into(), record_schema(input).into()));
             }
             _ => {}
         }

@@ -31,7 +31,7 @@ fn what_breaks_the_rules_is_refused_all_at_once_and_starts_nothing() {
     assert_eq!(refused_start["retryable"], false);
     assert_eq!(
         refused_start["suggested_action"],
-        "Call workflow.start again: correct every violation; midex://workflow/workflow_details/w has the inputs that it takes"
+        "Call workflow.start again: correct every violation; midex://workflow/workflow_details/w lists its inputs"
     );
     assert_eq!(
         refused(&mut server, start(wrong)),

@@ -49,7 +49,7 @@ impl Scene {
                 let refused = server.refuse(token, output("a is done"));
                 assert_eq!(refused["error_code"], "STORE_LOST", "{refused}");
                 says(&refused["message"], &process);
-                says(&refused["suggested_action"], "end that midex");
+                says(&refused["suggested_action"], "stop that midex");
             }
             assert!(!tools(server).is_empty());
         }

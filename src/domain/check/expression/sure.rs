@@ -16,7 +16,7 @@ use super::{
         names::{self, SchemaPathResult, UnknownName},
         site::Site,
     },
-    Checker, Owner, Scope, first, is_handler, may_lack_output,
+    Checker, Owner, Scope, first_segment, is_handler, may_lack_output,
 };
 
 impl<'d> Checker<'_, '_, 'd> {
@@ -44,7 +44,9 @@ impl<'d> Checker<'_, '_, 'd> {
             );
         }
         let kind = match reference.root {
-            Root::Inputs => first(reference).and_then(|name| self.types.get(&*name).copied()),
+            Root::Inputs => {
+                first_segment(reference).and_then(|name| self.types.get(&*name).copied())
+            }
             Root::Steps if step.is_some_and(|step| step.each.is_some()) => Some("array"),
             Root::Index => Some("integer"),
             _ => None,

@@ -53,7 +53,7 @@ pub(super) fn new_record_buffer() -> Vec<u8> {
 }
 
 /// Fills in the header of the record at `place` of the log `id`, and pads the record to full pages. `bytes` is the
-/// buffer of [`begin`] with the body.
+/// buffer of [`new_record_buffer`] with the body.
 pub(super) fn seal(mut bytes: Vec<u8>, id: LogId, place: RecordPlace) -> Vec<u8> {
     let body_bytes = u32::try_from(bytes.len() - HEADER_BYTES).unwrap_or(u32::MAX);
     bytes[..8].copy_from_slice(MAGIC);

@@ -1,0 +1,46 @@
+//! Checks the open executions: each must have what it waits for.
+
+use super::{CheckResult, NAMED_MAX, Value, field};
+
+/// Reports an execution whose activity no process provides, else one that is overdue, else the paused executions.
+pub(super) fn check_executions(open: &[Value], stuck: &[Value]) -> CheckResult {
+    const CHECK_NAME: &str = "executions";
+    let lacking = stuck.iter().find(|stuck| stuck["activity"].is_string());
+    if let Some(lacking) = lacking {
+        let (id, activity) = (field(lacking, "execution_id"), field(lacking, "activity"));
+        return CheckResult::warn(
+            CHECK_NAME,
+            format!("{id} waits for the activity `{activity}`, which no process here has"),
+            "start the program that has it, or run `midex abandon EXECUTION`",
+        );
+    }
+    let overdue = stuck.iter().find(|stuck| stuck["due"].is_string());
+    if let Some(overdue) = overdue {
+        let (id, due) = (field(overdue, "execution_id"), field(overdue, "due"));
+        return CheckResult::warn(
+            CHECK_NAME,
+            format!("{id} should have moved at {due}"),
+            format!("run `midex show {id}`: it says what it waits for"),
+        );
+    }
+    let paused = open
+        .iter()
+        .filter(|execution| execution["state"] == "paused");
+    let paused: Vec<_> = paused
+        .map(|execution| field(execution, "execution_id"))
+        .collect();
+    if paused.is_empty() {
+        return CheckResult::ok(CHECK_NAME, format!("{} open", open.len()));
+    }
+    let named = &paused[..paused.len().min(NAMED_MAX)];
+    CheckResult::warn(
+        CHECK_NAME,
+        format!(
+            "{} open, {} of them paused: {}",
+            open.len(),
+            paused.len(),
+            named.join(", ")
+        ),
+        "run `midex show EXECUTION`: it says what each waits for",
+    )
+}
