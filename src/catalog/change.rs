@@ -386,7 +386,7 @@ impl Settings {
         }
     }
 
-    /// Sets the class of an operation. A tool may only make it stricter than `existing_settings`.
+    /// Sets the class of an operation. A tool may only make it stricter than `before`.
     ///
     /// # Errors
     /// `COMMAND_CLASS_REFUSED` if a tool would make it less strict.

@@ -199,7 +199,7 @@ async fn gather_executions(
     Ok(rows)
 }
 
-/// Passes the executions of a list to `add_if_matching`, page by page, until it returns false. Returns false if pages remain
+/// Passes the executions of a list to `take`, page by page, until it returns false. Returns false if pages remain
 /// beyond the limit.
 async fn walk_pages(
     mut ask: impl AsyncFnMut(Value) -> Result<Listing>,

@@ -210,7 +210,7 @@ pub(super) fn truncate_text(text: &str, columns: usize) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// Expands tabs, which [`visible`] would replace, and replaces other control characters.
+/// Expands tabs, which [`replace_hidden_chars`] would replace, and replaces other control characters.
 fn expand_tabs(line: &str) -> String {
     replace_hidden_chars(&line.replace('\t', "    "))
 }

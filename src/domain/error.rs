@@ -140,7 +140,7 @@ impl Error {
         Self::new(Code::Internal, message)
     }
 
-    /// A value exceeds a limit; `limit_exceeded` describes which one.
+    /// A value exceeds a limit; `limit` describes which one.
     pub fn limit_exceeded(limit: impl Into<String>) -> Self {
         let limit = limit.into();
         Self::new(Code::LimitExceeded, &*limit).with_context("limit", limit.clone())
@@ -237,7 +237,7 @@ impl Error {
         &self.0.violations
     }
 
-    /// The one right next call, in the grammar of `error::next_call_override`.
+    /// The one right next call, in the grammar of `error::next`.
     pub fn suggested_action(&self) -> String {
         let context = &self.0.context;
         let call = match self.0.next.clone().unwrap_or(self.0.code.next()) {

@@ -1,5 +1,5 @@
 //! An execution: its state, the transition that a command would cause ([`Execution::decide`]), and the state that a
-//! journal row leads to ([`Execution::advance`]).
+//! journal row leads to ([`Execution::apply_row`]).
 //!
 //! Everything here is a pure function of its arguments: no clock, no randomness, no waiting, no IO.
 
@@ -69,7 +69,7 @@ use crate::clock::Timestamp;
 
 /// The state of an execution after its last transition.
 ///
-/// Invariant: it equals the result of applying its journal rows, in order, with [`Execution::advance`].
+/// Invariant: it equals the result of applying its journal rows, in order, with [`Execution::apply_row`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
     pub(super) id: ExecutionId,

@@ -73,7 +73,7 @@ pub enum Shape {
     Failure,
     /// One of these.
     Choice(&'static [&'static str]),
-    /// `self_and_nested_records`, `any` or `quorum(N)`.
+    /// `all`, `any` or `quorum(N)`.
     Join,
     /// The id of a step, or one of these.
     Target(&'static [&'static str]),

@@ -78,7 +78,7 @@ impl MaskedSecret {
         spelled.into_iter().chain(space).chain(of_base64)
     }
 
-    /// The length of the occurrence of the secret at the start of `mask_text`, if there is one.
+    /// The length of the occurrence of the secret at the start of `text`, if there is one.
     fn match_length(&self, text: &[u8]) -> Option<usize> {
         let in_base64 = || {
             let mut all = self.base64.iter();
@@ -102,7 +102,7 @@ fn base64_forms(secret: &[u8], place: usize) -> [Vec<u8>; 2] {
         .map(|alphabet| alphabet.encode(&text).as_bytes()[start..end].to_vec())
 }
 
-/// The length of the encoded form of `secret` at the start of `mask_text`. `read` decodes the next character, and returns
+/// The length of the encoded form of `secret` at the start of `text`. `read` decodes the next character, and returns
 /// its bytes and its encoded length.
 fn encoded_match_length(
     secret: &[u8],
@@ -213,7 +213,7 @@ impl Mask {
         }
     }
 
-    /// Replaces secrets in every text, key and number of `mask_value`.
+    /// Replaces secrets in every text, key and number of `value`.
     pub fn mask_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {

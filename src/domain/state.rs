@@ -131,7 +131,7 @@ impl StepStatus {
         STEPS[self as usize].2
     }
 
-    /// The `session_success` of the step in the history of a session; `None` for steps that such a history leaves out.
+    /// The `success` of the step in the history of a session; `None` for steps that such a history leaves out.
     pub const fn session_success(self) -> Option<bool> {
         STEPS[self as usize].3
     }
@@ -165,7 +165,7 @@ const STATES: [(State, [&str; 3]); 7] = [
     (State::Diverged, ["diverged", "canceled", "cancelled"]),
 ];
 
-/// The word for each status of a step, the word in the progress of a run, and the `session_success` in a session. A step that was
+/// The word for each status of a step, the word in the progress of a run, and the `success` in a session. A step that was
 /// skipped is `canceled` in a run.
 const STEPS: [(StepStatus, &str, &str, Option<bool>); 5] = [
     (StepStatus::Pending, "pending", "pending", None),

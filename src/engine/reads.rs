@@ -449,7 +449,7 @@ impl Engine {
         self.shared.store.history(id).await
     }
 
-    /// Builds `build_view` of an execution, and repeats that as long as `build_view` asks for values that have not been looked up.
+    /// Builds `view` of an execution, and repeats that as long as `view` asks for values that have not been looked up.
     pub(super) async fn build_view<T>(
         &self,
         seen: &DurableExecution,
@@ -460,7 +460,7 @@ impl Engine {
             .await
     }
 
-    /// Like `build_view`, with values that were found before.
+    /// Like `view`, with values that were found before.
     pub(super) async fn view_with<T>(
         &self,
         found: FoundValues,

@@ -38,7 +38,7 @@ pub(super) fn agents(
     collection(&levels, (previous, previous), |_| true, load)
 }
 
-/// Loads the workflows of these directories and those that are part of midex, checked against the `known_agents` names.
+/// Loads the workflows of these directories and those that are part of midex, checked against the `known` names.
 /// Unchanged files are taken from `cached`.
 pub(super) fn workflows(
     directories: &[Directory],

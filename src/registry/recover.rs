@@ -386,7 +386,7 @@ impl KeySite<'_> {
         (self.known.key(key).is_none() || is_told) && is_told == is_last && is_first()
     }
 
-    /// Whether the mapping can still take `recover_key`. A step can have only one kind.
+    /// Whether the mapping can still take `key`. A step can have only one kind.
     fn is_free(&self, key: &str) -> bool {
         let is_kind = self.known.what == STEP.what && grammar::is_kind(key);
         let takes = |entry: &Entry| entry.key == key || (is_kind && grammar::is_kind(&entry.key));

@@ -103,7 +103,7 @@ fn rename_definitions_key(schema: Value, definitions: &str) -> Value {
     }
 }
 
-/// The schema of an error payload ([`midex_domain::error::Error::payload`]). Interfaces may add their own keys.
+/// The schema of an error payload ([`midex_domain::error::Error::to_payload`]). Interfaces may add their own keys.
 fn error_schema() -> Value {
     let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
     json!({

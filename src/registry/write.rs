@@ -139,7 +139,7 @@ pub fn save(
 }
 
 /// Replaces the file that has the id of the workflow. If the format differs, the old file is removed, since an id has
-/// one file. Without an expected version, the file must still be the one `find_expected_file` when the save began.
+/// one file. Without an expected version, the file must still be the one `seen` when the save began.
 fn replace(
     held: &LockedFile,
     seen: Option<&LockedFile>,

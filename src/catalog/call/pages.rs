@@ -447,7 +447,7 @@ fn first_page_number(operation: &Operation, argument: &str, counts_items: bool) 
         .unwrap_or(u64::from(!counts_items))
 }
 
-/// The target of the link with the relation `find_next_page` (RFC 8288).
+/// The target of the link with the relation `next` (RFC 8288).
 fn next_link(links: &str) -> Option<&str> {
     links.split('<').skip(1).find_map(|link| {
         let (target, parameters) = link.split_once('>')?;

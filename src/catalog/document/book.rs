@@ -51,7 +51,7 @@ impl fmt::Debug for DocumentReader {
     }
 }
 
-/// The metadata of a document, as in [`Compiled`].
+/// The metadata of a document, as in [`CompiledDocument`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "`Compiled` says what they are")]
 pub struct DocumentHead {
@@ -94,7 +94,7 @@ pub struct Notes {
 }
 
 impl CompiledDocument {
-    /// Encodes the compiled form, which [`Book::open`] reads.
+    /// Encodes the compiled form, which [`DocumentReader::open`] reads.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER];
         let operations = self

@@ -1,4 +1,4 @@
-//! Converts OpenAPI schemas to JSON Schema 2020-12, as [`midex_domain::convert_subschema`] reads it. Keywords of OpenAPI are
+//! Converts OpenAPI schemas to JSON Schema 2020-12, as [`midex_domain::schema`] reads it. Keywords of OpenAPI are
 //! translated or dropped, and an invalid schema becomes one that accepts anything. A schema that references point to
 //! is converted once, and shared.
 
@@ -82,7 +82,7 @@ impl<'a> Schemas<'a> {
         self.left == 0
     }
 
-    /// The first external reference in the shared schemas that `convert_keyword` refers to, directly or indirectly.
+    /// The first external reference in the shared schemas that `value` refers to, directly or indirectly.
     pub(super) fn external(&self, value: &Value) -> Option<&BrokenReference> {
         if self.external.is_empty() {
             return None;

@@ -204,7 +204,7 @@ impl Field {
         })
     }
 
-    /// Checks a value that was typed as JSON over several lines and is parsed as `parse_typed_value`.
+    /// Checks a value that was typed as JSON over several lines and is parsed as `read`.
     pub(super) fn check_json_value(
         &self,
         text: &str,

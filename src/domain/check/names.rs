@@ -1,4 +1,4 @@
-//! The valid names in expressions, by root: keys of memory, fields of `unknown_run_field`, and fields of outputs.
+//! The valid names in expressions, by root: keys of memory, fields of `run`, and fields of outputs.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub(super) fn memory_keys<'a>(
     Some(names)
 }
 
-/// The first unknown name in a path below `unknown_run_field`, if any.
+/// The first unknown name in a path below `run`, if any.
 pub(super) fn unknown_run_field<'a>(
     path: &[Segment],
     is_beside: bool,

@@ -29,7 +29,7 @@ fn unsupported_key_finding(key: &Key, path: &str, place: Place) -> Option<Findin
 /// The most keys that a finding lists.
 const KEYS_LISTED_MAX: usize = 8;
 
-/// The finding for a value of another type than `expected_text_kind`.
+/// The finding for a value of another type than `expected`.
 pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Finding {
     let what = match last_path_key(path) {
         "" => "the document".to_owned(),

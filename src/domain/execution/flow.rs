@@ -272,7 +272,7 @@ impl<'a> TransitionBuilder<'a> {
         self.queue.extend(target);
     }
 
-    /// Skips the pending steps that no path leads to after the step at `from` jumped to `jump_target`.
+    /// Skips the pending steps that no path leads to after the step at `from` jumped to `target`.
     pub(super) fn bypass(&mut self, from: usize, target: Option<usize>) {
         let graph = self.facts.definition.graph();
         // A dependent that is still reachable may have been waiting for this step alone.
@@ -289,7 +289,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// The positions that were entered or can still be entered after the step at `from` jumped to `jump_target`. Jumps of
+    /// The positions that were entered or can still be entered after the step at `from` jumped to `target`. Jumps of
     /// earlier steps count too, so steps that can be reached only through paths that such jumps skipped are not
     /// included.
     fn reachable_steps(&self, from: usize, target: Option<usize>) -> BTreeSet<usize> {

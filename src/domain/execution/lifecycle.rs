@@ -1,4 +1,4 @@
-//! Requested changes of state: pause, resume, abandon, diverge, fail (see [`State`](super::State)).
+//! Requested changes of state: pause, resume, abandon, diverge, fail (see [`State`]).
 
 use super::{
     Decision, Event, Execution, Failure, Lifecycle, LifecycleChange, OrderKind, State,

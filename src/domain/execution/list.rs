@@ -11,7 +11,7 @@ const ITEMS_PER_BLOCK: usize = 128;
 
 /// The items of a step's latest visit that were opened so far, in the order of the list.
 ///
-/// Invariant: every block but the last holds `ITEMS_PER_BLOCK` items, and `open_items` holds the numbers of the items that are open. So
+/// Invariant: every block but the last holds `ITEMS_PER_BLOCK` items, and `open` holds the numbers of the items that are open. So
 /// the cost of a transition depends on the number of items that it changes, not on the length of the list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Items {

@@ -191,7 +191,7 @@ impl RehearsalRun<'_> {
         Ok(())
     }
 
-    /// Executes `simulate_set`, `branch` and `fail` steps as far as their values are known. All other kinds wait, with an output
+    /// Executes `set`, `branch` and `fail` steps as far as their values are known. All other kinds wait, with an output
     /// that is not known.
     fn simulate_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let step = self.builder.step(position);

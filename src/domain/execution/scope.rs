@@ -355,7 +355,7 @@ impl RootsBuilder<'_, '_> {
         }
     }
 
-    /// The part of `add_run` that a path names. All parts if none is named, or if there is no such part: the error message
+    /// The part of `run` that a path names. All parts if none is named, or if there is no such part: the error message
     /// then suggests names that exist.
     fn add_run(&mut self, path: &[Segment]) {
         let mut keys = path.iter().map(Segment::key);
@@ -398,7 +398,7 @@ impl RootsBuilder<'_, '_> {
         };
     }
 
-    /// Adds the entry of one step to a part of `add_run`, beside entries gathered before; the entries of all steps if no
+    /// Adds the entry of one step to a part of `run`, beside entries gathered before; the entries of all steps if no
     /// step is named.
     fn add_run_part_of_steps(
         &mut self,

@@ -115,7 +115,7 @@ impl RenderedValue {
 }
 
 impl Template {
-    /// Parses every text of `evaluate_or_preview`; the error has all faults of all texts.
+    /// Parses every text of `value`; the error has all faults of all texts.
     pub fn parse(value: &Value) -> Result<Self, Vec<ExpressionFault>> {
         Self::parse_with(value, &[])
     }

@@ -248,12 +248,12 @@ impl Reader<'_> {
     }
 }
 
-/// The number of bytes at the start of `read_text_literal` whose letters are all `such`.
+/// The number of bytes at the start of `text` whose letters are all `such`.
 fn matching_prefix_length(text: &str, such: impl Fn(char) -> bool) -> usize {
     text.find(|letter| !such(letter)).unwrap_or(text.len())
 }
 
-/// The length in bytes of the path segment at the start of `read_text_literal`: a hyphen belongs to it if letters stand on both sides.
+/// The length in bytes of the path segment at the start of `text`: a hyphen belongs to it if letters stand on both sides.
 fn segment_length(text: &str) -> usize {
     let mut end = matching_prefix_length(text, is_word);
     loop {

@@ -88,7 +88,7 @@ static FOREIGN_KEYS_BY_WORD: LazyLock<ForeignKeyIndex> = LazyLock::new(|| {
     rows
 });
 
-/// The word as [`fold`] normalizes it. Most keys are lower case already and are not copied.
+/// The word as [`normalize_name`] normalizes it. Most keys are lower case already and are not copied.
 fn fold_word(word: &str) -> Cow<'_, str> {
     if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return Cow::Borrowed(word);
@@ -105,7 +105,7 @@ fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static ForeignKeys)> 
     FOREIGN_KEYS.iter().flat_map(rows)
 }
 
-/// The counterpart of `find_key_counterpart` in the mapping named `place`; `has` tells whether the mapping has another key.
+/// The counterpart of `key` in the mapping named `place`; `has` tells whether the mapping has another key.
 pub fn find_key_counterpart(
     place: &str,
     key: &str,
@@ -119,7 +119,7 @@ pub fn find_key_counterpart(
     Some(&row.meant)
 }
 
-/// The counterpart of the value `text` under `find_key_counterpart`.
+/// The counterpart of the value `text` under `key`.
 pub fn find_value_counterpart(key: &str, text: &str) -> Option<&'static str> {
     let wanted = normalize_name(text.trim().trim_end_matches("()"));
     let mut rows = VALUES.iter().filter(|row| row.keys.contains(&key));
@@ -138,7 +138,7 @@ pub fn filter_advice(name: &str) -> Option<&'static str> {
     Some(advice)
 }
 
-/// The replacement of a scalar under `find_key_counterpart` in the mapping named `place`.
+/// The replacement of a scalar under `key` in the mapping named `place`.
 pub fn find_bare_scalar(place: &str, key: &str) -> Option<&'static BareScalar> {
     BARE_SCALARS
         .iter()

@@ -129,7 +129,7 @@ pub(super) fn compare(a: &Number, b: &Number) -> Ordering {
     float(a).partial_cmp(&float(b)).unwrap_or(Ordering::Equal)
 }
 
-/// Whether `number` is a multiple of `from_value` in decimal notation: 0.3 is a multiple of 0.1.
+/// Whether `number` is a multiple of `of` in decimal notation: 0.3 is a multiple of 0.1.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     if let (Some(number), Some(of)) = (decimal(number), decimal(of)) {
         let scale = number.1.max(of.1);

@@ -20,7 +20,7 @@ pub struct GraphView {
     /// The steps, in authoring order.
     pub nodes: Vec<GraphNode>,
     /// The dependencies, and where control goes besides, in the order of the steps that say so. One may lead to
-    /// [`END`](crate::grammar::END), which is no step.
+    /// [`END`](crate::grammar::END_TARGET), which is no step.
     pub edges: Vec<GraphEdge>,
     /// The hooks of the workflow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

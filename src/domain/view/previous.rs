@@ -70,7 +70,7 @@ pub(super) fn deciding_predecessors(definition: &Definition, position: usize) ->
     found
 }
 
-/// The outputs of the steps at `deciding_predecessors`, in at most `bytes_max` bytes of JSON.
+/// The outputs of the steps at `deciders`, in at most `bytes_max` bytes of JSON.
 pub(super) fn previous_decisions(
     subject: &Subject<'_>,
     deciders: BTreeSet<usize>,

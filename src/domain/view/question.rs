@@ -78,7 +78,7 @@ impl<'a> Questions<'a> {
         self.question.utterance.is_some()
     }
 
-    /// The questions as the structured `structured_input` of the turn.
+    /// The questions as the structured `input` of the turn.
     pub(super) fn structured_input(&self) -> Value {
         let asked: Vec<InputView> = self.asked_inputs().map(input_view).collect();
         let mut input = json!({ "properties": asked });

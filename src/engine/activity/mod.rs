@@ -50,7 +50,7 @@ pub struct Context {
     pub item: Option<u32>,
     /// Which attempt of the visit, from 1.
     pub attempt: u32,
-    /// The step's `with_activity`. If it has none: the output of the steps before it, or the inputs of the execution.
+    /// The step's `with`. If it has none: the output of the steps before it, or the inputs of the execution.
     pub input: Value,
     /// The same for every attempt of a visit, and different for every other visit, so that an external service can
     /// recognise a repeated request. 64 hexadecimal digits.

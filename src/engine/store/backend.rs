@@ -120,7 +120,7 @@ struct OpeningTrial {
 }
 
 impl DataFile {
-    /// Takes `file`. Until [`Disk::keep_changes`] is called, closing it undoes every change.
+    /// Takes `file`. Until [`DataFile::keep_changes`] is called, closing it undoes every change.
     pub(super) fn new(file: File, hook: Option<Hook>, lock: &Arc<Lock>) -> Arc<Self> {
         Arc::new(Self {
             file,
@@ -213,9 +213,9 @@ impl DataFile {
         identity::identity_of_file(&self.file).map(|(identity, _)| identity)
     }
 
-    /// Allocates disk blocks for the whole file, for `file_length` behind its end, and for the growth that redb will add. So
+    /// Allocates disk blocks for the whole file, for `bytes` behind its end, and for the growth that redb will add. So
     /// a full disk is detected here, where it does no harm, and not inside redb, which would then have to be reopened.
-    /// Returns false if there is room for `file_length` only.
+    /// Returns false if there is room for `bytes` only.
     pub(super) fn reserve(&self, bytes: u64) -> io::Result<bool> {
         let length = self.file_length()?;
         let end = length.saturating_add(bytes);
@@ -255,7 +255,7 @@ impl DataFile {
         Ok(())
     }
 
-    /// Allocates blocks for `file_length` from `offset` on. Allocates none if the file system reports that fewer are free.
+    /// Allocates blocks for `bytes` from `offset` on. Allocates none if the file system reports that fewer are free.
     fn allocate_range(&self, offset: u64, bytes: u64) -> io::Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -292,7 +292,7 @@ impl DataFile {
         self.trial.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Saves the bytes that a write of `file_length` at `offset` will replace, as long as the opening may still be undone.
+    /// Saves the bytes that a write of `bytes` at `offset` will replace, as long as the opening may still be undone.
     fn save_old_bytes(&self, offset: u64, bytes: u64) -> io::Result<()> {
         if let Some(trial) = &mut *self.lock_trial() {
             let metadata = self.file.metadata()?;

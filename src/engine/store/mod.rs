@@ -105,7 +105,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// [`midex_domain::limits::LIST_SCANNED_MAX`] journal rows.
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>>;
 
-    /// The open executions that must be woken before this instant, according to the `due_executions` of their commits, earliest
+    /// The open executions that must be woken before this instant, according to the `due` of their commits, earliest
     /// first, at most `limit`.
     fn due_executions(
         &self,
@@ -127,7 +127,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn close(&self) -> BoxFuture<'_, Result<()>>;
 }
 
-/// An open execution and when it must be woken next: see [`Commit::due_executions`].
+/// An open execution and when it must be woken next: see [`Commit::due`].
 pub type DueExecution = (ExecutionId, Timestamp);
 
 /// One transition to be made durable.
@@ -177,7 +177,7 @@ pub struct Position {
     pub(crate) snapshot_bytes: u64,
     /// Bytes of journal rows since that snapshot.
     pub(crate) bytes_since_snapshot: u64,
-    /// The instant in the execution's entry of the index of open executions: see [`Commit::due_executions`].
+    /// The instant in the execution's entry of the index of open executions: see [`Commit::due`].
     pub due: Option<Timestamp>,
     /// The size in bytes of a snapshot that was encoded since and was too large to be worth writing; 0 where there is
     /// none. It only saves work: the store does not keep it, and equality ignores it.

@@ -123,7 +123,7 @@ impl RedoLog {
         Ok(FollowingLog { id, bytes })
     }
 
-    /// Called once the data file is durable and names `prepare_next_log` as the log that follows it.
+    /// Called once the data file is durable and names `next` as the log that follows it.
     pub(super) fn finish_fold(&mut self, next: Option<FollowingLog>) {
         if let (Some(next), Some((file, id))) = (next, &mut self.open) {
             file.rewind();

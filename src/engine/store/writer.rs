@@ -125,7 +125,7 @@ impl Writer {
         }
     }
 
-    /// Runs until it receives [`Message::Close`] or all senders are gone, and then closes the database.
+    /// Runs until it receives [`WriterMessage::Close`] or all senders are gone, and then closes the database.
     pub(super) fn run(mut self) {
         while let Some(first) = self.wait_for_message() {
             let mut gathered = GatheredBatch::default();

@@ -137,7 +137,7 @@ impl Offer {
     /// The text of a prompt.
     ///
     /// # Errors
-    /// `PROMPT_NOT_FOUND`, `ARGUMENTS_INVALID`; as [`App::sound`].
+    /// `PROMPT_NOT_FOUND`, `ARGUMENTS_INVALID`; as [`App::valid_definition`].
     pub(super) async fn get(
         self,
         app: &App,

@@ -67,7 +67,7 @@ impl A {
     /// Parses a URI.
     ///
     /// # Errors
-    /// As [`A::of`].
+    /// As [`A::parse_kind`].
     pub(super) fn parse(address: &str) -> Result<Self> {
         let uri = address.split('?').next().unwrap_or_default();
         // Of the rows that fit, the last one has the most variables.

@@ -209,7 +209,7 @@ impl App {
     /// Plans an execution of this definition with these inputs, without starting it.
     ///
     /// # Errors
-    /// As [`App::sound`]; `LIMIT_EXCEEDED` if the inputs are too large.
+    /// As [`App::valid_definition`]; `LIMIT_EXCEEDED` if the inputs are too large.
     pub async fn plan(
         &self,
         subject: DefinitionSubject,

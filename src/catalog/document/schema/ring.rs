@@ -23,7 +23,7 @@ pub(super) fn cut_schema_cycles(shared: &mut BTreeMap<String, Value>) -> Vec<Str
 }
 
 /// Computes the length of the longest chain of references from a schema, without recursion. Adds the schemas to
-/// replace to `cut_schema_cycles`; a chain ends at them.
+/// replace to `cut`; a chain ends at them.
 fn measure<'a>(
     first: &'a str,
     shared: &'a BTreeMap<String, Value>,

@@ -245,7 +245,7 @@ fn log_mismatch_error(path: &Path, message: &str) -> Error {
 }
 
 impl PendingLog {
-    /// Whether the data file names a log, so that [`Pending::fold`] must be called.
+    /// Whether the data file names a log, so that [`PendingLog::fold`] must be called.
     pub(in crate::store) fn must_be_folded(&self) -> bool {
         self.is_awaited
     }
