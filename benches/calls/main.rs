@@ -11,7 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex_catalog::call::{Caller, Options, PreparedOperation, Reach, Sources, Target};
+use midex_catalog::call::{
+    CallOptions, CallTarget, Caller, PreparedOperation, Reach, SecretSources,
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -33,7 +35,7 @@ struct Rig {
     bare: reqwest::Client,
     caller: Caller,
     prepared: PreparedOperation,
-    target: Target,
+    target: CallTarget,
 }
 
 /// Answers each request with the same JSON.
@@ -94,12 +96,12 @@ fn rig(address: SocketAddr) -> Rig {
             .no_proxy()
             .build()
             .expect("a client"),
-        caller: Caller::new(Sources {
+        caller: Caller::new(SecretSources {
             environment: [("KEY".to_owned(), "0123456789abcdef".to_owned())].into(),
-            ..Sources::default()
+            ..SecretSources::default()
         }),
         prepared: PreparedOperation::new(serde_json::from_value(operation).expect("an operation")),
-        target: Target {
+        target: CallTarget {
             reach: Reach::new("bench", [address.to_string().as_str()]).expect("a reach"),
             base_url: origin.clone(),
             schemes: [(
@@ -109,7 +111,7 @@ fn rig(address: SocketAddr) -> Rig {
             .into(),
             credentials: [("key".to_owned(), "${env:KEY}".to_owned())].into(),
             origins: [origin].into(),
-            ..Target::default()
+            ..CallTarget::default()
         },
     }
 }
@@ -134,10 +136,10 @@ impl Rig {
 
     async fn call(&self) {
         let with = json!({ "id": "a-1", "q": "x" });
-        let options = Options::default();
-        let answer = self
-            .caller
-            .call(&self.prepared, &self.target, &with, None, &options);
+        let options = CallOptions::default();
+        let answer =
+            self.caller
+                .call_operation(&self.prepared, &self.target, &with, None, &options);
         assert_eq!(
             answer.await.expect("an answer").payload.into_value()["size"],
             3

@@ -15,7 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex_catalog::document::{DocumentReader, SearchableCatalog, compile, search};
+use midex_catalog::document::{
+    DocumentReader, SearchableCatalog, compile_document, search_operations,
+};
 use serde_json::{Map, Value, json};
 
 const OPERATIONS: usize = 1000;
@@ -125,7 +127,9 @@ fn memory() -> usize {
 fn import() {
     let text = document(0);
     let took = times(ROUNDS, |_| {
-        compile(text.as_bytes()).expect("a document").encode()
+        compile_document(text.as_bytes())
+            .expect("a document")
+            .encode()
     });
     let size = text.len() / 1000;
     println!(
@@ -140,12 +144,17 @@ fn import() {
     files.sort();
     for file in files {
         let text = fs::read(&file).expect("a file");
-        let count = compile(&text).expect("a document").operations.len();
-        let took = times(3, |_| compile(&text).expect("a document").encode());
-        let book = DocumentReader::from_bytes(compile(&text).expect("a document").encode())
-            .expect("a book");
+        let count = compile_document(&text)
+            .expect("a document")
+            .operations
+            .len();
+        let took = times(3, |_| compile_document(&text).expect("a document").encode());
+        let book =
+            DocumentReader::from_bytes(compile_document(&text).expect("a document").encode())
+                .expect("a book");
         let read = times(200, |round| {
-            book.operation(round * 31 % count).expect("an operation")
+            book.read_operation(round * 31 % count)
+                .expect("an operation")
         });
         println!(
             "  {} ({} KB, {count} operations): {:.0} ms; an operation is read in {:.2} ms, 99 of 100 within {:.1} ms",
@@ -194,7 +203,7 @@ fn main() {
         .map(|book| home.path().join(format!("{book}.book")))
         .collect();
     for (book, file) in files.iter().enumerate() {
-        let made = compile(document(book).as_bytes()).expect("a document");
+        let made = compile_document(document(book).as_bytes()).expect("a document");
         fs::write(file, made.encode()).expect("a file");
     }
     let took = times(ROUNDS, |_| {
@@ -214,13 +223,13 @@ fn main() {
             description: "Things to measure",
         })
         .collect();
-    let first = times(1, |_| search(&shelves, "list deploys", 20));
+    let first = times(1, |_| search_operations(&shelves, "list deploys", 20));
     let took = times(SEARCHES, |round| {
         let (one, other) = (
             THINGS[round % THINGS.len()],
             THINGS[round / 7 % THINGS.len()],
         );
-        search(
+        search_operations(
             &shelves,
             &format!("list all the {one} of the {other} in area{}", round % 10),
             20,

@@ -4,7 +4,7 @@ use std::{hint::black_box, sync::Arc};
 
 use midex_domain::{
     Definition, Digest, Execution, Row, Template, Token, document, expression::EvaluationContext,
-    schema::Schema, token::Grant,
+    schema::Schema, token::TokenGrant,
 };
 use midex_engine::store::{Commit, Position};
 use midex_registry::{self as registry, Registry, Sources};
@@ -103,7 +103,7 @@ fn token() -> Round {
         standing.definition.workflow.steps[0].id.clone(),
     );
     Box::new(move || {
-        let grant = Grant::issue(NOW, &ids);
+        let grant = TokenGrant::issue(NOW, &ids);
         let text = Token::new(id.clone(), step.clone(), grant).encode();
         let read = Token::parse(black_box(&text)).expect("a token");
         assert!(grant.matches(&read));

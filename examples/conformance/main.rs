@@ -33,6 +33,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let shared = Arc::new(Shared::new()?);
     let handler = move || Fixtures::new(shared.clone());
     let stop = CancellationToken::new();
-    http::serve(listener, handler, http::Options::default(), stop).await?;
+    http::serve_http(listener, handler, http::Options::default(), stop).await?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    call::{Caller, ItemsPage, Options, PreparedOperation, Sources},
+    call::{CallOptions, Caller, ItemsPage, PreparedOperation, SecretSources},
     files::{CatalogPaths, CatalogStamps},
     set::{Catalog, CatalogOperation, CatalogSet, OperationMatch},
 };
@@ -17,12 +17,12 @@ use midex_domain::{
     execution::{EffectOutput, OperationFailure, OutputPage},
     operation::{BoxFuture, OperationCall, Operations, Outcome},
 };
-use midex_folder::Follower;
+use midex_folder::ChangePoller;
 
 /// The catalogs of this process, and the client that calls their operations.
 pub struct Catalogs {
     live: Arc<LiveCatalogs>,
-    follower: Follower,
+    follower: ChangePoller,
 }
 
 struct LiveCatalogs {
@@ -43,7 +43,7 @@ impl fmt::Debug for Catalogs {
 impl Catalogs {
     /// Opens the catalogs in `places`. Their headers and credentials may refer to `secrets`. Reads files: not to be
     /// called on a worker thread of an async runtime.
-    pub fn open(places: CatalogPaths, secrets: Sources) -> Self {
+    pub fn open(places: CatalogPaths, secrets: SecretSources) -> Self {
         Self::with_caller(places, Caller::new(secrets))
     }
 
@@ -57,7 +57,7 @@ impl Catalogs {
                 loading: Mutex::default(),
                 version: watch::Sender::new(0),
             }),
-            follower: Follower::default(),
+            follower: ChangePoller::default(),
         };
         catalogs.current_catalogs();
         catalogs
@@ -86,12 +86,12 @@ impl Catalogs {
     }
 
     /// Receives a version number, which increases with each reload that finds changes.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub fn change_receiver(&self) -> watch::Receiver<u64> {
         self.live.version.subscribe()
     }
 
     /// Starts a thread that reloads changed catalogs. It ends when `self` is dropped.
-    pub fn watch(&self) {
+    pub fn start_watching(&self) {
         let live = self.live.clone();
         self.follower
             .start_polling("midex-catalogs", move || live.reload_changed_catalogs());
@@ -156,9 +156,9 @@ impl Operations for Catalogs {
             let prepared = self.prepare_operation(&named).await?;
             let target = named
                 .catalog
-                .target()
+                .call_target()
                 .map_err(|error| damaged_catalog_failure(&error))?;
-            let options = Options {
+            let options = CallOptions {
                 timeout: call.timeout,
                 idempotency_key: Some(call.idempotency_key),
                 is_idempotent: call.is_idempotent,
@@ -166,11 +166,11 @@ impl Operations for Catalogs {
             };
             let (caller, body) = (&self.live.caller, call.body.as_ref());
             let Some(paginate) = call.paginate else {
-                let answer = caller.call(&prepared, &target, &call.with, body, &options);
+                let answer = caller.call_operation(&prepared, &target, &call.with, body, &options);
                 return Ok(answer.await?.into_step_output(call.whole));
             };
             let (arguments, position) = ((&call.with, body), (paginate, call.cursor.as_ref()));
-            let page = caller.page(&prepared, &target, arguments, &options, position);
+            let page = caller.request_page(&prepared, &target, arguments, &options, position);
             let ItemsPage {
                 answer,
                 items,
@@ -198,7 +198,7 @@ impl Operations for Catalogs {
             return false;
         };
         let prepared = named.catalog.prepare_operation(named.place);
-        let target = named.catalog.target();
+        let target = named.catalog.call_target();
         matches!((prepared, target), (Ok(prepared), Ok(target)) if target.is_repeatable(prepared.operation()))
     }
 
@@ -218,12 +218,14 @@ impl LiveCatalogs {
     /// Reloads the catalogs whose files have changed.
     fn reload_changed_catalogs(&self) {
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamps = self.places.stamps();
+        let stamps = self.places.read_stamps();
         let before = self.loaded_catalogs();
         if stamps == before.stamps {
             return;
         }
-        let catalogs = stamps.keys().map(|id| self.load(id, &stamps, &before));
+        let catalogs = stamps
+            .keys()
+            .map(|id| self.load_catalog(id, &stamps, &before));
         let set = CatalogSet {
             catalogs: catalogs.collect(),
             version: before.version + 1,
@@ -234,7 +236,7 @@ impl LiveCatalogs {
         self.version.send_replace(version);
     }
 
-    fn load(&self, id: &str, stamps: &CatalogStamps, before: &CatalogSet) -> Arc<Catalog> {
+    fn load_catalog(&self, id: &str, stamps: &CatalogStamps, before: &CatalogSet) -> Arc<Catalog> {
         let (is_same, was) = (before.stamps.get(id), before.find_catalog(id));
         if let (Some(was), true) = (was, is_same == stamps.get(id)) {
             return was.clone();
@@ -248,7 +250,7 @@ impl LiveCatalogs {
             let Some(document) = document else {
                 return Err(format!(
                     "{} is not there",
-                    self.places.document(id).display()
+                    self.places.document_path(id).display()
                 ));
             };
             kept.unwrap_or_else(|| self.places.load_document(id, document).map(Arc::new))

@@ -9,7 +9,7 @@ use super::{
     Catalog, CatalogSet, Catalogs, Settings,
     call::{has_reference, is_connection_header, origin},
     document::{self, CompiledDocument, DocumentReader, Inspection},
-    files::{SettingsFile, first_violation_message, slug},
+    files::{SettingsFile, catalog_id_from_title, first_violation_message},
     operation::{Class, SecurityScheme},
     settings::{document_base_url, suggest_url_with_host},
 };
@@ -30,7 +30,7 @@ pub enum Requester {
 
 /// A document to import as a catalog.
 #[derive(Clone, Debug)]
-pub struct Import {
+pub struct ImportRequest {
     /// The source of the document: a path or a URL.
     pub source: String,
     /// The text of the document.
@@ -60,7 +60,7 @@ pub struct ImportPlan {
     /// The compiled document.
     pub compiled: CompiledDocument,
     /// How the operations differ from those of the existing catalog.
-    pub changes: Changes,
+    pub changes: OperationChanges,
     /// The existing text of the settings, which is edited in place; empty for a new catalog.
     text: String,
 }
@@ -68,7 +68,7 @@ pub struct ImportPlan {
 impl ImportPlan {
     /// Counts the operations of each base URL, most operations first, for at most
     /// [`limits::CATALOG_ADDRESSES_SHOWN_MAX`] URLs.
-    pub fn count_base_urls(&self) -> Vec<CallAddress> {
+    pub fn count_base_urls(&self) -> Vec<BaseUrlCount> {
         let base_url = &self.settings.base_url;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for operation in &self.compiled.operations {
@@ -78,7 +78,7 @@ impl ImportPlan {
         }
         let addresses = counts
             .into_iter()
-            .map(|(base_url, operations)| CallAddress {
+            .map(|(base_url, operations)| BaseUrlCount {
                 base_url: base_url.to_owned(),
                 operations,
             });
@@ -91,7 +91,7 @@ impl ImportPlan {
 
 /// A base URL, and how many operations of the catalog use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CallAddress {
+pub struct BaseUrlCount {
     /// The base URL, to which the paths of the operations are appended.
     pub base_url: String,
     /// The number of operations.
@@ -100,7 +100,7 @@ pub struct CallAddress {
 
 /// How a new document changes the operations of a catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Changes {
+pub struct OperationChanges {
     /// The names of new operations.
     pub added: Vec<String>,
     /// The names of operations that no longer exist.
@@ -124,8 +124,8 @@ impl Catalogs {
     /// # Errors
     /// `OPENAPI_INVALID` with every violation; `ARGUMENTS_INVALID` if the title yields no id, or if the base URL or
     /// the vendor is invalid; `FILE_UNUSABLE` if the existing settings cannot be read.
-    pub fn plan(&self, import: &Import) -> Result<ImportPlan> {
-        let compiled = document::compile(&import.document)
+    pub fn plan_import(&self, import: &ImportRequest) -> Result<ImportPlan> {
+        let compiled = document::compile_document(&import.document)
             .map_err(|refused| invalid_document_error(&refused))?;
         let set = self.current_catalogs();
         let title = match import.title.trim() {
@@ -133,7 +133,7 @@ impl Catalogs {
             title => title,
         };
         let there = set.find_catalog(title);
-        let id = there.map_or_else(|| slug(title), |there| there.id.clone());
+        let id = there.map_or_else(|| catalog_id_from_title(title), |there| there.id.clone());
         if id.is_empty() {
             let message = match title {
                 "" => "the document has no `info.title`, so the catalog needs a title".to_owned(),
@@ -187,8 +187,8 @@ impl Catalogs {
             compiled.warnings.insert(0, warning);
         }
         let changes = match there.and_then(|there| there.book.as_ref().ok()) {
-            Some(book) => Changes::compare_operations(book, &compiled),
-            None => Changes::default(),
+            Some(book) => OperationChanges::compare_operations(book, &compiled),
+            None => OperationChanges::default(),
         };
         Ok(ImportPlan {
             id,
@@ -204,9 +204,9 @@ impl Catalogs {
     /// # Errors
     /// As [`Catalogs::plan`]; `CATALOG_CONFLICT` if the catalog exists and `overwrite` is false; `LIMIT_EXCEEDED`
     /// past [`limits::CATALOGS_MAX`] catalogs; `FILE_UNUSABLE`, `SERVER_BUSY`. On an error nothing is changed.
-    pub fn import(&self, import: &Import) -> Result<ImportPlan> {
-        let _lock = self.places().lock()?;
-        let planned = self.plan(import)?;
+    pub fn import_document(&self, import: &ImportRequest) -> Result<ImportPlan> {
+        let _lock = self.places().acquire_write_lock()?;
+        let planned = self.plan_import(import)?;
         let (set, most) = (self.current_catalogs(), limits::CATALOGS_MAX);
         let is_there = set.catalogs().iter().any(|one| one.id == planned.id);
         if is_there && !import.overwrite {
@@ -221,7 +221,8 @@ impl Catalogs {
             )));
         }
         let text = render_settings(&planned.settings, &planned.text)?;
-        self.places().write(&planned.id, &text, &import.document)?;
+        self.places()
+            .write_catalog(&planned.id, &text, &import.document)?;
         self.current_catalogs();
         Ok(planned)
     }
@@ -230,14 +231,14 @@ impl Catalogs {
     ///
     /// # Errors
     /// `CATALOG_NOT_FOUND`, `FILE_UNUSABLE`, `SERVER_BUSY`, and the errors of `change`.
-    pub fn change(
+    pub fn change_settings(
         &self,
         name: &str,
         change: impl FnOnce(&mut Settings, &Catalog) -> Result<()>,
     ) -> Result<Arc<Catalog>> {
-        let _lock = self.places().lock()?;
+        let _lock = self.places().acquire_write_lock()?;
         let catalog = self.current_catalogs().require_catalog(name)?;
-        let files = self.files(&catalog.id)?;
+        let files = self.read_settings_file(&catalog.id)?;
         let mut settings = files.settings;
         change(&mut settings, &catalog)?;
         let text = render_settings(&settings, &files.text)?;
@@ -249,24 +250,24 @@ impl Catalogs {
     ///
     /// # Errors
     /// `CATALOG_NOT_FOUND`, `FILE_UNUSABLE`, `SERVER_BUSY`.
-    pub fn remove(&self, name: &str, with_document: bool) -> Result<Arc<CatalogSet>> {
-        let _lock = self.places().lock()?;
+    pub fn remove_catalog(&self, name: &str, with_document: bool) -> Result<Arc<CatalogSet>> {
+        let _lock = self.places().acquire_write_lock()?;
         let catalog = self.current_catalogs().require_catalog(name)?;
-        self.places().remove(&catalog.id, with_document)?;
+        self.places().remove_catalog(&catalog.id, with_document)?;
         Ok(self.current_catalogs())
     }
 
     /// The text and the values of the existing settings; `None` if there is no settings file. The document of a
     /// removed catalog may still exist then.
     fn existing_settings(&self, id: &str) -> Result<(String, Option<Settings>)> {
-        if !self.places().settings(id).exists() {
+        if !self.places().settings_path(id).exists() {
             return Ok((String::new(), None));
         }
-        let files = self.files(id)?;
+        let files = self.read_settings_file(id)?;
         Ok((files.text, Some(files.settings)))
     }
 
-    fn files(&self, id: &str) -> Result<SettingsFile> {
+    fn read_settings_file(&self, id: &str) -> Result<SettingsFile> {
         self.places().read_settings(id).map_err(|error| {
             let message = format!("the settings of catalog `{id}` cannot be read: {error}");
             Error::new(Code::FileUnusable, message).with_context("path", id)
@@ -499,7 +500,7 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
     }
 }
 
-impl Changes {
+impl OperationChanges {
     /// Compares the operations of the existing document with those of a new one.
     fn compare_operations(before: &DocumentReader, after: &CompiledDocument) -> Self {
         let mut known: BTreeMap<_, _> = before

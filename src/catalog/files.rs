@@ -24,9 +24,9 @@ use midex_domain::{
 use midex_folder::{ExistingFilePolicy, FileStamp, Folder, WriteLock, open_regular, read_regular};
 
 /// The settings of a catalog.
-const SETTINGS: &str = "catalog.toml";
+const SETTINGS_FILE: &str = "catalog.toml";
 /// The document that a catalog was imported from.
-const DOCUMENT: &str = "document.yaml";
+const DOCUMENT_FILE: &str = "document.yaml";
 
 /// The directories that hold catalogs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,27 +48,30 @@ pub(super) struct SettingsFile {
 
 impl CatalogPaths {
     /// The path of a catalog's settings.
-    pub fn settings(&self, id: &str) -> PathBuf {
-        self.catalogs.join(id).join(SETTINGS)
+    pub fn settings_path(&self, id: &str) -> PathBuf {
+        self.catalogs.join(id).join(SETTINGS_FILE)
     }
 
     /// The path of a catalog's document.
-    pub fn document(&self, id: &str) -> PathBuf {
-        self.catalogs.join(id).join(DOCUMENT)
+    pub fn document_path(&self, id: &str) -> PathBuf {
+        self.catalogs.join(id).join(DOCUMENT_FILE)
     }
 
     /// The stamps of the files of all catalogs. Opens no file.
-    pub(super) fn stamps(&self) -> CatalogStamps {
+    pub(super) fn read_stamps(&self) -> CatalogStamps {
         let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let ids = ids.filter(|id| is_id(id) && self.settings(id).exists());
+        let ids = ids.filter(|id| is_catalog_id(id) && self.settings_path(id).exists());
         let stamp = |path: PathBuf| {
             fs::metadata(path)
                 .ok()
                 .map(|data| FileStamp::from_metadata(&data))
         };
         let stamps = ids.map(|id| {
-            let both = [stamp(self.settings(&id)), stamp(self.document(&id))];
+            let both = [
+                stamp(self.settings_path(&id)),
+                stamp(self.document_path(&id)),
+            ];
             (id, both)
         });
         stamps.take(limits::CATALOGS_MAX).collect()
@@ -76,10 +79,10 @@ impl CatalogPaths {
 
     /// Reads the settings of a catalog.
     pub(super) fn read_settings(&self, id: &str) -> Result<SettingsFile, String> {
-        let path = self.settings(id);
-        let text = read_text(&path, limits::CATALOG_SETTINGS_BYTES_MAX)?;
+        let path = self.settings_path(id);
+        let text = read_file_text(&path, limits::CATALOG_SETTINGS_BYTES_MAX)?;
         let settings =
-            Settings::read(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+            Settings::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(SettingsFile { text, settings })
     }
 
@@ -90,18 +93,18 @@ impl CatalogPaths {
         id: &str,
         stamp: FileStamp,
     ) -> Result<DocumentReader, String> {
-        let path = self.document(id);
+        let path = self.document_path(id);
         let key = Digest::compute(format!("{}\n{stamp:?}", path.display()).as_bytes());
         let cached = self.cache.join(format!("{key}.book"));
-        if let Ok(book) = open(&cached) {
+        if let Ok(book) = open_document(&cached) {
             return Ok(book);
         }
-        let bytes = read_bytes(&path, limits::DOCUMENT_BYTES_MAX)?;
-        let compiled =
-            document::compile(&bytes).map_err(|refused| first_violation_message(&refused))?;
+        let bytes = read_file_bytes(&path, limits::DOCUMENT_BYTES_MAX)?;
+        let compiled = document::compile_document(&bytes)
+            .map_err(|refused| first_violation_message(&refused))?;
         let bytes = compiled.encode();
         match self.cache_document(&cached, &bytes) {
-            Ok(()) => open(&cached),
+            Ok(()) => open_document(&cached),
             // The cache only saves time, so an error does not matter.
             Err(error) => {
                 tracing::warn!(path = %self.cache.display(), "the compiled form of a catalog cannot be kept: {error}");
@@ -119,7 +122,7 @@ impl CatalogPaths {
 
     /// Acquires the write lock, and waits while another process holds it. Creates the directory if needed, and
     /// removes what killed writers left.
-    pub(super) fn lock(&self) -> Result<WriteLock> {
+    pub(super) fn acquire_write_lock(&self) -> Result<WriteLock> {
         let path = &self.catalogs;
         fs::create_dir_all(path).map_err(|error| unusable_file_error(path, error))?;
         let folder = Folder::open(path).map_err(|error| unusable_file_error(path, error))?;
@@ -139,7 +142,7 @@ impl CatalogPaths {
         let path = self.catalogs.join(id);
         let written = Folder::open(&path).and_then(|folder| {
             folder.write(
-                OsStr::new(SETTINGS),
+                OsStr::new(SETTINGS_FILE),
                 text.as_bytes(),
                 None,
                 ExistingFilePolicy::Replace,
@@ -149,19 +152,19 @@ impl CatalogPaths {
     }
 
     /// Writes a catalog with its document, and replaces an existing catalog with this id.
-    pub(super) fn write(&self, id: &str, settings: &str, document: &[u8]) -> Result<()> {
+    pub(super) fn write_catalog(&self, id: &str, settings: &str, document: &[u8]) -> Result<()> {
         let (new, path) = (self.unfinished_path(id), self.catalogs.join(id));
         let written = fs::create_dir_all(&new).and_then(|()| {
             let folder = Folder::open(&new)?;
             folder.write(
-                OsStr::new(DOCUMENT),
+                OsStr::new(DOCUMENT_FILE),
                 document,
                 None,
                 ExistingFilePolicy::Replace,
             )?;
             let settings = settings.as_bytes();
             folder.write(
-                OsStr::new(SETTINGS),
+                OsStr::new(SETTINGS_FILE),
                 settings,
                 None,
                 ExistingFilePolicy::Replace,
@@ -173,7 +176,7 @@ impl CatalogPaths {
     }
 
     /// Removes a catalog. If the document is kept, so is the directory.
-    pub(super) fn remove(&self, id: &str, with_document: bool) -> Result<()> {
+    pub(super) fn remove_catalog(&self, id: &str, with_document: bool) -> Result<()> {
         let path = self.catalogs.join(id);
         let removed = if with_document {
             // The rename makes the removal atomic.
@@ -182,7 +185,7 @@ impl CatalogPaths {
             let _ = fs::remove_dir_all(&away);
             removed
         } else {
-            Folder::open(&path).and_then(|folder| folder.remove(OsStr::new(SETTINGS)))
+            Folder::open(&path).and_then(|folder| folder.remove(OsStr::new(SETTINGS_FILE)))
         };
         removed.map_err(|error| unusable_file_error(&path, error))
     }
@@ -223,7 +226,7 @@ fn rename_atomically(new: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn open(path: &Path) -> io::Result<DocumentReader> {
+fn open_document(path: &Path) -> io::Result<DocumentReader> {
     let (file, metadata) = open_regular(path)?;
     let length = metadata.len();
     DocumentReader::open(
@@ -233,7 +236,7 @@ fn open(path: &Path) -> io::Result<DocumentReader> {
 }
 
 /// Whether this is a valid id of a catalog, and so a name of its directory.
-pub(super) fn is_id(id: &str) -> bool {
+pub(super) fn is_catalog_id(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !id.is_empty()
         && id.len() <= limits::CATALOG_ID_BYTES_MAX
@@ -242,7 +245,7 @@ pub(super) fn is_id(id: &str) -> bool {
 }
 
 /// Derives the id of a catalog from its title.
-pub(super) fn slug(title: &str) -> String {
+pub(super) fn catalog_id_from_title(title: &str) -> String {
     let mut slug = String::new();
     for c in title.chars().flat_map(char::to_lowercase) {
         if c.is_ascii_alphanumeric() {
@@ -260,7 +263,7 @@ pub(super) fn first_violation_message(refused: &Inspection) -> String {
     first.map_or_else(String::new, |first| first.message.clone())
 }
 
-pub(super) fn read_bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
+pub(super) fn read_file_bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
     let read = read_regular(path, max as u64);
     let (bytes, _) =
         read.map_err(|error| format!("{}: {}", path.display(), describe_io_error(&error)))?;
@@ -270,8 +273,8 @@ pub(super) fn read_bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn read_text(path: &Path, max: usize) -> Result<String, String> {
-    let bytes = read_bytes(path, max)?;
+fn read_file_text(path: &Path, max: usize) -> Result<String, String> {
+    let bytes = read_file_bytes(path, max)?;
     String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
 }
 
@@ -298,8 +301,13 @@ mod tests {
             ("Ünï", "n"),
             ("---", ""),
         ] {
-            assert_eq!(slug(title), id, "{title}");
+            assert_eq!(catalog_id_from_title(title), id, "{title}");
         }
-        assert!(is_id("render-api") && !is_id("..") && !is_id("a/b") && !is_id(""));
+        assert!(
+            is_catalog_id("render-api")
+                && !is_catalog_id("..")
+                && !is_catalog_id("a/b")
+                && !is_catalog_id("")
+        );
     }
 }

@@ -12,7 +12,7 @@ mod settings;
 
 pub use self::{
     catalogs::Catalogs,
-    change::{ChangedOperation, Changes, Import, ImportPlan, Requester},
+    change::{ChangedOperation, ImportPlan, ImportRequest, OperationChanges, Requester},
     files::CatalogPaths,
     set::{Catalog, CatalogOperation, CatalogSet, OperationMatch},
     settings::{Settings, suggest_url_with_host},

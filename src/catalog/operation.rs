@@ -99,14 +99,14 @@ pub struct Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "OpenAPI says what they are")]
-pub enum Location {
+pub enum ParameterLocation {
     Path,
     Query,
     Header,
     Cookie,
 }
 
-impl Location {
+impl ParameterLocation {
     /// The value of `in` in OpenAPI documents.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -122,7 +122,7 @@ impl Location {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "OpenAPI says what they are")]
-pub enum Style {
+pub enum ParameterStyle {
     Simple,
     Label,
     Matrix,
@@ -141,7 +141,7 @@ pub struct Parameter {
     /// Its name in the request.
     pub name: String,
     /// Its location.
-    pub location: Location,
+    pub location: ParameterLocation,
     /// Whether a call must have it.
     pub is_required: bool,
     /// Its description.
@@ -159,7 +159,7 @@ pub enum ValueStyle {
     /// In a style of OpenAPI.
     Styled {
         /// The style.
-        style: Style,
+        style: ParameterStyle,
         /// The flag `explode` of OpenAPI: whether items and properties are written separately.
         explode: bool,
         /// Whether reserved characters are left unescaped.
@@ -182,12 +182,12 @@ pub struct Body {
     /// Its description.
     pub description: String,
     /// The accepted contents, the easiest to send first: JSON, forms, multipart, text, bytes.
-    pub contents: Vec<Content>,
+    pub contents: Vec<BodyContent>,
 }
 
 /// A body of one media type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Content {
+pub struct BodyContent {
     /// The media type, without parameters.
     pub media_type: String,
     /// The schema of the body.
@@ -196,25 +196,25 @@ pub struct Content {
     pub encoding: Map<String, Value>,
 }
 
-impl Content {
+impl BodyContent {
     /// The schema for callers: without the `readOnly` properties, which only answers have.
     pub fn schema_for_callers(&self) -> Value {
         let mut schema = self.schema.clone();
-        leave_out_read_only(&mut schema);
+        remove_read_only(&mut schema);
         schema
     }
 }
 
-fn leave_out_read_only(schema: &mut Value) {
+fn remove_read_only(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if let Some(Value::Object(properties)) = map.get_mut("properties") {
                 properties
                     .retain(|_, property| property.get("readOnly") != Some(&Value::Bool(true)));
             }
-            map.values_mut().for_each(leave_out_read_only);
+            map.values_mut().for_each(remove_read_only);
         }
-        Value::Array(list) => list.iter_mut().for_each(leave_out_read_only),
+        Value::Array(list) => list.iter_mut().for_each(remove_read_only),
         _ => {}
     }
 }
@@ -259,7 +259,7 @@ pub enum SecurityScheme {
     /// A key in a header, a query or a cookie.
     ApiKey {
         /// The location of the key.
-        location: Location,
+        location: ParameterLocation,
         /// The name of the header or parameter.
         name: String,
     },

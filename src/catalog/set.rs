@@ -9,18 +9,18 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    call::{PreparedOperation, Reach, Target},
-    document::{DocumentReader, Hit, OperationEntry, SearchableCatalog, search},
+    call::{CallTarget, PreparedOperation, Reach},
+    document::{DocumentReader, OperationEntry, SearchHit, SearchableCatalog, search_operations},
     files::CatalogStamps,
-    operation::{Class, Location, Operation, SecurityScheme},
+    operation::{Class, Operation, ParameterLocation, SecurityScheme},
     settings::{Settings, document_base_url},
 };
 use midex_domain::{
     check::{Argument, OperationLookup, OperationLookupResult, OperationSignature},
-    definition::Requirement,
+    definition::CatalogRequirement,
     error::Violation,
     limits,
-    nearest::{nearest, normalize_name},
+    nearest::{find_nearest, normalize_name},
 };
 
 /// A catalog.
@@ -32,7 +32,7 @@ pub struct Catalog {
     /// Its compiled document, or why it cannot be used.
     pub book: Result<Arc<DocumentReader>, String>,
     prepared: Mutex<HashMap<usize, Arc<PreparedOperation>>>,
-    target: OnceLock<Result<Arc<Target>, String>>,
+    target: OnceLock<Result<Arc<CallTarget>, String>>,
 }
 
 impl fmt::Debug for Catalog {
@@ -74,7 +74,7 @@ impl Catalog {
         self.id == name || normalize_name(self.vendor()) == normalize_name(name)
     }
 
-    fn satisfies_requirement(&self, requirement: &Requirement) -> bool {
+    fn satisfies_requirement(&self, requirement: &CatalogRequirement) -> bool {
         let is_titled =
             |title: &String| normalize_name(title) == normalize_name(&self.settings.title);
         normalize_name(self.vendor()) == normalize_name(&requirement.vendor)
@@ -82,7 +82,7 @@ impl Catalog {
     }
 
     /// The class of an operation: from the settings, or else from the document.
-    pub fn class(&self, entry: &OperationEntry) -> Class {
+    pub fn operation_class(&self, entry: &OperationEntry) -> Class {
         // The settings may name the operation by an alias, which was its name in an earlier version.
         let names = std::iter::once(&entry.name).chain(&entry.aliases);
         let mut said = names.filter_map(|name| self.settings.classes.get(&**name));
@@ -110,9 +110,9 @@ impl Catalog {
         if let Some(prepared) = self.cached_operation(place) {
             return Ok(prepared);
         }
-        let operation = self.operation(place)?;
+        let operation = self.read_operation(place)?;
         let prepared = Arc::new(PreparedOperation::new(operation));
-        let mut kept = self.lock();
+        let mut kept = self.lock_cache();
         if kept.len() >= limits::CATALOG_PREPARED_MAX {
             kept.clear();
         }
@@ -122,10 +122,10 @@ impl Catalog {
 
     /// The operation from the cache of [`Catalog::prepare_operation`]. Reads nothing.
     pub(super) fn cached_operation(&self, place: usize) -> Option<Arc<PreparedOperation>> {
-        self.lock().get(&place).cloned()
+        self.lock_cache().get(&place).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Arc<PreparedOperation>>> {
+    fn lock_cache(&self) -> MutexGuard<'_, HashMap<usize, Arc<PreparedOperation>>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,9 +133,10 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::prepare_operation`].
-    pub fn operation(&self, place: usize) -> Result<Operation, String> {
+    pub fn read_operation(&self, place: usize) -> Result<Operation, String> {
         let book = self.book.as_ref().map_err(Clone::clone)?;
-        book.operation(place).map_err(|error| error.to_string())
+        book.read_operation(place)
+            .map_err(|error| error.to_string())
     }
 
     /// The first security scheme that the operation requires and the catalog has no credential for. `None` if the
@@ -165,7 +166,7 @@ impl Catalog {
         } = &self.settings;
         let header = match scheme {
             SecurityScheme::ApiKey {
-                location: Location::Header,
+                location: ParameterLocation::Header,
                 name,
             } => Some(name.as_str()),
             SecurityScheme::Basic | SecurityScheme::Bearer => Some("authorization"),
@@ -181,19 +182,19 @@ impl Catalog {
     ///
     /// # Errors
     /// The document is unusable, or the settings allow a host that is not of the form `HOST:PORT`.
-    pub fn target(&self) -> Result<Arc<Target>, String> {
+    pub fn call_target(&self) -> Result<Arc<CallTarget>, String> {
         let target = self
             .target
             .get_or_init(|| self.build_target().map(Arc::new));
         target.clone()
     }
 
-    fn build_target(&self) -> Result<Target, String> {
+    fn build_target(&self) -> Result<CallTarget, String> {
         let settings = &self.settings;
         let allowed = settings.allow.iter().map(String::as_str);
         let book = self.book.as_ref().map_err(Clone::clone)?;
         let sent = settings.headers_to_send();
-        Ok(Target {
+        Ok(CallTarget {
             reach: Reach::new(self.id.as_str(), allowed)?,
             base_url: settings.base_url.clone(),
             base_url_replaces_servers: self.is_base_url_chosen(),
@@ -224,7 +225,9 @@ impl CatalogOperation {
 
     /// Its class; the strictest one if its entry is not available.
     pub fn class(&self) -> Class {
-        let class = self.entry().map(|entry| self.catalog.class(entry));
+        let class = self
+            .entry()
+            .map(|entry| self.catalog.operation_class(entry));
         class.unwrap_or(Class::Destructive)
     }
 }
@@ -284,14 +287,14 @@ impl CatalogSet {
                 .catalogs
                 .iter()
                 .flat_map(|one| [one.vendor(), &*one.id]);
-            return OperationMatch::NoCatalog(nearest(catalog, names).map(str::to_owned));
+            return OperationMatch::NoCatalog(find_nearest(catalog, names).map(str::to_owned));
         }
         let usable: Vec<_> = called
             .into_iter()
             .filter(|one| one.usable_document().is_some())
             .collect();
         let mut found = usable.iter().filter_map(|one| {
-            let place = one.usable_document()?.find(operation)?;
+            let place = one.usable_document()?.find_operation(operation)?;
             let catalog = Arc::clone(one);
             Some(CatalogOperation { catalog, place })
         });
@@ -336,7 +339,7 @@ impl CatalogSet {
 
     /// The id of an operation: its name after the vendor, or after the id of the catalog if the vendor would be
     /// ambiguous.
-    pub fn id_of(&self, named: &CatalogOperation) -> String {
+    pub fn operation_id(&self, named: &CatalogOperation) -> String {
         let Some(entry) = named.entry() else {
             return named.catalog.id.clone();
         };
@@ -351,7 +354,7 @@ impl CatalogSet {
     }
 
     /// The operations that match a query, the best first, in the catalogs that `counts` accepts.
-    pub fn search(
+    pub fn search_operations(
         &self,
         query: &str,
         limit: usize,
@@ -370,11 +373,11 @@ impl CatalogSet {
                 description: &catalog.settings.description,
             })
             .collect();
-        let named = |hit: Hit| CatalogOperation {
+        let named = |hit: SearchHit| CatalogOperation {
             catalog: usable[hit.shelf].0.clone(),
             place: hit.operation,
         };
-        search(&shelves, query, limit)
+        search_operations(&shelves, query, limit)
             .into_iter()
             .map(named)
             .collect()
@@ -404,7 +407,7 @@ fn suggest_operation<'a>(operation: &str, names: Vec<&'a str>) -> Option<&'a str
     let end = format!(":{operation}");
     let ending = names.iter().filter(|name| name.ends_with(&end));
     let shortest = ending.min_by_key(|name| name.len()).copied();
-    shortest.or_else(|| nearest(operation, names))
+    shortest.or_else(|| find_nearest(operation, names))
 }
 
 impl OperationLookup for CatalogSet {
@@ -414,7 +417,7 @@ impl OperationLookup for CatalogSet {
             OperationMatch::Disabled => OperationLookupResult::Disabled,
             OperationMatch::NoOperation(near) => OperationLookupResult::NoOperation(near),
             OperationMatch::Several(catalogs) => OperationLookupResult::Several(catalogs),
-            OperationMatch::Operation(named) => match callable(&named) {
+            OperationMatch::Operation(named) => match build_callable(&named) {
                 Ok(callable) => OperationLookupResult::Operation(Arc::new(callable)),
                 Err(_) => OperationLookupResult::Disabled,
             },
@@ -423,7 +426,7 @@ impl OperationLookup for CatalogSet {
 
     fn similar_provider(&self, catalog: &str, operation: &str) -> Option<String> {
         let called = self.catalogs_with_name(catalog);
-        let notes = called.filter_map(|one| one.usable_document()?.notes().ok());
+        let notes = called.filter_map(|one| one.usable_document()?.read_notes().ok());
         let providers: Vec<_> = notes.flat_map(|notes| notes.providers.providers).collect();
         let ids = providers.iter().map(|one| one.id.as_str()).collect();
         suggest_operation(operation, ids).map(str::to_owned)
@@ -445,7 +448,7 @@ impl OperationLookup for CatalogSet {
         )
     }
 
-    fn is_requirement_met(&self, requirement: &Requirement) -> bool {
+    fn is_requirement_met(&self, requirement: &CatalogRequirement) -> bool {
         let mut met = self
             .catalogs
             .iter()
@@ -453,7 +456,7 @@ impl OperationLookup for CatalogSet {
         met.any(|catalog| catalog.usable_document().is_some())
     }
 
-    fn disabled_catalog_for(&self, requirement: &Requirement) -> Option<String> {
+    fn disabled_catalog_for(&self, requirement: &CatalogRequirement) -> Option<String> {
         let mut met = self
             .catalogs
             .iter()
@@ -462,18 +465,21 @@ impl OperationLookup for CatalogSet {
         Some(disabled.id.clone())
     }
 
-    fn version(&self) -> u64 {
+    fn catalogs_version(&self) -> u64 {
         self.version
     }
 }
 
-fn callable(named: &CatalogOperation) -> Result<OperationSignature, String> {
+fn build_callable(named: &CatalogOperation) -> Result<OperationSignature, String> {
     let prepared = named.catalog.prepare_operation(named.place)?;
     let operation = prepared.operation();
     let arguments = operation.parameters.iter().map(|parameter| Argument {
         name: parameter.argument.clone(),
         is_required: parameter.is_required,
-        is_header: matches!(parameter.location, Location::Header | Location::Cookie),
+        is_header: matches!(
+            parameter.location,
+            ParameterLocation::Header | ParameterLocation::Cookie
+        ),
     });
     Ok(OperationSignature {
         class: named.class(),

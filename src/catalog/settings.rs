@@ -91,7 +91,7 @@ impl Settings {
     ///
     /// # Errors
     /// A syntax error or an invalid value, with its line.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let read = toml_edit::de::from_str(text);
         read.map_err(|error| error.to_string().trim().to_owned())
     }
@@ -104,7 +104,7 @@ impl Settings {
         let mut document: DocumentMut = text
             .parse()
             .map_err(|error: toml_edit::TomlError| error.to_string())?;
-        let before = Self::read(text)?;
+        let before = Self::parse(text)?;
         let said = |settings: &Self| {
             toml_edit::ser::to_document(settings).map_err(|error| error.to_string())
         };
@@ -118,7 +118,7 @@ impl Settings {
             let same = |of: &DocumentMut| of.get(key).map(ToString::to_string);
             if same(&before) != same(&after) || !document.contains_key(key) {
                 match after.get(key) {
-                    Some(item) => drop(document.insert(key, table(item.clone()))),
+                    Some(item) => drop(document.insert(key, expand_inline_table(item.clone()))),
                     None => drop(document.remove(key)),
                 }
             }
@@ -180,7 +180,7 @@ pub fn suggest_url_with_host(base_url: &str) -> String {
 }
 
 /// Turns an inline table into a table with a heading.
-fn table(item: toml_edit::Item) -> toml_edit::Item {
+fn expand_inline_table(item: toml_edit::Item) -> toml_edit::Item {
     match item.into_table() {
         Ok(table) => toml_edit::Item::Table(table),
         Err(item) => item,
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn changes_keep_the_rest_of_the_text() {
         let text = "# mine\ntitle = \"Shop\" # here\nvendor = \"shop\"\nenabled = true\n\n[headers]\n# theirs\nX-Key = \"${env:KEY}\"\n";
-        let mut settings = Settings::read(text).unwrap();
+        let mut settings = Settings::parse(text).unwrap();
         assert!(settings.has_secrets());
         let same = settings.write_into_text(text).unwrap();
         assert!(
@@ -217,12 +217,12 @@ mod tests {
             changed.contains("[classes]\n\"orders:delete\" = \"destructive\""),
             "{changed}"
         );
-        assert_eq!(Settings::read(&changed).unwrap(), settings);
+        assert_eq!(Settings::parse(&changed).unwrap(), settings);
     }
 
     #[test]
     fn parse_errors_name_the_line() {
-        let error = Settings::read("title = \"x\"\nenabeld = true\n").unwrap_err();
+        let error = Settings::parse("title = \"x\"\nenabeld = true\n").unwrap_err();
         assert!(
             error.contains("line 2") && error.contains("enabeld"),
             "{error}"

@@ -44,10 +44,12 @@ impl Advice {
     pub(super) fn from_error(error: &Error) -> Self {
         match error.next_call_override() {
             Some(Next::Words(words)) => Self::Words(words),
-            Some(Next::Verbatim(words)) if !is_call(words) => Self::Verbatim(words.clone()),
+            Some(Next::Verbatim(words)) if !is_suggested_call(words) => {
+                Self::Verbatim(words.clone())
+            }
             _ => {
                 let has = |name: &str| error.context(name).is_some();
-                let sentences = sentences(error).iter();
+                let sentences = advice_sentences(error).iter();
                 Self::OneOf(
                     sentences
                         .map(|words| resolve_optional_parts(words, has))
@@ -59,7 +61,7 @@ impl Advice {
 }
 
 /// Whether a suggested action is a call, as the domain prints it, alone or after an action of a person.
-fn is_call(words: &str) -> bool {
+fn is_suggested_call(words: &str) -> bool {
     let begins = |words: &str| {
         ["Call ", "Send the same call"]
             .iter()
@@ -68,7 +70,7 @@ fn is_call(words: &str) -> bool {
     begins(words) || words.split(". ").skip(1).any(begins)
 }
 
-fn sentences(error: &Error) -> &'static [&'static str] {
+fn advice_sentences(error: &Error) -> &'static [&'static str] {
     match error.code().next() {
         Next::WhileOpen(_) | Next::ByPause if error.is_for_ended_execution() => ENDED_ADVICE,
         Next::ByPause => {
@@ -82,7 +84,7 @@ fn sentences(error: &Error) -> &'static [&'static str] {
 }
 
 /// The sentences for documentation, with placeholder names in capitals.
-pub fn what_to_do(code: Code) -> Vec<String> {
+pub fn documented_advice(code: Code) -> Vec<String> {
     code_advice(code)
         .iter()
         .map(|words| capitalize_placeholders(words))
@@ -90,7 +92,7 @@ pub fn what_to_do(code: Code) -> Vec<String> {
 }
 
 /// The advice for a failure, for documentation, with placeholder names in capitals.
-pub fn what_to_do_after(failure: FailureCode) -> String {
+pub fn documented_failure_advice(failure: FailureCode) -> String {
     capitalize_placeholders(failure_advice(failure))
 }
 
@@ -224,9 +226,9 @@ pub(super) const fn failure_advice(failure: FailureCode) -> &'static str {
 fn resolve_optional_parts(words: &str, has: impl Fn(&str) -> bool) -> String {
     let mut whole = String::new();
     let mut rest = words;
-    while let Some((before, part, after)) = first_part(rest) {
+    while let Some((before, part, after)) = split_at_optional_part(rest) {
         whole.push_str(before);
-        if names(part).all(&has) {
+        if placeholder_names(part).all(&has) {
             whole.push_str(part);
         }
         rest = after;
@@ -235,7 +237,7 @@ fn resolve_optional_parts(words: &str, has: impl Fn(&str) -> bool) -> String {
 }
 
 /// Splits at the first brackets that contain a name: the text before, between and after them.
-fn first_part(words: &str) -> Option<(&str, &str, &str)> {
+fn split_at_optional_part(words: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     loop {
         let open = from + words[from..].find('[')?;
@@ -248,7 +250,7 @@ fn first_part(words: &str) -> Option<(&str, &str, &str)> {
     }
 }
 
-fn names(part: &str) -> impl Iterator<Item = &str> {
+fn placeholder_names(part: &str) -> impl Iterator<Item = &str> {
     part.split('{')
         .skip(1)
         .filter_map(|rest| rest.split('}').next())
@@ -273,9 +275,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_has_words_for_a_person() {
+    fn every_code_has_advice() {
         for code in Code::ALL {
-            let last = what_to_do(*code).pop().unwrap_or_default();
+            let last = documented_advice(*code).pop().unwrap_or_default();
             assert!(
                 !last.is_empty() && !last.contains('{') && !last.ends_with('.'),
                 "{code}: {last}"
@@ -300,12 +302,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_has_the_words_of_its_first_reason() {
+    fn pause_advice_is_of_first_reason() {
         let reasons = serde_json::json!(["gate", "budget"]);
         let error = Error::new(Code::ExecutionPaused, "x").with_context("pause_reasons", reasons);
-        assert_eq!(Some(sentences(&error)), pause_advice("budget"));
+        assert_eq!(Some(advice_sentences(&error)), pause_advice("budget"));
         let ended = error.with_context("workflow_state", "completed");
-        assert_eq!(sentences(&ended), ENDED_ADVICE);
+        assert_eq!(advice_sentences(&ended), ENDED_ADVICE);
     }
 
     #[test]

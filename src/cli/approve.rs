@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     execution_id::run_with_execution,
-    lifecycle::print_way_on,
-    link::{Link, is_final, without_nulls},
+    lifecycle::print_continue_command,
+    link::{ServerLink, is_final_state, without_nulls},
     picker::{Choice, pick},
     prompt::{Prompt, PromptInput},
-    question::{asks_for_help, can_ask_person, prompt},
+    question::{asks_for_help, can_ask_person, write_prompt},
     screen::Screen,
     visible::replace_hidden_chars,
-    waits::gate_word,
+    waits::gate_argument,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -49,7 +49,7 @@ pub(super) struct ApproveArgs {
 }
 
 /// A gate that waits for an answer.
-struct Gate {
+struct OpenGate {
     execution: String,
     workflow: String,
     wait: WaitView,
@@ -63,9 +63,9 @@ pub(super) async fn approve(
     flags: &str,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let mut link = Link::new(config);
+    let mut link = ServerLink::new(config);
     let done = match args.execution_id.clone() {
-        Some(said) => answer(&mut link, &said, args, flags, &mut out).await,
+        Some(said) => answer_gate(&mut link, &said, args, flags, &mut out).await,
         None if can_ask_person() && !out.json => {
             pick_and_answer_gate(&mut link, args, flags, &mut out).await
         }
@@ -77,46 +77,46 @@ pub(super) async fn approve(
 
 /// Asks which of the open gates to answer, and then its question.
 async fn pick_and_answer_gate(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     args: ApproveArgs,
     flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
     let mut gates = open_gates(link).await?;
     if gates.is_empty() {
-        return out.write(NO_OPEN_GATES_MESSAGE).map(|()| EXIT_OK);
+        return out.write_unchanged(NO_OPEN_GATES_MESSAGE).map(|()| EXIT_OK);
     }
-    let choices: Vec<_> = gates.iter().map(Gate::choice).collect();
+    let choices: Vec<_> = gates.iter().map(OpenGate::choice).collect();
     match pick("gate", &choices, link).await? {
-        Some(at) => put_all(link, &[gates.swap_remove(at)], &args, flags, out).await,
+        Some(at) => ask_all_gates(link, &[gates.swap_remove(at)], &args, flags, out).await,
         None => Ok(EXIT_FINDINGS),
     }
 }
 
-async fn print_open_gates(link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+async fn print_open_gates(link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<u8> {
     let gates = open_gates(link).await?;
-    let json = || gates.iter().map(Gate::json).collect();
+    let json = || gates.iter().map(OpenGate::to_json).collect();
     let text = || match gates.as_slice() {
         [] => NO_OPEN_GATES_MESSAGE.to_owned(),
-        gates => gates.iter().map(Gate::line).collect(),
+        gates => gates.iter().map(OpenGate::summary_line).collect(),
     };
-    out.rows(json, text).map(|()| EXIT_OK)
+    out.print_rows(json, text).map(|()| EXIT_OK)
 }
 
 /// The gates of this project that wait for an answer.
-async fn open_gates(link: &mut Link<'_>) -> Result<Vec<Gate>> {
+async fn open_gates(link: &mut ServerLink<'_>) -> Result<Vec<OpenGate>> {
     let arguments = json!({ "state": "open", "limit": limits::LIST_LIMIT_MAX });
     let mut gates = Vec::new();
-    for execution in link.list(arguments).await?.executions {
+    for execution in link.list_executions(arguments).await?.executions {
         gates.extend(gates_of(link, &execution.execution_id).await?);
     }
     Ok(gates)
 }
 
-async fn gates_of(link: &mut Link<'_>, id: &str) -> Result<Vec<Gate>> {
-    let status = link.status(id).await?;
+async fn gates_of(link: &mut ServerLink<'_>, id: &str) -> Result<Vec<OpenGate>> {
+    let status = link.fetch_status(id).await?;
     let gate = |wait: WaitView| {
-        Some(Gate {
+        Some(OpenGate {
             execution: id.to_owned(),
             workflow: status.workflow_name.clone(),
             asked: wait.gate.clone()?,
@@ -126,38 +126,42 @@ async fn gates_of(link: &mut Link<'_>, id: &str) -> Result<Vec<Gate>> {
     Ok(status.waits.into_iter().filter_map(gate).collect())
 }
 
-async fn answer(
-    link: &mut Link<'_>,
+async fn answer_gate(
+    link: &mut ServerLink<'_>,
     said: &str,
     args: ApproveArgs,
     flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    let found = async |link: &mut Link<'_>, id: &str| {
+    let found = async |link: &mut ServerLink<'_>, id: &str| {
         let gates = gates_of(link, id).await?;
         Ok((id.to_owned(), gates))
     };
     let (id, gates) = run_with_execution(link, said, found).await?;
     let id = id.as_str();
-    match choose(gates, id, args.step.as_deref()) {
-        Ok(gates) if !can_ask_person() => Err(no_terminal(id, &gates)),
-        Ok(gates) => put_all(link, &gates, &args, flags, out).await,
+    match filter_gates_by_step(gates, id, args.step.as_deref()) {
+        Ok(gates) if !can_ask_person() => Err(no_terminal_error(id, &gates)),
+        Ok(gates) => ask_all_gates(link, &gates, &args, flags, out).await,
         Err(error) if error.code() == Code::GateNotOpen => {
-            let message = approved_already(link, id, args.step.as_deref()).await?;
+            let message = already_approved_message(link, id, args.step.as_deref()).await?;
             let Some(message) = message else {
                 return Err(ended_execution_error(link, id, error).await?);
             };
             let answer = json!({ "success": true, "execution_id": id, "message": message });
-            out.reply(&answer).map(|()| EXIT_OK)
+            out.print_reply(&answer).map(|()| EXIT_OK)
         }
         Err(error) => Err(error),
     }
 }
 
 /// The refusal, with a message that the execution has ended if it has.
-async fn ended_execution_error(link: &mut Link<'_>, id: &str, refusal: Error) -> Result<Error> {
-    let state = link.status(id).await?.state;
-    if !is_final(&state) {
+async fn ended_execution_error(
+    link: &mut ServerLink<'_>,
+    id: &str,
+    refusal: Error,
+) -> Result<Error> {
+    let state = link.fetch_status(id).await?.state;
+    if !is_final_state(&state) {
         return Ok(refusal);
     }
     let message = format!("execution '{id}' has ended, as {state}: nothing of it waits any more");
@@ -168,14 +172,14 @@ async fn ended_execution_error(link: &mut Link<'_>, id: &str, refusal: Error) ->
 
 /// The message that the gate was approved already, and by whom. `None` if it was not, or if its last visit was
 /// rejected.
-async fn approved_already(
-    link: &mut Link<'_>,
+async fn already_approved_message(
+    link: &mut ServerLink<'_>,
     id: &str,
     step: Option<&str>,
 ) -> Result<Option<String>> {
-    let history = link.history(id).await?;
+    let history = link.fetch_history(id).await?;
     let answer = history.iter().rev().find_map(|visit| {
-        let named = gate_word(&visit.step_name, visit.item);
+        let named = gate_argument(&visit.step_name, visit.item);
         let is_meant = is_named_gate(&visit.step_name, &named, step);
         let answered = visit.answered.as_ref().filter(|_| is_meant)?;
         Some((named, answered))
@@ -190,9 +194,9 @@ async fn approved_already(
 }
 
 /// Asks the questions of these gates one after the other, and sends each answer.
-async fn put_all(
-    link: &mut Link<'_>,
-    gates: &[Gate],
+async fn ask_all_gates(
+    link: &mut ServerLink<'_>,
+    gates: &[OpenGate],
     args: &ApproveArgs,
     flags: &str,
     out: &mut Output<'_>,
@@ -209,48 +213,48 @@ async fn put_all(
         }
     }
     if let (EXIT_OK, Some(last)) = (code, gates.last()) {
-        return print_way_on(link, &last.execution, flags, out).await;
+        return print_continue_command(link, &last.execution, flags, out).await;
     }
     Ok(code)
 }
 
 /// Asks the question of the gate, and sends the answer.
 async fn ask_and_answer_gate(
-    link: &mut Link<'_>,
-    gate: &Gate,
+    link: &mut ServerLink<'_>,
+    gate: &OpenGate,
     args: ApproveArgs,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    let asked = ask(link, gate, &mut Prompt::stdin(), args.comment).await?;
+    let asked = ask_gate_question(link, gate, &mut Prompt::stdin(), args.comment).await?;
     let Some((approved, comment)) = asked else {
-        prompt("Left open.\n")?;
+        write_prompt("Left open.\n")?;
         return Ok(EXIT_FINDINGS);
     };
-    let by = args.name.unwrap_or_else(user);
+    let by = args.name.unwrap_or_else(user_name);
     let answer = send_answer(link, gate, approved, by, comment).await?;
-    out.reply(&answer).map(|()| EXIT_OK)
+    out.print_reply(&answer).map(|()| EXIT_OK)
 }
 
 /// Asks the question of an execution's first open gate at the prompt of another command; true if it was answered.
 pub(super) async fn ask_at_prompt(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     id: &str,
     input: &mut Prompt,
 ) -> Result<bool> {
     let Some(gate) = gates_of(link, id).await?.into_iter().next() else {
         return Ok(false);
     };
-    let Some((approved, why)) = ask(link, &gate, input, None).await? else {
+    let Some((approved, why)) = ask_gate_question(link, &gate, input, None).await? else {
         return Ok(false);
     };
-    send_answer(link, &gate, approved, user(), why)
+    send_answer(link, &gate, approved, user_name(), why)
         .await
         .map(|_| true)
 }
 
 async fn send_answer(
-    link: &mut Link<'_>,
-    gate: &Gate,
+    link: &mut ServerLink<'_>,
+    gate: &OpenGate,
     approved: bool,
     by: String,
     comment: Option<String>,
@@ -264,8 +268,12 @@ async fn send_answer(
 }
 
 /// The gates that `step` names, or all that are open.
-fn choose(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Vec<Gate>> {
-    let meant = |gate: &Gate| is_named_gate(&gate.wait.step_name, &gate.name(), step);
+fn filter_gates_by_step(
+    gates: Vec<OpenGate>,
+    id: &str,
+    step: Option<&str>,
+) -> Result<Vec<OpenGate>> {
+    let meant = |gate: &OpenGate| is_named_gate(&gate.wait.step_name, &gate.gate_name(), step);
     let meant: Vec<_> = gates.into_iter().filter(meant).collect();
     if meant.is_empty() {
         let message = format!("nothing of execution '{id}' waits for this approval");
@@ -281,9 +289,9 @@ fn is_named_gate(step: &str, name: &str, named: Option<&str>) -> bool {
     named.is_none_or(|named| step == named || name == named)
 }
 
-fn no_terminal(id: &str, gates: &[Gate]) -> Error {
+fn no_terminal_error(id: &str, gates: &[OpenGate]) -> Error {
     let message = "an approval is given on a terminal: there is none to show the question on";
-    let names: Vec<_> = gates.iter().map(Gate::name).collect();
+    let names: Vec<_> = gates.iter().map(OpenGate::gate_name).collect();
     Error::new(Code::UsageInvalid, message)
         .with_context("execution_id", id)
         .with_context("gates", names.join(", "))
@@ -294,31 +302,37 @@ fn no_terminal(id: &str, gates: &[Gate]) -> Error {
 }
 
 /// Asks a person for the answer, and for the reason of a rejection. `None` if they leave the gate open.
-async fn ask(
-    link: &mut Link<'_>,
-    gate: &Gate,
+async fn ask_gate_question(
+    link: &mut ServerLink<'_>,
+    gate: &OpenGate,
     input: &mut Prompt,
     comment: Option<String>,
 ) -> Result<Option<(bool, Option<String>)>> {
-    prompt(&gate.page())?;
+    write_prompt(&gate.question_page())?;
     let asked = "Approve? [y]es, [r]eject, anything else leaves it open: ";
-    let mut said = line(asked, input, link).await?.unwrap_or_default();
+    let mut said = read_answer_line(asked, input, link)
+        .await?
+        .unwrap_or_default();
     while asks_for_help(&said) {
-        prompt(
+        write_prompt(
             "  yes lets it go on, reject asks why and fails the step; what you say is recorded with your name\n",
         )?;
-        said = line(asked, input, link).await?.unwrap_or_default();
+        said = read_answer_line(asked, input, link)
+            .await?
+            .unwrap_or_default();
     }
     if matches!(said.to_lowercase().as_str(), "n" | "no") {
         // "No" is ambiguous: it may mean a rejection, or to leave the gate open.
         let asked = "Not approved. [r]eject it, or leave it [o]pen: ";
-        said = line(asked, input, link).await?.unwrap_or_default();
+        said = read_answer_line(asked, input, link)
+            .await?
+            .unwrap_or_default();
     }
     match said.to_lowercase().as_str() {
         "y" | "yes" => Ok(Some((true, comment))),
         "r" | "reject" if comment.is_some() => Ok(Some((false, comment))),
         "r" | "reject" => {
-            let why = line("Why? (may be left empty): ", input, link).await?;
+            let why = read_answer_line("Why? (may be left empty): ", input, link).await?;
             Ok(why.map(|why| (false, Some(why).filter(|why| !why.is_empty()))))
         }
         _ => Ok(None),
@@ -326,15 +340,19 @@ async fn ask(
 }
 
 /// Reads a line; `None` for Ctrl-C and Ctrl-D.
-async fn line(asked: &str, input: &mut Prompt, link: &mut Link<'_>) -> Result<Option<String>> {
-    Ok(match input.line(asked, &[], link).await? {
+async fn read_answer_line(
+    asked: &str,
+    input: &mut Prompt,
+    link: &mut ServerLink<'_>,
+) -> Result<Option<String>> {
+    Ok(match input.read_line(asked, &[], link).await? {
         PromptInput::Line(said) => Some(said.trim().to_owned()),
         PromptInput::End | PromptInput::Interrupt => None,
     })
 }
 
 /// The user name from the environment.
-fn user() -> String {
+fn user_name() -> String {
     let known = ["USER", "LOGNAME"].into_iter();
     let name = known
         .filter_map(|name| std::env::var(name).ok())
@@ -342,38 +360,38 @@ fn user() -> String {
     name.unwrap_or_else(|| "somebody at this terminal".into())
 }
 
-impl Gate {
-    fn json(&self) -> Value {
+impl OpenGate {
+    fn to_json(&self) -> Value {
         let mut gate = json!(self.wait);
         (gate["execution_id"], gate["workflow_name"]) =
             (json!(self.execution), json!(self.workflow));
         gate
     }
 
-    fn name(&self) -> String {
-        gate_word(&self.wait.step_name, self.wait.item)
+    fn gate_name(&self) -> String {
+        gate_argument(&self.wait.step_name, self.wait.item)
     }
 
     fn choice(&self) -> Choice {
         Choice {
             key: self.execution.clone(),
-            about: format!("{}, {}", self.workflow, self.name()),
+            about: format!("{}, {}", self.workflow, self.gate_name()),
             question: self.asked.ask.clone(),
         }
     }
 
-    fn line(&self) -> String {
+    fn summary_line(&self) -> String {
         let first = self.asked.ask.lines().next().unwrap_or_default();
-        let parts = [self.execution.as_str(), &self.name(), first].map(replace_hidden_chars);
+        let parts = [self.execution.as_str(), &self.gate_name(), first].map(replace_hidden_chars);
         parts.join("  ") + "\n"
     }
 
     /// The question, with everything that the answer is bound to: the gate, its execution and workflow, and its
     /// approvers.
-    fn page(&self) -> String {
+    fn question_page(&self) -> String {
         let mut text = format!(
             "Gate '{}' of execution '{}' (workflow '{}')\n",
-            replace_hidden_chars(&self.name()),
+            replace_hidden_chars(&self.gate_name()),
             replace_hidden_chars(&self.execution),
             replace_hidden_chars(&self.workflow)
         );

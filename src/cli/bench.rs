@@ -5,9 +5,9 @@ use midex_domain::error::Result;
 use midex_server::config::Config;
 
 use super::{
-    EXIT_OK, Output,
-    screen::{Screen, Style},
-    serve, warn,
+    EXIT_OK, Output, print_warning,
+    screen::{Screen, TextStyle},
+    serve,
 };
 
 /// The exit code after SIGINT or SIGTERM.
@@ -15,9 +15,9 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// Measures, and prints a table per group, or everything as JSON.
 pub(super) async fn bench(args: BenchArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let interrupted = serve::wait_for_signal(serve::signals()?);
+    let interrupted = serve::wait_for_signal(serve::subscribe_to_signals()?);
     let Some(report) = midex_bench::bench(args, config, interrupted).await? else {
-        warn(
+        print_warning(
             "the measurement was interrupted: its figures are not shown, and its files are removed",
         );
         return Ok(EXIT_INTERRUPTED);
@@ -25,8 +25,8 @@ pub(super) async fn bench(args: BenchArgs, config: &Config, mut out: Output<'_>)
     let screen = Screen::stdout();
     let text = || {
         report.text(
-            |title| screen.paint(Style::Bold, title),
-            |header| screen.table(header),
+            |title| screen.paint(TextStyle::Bold, title),
+            |header| screen.make_table(header),
         )
     };
     out.print(|| report.json(), text)?;

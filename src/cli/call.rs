@@ -7,17 +7,17 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use self::answer::{noted, render_payload};
+use self::answer::{print_call_notes, render_payload};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     advice::failure_advice,
     catalog::{self, page::command_table, schema},
-    link::{Link, is_final, without_nulls},
+    link::{ServerLink, is_final_state, without_nulls},
     list::parse_positive_number,
     question,
     run::inputs,
     screen::Screen,
-    value::{field, list},
+    value::{list_items, text_field},
 };
 use midex_catalog::operation::Method;
 use midex_domain::{
@@ -51,7 +51,7 @@ pub(super) struct CallArgs {
     #[arg(long, value_name = "JSON|@FILE")]
     body: Option<String>,
     /// Timeout of each attempt
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = check_duration)]
     timeout: Option<String>,
     /// Fetch up to N pages of a list
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CALL_PAGES_MAX)))]
@@ -65,13 +65,13 @@ pub(super) struct CallArgs {
 }
 
 /// Checks a duration but keeps its text, which the server parses again.
-fn duration(text: &str) -> Result<String, String> {
+fn check_duration(text: &str) -> Result<String, String> {
     parse_duration(text).map(|_| text.to_owned())
 }
 
 /// Calls the command and prints its answer; without a command, lists those that can be called.
 pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let mut link = Link::working(config);
+    let mut link = ServerLink::new_working(config);
     let done = if args.command.is_empty() {
         print_command_list(args, &mut link, &mut out)
             .await
@@ -85,15 +85,15 @@ pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -
 
 async fn print_command_list(
     args: CallArgs,
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
 ) -> Result<()> {
     let arguments = without_nulls(json!({ "query": args.search }));
-    let listed = catalog::commands(arguments, args.limit, link).await?;
+    let listed = catalog::list_commands(arguments, args.limit, link).await?;
     let commands = &listed.commands;
     let screen = Screen::stdout();
     let more = listed
-        .more()
+        .more_commands_note()
         .map(|more| screen.indent_block(None, "", &more));
     let text = || {
         if commands.is_empty() {
@@ -101,23 +101,29 @@ async fn print_command_list(
         }
         command_table(commands, &screen) + more.as_deref().unwrap_or_default()
     };
-    out.rows(|| commands.clone(), text)?;
+    out.print_rows(|| commands.clone(), text)?;
     match &more {
-        Some(more) if out.json => question::prompt(more),
+        Some(more) if out.json => question::write_prompt(more),
         _ => Ok(()),
     }
 }
 
-async fn run_command(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+async fn run_command(
+    args: CallArgs,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<u8> {
     let words: Vec<_> = args
         .command
         .iter()
         .flat_map(|word| word.split_whitespace())
         .collect();
     let id = words.join(" ");
-    let command = catalog::command(&id, link).await.map_err(nearest)?;
-    let arguments = arguments(&id, &args, &command)?;
-    let answer = match field(&command, "class").as_str() {
+    let command = catalog::fetch_command(&id, link)
+        .await
+        .map_err(suggest_nearest_command)?;
+    let arguments = command_arguments(&id, &args, &command)?;
+    let answer = match text_field(&command, "class").as_str() {
         "safe" => link.call("command.run_safe", arguments).await,
         "standard" => link.call_once("command.run", arguments).await,
         _ => {
@@ -125,7 +131,7 @@ async fn run_command(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) 
                 "`{id}` takes something away. Call it with {}?",
                 arguments["with"]
             );
-            if !args.yes && !question::ask(&question, "--yes", link).await? {
+            if !args.yes && !question::ask_yes_or_no(&question, "--yes", link).await? {
                 return Ok(EXIT_FINDINGS);
             }
             let mut arguments = arguments;
@@ -142,12 +148,12 @@ async fn run_command(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) 
     let has_payload = answer["status_code"].is_u64();
     match &args.output {
         Some(path) if has_payload => {
-            file::write(&answer, path, link).await?;
-            noted(&answer, true, out)?;
+            file::write_payload_file(&answer, path, link).await?;
+            print_call_notes(&answer, true, out)?;
             out.print(|| answer.clone(), String::new)?;
         }
         _ => {
-            noted(&answer, false, out)?;
+            print_call_notes(&answer, false, out)?;
             out.print(
                 || answer.clone(),
                 || render_payload(&answer, &Screen::stdout()),
@@ -158,7 +164,7 @@ async fn run_command(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) 
 }
 
 /// The lowest HTTP status after which a service may have done part of its work.
-const SERVER_ERROR: u64 = 500;
+const HTTP_SERVER_ERROR_MIN: u64 = 500;
 
 /// Whether the service may have carried out the failed call, and repeating the call would do it twice.
 fn may_have_taken_effect(error: &Error, failure: Option<FailureCode>, command: &Value) -> bool {
@@ -168,7 +174,7 @@ fn may_have_taken_effect(error: &Error, failure: Option<FailureCode>, command: &
         Some(FailureCode::Http) => {
             let status = error.context("failure_code").and_then(Value::as_str);
             let status = status.and_then(|code| code.strip_prefix("HTTP_")?.parse().ok());
-            status.is_some_and(|status: u64| status >= SERVER_ERROR)
+            status.is_some_and(|status: u64| status >= HTTP_SERVER_ERROR_MIN)
         }
         // A retryable network error means that no connection was made: nothing was sent, and the same call may succeed.
         Some(FailureCode::Network) => !error.is_retryable(),
@@ -178,24 +184,30 @@ fn may_have_taken_effect(error: &Error, failure: Option<FailureCode>, command: &
     was_sent && !is_repeatable
 }
 
-fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
+fn command_arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
     let whole = match &args.with_json {
-        Some(given) => match inputs::json("--with-json", given, limits::INPUTS_BYTES_MAX)? {
-            (_, object @ Value::Object(_)) => Some(object),
-            (place, _) => {
-                let error = Error::new(Code::UsageInvalid, format!("{place}: not a JSON object"));
-                return Err(error.with_action("Give a JSON object, or @FILE with one in it"));
+        Some(given) => {
+            match inputs::parse_json_flag("--with-json", given, limits::INPUTS_BYTES_MAX)? {
+                (_, object @ Value::Object(_)) => Some(object),
+                (place, _) => {
+                    let error =
+                        Error::new(Code::UsageInvalid, format!("{place}: not a JSON object"));
+                    return Err(error.with_action("Give a JSON object, or @FILE with one in it"));
+                }
             }
-        },
+        }
         None => None,
     };
-    let single = args.with.iter().map(|flag| inputs::single("--with", flag));
+    let single = args
+        .with
+        .iter()
+        .map(|flag| inputs::split_name_and_value("--with", flag));
     let single: Vec<_> = single.collect::<Result<_>>()?;
     let with = inputs::merge_inputs(whole, single, &declared_argument_types(command));
     let body = args
         .body
         .as_ref()
-        .map(|given| inputs::json("--body", given, limits::INPUTS_BYTES_MAX));
+        .map(|given| inputs::parse_json_flag("--body", given, limits::INPUTS_BYTES_MAX));
     let body = body.transpose()?.map(|(_, body)| body);
     let pages = args.max_pages.map(|pages| json!({ "max_pages": pages }));
     let with = with.unwrap_or_else(|| json!({}));
@@ -207,11 +219,11 @@ fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
 /// The types of the arguments, and of the fields of a body that can be given as arguments.
 fn declared_argument_types(command: &Value) -> Vec<(String, Value)> {
     let declared = |name: &str, schema: &Value, root: &Value| {
-        let kind = schema::kind(schema, root);
+        let kind = schema::schema_kind(schema, root);
         let schema = json!({ "type": kind, "enum": schema["enum"] });
         (name.to_owned(), schema)
     };
-    let of_workflow = list(&command["arguments"]).iter();
+    let of_workflow = list_items(&command["arguments"]).iter();
     let of_workflow = of_workflow.filter(|one| one["schema"].is_object());
     let of_workflow = of_workflow.map(|one| {
         let name = one["name"].as_str().unwrap_or_default();
@@ -232,17 +244,17 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
 
 /// Waits for the end of a call that took longer than its tool waits. A call that waits for something else is returned
 /// as it is.
-async fn wait_for_call_end(answer: Value, link: &mut Link<'_>) -> Result<Value> {
+async fn wait_for_call_end(answer: Value, link: &mut ServerLink<'_>) -> Result<Value> {
     let is_operation = answer.get("waits").is_some();
     let is_running = is_operation && answer["status"] == State::Running.as_str();
     let Some(id) = answer["execution_id"].as_str().filter(|_| is_running) else {
         return Ok(answer);
     };
-    let mut status = link.wait(id, None).await?;
+    let mut status = link.wait_for_change(id, None).await?;
     while status.state == State::Running.as_str() {
-        status = link.wait(id, None).await?;
+        status = link.wait_for_change(id, None).await?;
     }
-    if !is_final(&status.state) {
+    if !is_final_state(&status.state) {
         return Ok(answer);
     }
     if let Some(failure) = status.error {
@@ -267,7 +279,7 @@ async fn wait_for_call_end(answer: Value, link: &mut Link<'_>) -> Result<Value> 
 }
 
 /// Adds a suggestion if an unknown name is similar to a known one.
-fn nearest(error: Error) -> Error {
+fn suggest_nearest_command(error: Error) -> Error {
     if error.code() == Code::CommandNotFound && error.context("nearest").is_some() {
         return error
             .with_action("Run `midex call {nearest}` with the same flags, if that is meant");
@@ -309,10 +321,10 @@ fn explain_call_error(error: Error, command: &Value) -> Error {
     };
     let is_retryable = error.is_retryable() && !may_be_done;
     let error = error.with_retryable(is_retryable);
-    let id = field(command, "id");
+    let id = text_field(command, "id");
     let operation = id.split_once(' ').map_or("", |(_, operation)| operation);
     error
-        .with_context("catalog", field(command, "catalog_id"))
+        .with_context("catalog", text_field(command, "catalog_id"))
         .with_context("operation", operation)
         .with_action(action)
 }

@@ -19,8 +19,8 @@ pub(super) fn cat(args: &CatArgs, registry: &Registry, mut out: Output<'_>) -> R
     let name = &args.workflow;
     let entry = registry
         .workflow(name)
-        .ok_or_else(|| registry.not_found(name))?;
-    let manifest = registry.manifest(entry).ok_or_else(|| {
+        .ok_or_else(|| registry.workflow_not_found_error(name))?;
+    let manifest = registry.read_manifest(entry).ok_or_else(|| {
         let message = format!("the file of workflow '{name}' cannot be read as text");
         Error::new(Code::WorkflowValidationFailed, message).with_context("workflow", name.as_str())
     })?;

@@ -23,14 +23,13 @@ use self::{
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     diagnostic::render_violations,
-    link::{Link, without_nulls},
-    question,
+    link::{ServerLink, without_nulls},
+    print_warning, question,
     run::input::read_file,
     screen::Screen,
     takes_color,
-    value::{field, list},
+    value::{list_items, text_field},
     visible::replace_hidden_chars,
-    warn,
 };
 use midex_catalog::{
     call::{self, is_secret_header},
@@ -49,32 +48,36 @@ pub(super) async fn catalog(
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let mut link = Link::new(config);
+    let mut link = ServerLink::new(config);
     let done = run(command, &mut link, &mut out).await;
     link.close_and_log().await;
     done
 }
 
-async fn run(command: CatalogCommand, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+async fn run(
+    command: CatalogCommand,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<u8> {
     match command {
         CatalogCommand::List => {
             let listed = link.call("catalog.list", json!({})).await?;
-            out.rows(
-                || list(&listed["catalogs"]).to_vec(),
-                || catalog_table(list(&listed["catalogs"])),
+            out.print_rows(
+                || list_items(&listed["catalogs"]).to_vec(),
+                || catalog_table(list_items(&listed["catalogs"])),
             )?;
         }
         CatalogCommand::Add(args) => return add(args, link, out).await,
         CatalogCommand::Preview(args) => return preview(args, link, out).await,
-        CatalogCommand::Show(args) => show(args, link, out).await?,
+        CatalogCommand::Show(args) => show_catalog(args, link, out).await?,
         CatalogCommand::Enable(args) => set_enabled(args, true, link, out).await?,
         CatalogCommand::Disable(args) => set_enabled(args, false, link, out).await?,
         CatalogCommand::Remove(args) => return remove(args, link, out).await,
         CatalogCommand::Refresh(args) => refresh(args, link, out).await?,
-        CatalogCommand::Headers(args) => headers(args, link, out).await?,
-        CatalogCommand::Credential(args) => credential(args, link, out).await?,
+        CatalogCommand::Headers(args) => set_headers(args, link, out).await?,
+        CatalogCommand::Credential(args) => set_credential(args, link, out).await?,
         CatalogCommand::Class(args) => set_class(args, link, out).await?,
-        CatalogCommand::Allow(args) => allow(args, link, out).await?,
+        CatalogCommand::Allow(args) => allow_address(args, link, out).await?,
         CatalogCommand::BaseUrl(args) => set_base_url(args, link, out).await?,
     }
     Ok(EXIT_OK)
@@ -82,7 +85,7 @@ async fn run(command: CatalogCommand, link: &mut Link<'_>, out: &mut Output<'_>)
 
 impl DocumentArgs {
     /// The arguments of the tools. The path is absolute, because the server may have another working directory.
-    fn arguments(&self) -> Value {
+    fn tool_arguments(&self) -> Value {
         let is_url = SourceType::guess_from_text(&self.source) == SourceType::Url;
         let path = absolute(&self.source).unwrap_or_else(|_| self.source.clone().into());
         let (source, source_type) = if is_url {
@@ -97,7 +100,7 @@ impl DocumentArgs {
     }
 
     /// Whether the error means that the local document does not exist. For an address, it is about another file.
-    fn is_not_there(&self, error: &Error) -> bool {
+    fn is_missing_file_error(&self, error: &Error) -> bool {
         error.code() == Code::FileUnusable
             && SourceType::guess_from_text(&self.source) != SourceType::Url
             && !Path::new(&self.source).exists()
@@ -116,7 +119,7 @@ impl DocumentArgs {
                 let action = "Add --overwrite to replace its document and keep its settings, or choose another --title";
                 return Err(error.with_action(action));
             }
-            Err(error) if self.is_not_there(&error) => {
+            Err(error) if self.is_missing_file_error(&error) => {
                 return Err(error.with_action("Name a file that is there, or an https address"));
             }
             Err(error) => error,
@@ -131,7 +134,7 @@ impl DocumentArgs {
         };
         let drawn = render_violations(&self.source, &text, error.violations(), takes_color());
         let code = error.code();
-        question::prompt(&format!(
+        question::write_prompt(&format!(
             "{drawn}error[{code}]: {}\n",
             replace_hidden_chars(error.message())
         ))?;
@@ -139,8 +142,8 @@ impl DocumentArgs {
     }
 }
 
-async fn add(args: AddArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
-    let mut arguments = args.document.arguments();
+async fn add(args: AddArgs, link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<u8> {
+    let mut arguments = args.document.tool_arguments();
     arguments["overwrite"] = json!(args.overwrite);
     if args.disabled {
         arguments["enabled"] = json!(false);
@@ -153,15 +156,15 @@ async fn add(args: AddArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result
         let arguments = json!({ "catalog_id": answer["catalog_id"], "host_port": host_port });
         link.call("catalog.allow", arguments).await?;
     }
-    warnings(&answer, out);
+    print_warnings(&answer, out);
     out.print(|| answer.clone(), || import_summary(&answer))?;
     Ok(EXIT_OK)
 }
 
 fn import_summary(answer: &Value) -> String {
-    let id = field(answer, "catalog_id");
+    let id = text_field(answer, "catalog_id");
     let count = &answer["command_count"];
-    let place = field(answer, "catalog_path");
+    let place = text_field(answer, "catalog_path");
     let noun = if count == 1 { "command" } else { "commands" };
     let text = format!("Catalog `{id}` has {count} {noun}; its settings are in {place}\n");
     let called = match answer["base_url"].as_str() {
@@ -169,7 +172,7 @@ fn import_summary(answer: &Value) -> String {
             "The document does not say where it is called: run `midex catalog base-url {id} {}`\n",
             suggest_url_with_host(url)
         ),
-        _ => addresses(answer),
+        _ => base_url_lines(answer),
     };
     let next = if answer["enabled"] == false {
         format!("It is disabled: run `midex catalog enable {id}` to let it be called\n")
@@ -180,13 +183,13 @@ fn import_summary(answer: &Value) -> String {
 }
 
 /// The base URLs at which the commands of a new catalog are called.
-fn addresses(answer: &Value) -> String {
-    let addresses = list(&answer["addresses"]);
+fn base_url_lines(answer: &Value) -> String {
+    let addresses = list_items(&answer["addresses"]);
     if let [address] = addresses {
-        return format!("They are called at {}\n", field(address, "base_url"));
+        return format!("They are called at {}\n", text_field(address, "base_url"));
     }
     let called_at = |address: &Value| {
-        let (count, url) = (&address["operations"], field(address, "base_url"));
+        let (count, url) = (&address["operations"], text_field(address, "base_url"));
         format!("{count} of them at {url}\n")
     };
     let addresses = addresses.iter().map(called_at);
@@ -194,31 +197,35 @@ fn addresses(answer: &Value) -> String {
 }
 
 /// Prints the warnings about a document to stderr, unless the output is JSON.
-fn warnings(answer: &Value, out: &Output<'_>) {
+fn print_warnings(answer: &Value, out: &Output<'_>) {
     if out.json {
         return;
     }
-    for warning in list(&answer["warnings"]) {
-        let place = field(warning, "path");
+    for warning in list_items(&answer["warnings"]) {
+        let place = text_field(warning, "path");
         let place = if place.is_empty() {
             place
         } else {
             format!("{place}: ")
         };
-        let words = format!("warning: {place}{}", field(warning, "message"));
+        let words = format!("warning: {place}{}", text_field(warning, "message"));
         // Failing to print a warning does not fail the command.
-        let _ = question::prompt(&Screen::stdout().indent_block(None, "", &words));
+        let _ = question::write_prompt(&Screen::stdout().indent_block(None, "", &words));
     }
 }
 
-async fn preview(args: DocumentArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
-    let mut arguments = args.arguments();
+async fn preview(
+    args: DocumentArgs,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<u8> {
+    let mut arguments = args.tool_arguments();
     arguments["include_command_preview"] = json!(true);
     let answer = link.call("catalog.preview_import", arguments).await;
     let Some(answer) = args.check_document_reply(answer, out)? else {
         return Ok(EXIT_FINDINGS);
     };
-    warnings(&answer, out);
+    print_warnings(&answer, out);
     out.print(
         || answer.clone(),
         || import_preview(&answer, &Screen::stdout()),
@@ -226,16 +233,20 @@ async fn preview(args: DocumentArgs, link: &mut Link<'_>, out: &mut Output<'_>) 
     Ok(EXIT_OK)
 }
 
-async fn show(args: ShowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+async fn show_catalog(
+    args: ShowArgs,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<()> {
     let found = fetch_catalog(&args.named.catalog, link).await?;
-    let id = field(&found, "catalog_id");
+    let id = text_field(&found, "catalog_id");
     let screen = Screen::stdout();
     if let Some(operation) = &args.operation {
-        let shown = command(&format!("{id} {operation}"), link).await?;
+        let shown = fetch_command(&format!("{id} {operation}"), link).await?;
         return out.print(|| shown.clone(), || command_page(&shown, &screen));
     }
     let arguments = json!({ "catalog": id });
-    let listed = commands(arguments, args.limit, link).await?;
+    let listed = list_commands(arguments, args.limit, link).await?;
     let json = || {
         json!({
             "catalog": found, "commands": listed.commands, "total": listed.total,
@@ -246,7 +257,7 @@ async fn show(args: ShowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Resu
 }
 
 /// The full description of one command.
-pub(super) async fn command(id: &str, link: &mut Link<'_>) -> Result<Value> {
+pub(super) async fn fetch_command(id: &str, link: &mut ServerLink<'_>) -> Result<Value> {
     let mut answer = link.call("command.list", json!({ "id": id })).await?;
     Ok(answer["command"].take())
 }
@@ -262,7 +273,7 @@ pub(super) struct OperationListing {
 
 impl OperationListing {
     /// How many commands are not shown, and how to see them; `None` if all are shown.
-    pub(super) fn more(&self) -> Option<String> {
+    pub(super) fn more_commands_note(&self) -> Option<String> {
         if !self.is_cut {
             return None;
         }
@@ -279,10 +290,10 @@ impl OperationListing {
 }
 
 /// Lists at most `limit` commands.
-pub(super) async fn commands(
+pub(super) async fn list_commands(
     mut arguments: Value,
     limit: usize,
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
 ) -> Result<OperationListing> {
     let mut commands = Vec::new();
     loop {
@@ -306,10 +317,11 @@ pub(super) async fn commands(
 }
 
 /// The catalog with this id or title, as `catalog.list` returns it.
-async fn fetch_catalog(name: &str, link: &mut Link<'_>) -> Result<Value> {
+async fn fetch_catalog(name: &str, link: &mut ServerLink<'_>) -> Result<Value> {
     let listed = link.call("catalog.list", json!({})).await?;
-    let catalogs = list(&listed["catalogs"]);
-    let is_titled = |one: &&Value| field(one, "title").to_lowercase() == name.trim().to_lowercase();
+    let catalogs = list_items(&listed["catalogs"]);
+    let is_titled =
+        |one: &&Value| text_field(one, "title").to_lowercase() == name.trim().to_lowercase();
     let by_id = catalogs.iter().find(|one| one["catalog_id"] == name);
     let found = by_id.or_else(|| catalogs.iter().find(is_titled));
     found.cloned().ok_or_else(|| {
@@ -322,12 +334,12 @@ async fn fetch_catalog(name: &str, link: &mut Link<'_>) -> Result<Value> {
 async fn set_enabled(
     args: NamedArgs,
     enabled: bool,
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
 ) -> Result<()> {
     let arguments = json!({ "catalog_id": args.catalog, "enabled": enabled });
     let answer = link.call("catalog.set_enabled", arguments).await?;
-    let id = field(&answer, "catalog_id");
+    let id = text_field(&answer, "catalog_id");
     let text = || {
         if enabled {
             let count = &answer["command_count_after_toggle"];
@@ -339,8 +351,8 @@ async fn set_enabled(
     out.print(|| answer.clone(), text)
 }
 
-async fn remove(args: RemoveArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
-    let id = field(
+async fn remove(args: RemoveArgs, link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<u8> {
+    let id = text_field(
         &fetch_catalog(&args.named.catalog, link).await?,
         "catalog_id",
     );
@@ -350,7 +362,7 @@ async fn remove(args: RemoveArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> 
         "and keep its document"
     };
     let question = format!("Remove the catalog `{id}` {document}? Steps that call it will wait.");
-    if !args.yes && !question::ask(&question, "--yes", link).await? {
+    if !args.yes && !question::ask_yes_or_no(&question, "--yes", link).await? {
         return Ok(EXIT_FINDINGS);
     }
     let arguments =
@@ -366,43 +378,47 @@ async fn remove(args: RemoveArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> 
     Ok(EXIT_OK)
 }
 
-async fn refresh(args: RefreshArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+async fn refresh(args: RefreshArgs, link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<()> {
     let mut arguments = json!({ "catalog_id": args.named.catalog, "apply": args.apply });
     let mut answer = link.call("catalog.refresh", arguments.clone()).await?;
-    warnings(&answer, out);
+    print_warnings(&answer, out);
     if out.json {
         return out.print(|| answer.clone(), String::new);
     }
     let shown = document_changes(&answer, &Screen::stdout());
-    out.write(if shown.is_empty() {
+    out.write_unchanged(if shown.is_empty() {
         "The commands are the same\n"
     } else {
         &shown
     })?;
-    let id = field(&answer, "catalog_id");
+    let id = text_field(&answer, "catalog_id");
     let question = format!("Take the new document of the catalog `{id}`?");
     let is_wanted = !args.apply && question::can_ask_person();
-    if is_wanted && question::ask(&question, "--apply", link).await? {
+    if is_wanted && question::ask_yes_or_no(&question, "--apply", link).await? {
         arguments["apply"] = json!(true);
         answer = link.call("catalog.refresh", arguments).await?;
     } else if is_wanted {
         return Ok(());
     }
-    out.write(if answer["applied"] == true {
+    out.write_unchanged(if answer["applied"] == true {
         format!("The catalog `{id}` has the new document\n")
     } else {
         format!("Nothing was changed: `midex catalog refresh {id} --apply` takes it\n")
     })
 }
 
-async fn headers(args: HeadersArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
-    let headers = args.headers.iter().map(|given| header(given));
+async fn set_headers(
+    args: HeadersArgs,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let headers = args.headers.iter().map(|given| parse_header(given));
     let headers = headers.collect::<Result<Map<_, _>>>()?;
     let answer = if headers.is_empty() && !args.replace {
         let found = fetch_catalog(&args.named.catalog, link).await?;
         json!({ "catalog_id": found["catalog_id"], "headers": found["headers"], "origins": found["origins"] })
     } else {
-        warn_of_literals(&headers);
+        warn_about_literals(&headers);
         let mode = if args.replace { "replace" } else { "upsert" };
         let arguments =
             json!({ "catalog_id": args.named.catalog, "headers": headers, "mode": mode });
@@ -415,7 +431,7 @@ async fn headers(args: HeadersArgs, link: &mut Link<'_>, out: &mut Output<'_>) -
 }
 
 /// Parses a header of the command line; the value is null for a header that is to be removed.
-fn header(given: &str) -> Result<(String, Value)> {
+fn parse_header(given: &str) -> Result<(String, Value)> {
     match given.split_once('=') {
         Some((name, "")) if !name.is_empty() => Ok((name.to_owned(), Value::Null)),
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), json!(value))),
@@ -429,10 +445,10 @@ fn header(given: &str) -> Result<(String, Value)> {
 }
 
 /// Warns of a value that looks like a secret, because it is stored in a file as plain text.
-fn warn_of_literals(headers: &Map<String, Value>) {
+fn warn_about_literals(headers: &Map<String, Value>) {
     let telling = headers.iter().filter(|(name, _)| is_secret_header(name));
     for (name, value) in telling {
-        warn_of_literal(
+        warn_about_literal(
             name,
             value.as_str().unwrap_or_default(),
             &format!("{name}="),
@@ -440,17 +456,21 @@ fn warn_of_literals(headers: &Map<String, Value>) {
     }
 }
 
-fn warn_of_literal(name: &str, value: &str, lead: &str) {
+fn warn_about_literal(name: &str, value: &str, lead: &str) {
     if !value.is_empty() && !value.contains("${") {
-        warn(&format!(
+        print_warning(&format!(
             "the value of `{name}` stands in the catalog's file as it is; a secret is safer by its name: '{lead}${{env:NAME}}'"
         ));
     }
 }
 
-async fn credential(args: CredentialArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+async fn set_credential(
+    args: CredentialArgs,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<()> {
     let value = Some(&args.value).filter(|value| !value.is_empty());
-    warn_of_literal(&args.scheme, &args.value, "");
+    warn_about_literal(&args.scheme, &args.value, "");
     let arguments =
         json!({ "catalog_id": args.named.catalog, "scheme": args.scheme, "value": value });
     let answer = link.call("catalog.set_credential", arguments).await?;
@@ -466,35 +486,46 @@ async fn credential(args: CredentialArgs, link: &mut Link<'_>, out: &mut Output<
     out.print(|| answer.clone(), text)
 }
 
-async fn set_class(args: ClassArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+async fn set_class(args: ClassArgs, link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<()> {
     let class = args.class.to_possible_value();
     let class = class.map_or_else(String::new, |class| class.get_name().to_owned());
     let arguments =
         json!({ "catalog_id": args.named.catalog, "id": args.operation, "class": class });
     let answer = link.call("catalog.set_class", arguments).await?;
     let text = || {
-        let (id, operation) = (field(&answer, "catalog_id"), field(&answer, "id"));
+        let (id, operation) = (text_field(&answer, "catalog_id"), text_field(&answer, "id"));
         format!("`{operation}` of the catalog `{id}` is {class}\n")
     };
     out.print(|| answer.clone(), text)
 }
 
-async fn allow(args: AllowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+async fn allow_address(
+    args: AllowArgs,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<()> {
     let arguments = json!({ "catalog_id": args.named.catalog, "host_port": args.host_port });
     let answer = link.call("catalog.allow", arguments).await?;
     let text = || {
-        let id = field(&answer, "catalog_id");
+        let id = text_field(&answer, "catalog_id");
         let allowed = join_texts(&answer["allow"]);
         format!("The catalog `{id}` may be called at {allowed} too\n")
     };
     out.print(|| answer.clone(), text)
 }
 
-async fn set_base_url(args: BaseUrlArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+async fn set_base_url(
+    args: BaseUrlArgs,
+    link: &mut ServerLink<'_>,
+    out: &mut Output<'_>,
+) -> Result<()> {
     let arguments = json!({ "catalog_id": args.named.catalog, "base_url": args.url });
     let answer = link.call("catalog.set_base_url", arguments).await?;
     let text = || {
-        let (id, url) = (field(&answer, "catalog_id"), field(&answer, "base_url"));
+        let (id, url) = (
+            text_field(&answer, "catalog_id"),
+            text_field(&answer, "base_url"),
+        );
         let count = &answer["addresses"][0]["operations"];
         format!(
             "The catalog `{id}` calls all its {count} commands at {url}; its headers go there\n"

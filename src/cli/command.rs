@@ -12,14 +12,14 @@ pub(super) use midex_domain::error::quote_for_shell as quoted;
 const REPEAT_COMMAND_ADVICE: &str = "Run the same command again";
 
 /// The context of the suggested actions.
-pub(super) struct Hints {
+pub(super) struct HintContext {
     /// The flags that a follow-up command needs to reach the same executions and definitions.
     pub(super) flags: String,
     /// The sentence that replaces "Run the same command again".
     pub(super) retry: String,
 }
 
-impl Hints {
+impl HintContext {
     /// Hints after a command that can be repeated as it was typed.
     pub(super) fn new(flags: String) -> Self {
         let retry = REPEAT_COMMAND_ADVICE.to_owned();
@@ -29,19 +29,22 @@ impl Hints {
 
 /// The suggested action for an error, without flags.
 pub(super) fn suggested_action(error: &Error) -> String {
-    suggested_action_for_person(error, &Hints::new(String::new()))
+    suggested_action_for_person(error, &HintContext::new(String::new()))
 }
 
 /// The suggested action for a person. Commands in it carry the flags that were given.
-pub(super) fn suggested_action_for_person(error: &Error, hints: &Hints) -> String {
-    let worded = |name: &str| Some(value(error, name).unwrap_or_else(|| name.replace('_', " ")));
+pub(super) fn suggested_action_for_person(error: &Error, hints: &HintContext) -> String {
+    let worded =
+        |name: &str| Some(context_value(error, name).unwrap_or_else(|| name.replace('_', " ")));
     let filled = match Advice::from_error(error) {
-        Advice::Words(words) => fill(words, hints, worded),
-        Advice::Verbatim(words) => fill(&words, hints, |name| Some(format!("{{{name}}}"))),
+        Advice::Words(words) => fill_placeholders(words, hints, worded),
+        Advice::Verbatim(words) => {
+            fill_placeholders(&words, hints, |name| Some(format!("{{{name}}}")))
+        }
         Advice::OneOf(sentences) => sentences
             .iter()
-            .find_map(|words| fill(words, hints, |name| value(error, name)))
-            .or_else(|| fill(sentences.last()?, hints, worded)),
+            .find_map(|words| fill_placeholders(words, hints, |name| context_value(error, name)))
+            .or_else(|| fill_placeholders(sentences.last()?, hints, worded)),
     };
     let words = user_request(filled.unwrap_or_default());
     let within = |sentence| change_first_letter(sentence, char::to_lowercase);
@@ -59,7 +62,7 @@ fn change_first_letter<I: Iterator<Item = char>>(sentence: &str, change: fn(char
 }
 
 /// A value of the error's context as text.
-fn value(error: &Error, name: &str) -> Option<String> {
+fn context_value(error: &Error, name: &str) -> Option<String> {
     match error.context(name)? {
         Value::String(text) => Some(text.clone()),
         value => Some(value.to_string()),
@@ -68,7 +71,11 @@ fn value(error: &Error, name: &str) -> Option<String> {
 
 /// Fills the placeholders in a sentence, quoted for a shell inside backticks, and adds the flags to its commands.
 /// `None` if a value is missing.
-fn fill(words: &str, hints: &Hints, value: impl Fn(&str) -> Option<String>) -> Option<String> {
+fn fill_placeholders(
+    words: &str,
+    hints: &HintContext,
+    value: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
     let mut filled = String::new();
     for (at, part) in words.split('`').enumerate() {
         let is_code = at % 2 == 1;
@@ -76,11 +83,11 @@ fn fill(words: &str, hints: &Hints, value: impl Fn(&str) -> Option<String>) -> O
             let text = value(name)?;
             Some(match name {
                 _ if !is_code => text,
-                "execution_id" | "nearest" => operand(&text),
+                "execution_id" | "nearest" => quote_operand(&text),
                 _ => quoted(&text),
             })
         };
-        let part = fill_names(part, shown)?;
+        let part = fill_template(part, shown)?;
         if !is_code {
             filled.push_str(&part);
             continue;
@@ -94,7 +101,7 @@ fn fill(words: &str, hints: &Hints, value: impl Fn(&str) -> Option<String>) -> O
     Some(filled)
 }
 
-fn fill_names(template: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
+fn fill_template(template: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut filled = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
@@ -127,7 +134,7 @@ fn user_request(action: String) -> String {
 
 /// A word as an operand of a command, quoted if needed. Before a word with a leading dash goes `--`, so that it is no
 /// flag.
-pub(super) fn operand(word: &str) -> String {
+pub(super) fn quote_operand(word: &str) -> String {
     let dashes = if word.starts_with('-') { "-- " } else { "" };
     format!("{dashes}{}", quoted(word))
 }
@@ -141,14 +148,14 @@ pub(super) fn execution_id_flag(id: &str) -> String {
 /// A command with the flags added: at the end, or before a `--`.
 pub(super) fn insert_flags(command: &str, flags: &str) -> String {
     let mut dashes = command.match_indices(" -- ").map(|(at, _)| at);
-    match dashes.find(|at| !is_quoted_behind(&command[..*at])) {
+    match dashes.find(|at| !is_inside_quotes(&command[..*at])) {
         Some(at) => format!("{}{flags}{}", &command[..at], &command[at..]),
         None => format!("{command}{flags}"),
     }
 }
 
 /// Whether the text after this part of a command is inside quotes that [`quoted`] has written.
-fn is_quoted_behind(part: &str) -> bool {
+fn is_inside_quotes(part: &str) -> bool {
     let (mut is_quoted, mut letters) = (false, part.chars());
     while let Some(letter) = letters.next() {
         match letter {
@@ -168,7 +175,7 @@ mod tests {
     use midex_domain::error::Code;
 
     #[test]
-    fn words_are_quoted_for_a_shell() {
+    fn hint_words_are_shell_quoted() {
         assert_eq!(quoted("exec_01"), "exec_01");
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
@@ -176,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_stand_before_the_dashes_that_are_a_word() {
+    fn flags_go_before_double_dash() {
         for (command, expected) in [
             ("midex show -- -x", "midex show --d -- -x"),
             ("midex show 'a -- b'", "midex show 'a -- b' --d"),
@@ -189,29 +196,32 @@ mod tests {
         }
     }
 
-    fn told(error: &Error) -> String {
-        suggested_action_for_person(error, &Hints::new(" --data-dir d".to_owned()))
+    fn suggest_for_person(error: &Error) -> String {
+        suggested_action_for_person(error, &HintContext::new(" --data-dir d".to_owned()))
     }
 
     #[test]
     fn suggestion_has_quotes_and_flags() {
         let of = |code| Error::new(code, "x");
         assert_eq!(
-            told(&of(Code::ExecutionFinished).with_context("execution_id", "it's x")),
+            suggest_for_person(&of(Code::ExecutionFinished).with_context("execution_id", "it's x")),
             r"Run `midex show 'it'\''s x' --data-dir d`: it shows the result of every step"
         );
         assert_eq!(
-            told(&of(Code::ExecutionNotFound).with_context("nearest", "a")),
+            suggest_for_person(&of(Code::ExecutionNotFound).with_context("nearest", "a")),
             "Run `midex show a --data-dir d`, if you meant that one"
         );
         assert_eq!(
-            told(&of(Code::WorkflowNotFound)),
+            suggest_for_person(&of(Code::WorkflowNotFound)),
             "Run `midex list workflows --data-dir d`: use one of its names"
         );
-        assert_eq!(told(&of(Code::UsageInvalid)), "Run `midex --help`");
+        assert_eq!(
+            suggest_for_person(&of(Code::UsageInvalid)),
+            "Run `midex --help`"
+        );
         let paused = of(Code::ExecutionPaused).with_context("execution_id", "e");
         assert_eq!(
-            told(
+            suggest_for_person(
                 &paused
                     .clone()
                     .with_context("pause_reasons", json!(["gate", "person"]))
@@ -219,7 +229,7 @@ mod tests {
             "Run `midex resume e --data-dir d` when it may continue"
         );
         assert_eq!(
-            told(&paused.with_context("workflow_state", "failed")),
+            suggest_for_person(&paused.with_context("workflow_state", "failed")),
             "Run `midex show e --data-dir d`: it shows the result of every step"
         );
     }
@@ -228,32 +238,35 @@ mod tests {
     fn an_id_that_begins_with_a_dash_can_be_typed_from_a_hint() {
         let of = |code| Error::new(code, "x").with_context("execution_id", "-x");
         assert_eq!(
-            told(&of(Code::ExecutionFinished)),
+            suggest_for_person(&of(Code::ExecutionFinished)),
             "Run `midex show --data-dir d -- -x`: it shows the result of every step"
         );
         let again = of(Code::UsageInvalid).with_action("Run `midex run w --id {execution_id}`");
-        assert_eq!(told(&again), "Run `midex run w --id=-x --data-dir d`");
+        assert_eq!(
+            suggest_for_person(&again),
+            "Run `midex run w --id=-x --data-dir d`"
+        );
     }
 
     #[test]
-    fn words_of_their_own_come_before_the_column() {
+    fn own_advice_has_precedence() {
         let of = |words| {
             Error::new(Code::UsageInvalid, "x")
                 .with_context("a", "b c")
                 .with_action(words)
         };
         assert_eq!(
-            told(&of("Add {a} to {lacking_it} {}")),
+            suggest_for_person(&of("Add {a} to {lacking_it} {}")),
             "Add b c to lacking it {}"
         );
         assert_eq!(
-            told(&of("Run `midex x {a}`")),
+            suggest_for_person(&of("Run `midex x {a}`")),
             "Run `midex x 'b c' --data-dir d`"
         );
         let sent = |words: &str| {
             let payload =
                 json!({ "error_code": "STORE_BUSY", "message": "m", "suggested_action": words });
-            told(&Error::from_payload(
+            suggest_for_person(&Error::from_payload(
                 payload.as_object().unwrap_or(&Map::new()),
             ))
         };

@@ -15,14 +15,14 @@ use serde_json::json;
 use super::{
     Cli, EXIT_OK, Output,
     command::quoted,
-    config::Files,
+    config::ConfigFiles,
     examples::with_examples,
-    execution_id::{self, LAST_FAILED, LAST_WORD},
-    link::{Link, without_nulls},
+    execution_id::{self, LAST_FAILED_WORD, LAST_WORD},
+    link::{ServerLink, without_nulls},
     load_config,
     screen::one_line,
-    value::text,
-    waits::gate_word,
+    value::optional_text_line,
+    waits::gate_argument,
 };
 use midex_domain::{
     error::{Error, Result},
@@ -52,12 +52,12 @@ pub fn completions(args: &CompletionsArgs, mut out: Output<'_>) -> Result<u8> {
     completer
         .write_registration(COMPLETE_VARIABLE, "midex", "midex", "midex", &mut script)
         .map_err(|error| Error::internal("the script cannot be written").with_source(error))?;
-    out.write(script).map(|()| EXIT_OK)
+    out.write_unchanged(script).map(|()| EXIT_OK)
 }
 
 /// Answers a completion script; returns false if this process was started for another purpose. Prints nothing else,
 /// also on errors and panics.
-pub(super) fn complete() -> bool {
+pub(super) fn answer_completion_request() -> bool {
     if std::env::var_os(COMPLETE_VARIABLE).is_none_or(|shell| shell.is_empty()) {
         return false;
     }
@@ -170,14 +170,17 @@ impl NestedSubcommand for Command {
 
 /// The candidates for a begun word, at most [`limits::COMPLETIONS_MAX`].
 fn candidates(kind: ArgumentKind, begun: &OsStr) -> Vec<CompletionCandidate> {
-    let words = words(std::env::args_os());
-    let (Some(config), Some(begun)) = (config(&words), begun.to_str()) else {
+    let words = line_words(std::env::args_os());
+    let (Some(config), Some(begun)) = (config_of_line(&words), begun.to_str()) else {
         return Vec::new();
     };
     let asked = || candidates_from_server(&config, kind, &words).unwrap_or_default();
     let found = match kind {
-        ArgumentKind::Workflows => workflows(&config),
-        ArgumentKind::Drawn => workflows(&config).into_iter().chain(asked()).collect(),
+        ArgumentKind::Workflows => workflow_candidates(&config),
+        ArgumentKind::Drawn => workflow_candidates(&config)
+            .into_iter()
+            .chain(asked())
+            .collect(),
         _ => asked(),
     };
     filter_candidates(found, begun)
@@ -205,14 +208,14 @@ fn needs_no_quoting(word: &str) -> bool {
 }
 
 /// The words of the line so far, without the program name.
-fn words(args: impl Iterator<Item = OsString>) -> Vec<String> {
+fn line_words(args: impl Iterator<Item = OsString>) -> Vec<String> {
     let line = args.skip_while(|arg| arg != "--").skip(2);
     line.map(|word| word.to_string_lossy().into_owned())
         .collect()
 }
 
 /// The configuration that results from the flags on the line.
-fn config(words: &[String]) -> Option<Config> {
+fn config_of_line(words: &[String]) -> Option<Config> {
     let mut line = vec!["midex".to_owned()];
     for flag in ["--data-dir", "--workflows", "--agents"] {
         if let Some(value) = flag_value(words, flag) {
@@ -220,7 +223,7 @@ fn config(words: &[String]) -> Option<Config> {
         }
     }
     line.push("list".to_owned());
-    let (cli, _) = Files::read()
+    let (cli, _) = ConfigFiles::read()
         .parse(line.into_iter().map(OsString::from))
         .ok()?;
     load_config(&cli.global).ok()
@@ -239,7 +242,7 @@ fn flag_value(words: &[String], flag: &str) -> Option<String> {
     found
 }
 
-fn workflows(config: &Config) -> Vec<(String, String)> {
+fn workflow_candidates(config: &Config) -> Vec<(String, String)> {
     let registry = config.registry();
     let sound = registry.workflows().filter(|entry| !entry.is_broken());
     sound
@@ -263,7 +266,7 @@ fn candidates_from_server(
         .build()
         .ok()?;
     let found = runtime.block_on(async {
-        let mut link = Link::new(config);
+        let mut link = ServerLink::new(config);
         let found = finish_within(
             limits::COMPLETE_WITHIN,
             Box::pin(server_candidates(&mut link, kind, words)),
@@ -282,7 +285,7 @@ async fn finish_within<T>(time: Duration, work: impl Future<Output = Result<T>>)
 }
 
 async fn server_candidates(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     kind: ArgumentKind,
     words: &[String],
 ) -> Result<Vec<(String, String)>> {
@@ -293,14 +296,14 @@ async fn server_candidates(
     };
     if let Some(state) = state {
         // Read more executions than are offered: the begun word filters them afterwards.
-        let rows = executions(link, state, limits::LIST_LIMIT_MAX).await?;
+        let rows = list_executions(link, state, limits::LIST_LIMIT_MAX).await?;
         let about = |row: &ExecutionRow| format!("{}, {}", one_line(&row.workflow_name), row.state);
         let named = rows
             .iter()
             .map(|row| (one_line(&row.execution_id), about(row)));
         let last = [
             (LAST_WORD, "the one that moved last"),
-            (LAST_FAILED, "the last that failed"),
+            (LAST_FAILED_WORD, "the last that failed"),
         ];
         let last = last.map(|(word, about)| (word.to_owned(), about.to_owned()));
         return Ok(last.into_iter().chain(named).collect());
@@ -308,39 +311,40 @@ async fn server_candidates(
     let ids = if let Some(said) = execution_on_line(words) {
         vec![execution_id::run_with_execution(link, said, fetch_full_id).await?]
     } else {
-        let rows = executions(link, Some("open"), limits::COMPLETIONS_MAX).await?;
+        let rows = list_executions(link, Some("open"), limits::COMPLETIONS_MAX).await?;
         rows.into_iter().map(|row| row.execution_id).collect()
     };
     let mut found = Vec::new();
     for id in ids {
-        let waits = link.status(&id).await?.waits;
+        let waits = link.fetch_status(&id).await?.waits;
         found.extend(waits.iter().filter_map(|wait| wait_candidate(wait, kind)));
     }
     Ok(found)
 }
 
-async fn fetch_full_id(link: &mut Link<'_>, id: &str) -> Result<String> {
-    Ok(link.status(id).await?.execution_id)
+async fn fetch_full_id(link: &mut ServerLink<'_>, id: &str) -> Result<String> {
+    Ok(link.fetch_status(id).await?.execution_id)
 }
 
-async fn executions(
-    link: &mut Link<'_>,
+async fn list_executions(
+    link: &mut ServerLink<'_>,
     state: Option<&str>,
     most: usize,
 ) -> Result<Vec<ExecutionRow>> {
     let arguments = without_nulls(json!({ "limit": most, "state": state }));
-    Ok(link.list(arguments).await?.executions)
+    Ok(link.list_executions(arguments).await?.executions)
 }
 
 /// The candidate and its description for a wait; `None` if the wait is of another kind.
 fn wait_candidate(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String)> {
     let step = one_line(&wait.step_name);
     match (kind, wait.waits_for.as_str()) {
-        (ArgumentKind::Signals, "signal") => {
-            Some((text(wait.signal.as_deref()), format!("step {step}")))
-        }
+        (ArgumentKind::Signals, "signal") => Some((
+            optional_text_line(wait.signal.as_deref()),
+            format!("step {step}"),
+        )),
         (ArgumentKind::Gates, "gate") => {
-            let gate = gate_word(&wait.step_name, wait.item);
+            let gate = gate_argument(&wait.step_name, wait.item);
             Some((gate, "waits for an approval".to_owned()))
         }
         (ArgumentKind::Unknown, "unknown") => {
@@ -368,13 +372,13 @@ fn execution_on_line(words: &[String]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn line(text: &str) -> Vec<String> {
+    fn split_line(text: &str) -> Vec<String> {
         let line = format!("midex -- midex {text}");
-        words(line.split(' ').map(OsString::from))
+        line_words(line.split(' ').map(OsString::from))
     }
 
     #[test]
-    fn every_argument_that_is_completed_is_there() {
+    fn every_completed_argument_exists() {
         let command = command_with_completers();
         for (name, argument, _) in COMPLETED_ARGUMENTS {
             let mut path = name.split(' ');
@@ -386,16 +390,16 @@ mod tests {
     }
 
     #[test]
-    fn the_line_so_far_is_understood() {
-        assert_eq!(execution_on_line(&line("signal e1 ")), Some("e1"));
+    fn partial_line_is_parsed() {
+        assert_eq!(execution_on_line(&split_line("signal e1 ")), Some("e1"));
         assert_eq!(
-            execution_on_line(&line("--data-dir d approve e1 g")),
+            execution_on_line(&split_line("--data-dir d approve e1 g")),
             Some("e1")
         );
-        assert_eq!(execution_on_line(&line("signal e1")), None);
-        assert_eq!(execution_on_line(&line("signal  g")), None);
-        assert_eq!(execution_on_line(&line("show e1 ")), None);
-        let given = line("show --data-dir=a --data-dir b --workflows");
+        assert_eq!(execution_on_line(&split_line("signal e1")), None);
+        assert_eq!(execution_on_line(&split_line("signal  g")), None);
+        assert_eq!(execution_on_line(&split_line("show e1 ")), None);
+        let given = split_line("show --data-dir=a --data-dir b --workflows");
         assert_eq!(flag_value(&given, "--data-dir").as_deref(), Some("b"));
         assert_eq!(flag_value(&given, "--workflows"), None);
         assert_eq!(flag_value(&given, "--agents"), None);
@@ -422,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_would_read_otherwise_is_not_offered() {
+    fn candidates_need_no_quoting() {
         assert!(needs_no_quoting("exec_01") && needs_no_quoting("@last"));
         for word in ["a b", "$(rm)", "`x`", "-x", "a;b", "", "a'b"] {
             assert!(!needs_no_quoting(word), "{word}");

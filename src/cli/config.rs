@@ -21,11 +21,11 @@ use clap::{
 };
 
 use self::{
-    file::{File, Owner, Setting},
-    key::{keys, source},
-    notice::notices,
+    file::{ConfigFile, FileOwner, FlagSetting},
+    key::{all_keys, help_note_for_file},
+    notice::server_notices,
 };
-pub(super) use self::{key::split_message_and_tip, notice::Notice, print::print};
+pub(super) use self::{key::split_message_and_tip, notice::ConfigNotice, print::print_settings};
 use super::{
     Cli, Command, DirectoryFlags,
     examples::with_examples,
@@ -35,7 +35,7 @@ use midex_domain::{
     ProjectDirectories,
     error::{Code, Error, Result},
     finding::{Finding, errors, is_broken},
-    nearest::nearest,
+    nearest::find_nearest,
 };
 use midex_registry::user_dir;
 use midex_server::config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir};
@@ -58,16 +58,16 @@ const COMMANDS_WITH_SERVE_FLAGS: [&str; 2] = ["serve", "config"];
 
 /// The configuration files of this process, in order of precedence.
 #[derive(Debug)]
-pub(super) struct Files(Vec<File>);
+pub(super) struct ConfigFiles(Vec<ConfigFile>);
 
-impl Files {
+impl ConfigFiles {
     /// Reads the files of the project and of the current user. Never fails: errors become findings.
     pub(super) fn read() -> Self {
         let project = project_dir().join(CONFIG_FILE_NAME);
         let Some(user) = user_dir().map(|dir| dir.join(CONFIG_FILE_NAME)) else {
-            return Self(vec![File::read(Owner::Project, project, None)]);
+            return Self(vec![ConfigFile::read(FileOwner::Project, project, None)]);
         };
-        let users = File::read(Owner::User, user.clone(), None);
+        let users = ConfigFile::read(FileOwner::User, user.clone(), None);
         // If the project directory is that of the user's own file, there is no separate project's file.
         let is_same = fs::canonicalize(&project)
             .is_ok_and(|it| fs::canonicalize(&user).is_ok_and(|user| user == it));
@@ -75,7 +75,7 @@ impl Files {
             return Self(vec![users]);
         }
         Self(vec![
-            File::read(Owner::Project, project, Some(&user)),
+            ConfigFile::read(FileOwner::Project, project, Some(&user)),
             users,
         ])
     }
@@ -85,7 +85,7 @@ impl Files {
         &self,
         line: impl IntoIterator<Item = OsString>,
     ) -> Parsed<(Cli, ArgMatches)> {
-        let matches = self.command().try_get_matches_from(line);
+        let matches = self.command_with_defaults().try_get_matches_from(line);
         let matches = matches.map_err(drop_weak_suggestion)?;
         let mut cli = Cli::from_arg_matches(&matches)?;
         let given = |name: &str, dir: &Option<PathBuf>| {
@@ -99,8 +99,8 @@ impl Files {
         };
         let by_project = |name: &str, dir: &mut Option<PathBuf>| {
             let is_default = matches.value_source(name) == Some(ValueSource::DefaultValue);
-            let owner = self.find(name).map(|(file, _)| file.owner);
-            let is_projects = is_default && owner == Some(Owner::Project);
+            let owner = self.find_setting(name).map(|(file, _)| file.owner);
+            let is_projects = is_default && owner == Some(FileOwner::Project);
             is_projects.then(|| dir.take()).flatten()
         };
         cli.global.named_by_project = ProjectDirectories {
@@ -116,7 +116,7 @@ impl Files {
         Ok((cli, matches))
     }
 
-    fn command(&self) -> clap::Command {
+    fn command_with_defaults(&self) -> clap::Command {
         let mut command = with_grouped_help(with_examples(Cli::command()));
         command = command.mut_args(|arg| hide_global_argument(self.with_file_default(arg)));
         for name in COMMANDS_WITH_SERVE_FLAGS {
@@ -132,12 +132,12 @@ impl Files {
         if let Some(values) = self.default_of(&arg) {
             arg = arg.default_values(values);
         }
-        if let Some(variable) = variable(&arg) {
+        if let Some(variable) = environment_variable(&arg) {
             arg = arg.env(variable).hide_env(true);
         }
         // The parser does not count a default as given, so it cannot check this requirement if a file sets `http`.
         let needs_http =
-            HTTP_ONLY_FLAGS.contains(&arg.get_id().as_str()) && self.find("http").is_none();
+            HTTP_ONLY_FLAGS.contains(&arg.get_id().as_str()) && self.find_setting("http").is_none();
         if needs_http {
             arg.requires("http")
         } else {
@@ -147,16 +147,16 @@ impl Files {
 
     fn default_of(&self, arg: &Arg) -> Option<Vec<OsString>> {
         let long = arg.get_long()?;
-        if let Some((_, setting)) = self.find(long) {
+        if let Some((_, setting)) = self.find_setting(long) {
             return Some(setting.values.clone());
         }
         // Every server reads the file, also those that hosts start and talk to over stdio: keep stdio on beside HTTP.
-        let serves_both = long == "stdio" && self.find("http").is_some();
+        let serves_both = long == "stdio" && self.find_setting("http").is_some();
         serves_both.then(|| vec!["true".into()])
     }
 
     /// The effective setting of this key, and the file that sets it.
-    fn find(&self, key: &str) -> Option<(&File, &Setting)> {
+    fn find_setting(&self, key: &str) -> Option<(&ConfigFile, &FlagSetting)> {
         let all = self
             .0
             .iter()
@@ -167,23 +167,23 @@ impl Files {
     /// The warnings about the files: each is about a setting that is ignored.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         let warnings = self.findings().filter(|(_, finding)| finding.is_warning());
-        warnings.map(|(file, finding)| line(file, finding))
+        warnings.map(|(file, finding)| finding_line(file, finding))
     }
 
     /// Refuses to continue with an invalid file: the user would work with a configuration that they did not intend.
     ///
     /// # Errors
     /// `USAGE_INVALID` with each error in the first such file.
-    pub(super) fn usable(&self) -> Result<()> {
+    pub(super) fn check_usable(&self) -> Result<()> {
         let broken = self.0.iter().find(|file| is_broken(&file.findings));
         broken.map_or(Ok(()), |file| Err(unusable_file_error(file)))
     }
 
     /// The notices about servers that hosts start without flags.
-    pub(super) fn notices(&self) -> Vec<Notice> {
+    pub(super) fn notices(&self) -> Vec<ConfigNotice> {
         match self.parse(["midex", "serve"].map(OsString::from)) {
             Ok((cli, _)) => match cli.command {
-                Command::Serve(args) => notices(&args),
+                Command::Serve(args) => server_notices(&args),
                 _ => Vec::new(),
             },
             // The environment is invalid, which is reported elsewhere.
@@ -197,8 +197,8 @@ impl Files {
         there.map(|file| (&*file.path, &*file.findings))
     }
 
-    fn findings<'a>(&'a self) -> impl Iterator<Item = (&'a File, &'a Finding)> {
-        let of = |file: &'a File| file.findings.iter().map(move |finding| (file, finding));
+    fn findings<'a>(&'a self) -> impl Iterator<Item = (&'a ConfigFile, &'a Finding)> {
+        let of = |file: &'a ConfigFile| file.findings.iter().map(move |finding| (file, finding));
         self.0.iter().flat_map(of)
     }
 }
@@ -216,7 +216,8 @@ fn drop_weak_suggestion(mut error: clap::Error) -> clap::Error {
             Some(Context::Strings(near)) => near.iter().map(String::as_str).collect(),
             _ => continue,
         };
-        let is_like = |typed: &Context| nearest(&typed.to_string(), near.iter().copied()).is_some();
+        let is_like =
+            |typed: &Context| find_nearest(&typed.to_string(), near.iter().copied()).is_some();
         if !error.get(typed).is_some_and(is_like) {
             error.remove(suggested);
         }
@@ -226,7 +227,7 @@ fn drop_weak_suggestion(mut error: clap::Error) -> clap::Error {
 
 /// Adds to an argument's help the key of the file that can set it.
 pub(super) fn add_file_key_to_help(arg: Arg) -> Arg {
-    let Some(source) = arg.get_long().and_then(source) else {
+    let Some(source) = arg.get_long().and_then(help_note_for_file) else {
         return arg;
     };
     let help = arg.get_help().map(StyledStr::to_string).unwrap_or_default();
@@ -243,7 +244,7 @@ pub(super) fn add_file_key_to_help(arg: Arg) -> Arg {
 }
 
 /// The environment variable that sets an argument, if it is present.
-fn variable(arg: &Arg) -> Option<&'static str> {
+fn environment_variable(arg: &Arg) -> Option<&'static str> {
     let (_, name) = ENVIRONMENT_VARIABLES
         .iter()
         .find(|(id, _)| *id == arg.get_id().as_str())?;
@@ -253,7 +254,7 @@ fn variable(arg: &Arg) -> Option<&'static str> {
 }
 
 /// A finding on one line.
-fn line(file: &File, finding: &Finding) -> String {
+fn finding_line(file: &ConfigFile, finding: &Finding) -> String {
     let (path, hint) = (file.path.display(), finding.suggestion.as_ref());
     let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
     format!(
@@ -262,7 +263,7 @@ fn line(file: &File, finding: &Finding) -> String {
     )
 }
 
-fn unusable_file_error(file: &File) -> Error {
+fn unusable_file_error(file: &ConfigFile) -> Error {
     let message = format!("`{}` cannot be used as it is", file.path.display());
     let violations = errors(&file.findings).map(|finding| {
         let mut violation = finding.violation();

@@ -11,7 +11,7 @@ use super::{
     EXIT_OK, Output,
     command::quoted,
     link::parse_reply,
-    serve::{signals, wait_for_signal},
+    serve::{subscribe_to_signals, wait_for_signal},
 };
 use midex_domain::{
     State,
@@ -37,7 +37,7 @@ pub(super) async fn demo(
         Some(path) => DemoDirectory::Kept(
             std::path::absolute(&path).map_err(|e| unusable_directory_error(&path, e))?,
         ),
-        None => DemoDirectory::Temporary(fresh_dir()?),
+        None => DemoDirectory::Temporary(make_temp_dir()?),
     };
     let mut tour = DemoRun {
         place,
@@ -46,13 +46,13 @@ pub(super) async fn demo(
         steps: Vec::new(),
         killed: Value::Null,
     };
-    let signals = signals()?;
+    let signals = subscribe_to_signals()?;
     let shown = tokio::select! {
         shown = tour.run() => shown?,
         () = wait_for_signal(signals) => return Err(interrupted_error()),
     };
     if tour.out.json {
-        tour.out.write(format!("{shown:#}\n"))?;
+        tour.out.write_unchanged(format!("{shown:#}\n"))?;
     }
     Ok(EXIT_OK)
 }
@@ -63,7 +63,7 @@ fn interrupted_error() -> Error {
 }
 
 /// A new temporary directory.
-fn fresh_dir() -> Result<TempDir> {
+fn make_temp_dir() -> Result<TempDir> {
     let made = tempfile::Builder::new().prefix("midex-demo-").tempdir();
     made.map_err(|error| unusable_directory_error(&std::env::temp_dir(), error))
 }
@@ -104,29 +104,33 @@ struct DemoRun<'a> {
 
 impl DemoRun<'_> {
     async fn run(&mut self) -> Result<Value> {
-        let client = Client::start(self.server()?).await?;
-        self.say("A server is running as a child process; this is its MCP client.\n")?;
+        let client = Client::start(self.server_command()?).await?;
+        self.print_text("A server is running as a child process; this is its MCP client.\n")?;
         let start = json!({ "workflow_name": DEMO_WORKFLOW, "inputs": { "task": DEMO_TASK } });
-        let first: Advanced = parse_reply(client.call("workflow.start", start).await?)?;
+        let first: Advanced = parse_reply(client.call_tool("workflow.start", start).await?)?;
         let id = first.execution_id.clone();
-        self.say(&format!(
+        self.print_text(&format!(
             "Started `{DEMO_WORKFLOW}` as {id}\n  task: {DEMO_TASK}\n"
         ))?;
-        let second = self.step(&client, &first).await?;
+        let second = self.do_step(&client, &first).await?;
         let at = SystemClock.now();
         client.kill_server().await?;
-        self.say(
+        self.print_text(
             "  -- the server was just killed (SIGKILL); a new one reads the same directory --\n",
         )?;
-        let client = Client::start(self.server()?).await?;
+        let client = Client::start(self.server_command()?).await?;
         self.killed = json!({
             "at": at, "signal": "SIGKILL", "started_at": SystemClock.now(), "during": second.step_name
         });
-        let current: CurrentStep = parse_reply(client.read(&address("current_step", &id)).await?)?;
-        self.check_resumed(&second, &current)?;
+        let current: CurrentStep = parse_reply(
+            client
+                .read_resource(&resource_address("current_step", &id))
+                .await?,
+        )?;
+        self.check_resumed_step(&second, &current)?;
         let mut next = second;
         while next.workflow_state == State::Running.as_str() {
-            next = self.step(&client, &next).await?;
+            next = self.do_step(&client, &next).await?;
         }
         let shown = self.show_history(&client, &id, &next).await?;
         client.stop().await?;
@@ -134,7 +138,7 @@ impl DemoRun<'_> {
     }
 
     /// Does one step like an agent: reads the persona and the task, and submits an output.
-    async fn step(&mut self, client: &Client, step: &Advanced) -> Result<Advanced> {
+    async fn do_step(&mut self, client: &Client, step: &Advanced) -> Result<Advanced> {
         let fields = [
             &step.step_name,
             &step.agent_name,
@@ -148,7 +152,7 @@ impl DemoRun<'_> {
         let title = lines.find(|line| !line.trim().is_empty());
         let title = title.unwrap_or_default().trim_start_matches('#').trim();
         let summary = format!("{name}: done for \"{DEMO_TASK}\"");
-        self.say(&format!(
+        self.print_text(&format!(
             "Step {progress} `{name}` as {agent}\n  persona: {title} ({} bytes)\n  task:    {task}\n  output:  {summary}\n",
             persona.len(),
         ))?;
@@ -157,14 +161,14 @@ impl DemoRun<'_> {
         self.steps
             .push(json!({ "step_name": name, "agent_name": agent, "output": output }));
         let arguments = json!({ "token": step.new_token, "output": output });
-        parse_reply(client.call("workflow.next_step", arguments).await?)
+        parse_reply(client.call_tool("workflow.next_step", arguments).await?)
     }
 
-    fn check_resumed(&mut self, before: &Advanced, after: &CurrentStep) -> Result<()> {
+    fn check_resumed_step(&mut self, before: &Advanced, after: &CurrentStep) -> Result<()> {
         let is_same_token = before.new_token == after.continuation_token;
         if is_same_token && before.step_name == after.current_step {
             let step = after.current_step.as_deref().unwrap_or_default();
-            return self.say(&format!(
+            return self.print_text(&format!(
                 "Resumed at `{step}` with the same token: nothing acknowledged was lost\n"
             ));
         }
@@ -174,13 +178,19 @@ impl DemoRun<'_> {
     }
 
     async fn show_history(&mut self, client: &Client, id: &str, last: &Advanced) -> Result<Value> {
-        let reply = client.read(&address("workflow_status", id)).await?;
+        let reply = client
+            .read_resource(&resource_address("workflow_status", id))
+            .await?;
         let status: StatusView = parse_reply(reply.clone())?;
-        let history = client.read(&address("step_history", id)).await?;
-        let telemetry = client.read(&address("telemetry", id)).await?;
-        self.say(&format!("{}\n", last.message))?;
-        self.timeline(&parse_reply::<Vec<TelemetryEvent>>(telemetry.clone())?)?;
-        self.say(&format!(
+        let history = client
+            .read_resource(&resource_address("step_history", id))
+            .await?;
+        let telemetry = client
+            .read_resource(&resource_address("telemetry", id))
+            .await?;
+        self.print_text(&format!("{}\n", last.message))?;
+        self.print_timeline(&parse_reply::<Vec<TelemetryEvent>>(telemetry.clone())?)?;
+        self.print_text(&format!(
             "\n{} of {} steps completed in {} ms, the kill included; the execution is {}",
             status.steps.completed,
             status.steps.total,
@@ -196,15 +206,15 @@ impl DemoRun<'_> {
     }
 
     /// Prints the events in order, with a line for the kill.
-    fn timeline(&mut self, telemetry: &[TelemetryEvent]) -> Result<()> {
+    fn print_timeline(&mut self, telemetry: &[TelemetryEvent]) -> Result<()> {
         let killed_at = self.killed["at"].as_str().unwrap_or_default().to_owned();
         let killed = format!("  {killed_at}  -- server killed (SIGKILL), new one started --");
         let mut is_told = false;
-        self.say("Timeline")?;
+        self.print_text("Timeline")?;
         for event in telemetry {
             // Times in the same format sort as texts. The kill follows the last answer of the first server.
             if !is_told && event.created_at > killed_at {
-                self.say(&killed)?;
+                self.print_text(&killed)?;
                 is_told = true;
             }
             let took = event.metadata["duration_ms"].as_u64();
@@ -215,7 +225,7 @@ impl DemoRun<'_> {
                 event.event_type.as_str(),
                 event.step_name.as_deref().unwrap_or_default()
             );
-            self.say(line.trim_end())?;
+            self.print_text(line.trim_end())?;
         }
         Ok(())
     }
@@ -232,8 +242,8 @@ impl DemoRun<'_> {
                 "The data lay in {path}, which is removed now; `midex demo --data-dir DIR` keeps it"
             ),
         };
-        self.say(&lies)?;
-        self.say(
+        self.print_text(&lies)?;
+        self.print_text(
             "\nNext\n  \
              midex install --client claude-code   gives midex to your agent (or cursor, codex, vscode, …)\n  \
              midex run bug-fix                    takes a workflow through yourself, here\n  \
@@ -241,7 +251,7 @@ impl DemoRun<'_> {
         )
     }
 
-    fn server(&self) -> Result<Command> {
+    fn server_command(&self) -> Result<Command> {
         let program = std::env::current_exe().map_err(|error| {
             Error::internal("this program cannot find itself").with_source(error)
         })?;
@@ -271,14 +281,14 @@ impl DemoRun<'_> {
         Ok(command)
     }
 
-    fn say(&mut self, text: &str) -> Result<()> {
+    fn print_text(&mut self, text: &str) -> Result<()> {
         if self.out.json {
             return Ok(());
         }
-        self.out.write(format!("{text}\n"))
+        self.out.write_unchanged(format!("{text}\n"))
     }
 }
 
-fn address(resource: &str, id: &str) -> String {
+fn resource_address(resource: &str, id: &str) -> String {
     format!("midex://workflow/{resource}/{}", uri::encode_segment(id))
 }

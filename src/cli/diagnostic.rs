@@ -10,7 +10,7 @@ use midex_domain::{
 
 /// Draws the findings of one file, each with its line of the text.
 pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> String {
-    let renderer = renderer(color);
+    let renderer = make_renderer(color);
     let mut drawn = String::new();
     for finding in findings {
         let level = match finding.severity {
@@ -24,7 +24,7 @@ pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> Stri
     drawn
 }
 
-fn renderer(color: bool) -> Renderer {
+fn make_renderer(color: bool) -> Renderer {
     if color {
         Renderer::styled()
     } else {
@@ -39,7 +39,7 @@ pub(super) fn render_violations(
     violations: &[Violation],
     color: bool,
 ) -> String {
-    let renderer = renderer(color);
+    let renderer = make_renderer(color);
     let drawn = violations.iter().map(|violation| {
         let (line, start) = locate_violation(text, violation);
         let place = (line, start, first_line_end(text, start, text.len()));
@@ -103,7 +103,7 @@ fn render_violation(
         .line_start(number)
         .path(replace_hidden_chars(path))
         .annotation(AnnotationKind::Primary.span(start..end));
-    let group = title.element(snippet).elements(help(violation));
+    let group = title.element(snippet).elements(help_messages(violation));
     renderer.render(&[group])
 }
 
@@ -121,7 +121,7 @@ pub(super) fn replace_tools_by_commands(advice: &str) -> String {
     TOOL_TO_COMMAND.iter().fold(advice.to_owned(), typed)
 }
 
-fn help(violation: &Violation) -> Vec<Message<'static>> {
+fn help_messages(violation: &Violation) -> Vec<Message<'static>> {
     let expected = violation.expected.as_ref();
     let expected = expected.filter(|expected| !violation.message.contains(expected.as_str()));
     let expected = expected.map(|expected| {
@@ -160,19 +160,19 @@ mod tests {
     use midex_registry::{Registry, Sources};
 
     /// The output of `midex validate` for a workflow file with this text.
-    fn shown(name: &str, text: &str) -> String {
+    fn validate_output(name: &str, text: &str) -> String {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         let registry = Registry::load(&Sources::default());
-        let reports = midex_registry::validate(&[path], &registry).unwrap();
+        let reports = midex_registry::validate_paths(&[path], &registry).unwrap();
         render(name, &reports[0].text, &reports[0].findings, false)
     }
 
     #[test]
     fn findings_are_shown_in_their_lines() {
         let text = "---\r\nname: w\r\ntags: review\r\ncomplexity: moderat\r\nphases:\r\n  - phase: désign\r\n    agent: architct\r\n    dependsOn: [biuld]\r\n  - phase: build\r\n    agent: implementer\r\n---\r\n";
-        insta::assert_snapshot!(shown("w.md", text), @r#"
+        insta::assert_snapshot!(validate_output("w.md", text), @r#"
     error[missing_key]: the front matter of a workflow has no `description`
      --> w.md:2:1
       |
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_manifest_is_shown_like_front_matter() {
         let text = "workflow: w\ndescription: d\nsteps:\n  - id: a\n    agent: reviewer\n    depends_on: [b]\n  - id: b\n    gate: {ask: Go?}\n    depends-on: [a]\n";
-        insta::assert_snapshot!(shown("w.yaml", text), @r#"
+        insta::assert_snapshot!(validate_output("w.yaml", text), @r#"
     error[unknown_key]: a step has no key `depends-on`
      --> w.yaml:9:5
       |
@@ -241,14 +241,14 @@ mod tests {
 
     #[test]
     fn a_broken_document_is_shown_where_it_breaks() {
-        insta::assert_snapshot!(shown("w.yaml", "workflow: w\nsteps: [a, b\ndescription: d\n"), @r#"
+        insta::assert_snapshot!(validate_output("w.yaml", "workflow: w\nsteps: [a, b\ndescription: d\n"), @r#"
     error[syntax]: illegal placement of ':' indicator
      --> w.yaml:3:12
       |
     3 | description: d
       |            ^
     "#);
-        insta::assert_snapshot!(shown("w.json", "{\"workflow\": \"w\",}"), @r#"
+        insta::assert_snapshot!(validate_output("w.json", "{\"workflow\": \"w\",}"), @r#"
     error[syntax]: a comma stands before the end
      --> w.json:1:17
       |
@@ -257,7 +257,7 @@ mod tests {
       |
       = help: remove the comma
     "#);
-        insta::assert_snapshot!(shown("w.md", ""), @r#"
+        insta::assert_snapshot!(validate_output("w.md", ""), @r#"
     error[missing_front_matter]: the file does not begin with front matter
      --> w.md:1:1
       |
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_cannot_steer_the_terminal() {
+    fn text_cannot_control_terminal() {
         let finding = Finding::new(Rule::UnknownKey, "", Place::START, "\u{1b}[31mred\nline");
         let drawn = render("w.md", "\u{1b}[2Jx", &[finding], false);
         assert!(!drawn.contains('\u{1b}'), "{drawn:?}");

@@ -24,13 +24,13 @@ use serde_json::{Value, json};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::suggested_action,
-    config::{Files, Notice},
-    link::{Link, without_nulls},
+    config::{ConfigFiles, ConfigNotice},
+    link::{ServerLink, without_nulls},
     list,
-    screen::{Screen, Style},
+    screen::{Screen, TextStyle},
     serve::is_open_to_others,
     validate::format_count,
-    value::field,
+    value::text_field,
     visible::replace_hidden_chars,
 };
 use midex_domain::{
@@ -41,24 +41,24 @@ use midex_domain::{
 };
 use midex_mcp::{
     ToolProfile,
-    control::{self, Greeting, Preamble, Role},
+    control::{self, ClientRole, Greeting, Preamble},
 };
 use midex_registry as registry;
 use midex_server::{
     app::{self, Options, StoreVerification},
-    config::{Authoring, Config},
+    config::{AuthoringDirectory, Config},
 };
 
 /// How far in the future the modification time of a file may be: clocks of file systems differ slightly.
 const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// How many executions one line names at most.
-const NAMED_MAX: usize = 5;
+const NAMED_EXECUTIONS_MAX: usize = 5;
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Verdict {
+enum CheckVerdict {
     Ok,
     Warn,
     Fail,
@@ -68,7 +68,7 @@ enum Verdict {
 #[derive(Debug, Serialize)]
 struct CheckResult {
     check: &'static str,
-    verdict: Verdict,
+    verdict: CheckVerdict,
     says: String,
     /// How to fix it.
     mend: Option<String>,
@@ -78,7 +78,7 @@ impl CheckResult {
     fn ok(check: &'static str, says: impl Into<String>) -> Self {
         Self {
             check,
-            verdict: Verdict::Ok,
+            verdict: CheckVerdict::Ok,
             says: says.into(),
             mend: None,
         }
@@ -86,7 +86,7 @@ impl CheckResult {
 
     fn warn(check: &'static str, says: impl Into<String>, mend: impl Into<String>) -> Self {
         Self {
-            verdict: Verdict::Warn,
+            verdict: CheckVerdict::Warn,
             mend: Some(mend.into()),
             ..Self::ok(check, says)
         }
@@ -100,58 +100,62 @@ impl CheckResult {
 
     fn failing(self) -> Self {
         Self {
-            verdict: Verdict::Fail,
+            verdict: CheckVerdict::Fail,
             ..self
         }
     }
 }
 
 /// Runs all checks, and prints a line for each finding. The exit code is 1 if a check fails.
-pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) -> Result<u8> {
-    let mut findings = configuration(files);
-    findings.extend(places(config).await);
-    findings.push(clock(config));
-    findings.push(definitions(config)?);
-    findings.push(authoring(config));
-    findings.extend(clients::clients(config));
+pub(super) async fn doctor(
+    config: &Config,
+    files: &ConfigFiles,
+    mut out: Output<'_>,
+) -> Result<u8> {
+    let mut findings = configuration_finding(files);
+    findings.extend(data_directory_findings(config).await);
+    findings.push(clock_finding(config));
+    findings.push(definitions_finding(config)?);
+    findings.push(authoring_finding(config));
+    findings.extend(clients::client_findings(config));
     let has_store = config.data_dir.join(app::STORE_FILE).exists();
-    let sound = |finding: &CheckResult| finding.verdict != Verdict::Fail;
+    let sound = |finding: &CheckResult| finding.verdict != CheckVerdict::Fail;
     if has_store && findings.iter().all(sound) {
         findings.extend(open_store_findings(config).await);
     }
     let fails = findings
         .iter()
-        .any(|finding| finding.verdict == Verdict::Fail);
-    out.rows(
+        .any(|finding| finding.verdict == CheckVerdict::Fail);
+    out.print_rows(
         || findings.iter().map(|finding| json!(finding)).collect(),
-        || as_text(&findings),
+        || findings_as_text(&findings),
     )?;
     Ok(if fails { EXIT_FINDINGS } else { EXIT_OK })
 }
 
 /// The findings on the data directory and its content.
-async fn places(config: &Config) -> Vec<CheckResult> {
-    let directory = directory(config);
-    if directory.verdict == Verdict::Fail {
+async fn data_directory_findings(config: &Config) -> Vec<CheckResult> {
+    let directory = directory_finding(config);
+    if directory.verdict == CheckVerdict::Fail {
         return vec![directory];
     }
-    let owner = owner(config).await;
+    let owner = find_owner(config).await;
     let mut findings = vec![directory];
-    findings.extend(space::space(&config.data_dir));
-    findings.push(socket(config, &owner));
+    findings.extend(space::free_space_finding(&config.data_dir));
+    findings.push(socket_finding(config, &owner));
     findings.extend(owner_findings(config, &owner));
-    findings.push(store(config, &owner));
+    findings.push(store_finding(config, &owner));
     findings.extend(copies::store_copies_finding(config));
     findings
 }
 
-fn as_text(findings: &[CheckResult]) -> String {
+fn findings_as_text(findings: &[CheckResult]) -> String {
     let screen = Screen::stdout();
     let line = |finding: &CheckResult| {
         let (word, style) = match finding.verdict {
-            Verdict::Ok => ("ok  ", Style::Good),
-            Verdict::Warn => ("warn", Style::Bold),
-            Verdict::Fail => ("fail", Style::Bad),
+            CheckVerdict::Ok => ("ok  ", TextStyle::Good),
+            CheckVerdict::Warn => ("warn", TextStyle::Bold),
+            CheckVerdict::Fail => ("fail", TextStyle::Bad),
         };
         let word = screen.paint(style, word);
         let mut line = format!(
@@ -167,7 +171,7 @@ fn as_text(findings: &[CheckResult]) -> String {
     findings.iter().map(line).collect()
 }
 
-fn configuration(files: &Files) -> Vec<CheckResult> {
+fn configuration_finding(files: &ConfigFiles) -> Vec<CheckResult> {
     const CHECK_NAME: &str = "configuration";
     let mut findings: Vec<_> = files
         .existing_files()
@@ -198,7 +202,7 @@ fn config_file_finding(path: &Path, found: &[finding::Finding]) -> CheckResult {
     }
 }
 
-fn server_notice_finding(notice: Notice) -> CheckResult {
+fn server_notice_finding(notice: ConfigNotice) -> CheckResult {
     let finding = CheckResult::warn("configuration", notice.message, notice.mend);
     match notice.severity {
         Severity::Error => finding.failing(),
@@ -206,7 +210,7 @@ fn server_notice_finding(notice: Notice) -> CheckResult {
     }
 }
 
-fn directory(config: &Config) -> CheckResult {
+fn directory_finding(config: &Config) -> CheckResult {
     const CHECK_NAME: &str = "directory";
     let path = config.data_dir.display();
     let unusable = |what: String| {
@@ -269,7 +273,7 @@ fn other_user_finding(check: &'static str, path: &str, metadata: &Metadata) -> O
     })
 }
 
-fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> CheckResult {
+fn socket_finding(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> CheckResult {
     const CHECK_NAME: &str = "socket";
     let path = config.data_dir.join(control::SOCKET_FILE_NAME);
     let Ok(metadata) = fs::symlink_metadata(&path) else {
@@ -303,15 +307,19 @@ fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Chec
     CheckResult::ok(CHECK_NAME, path)
 }
 
-fn options(config: &Config) -> Options {
+fn store_options(config: &Config) -> Options {
     let clock = Arc::new(SteadyClock::default());
     Options::new(config.clone(), clock, Arc::new(SystemIds))
 }
 
 /// The greeting of the process that owns the directory, if one answers.
-async fn owner(config: &Config) -> Result<Option<(Greeting, Preamble)>> {
-    let preamble = Preamble::from_options(&options(config), Role::Command, ToolProfile::default());
-    let owner = control::connect(&config.data_dir, &preamble).await?;
+async fn find_owner(config: &Config) -> Result<Option<(Greeting, Preamble)>> {
+    let preamble = Preamble::from_options(
+        &store_options(config),
+        ClientRole::Command,
+        ToolProfile::default(),
+    );
+    let owner = control::connect_to_owner(&config.data_dir, &preamble).await?;
     Ok(owner.map(|owner| (owner.greeting, preamble)))
 }
 
@@ -364,7 +372,7 @@ fn describe_owner(greeting: &Greeting) -> CheckResult {
         "process {}, midex {}, since {since}{http}; it serves {}",
         greeting.pid,
         greeting.midex,
-        format_count(of(Role::Relay), "other")
+        format_count(of(ClientRole::Relay), "other")
     );
     if greeting.midex == env!("CARGO_PKG_VERSION") {
         return CheckResult::ok(CHECK_NAME, says);
@@ -388,7 +396,7 @@ fn ignored_settings_finding(greeting: &Greeting, preamble: &Preamble) -> CheckRe
 }
 
 /// Verifies the whole store file, unless an owner has it open.
-fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> CheckResult {
+fn store_finding(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> CheckResult {
     const CHECK: &str = "store";
     if let Ok(Some((owner, _))) = owner {
         let path = config.data_dir.join(app::STORE_FILE);
@@ -397,7 +405,7 @@ fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Check
             Err(_) => CheckResult::fail(CHECK, &store_lost_error(owner.pid, &path)),
         };
     }
-    match app::verify(config) {
+    match app::verify_store(config) {
         Ok(StoreVerification::Sound(bytes)) => {
             CheckResult::ok(CHECK, format!("{bytes} bytes, read through"))
         }
@@ -433,7 +441,7 @@ fn store_lost_error(owner: u32, path: &Path) -> Error {
 
 /// Warns if files have modification times in the future: tokens and deadlines depend on the clock, and live longer if
 /// it is set back.
-fn clock(config: &Config) -> CheckResult {
+fn clock_finding(config: &Config) -> CheckResult {
     const CHECK_NAME: &str = "clock";
     let now = SystemClock.now();
     let written = fs::read_dir(&config.data_dir)
@@ -459,9 +467,9 @@ fn clock(config: &Config) -> CheckResult {
     }
 }
 
-fn definitions(config: &Config) -> Result<CheckResult> {
+fn definitions_finding(config: &Config) -> Result<CheckResult> {
     const CHECK_NAME: &str = "definitions";
-    let reports = registry::validate(&[], &config.registry())?;
+    let reports = registry::validate_paths(&[], &config.registry())?;
     let broken: Vec<_> = reports.iter().filter(|report| report.is_broken()).collect();
     if broken.is_empty() {
         return Ok(CheckResult::ok(
@@ -478,10 +486,10 @@ fn definitions(config: &Config) -> Result<CheckResult> {
 }
 
 /// The directory into which agents write workflows, and why it is that one.
-fn authoring(config: &Config) -> CheckResult {
+fn authoring_finding(config: &Config) -> CheckResult {
     const CHECK_NAME: &str = "authoring";
     const MEND_ADVICE: &str = "make it a directory that this user may write to, or choose another one with REGISTRY_WORKFLOWS_PATH or --author-to";
-    let Some(Authoring { directory, reason }) = config.authoring() else {
+    let Some(AuthoringDirectory { directory, reason }) = config.authoring_directory() else {
         return CheckResult::warn(
             CHECK_NAME,
             "there is no home directory to write workflows into",
@@ -517,7 +525,7 @@ fn authoring(config: &Config) -> CheckResult {
 
 /// The findings that need the open store: they come from its owner or, without one, from this process.
 async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
-    let mut link = Link::new(config);
+    let mut link = ServerLink::new(config);
     let found = async {
         let (entries, stuck) = examine_store(&mut link).await?;
         let says = format!("{entries} entries hold together");
@@ -526,7 +534,7 @@ async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
             records,
             executions::check_executions(&list_open_executions(&mut link).await?, &stuck),
         ];
-        found.extend(catalogs::catalogs(config, &mut link, &stuck).await?);
+        found.extend(catalogs::catalog_findings(config, &mut link, &stuck).await?);
         Ok(found)
     };
     let found = found.await;
@@ -545,7 +553,7 @@ async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
 
 /// Reads the whole store, in portions so that other calls do not wait long. Returns the number of entries, and the
 /// executions that are stuck.
-async fn examine_store(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
+async fn examine_store(link: &mut ServerLink<'_>) -> Result<(u64, Vec<Value>)> {
     let (mut entries, mut stuck, mut from) = (0, Vec::new(), Value::Null);
     loop {
         let arguments = without_nulls(json!({ "from": from }));
@@ -562,7 +570,7 @@ async fn examine_store(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
 }
 
 /// The open executions of all projects.
-async fn list_open_executions(link: &mut Link<'_>) -> Result<Vec<Value>> {
+async fn list_open_executions(link: &mut ServerLink<'_>) -> Result<Vec<Value>> {
     let arguments = json!({ "state": "open", "project": "*", "limit": limits::LIST_LIMIT_MAX });
-    list::pages(link, arguments, usize::MAX).await
+    list::read_pages(link, arguments, usize::MAX).await
 }

@@ -230,27 +230,27 @@ mod tests {
     use crate::Cli;
 
     /// Every command with its path.
-    fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+    fn collect_commands(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
         found.push((path.to_owned(), command.clone()));
         for sub in command.get_subcommands() {
             // Skip the `help` that clap adds to commands with subcommands, and hidden commands.
             if (sub.get_name() != "help" || path.is_empty()) && !sub.is_hide_set() {
-                all(sub, format!("{path} {}", sub.get_name()).trim(), found);
+                collect_commands(sub, format!("{path} {}", sub.get_name()).trim(), found);
             }
         }
     }
 
-    fn commands() -> Vec<(String, Command)> {
+    fn all_commands() -> Vec<(String, Command)> {
         let mut command = with_examples(Cli::command());
         command.build();
         let mut found = Vec::new();
-        all(&command, "", &mut found);
+        collect_commands(&command, "", &mut found);
         found
     }
 
     #[test]
     fn help_has_examples_and_a_heading_for_global_flags_and_fits_80_columns() {
-        let commands = commands();
+        let commands = all_commands();
         assert!(commands.len() > 30);
         for (path, command) in commands {
             let mut command = command.term_width(80);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     /// Splits a line into words; single quotes keep spaces.
-    fn words(line: &str) -> Vec<String> {
+    fn split_words(line: &str) -> Vec<String> {
         let line = line.split(" > ").next().unwrap_or_default();
         let mut words = vec![String::new()];
         for (at, part) in line.split('\'').enumerate() {
@@ -288,11 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn every_example_can_be_typed_and_is_of_its_command() {
+    fn every_example_parses() {
         for (path, examples) in EXAMPLES {
             assert!((1..=4).contains(&examples.len()), "{path}");
             for line in *examples {
-                let words = words(line);
+                let words = split_words(line);
                 assert!(
                     words.join(" ").starts_with(format!("midex {path}").trim()),
                     "{line}"

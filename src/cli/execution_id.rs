@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    link::{Link, without_nulls},
+    link::{ServerLink, without_nulls},
     picker::{Choice, pick},
     question::can_ask_person,
     screen::one_line,
@@ -18,13 +18,13 @@ use midex_domain::{
 /// The execution of this project that changed last.
 pub(super) const LAST_WORD: &str = "@last";
 /// The failed execution of this project that changed last.
-pub(super) const LAST_FAILED: &str = "@last-failed";
+pub(super) const LAST_FAILED_WORD: &str = "@last-failed";
 /// The prefix of generated ids.
 const GENERATED_ID_PREFIX: &str = "exec_";
 /// The number of characters after the prefix.
 const GENERATED_ID_CHARS: usize = 26;
 /// The minimum length of a part that is searched for inside ids. Shorter texts match only at the beginning.
-const PART_CHARS_MIN: usize = 4;
+const ID_PART_CHARS_MIN: usize = 4;
 
 /// A command that takes an execution, and the executions that it offers.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +43,10 @@ pub(super) struct ExecutionChoice {
 /// # Errors
 /// As [`run_with_execution`]; `USAGE_INVALID` if no execution is named and there is no terminal to ask.
 pub(super) async fn run_with_named_or_picked<T>(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     said: Option<&str>,
     asks: ExecutionChoice,
-    act: impl AsyncFn(&mut Link<'_>, &str) -> Result<T>,
+    act: impl AsyncFn(&mut ServerLink<'_>, &str) -> Result<T>,
 ) -> Result<Option<T>> {
     match said {
         Some(said) => run_with_execution(link, said, act).await.map(Some),
@@ -65,15 +65,15 @@ pub(super) async fn run_with_named_or_picked<T>(
 /// `EXECUTION_NOT_FOUND` with the nearest id; `USAGE_INVALID` with the matching ids if there are several; the errors of
 /// `act`.
 pub(super) async fn run_with_execution<T>(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     said: &str,
-    act: impl AsyncFn(&mut Link<'_>, &str) -> Result<T>,
+    act: impl AsyncFn(&mut ServerLink<'_>, &str) -> Result<T>,
 ) -> Result<T> {
     if said.trim().is_empty() {
         return Err(empty_id_error());
     }
     match act(link, said).await {
-        Err(unknown) if is_unknown(&unknown) && !is_complete_id(said) => {
+        Err(unknown) if is_unknown_execution(&unknown) && !is_complete_id(said) => {
             let id = resolve_id(link, said, unknown).await?;
             act(link, &id).await
         }
@@ -82,7 +82,11 @@ pub(super) async fn run_with_execution<T>(
 }
 
 /// Resolves a text that is not a complete id; returns the error `unknown` if nothing matches.
-pub(super) async fn resolve_id(link: &mut Link<'_>, said: &str, unknown: Error) -> Result<String> {
+pub(super) async fn resolve_id(
+    link: &mut ServerLink<'_>,
+    said: &str,
+    unknown: Error,
+) -> Result<String> {
     match resolve_word(link, said).await? {
         Some(id) => Ok(id),
         None => find_only_match(link, said, unknown).await,
@@ -93,16 +97,16 @@ pub(super) async fn resolve_id(link: &mut Link<'_>, said: &str, unknown: Error) 
 ///
 /// # Errors
 /// `USAGE_INVALID` for an unknown word; `EXECUTION_NOT_FOUND` if there is no such execution.
-pub(super) async fn resolve_word(link: &mut Link<'_>, said: &str) -> Result<Option<String>> {
+pub(super) async fn resolve_word(link: &mut ServerLink<'_>, said: &str) -> Result<Option<String>> {
     match said {
         LAST_WORD => newest_execution(link, None).await.map(Some),
-        LAST_FAILED => newest_execution(link, Some("failed")).await.map(Some),
+        LAST_FAILED_WORD => newest_execution(link, Some("failed")).await.map(Some),
         word if word.starts_with('@') => Err(unknown_word_error(word)),
         _ => Ok(None),
     }
 }
 
-pub(super) fn is_unknown(error: &Error) -> bool {
+pub(super) fn is_unknown_execution(error: &Error) -> bool {
     matches!(
         error.code(),
         Code::ExecutionNotFound | Code::ResourceNotFound
@@ -117,24 +121,27 @@ fn is_complete_id(said: &str) -> bool {
 }
 
 /// The execution of this project in this state that changed last.
-pub(super) async fn newest_execution(link: &mut Link<'_>, state: Option<&str>) -> Result<String> {
-    let found = gather_executions(asking(link), state, 1).await?.pop();
+pub(super) async fn newest_execution(
+    link: &mut ServerLink<'_>,
+    state: Option<&str>,
+) -> Result<String> {
+    let found = gather_executions(page_reader(link), state, 1).await?.pop();
     Ok(found
         .ok_or_else(|| no_execution_in_state_error(state))?
         .execution_id)
 }
 
 /// Whether this project has an execution in this state.
-pub(super) async fn has_any(link: &mut Link<'_>, state: &str) -> Result<bool> {
-    let found = gather_executions(asking(link), Some(state), 1).await?;
+pub(super) async fn has_execution_in_state(link: &mut ServerLink<'_>, state: &str) -> Result<bool> {
+    let found = gather_executions(page_reader(link), Some(state), 1).await?;
     Ok(!found.is_empty())
 }
 
 /// The only execution whose id begins with `part`, else the only one whose id contains it.
-async fn find_only_match(link: &mut Link<'_>, part: &str, unknown: Error) -> Result<String> {
+async fn find_only_match(link: &mut ServerLink<'_>, part: &str, unknown: Error) -> Result<String> {
     let mut fits = PartMatches::default();
     let arguments = json!({ "project": "*", "children": true, "limit": limits::LIST_LIMIT_MAX });
-    let is_whole = walk_pages(asking(link), arguments, |row| {
+    let is_whole = walk_pages(page_reader(link), arguments, |row| {
         fits.add_if_matching(row, part)
     })
     .await?;
@@ -168,7 +175,7 @@ impl PartMatches {
         let bare = id.strip_prefix(GENERATED_ID_PREFIX).unwrap_or(id);
         if id.starts_with(part) || bare.starts_with(part) {
             self.begin.push(row);
-        } else if part.chars().count() >= PART_CHARS_MIN
+        } else if part.chars().count() >= ID_PART_CHARS_MIN
             && id.contains(part)
             && self.have.len() <= limits::NAMED_SHOWN_MAX
         {
@@ -179,8 +186,8 @@ impl PartMatches {
 }
 
 /// A function that reads one page of executions.
-fn asking<'a>(link: &'a mut Link<'_>) -> impl AsyncFnMut(Value) -> Result<Listing> + 'a {
-    async move |arguments| link.list(arguments).await
+fn page_reader<'a>(link: &'a mut ServerLink<'_>) -> impl AsyncFnMut(Value) -> Result<Listing> + 'a {
+    async move |arguments| link.list_executions(arguments).await
 }
 
 /// At most `most` executions of this project in this state, the last changed first.
@@ -220,25 +227,28 @@ async fn walk_pages(
 }
 
 /// Asks which execution of this project to use.
-async fn pick_execution(link: &mut Link<'_>, asks: ExecutionChoice) -> Result<Option<String>> {
+async fn pick_execution(
+    link: &mut ServerLink<'_>,
+    asks: ExecutionChoice,
+) -> Result<Option<String>> {
     // Read one more than is shown, to know whether there are more.
     let most = match asks.waits_for {
         Some(_) => limits::LIST_LIMIT_MAX,
         None => limits::PICKED_MAX + 1,
     };
-    let mut rows = gather_executions(asking(link), Some(asks.state), most).await?;
+    let mut rows = gather_executions(page_reader(link), Some(asks.state), most).await?;
     if rows.is_empty() {
         return Err(no_execution_in_state_error(Some(asks.state)));
     }
     if let Some(what) = asks.waits_for {
         rows = filter_waiting(link, rows, what).await?;
         if rows.is_empty() {
-            return Err(none_waits());
+            return Err(nothing_waits_error());
         }
     }
     let choice = |row: &ExecutionRow| Choice {
         key: one_line(&row.execution_id),
-        about: about(row),
+        about: describe_execution(row),
         question: String::new(),
     };
     let choices: Vec<_> = rows.iter().map(choice).collect();
@@ -248,13 +258,13 @@ async fn pick_execution(link: &mut Link<'_>, asks: ExecutionChoice) -> Result<Op
 
 /// The executions among `rows` that wait for `what`.
 async fn filter_waiting(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     rows: Vec<ExecutionRow>,
     what: &str,
 ) -> Result<Vec<ExecutionRow>> {
     let mut found = Vec::new();
     for row in rows {
-        let waits = link.status(&row.execution_id).await?.waits;
+        let waits = link.fetch_status(&row.execution_id).await?.waits;
         if waits.iter().any(|wait| wait.waits_for == what) {
             found.push(row);
         }
@@ -262,7 +272,7 @@ async fn filter_waiting(
     Ok(found)
 }
 
-fn none_waits() -> Error {
+fn nothing_waits_error() -> Error {
     let message = "no execution of this project waits for that";
     Error::new(Code::ExecutionNotFound, message).with_action(
         "Run `midex list executions --state open`, and `midex show` one: it says what it waits for",
@@ -270,7 +280,7 @@ fn none_waits() -> Error {
 }
 
 /// The description of an execution beside its id.
-fn about(row: &ExecutionRow) -> String {
+fn describe_execution(row: &ExecutionRow) -> String {
     let step = row.current_step.as_deref().unwrap_or_default();
     let parts = [row.workflow_name.as_str(), &row.state, step].map(one_line);
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -284,8 +294,13 @@ fn ambiguous_id_error(part: &str, fit: &[ExecutionRow]) -> Error {
     } else {
         ""
     };
-    let violation =
-        |row: &ExecutionRow| Violation::new(one_line(&row.execution_id), "ambiguous", about(row));
+    let violation = |row: &ExecutionRow| {
+        Violation::new(
+            one_line(&row.execution_id),
+            "ambiguous",
+            describe_execution(row),
+        )
+    };
     Error::new(
         Code::UsageInvalid,
         format!("'{part}' fits several executions{more}"),
@@ -326,7 +341,7 @@ fn empty_id_error() -> Error {
 fn execution_required_error(asks: ExecutionChoice) -> Error {
     let command = asks.command;
     let message = format!(
-        "`{command}` needs an execution: its id or the beginning of it, {LAST_WORD} or {LAST_FAILED}"
+        "`{command}` needs an execution: its id or the beginning of it, {LAST_WORD} or {LAST_FAILED_WORD}"
     );
     Error::new(Code::UsageInvalid, message)
         .with_context("state", asks.state)
@@ -339,17 +354,17 @@ fn execution_required_error(asks: ExecutionChoice) -> Error {
 mod tests {
     use super::*;
 
-    fn row(id: &str) -> ExecutionRow {
+    fn execution_row(id: &str) -> ExecutionRow {
         let row = json!({
             "execution_id": id, "workflow_name": "w", "state": "running", "started_at": "", "updated_at": ""
         });
         serde_json::from_value(row).expect("a row")
     }
 
-    fn fits(part: &str, ids: &[&str]) -> (usize, usize) {
+    fn match_part(part: &str, ids: &[&str]) -> (usize, usize) {
         let mut fits = PartMatches::default();
         for id in ids {
-            fits.add_if_matching(row(id), part);
+            fits.add_if_matching(execution_row(id), part);
         }
         (fits.begin.len(), fits.have.len())
     }
@@ -357,18 +372,18 @@ mod tests {
     #[test]
     fn id_part_matches_from_four_chars() {
         let ids = ["exec_01kaaaazzzz", "exec_01kaaabyyyy", "release-4"];
-        assert_eq!(fits("exec_01kaaaa", &ids), (1, 0));
-        assert_eq!(fits("01kaaa", &ids), (2, 0));
-        assert_eq!(fits("zzzz", &ids), (0, 1));
-        assert_eq!(fits("zzz", &ids), (0, 0));
-        assert_eq!(fits("r", &ids), (1, 0));
+        assert_eq!(match_part("exec_01kaaaa", &ids), (1, 0));
+        assert_eq!(match_part("01kaaa", &ids), (2, 0));
+        assert_eq!(match_part("zzzz", &ids), (0, 1));
+        assert_eq!(match_part("zzz", &ids), (0, 0));
+        assert_eq!(match_part("r", &ids), (1, 0));
     }
 
     #[test]
-    fn enough_is_known_one_past_what_is_shown() {
+    fn matching_stops_past_the_limit() {
         let mut fits = PartMatches::default();
         let mut looked = 1;
-        while fits.add_if_matching(row(&format!("a{looked}")), "a") {
+        while fits.add_if_matching(execution_row(&format!("a{looked}")), "a") {
             looked += 1;
         }
         assert_eq!(looked, limits::NAMED_SHOWN_MAX + 1);
@@ -380,7 +395,7 @@ mod tests {
     #[test]
     fn pages_and_rows_are_limited() {
         let page = Listing {
-            executions: vec![row("x"), row("x")],
+            executions: vec![execution_row("x"), execution_row("x")],
             next_cursor: Some("more".to_owned()),
         };
         let mut asked = 0;
@@ -399,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_midex_makes_are_known_by_their_form() {
+    fn generated_ids_are_recognized() {
         assert!(is_complete_id("exec_01k00000000000000000000000"));
         assert!(!is_complete_id("exec_01k0000000000000000000000"));
         assert!(!is_complete_id("exec_01k0000000000000000000000 "));

@@ -5,8 +5,8 @@ use std::{fmt::Write as _, io::Write as _, path::Path};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, diagnostic, execution_id,
-    link::Link,
-    picture::{Notes, picture},
+    link::ServerLink,
+    picture::{StepNotes, draw_graph},
     screen::Screen,
     visible::is_invisible,
 };
@@ -47,7 +47,7 @@ pub enum GraphFormat {
 
 /// Prints the graph. The findings of an invalid workflow go to stderr, and the exit code is 1.
 pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
-    let graph = match find(&args.workflow, registry)? {
+    let graph = match find_graph_source(&args.workflow, registry)? {
         GraphSource::Sound(graph) => graph,
         GraphSource::Broken(report) if out.json => return Err(invalid_workflow_error(&report)),
         GraphSource::Broken(report) => {
@@ -57,23 +57,23 @@ pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Resu
             return Ok(EXIT_FINDINGS);
         }
     };
-    print(&graph, args.format, &mut out)
+    print_graph(&graph, args.format, &mut out)
 }
 
 /// Prints the graph of an execution, with the state of each step.
-pub(super) async fn of_execution(
+pub(super) async fn graph_of_execution(
     args: GraphArgs,
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let mut link = Link::new(config);
-    let read = async |link: &mut Link<'_>, id: &str| link.graph(id).await;
+    let mut link = ServerLink::new(config);
+    let read = async |link: &mut ServerLink<'_>, id: &str| link.fetch_graph(id).await;
     let graph = execution_id::run_with_execution(&mut link, &args.workflow, read).await;
     link.close().await?;
-    print(&graph?, args.format, &mut out)
+    print_graph(&graph?, args.format, &mut out)
 }
 
-fn print(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<'_>) -> Result<u8> {
+fn print_graph(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<'_>) -> Result<u8> {
     let screen = Screen::stdout();
     let format = format.unwrap_or(if screen.is_terminal() {
         GraphFormat::Text
@@ -81,7 +81,7 @@ fn print(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<'_>) -
         GraphFormat::Mermaid
     });
     let text = || match format {
-        GraphFormat::Text => picture(graph, &screen, |_| Notes::default()),
+        GraphFormat::Text => draw_graph(graph, &screen, |_| StepNotes::default()),
         GraphFormat::Mermaid => escape_invisible(&midex_picture::mermaid(graph)),
         GraphFormat::Svg => midex_picture::svg(graph),
         GraphFormat::Dot => escape_invisible(&midex_picture::dot(graph)),
@@ -91,7 +91,7 @@ fn print(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<'_>) -
 }
 
 /// Whether the argument names a file or a workflow, rather than an execution.
-pub(super) fn is_definition(args: &GraphArgs, registry: &Registry) -> bool {
+pub(super) fn names_definition(args: &GraphArgs, registry: &Registry) -> bool {
     let path = Path::new(&args.workflow);
     registry.workflow(&args.workflow).is_some()
         || path.exists()
@@ -119,7 +119,7 @@ enum GraphSource {
 
 /// Finds the file or the workflow that the argument names: an existing file with the extension of a definition first,
 /// then a known workflow, then any other file.
-fn find(argument: &str, registry: &Registry) -> Result<GraphSource> {
+fn find_graph_source(argument: &str, registry: &Registry) -> Result<GraphSource> {
     let path = Path::new(argument);
     let entry = registry.workflow(argument);
     let is_file = match (path.is_file(), registry::is_definition_file(path)) {
@@ -127,7 +127,7 @@ fn find(argument: &str, registry: &Registry) -> Result<GraphSource> {
         (exists, called_so) => entry.is_none() && (exists || called_so),
     };
     if is_file {
-        let (report, workflow) = registry::workflow_file(path, registry)?;
+        let (report, workflow) = registry::load_workflow_file(path, registry)?;
         return Ok(workflow.map_or(GraphSource::Broken(report), |workflow| {
             source_of_valid_workflow(&workflow)
         }));
@@ -156,7 +156,7 @@ fn invalid_workflow_report(
     if !is_broken(findings) {
         return Ok(None);
     }
-    let reports = registry::validate(&[], registry)?;
+    let reports = registry::validate_paths(&[], registry)?;
     Ok(reports.into_iter().find(|report| {
         report.kind == DefinitionKind::Workflow
             && report.name == name

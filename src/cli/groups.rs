@@ -22,11 +22,11 @@ const COMMAND_GROUPS: &[(&str, &str)] = &[
 ];
 
 /// The maximum width of the help, as on the help pages of single commands.
-pub(super) const COLUMNS_MAX: usize = 80;
+pub(super) const HELP_COLUMNS_MAX: usize = 80;
 
 /// The command line with a help text that lists the commands in groups.
 pub(super) fn with_grouped_help(command: Command) -> Command {
-    let columns = Screen::stdout().columns().min(COLUMNS_MAX);
+    let columns = Screen::stdout().columns().min(HELP_COLUMNS_MAX);
     let names = command.get_subcommands().map(|it| it.get_name().len());
     let indent = names.max().unwrap_or(0) + 4;
     let mut text = String::new();

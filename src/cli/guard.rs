@@ -25,7 +25,7 @@ use tokio::{
 use midex_domain::{error::describe_io_error, limits};
 
 /// The exit code of a shell that cannot run a command: `midex run` then leaves the step open.
-const NOT_RUN: u8 = 126;
+const EXIT_NOT_RUN: u8 = 126;
 
 /// The command to run, and the file that names it.
 #[derive(Clone, Debug, clap::Args)]
@@ -37,25 +37,25 @@ pub(super) struct GuardArgs {
 
 /// Runs the command and returns its exit code, or 128 plus the number of the signal that ended it.
 pub(super) async fn guard(args: GuardArgs) -> u8 {
-    match run(&args).await {
-        Ok(status) => code(status),
+    match run_command(&args).await {
+        Ok(status) => exit_code(status),
         Err(error) => {
             let _ = writeln!(
                 io::stderr(),
                 "midex agent-guard: {}",
                 describe_io_error(&error)
             );
-            NOT_RUN
+            EXIT_NOT_RUN
         }
     }
 }
 
-async fn run(args: &GuardArgs) -> io::Result<ExitStatus> {
+async fn run_command(args: &GuardArgs) -> io::Result<ExitStatus> {
     // A SIGTERM to the process group ends the command. This process ignores it, to report how the command ended.
     let _terminations = signal(SignalKind::terminate())?;
-    let _locked = args.record.as_deref().map(lock).transpose()?;
+    let _locked = args.record.as_deref().map(lock_record).transpose()?;
     let mut stdin = BufReader::new(tokio::io::stdin());
-    let task = task(&mut stdin).await?;
+    let task = read_task(&mut stdin).await?;
     let mut shell = Command::new("sh");
     let shell = shell.arg("-c").arg(&args.command).stdin(Stdio::piped());
     let mut child = shell.spawn()?;
@@ -87,7 +87,7 @@ async fn run(args: &GuardArgs) -> io::Result<ExitStatus> {
 }
 
 /// Locks the file and writes the id of this process into it. Fails if another process holds the lock.
-fn lock(record: &Path) -> io::Result<File> {
+fn lock_record(record: &Path) -> io::Result<File> {
     std::fs::create_dir_all(record.parent().unwrap_or(Path::new(".")))?;
     let mut options = File::options();
     let mut file = options
@@ -102,7 +102,7 @@ fn lock(record: &Path) -> io::Result<File> {
 }
 
 /// Reads the length of the task, and then the task.
-async fn task(stdin: &mut BufReader<tokio::io::Stdin>) -> io::Result<Vec<u8>> {
+async fn read_task(stdin: &mut BufReader<tokio::io::Stdin>) -> io::Result<Vec<u8>> {
     let mut length = String::new();
     stdin.read_line(&mut length).await?;
     let length = length.trim().parse().map_err(io::Error::other)?;
@@ -114,15 +114,15 @@ async fn task(stdin: &mut BufReader<tokio::io::Stdin>) -> io::Result<Vec<u8>> {
     Err(io::ErrorKind::UnexpectedEof.into())
 }
 
-fn code(status: ExitStatus) -> u8 {
+fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(NOT_RUN)
+        .unwrap_or(EXIT_NOT_RUN)
 }
 
 /// The process group that a record file names, if it is alive. Either its leader holds the lock, or the leader is gone
 /// and other members remain, so that the number cannot have been reused.
-pub(super) fn running(record: &Path) -> Option<Pid> {
+pub(super) fn running_process_group(record: &Path) -> Option<Pid> {
     let mut file = File::open(record).ok()?;
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::{
     Cli, EXIT_OK, Output,
-    advice::{what_to_do, what_to_do_after},
+    advice::{documented_advice, documented_failure_advice},
     completions::command_with_completers,
     config::add_file_key_to_help,
-    groups::{COLUMNS_MAX, hide_global_argument, with_grouped_help},
+    groups::{HELP_COLUMNS_MAX, hide_global_argument, with_grouped_help},
     screen::Screen,
 };
 use midex_domain::{
@@ -31,14 +31,14 @@ const ERRORS_TOPIC: &str = "errors";
 const OPTIONS_TOPIC: &str = "options";
 
 /// The page of the options that every command takes.
-fn options() -> String {
+fn options_page() -> String {
     let command = Cli::command();
     let args = command.get_arguments().filter(|arg| arg.is_global_set());
     let args = args.map(|arg| add_file_key_to_help(arg.clone().help_heading(None)));
     let mut page = Command::new("midex")
         .args(args)
         .disable_help_flag(true)
-        .max_term_width(COLUMNS_MAX)
+        .max_term_width(HELP_COLUMNS_MAX)
         .help_template("Options that every command takes:\n\n{options}\n");
     page.render_long_help().to_string()
 }
@@ -46,13 +46,13 @@ fn options() -> String {
 /// Prints the help of a command, or of errors.
 pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
     match args.topic.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [OPTIONS_TOPIC] => out.write(options())?,
-        [ERRORS_TOPIC] => out.rows(rows, all_codes_page)?,
+        [OPTIONS_TOPIC] => out.write_unchanged(options_page())?,
+        [ERRORS_TOPIC] => out.print_rows(code_rows, all_codes_page)?,
         [ERRORS_TOPIC, name] => {
-            let meaning = Meaning::from_code_name(name)?;
-            out.print(|| meaning.json(), || meaning.render(&Screen::stdout()))?;
+            let meaning = CodeMeaning::from_code_name(name)?;
+            out.print(|| meaning.to_json(), || meaning.render(&Screen::stdout()))?;
         }
-        ref topic => out.write(command_help(topic)?)?,
+        ref topic => out.write_unchanged(command_help(topic)?)?,
     }
     Ok(EXIT_OK)
 }
@@ -67,7 +67,7 @@ fn command_help(topic: &[&str]) -> Result<String> {
             .map(|sub| sub.get_name().to_owned())
             .collect();
         if !names.iter().any(|known| known == name) {
-            return Err(no_command(topic, name, &names));
+            return Err(unknown_command_error(topic, name, &names));
         }
         found = found
             .find_subcommand_mut(name)
@@ -80,9 +80,9 @@ fn command_help(topic: &[&str]) -> Result<String> {
     })
 }
 
-fn no_command(topic: &[&str], name: &str, names: &[String]) -> Error {
+fn unknown_command_error(topic: &[&str], name: &str, names: &[String]) -> Error {
     let topic = topic.join(" ");
-    if Meaning::from_code_name(&topic).is_ok() {
+    if CodeMeaning::from_code_name(&topic).is_ok() {
         let message = format!("`{topic}` is the code of an error, and no command");
         return Error::new(Code::UsageInvalid, message)
             .with_context("topic", topic)
@@ -96,18 +96,18 @@ fn no_command(topic: &[&str], name: &str, names: &[String]) -> Error {
 }
 
 /// The meaning of a code: the refusal of a call, the failure of a step or execution, or both.
-struct Meaning {
+struct CodeMeaning {
     refusal: Option<Code>,
     failure: Option<FailureCode>,
     name: String,
 }
 
-impl Meaning {
+impl CodeMeaning {
     fn from_code_name(name: &str) -> Result<Self> {
         let name = name.trim().to_uppercase().replace('-', "_");
         let (refusal, failure) = (Code::parse(&name), FailureCode::parse(&name));
         if refusal.is_none() && failure.is_none() {
-            return Err(no_code(&name));
+            return Err(unknown_code_error(&name));
         }
         // `Code::parse` also accepts former names, so use the current one.
         let name = refusal.map_or(name, |code| code.as_str().to_owned());
@@ -118,7 +118,7 @@ impl Meaning {
         })
     }
 
-    fn json(&self) -> Value {
+    fn to_json(&self) -> Value {
         match (self.refusal, self.failure) {
             (Some(code), Some(failure)) => {
                 let mut row = refusal_code_json(code);
@@ -146,14 +146,14 @@ impl Meaning {
                 "{title}{} ({retry}; exit code {exit})",
                 about(code.description())
             );
-            text += &render_meaning_part(&about, &what_to_do(code), screen);
+            text += &render_meaning_part(&about, &documented_advice(code), screen);
         }
         if let Some(failure) = self.failure {
             let title = if has_both { "\n" } else { "" };
             let about = about(failure.description());
             let about = format!("Of a step or an execution that failed: {about}");
             text += title;
-            text += &render_meaning_part(&about, &[what_to_do_after(failure)], screen);
+            text += &render_meaning_part(&about, &[documented_failure_advice(failure)], screen);
         }
         text
     }
@@ -172,28 +172,28 @@ fn about(description: &str) -> &str {
     description.trim()
 }
 
-fn no_code(name: &str) -> Error {
-    let nearest = nearest_hint(name, names());
+fn unknown_code_error(name: &str) -> Error {
+    let nearest = nearest_hint(name, code_names());
     let message = format!("no error has the code `{name}`{nearest}");
     Error::new(Code::UsageInvalid, message)
         .with_action("Run `midex help errors`: it lists the codes")
 }
 
 /// All code names, those of refusals first.
-fn names() -> impl Iterator<Item = &'static str> {
+fn code_names() -> impl Iterator<Item = &'static str> {
     let refusals = Code::ALL.iter().map(|code| code.as_str());
-    refusals.chain(failures().map(FailureCode::as_str))
+    refusals.chain(failure_only_codes().map(FailureCode::as_str))
 }
 
 /// The failure codes that are not also codes of refusals.
-fn failures() -> impl Iterator<Item = FailureCode> {
+fn failure_only_codes() -> impl Iterator<Item = FailureCode> {
     let all = FailureCode::ALL.iter().copied();
     all.filter(|code| Code::parse(code.as_str()).is_none())
 }
 
-fn rows() -> Vec<Value> {
-    let of = |name: &str| Meaning::from_code_name(name).map(|meaning| meaning.json());
-    names().filter_map(|name| of(name).ok()).collect()
+fn code_rows() -> Vec<Value> {
+    let of = |name: &str| CodeMeaning::from_code_name(name).map(|meaning| meaning.to_json());
+    code_names().filter_map(|name| of(name).ok()).collect()
 }
 
 fn refusal_code_json(code: Code) -> Value {
@@ -205,7 +205,7 @@ fn refusal_code_json(code: Code) -> Value {
         "description": about(code.description()),
         "retryable": code.retryable(),
         "exit_code": error.exit_code(),
-        "what_to_do": what_to_do(code),
+        "what_to_do": documented_advice(code),
     })
 }
 
@@ -214,19 +214,19 @@ fn failure_code_json(code: FailureCode) -> Value {
         "error_code": code.as_str(),
         "is_of": "step",
         "description": about(code.description()),
-        "what_to_do": [what_to_do_after(code)],
+        "what_to_do": [documented_failure_advice(code)],
     })
 }
 
 fn all_codes_page() -> String {
-    let width = names().map(str::len).max().unwrap_or_default();
+    let width = code_names().map(str::len).max().unwrap_or_default();
     let mut text = String::new();
     for code in Code::ALL {
         let about = about(code.description());
         let _ = writeln!(text, "{:<width$}  {about}", code.as_str());
     }
     text += "\nOf steps and executions that failed\n";
-    for code in failures() {
+    for code in failure_only_codes() {
         let about = about(code.description());
         let _ = writeln!(text, "{:<width$}  {about}", code.as_str());
     }

@@ -13,9 +13,9 @@ use self::host::{HostEvent, strip_whitespace_and_backslashes};
 
 use super::{
     EXIT_OK, Output,
-    link::Link,
+    link::ServerLink,
     screen::one_line,
-    value::{has_content, one_line_summary, text as in_line},
+    value::{has_content, one_line_summary, optional_text_line as in_line},
     when,
 };
 use midex_domain::{
@@ -37,7 +37,7 @@ const HOOK_WRAPPER_BYTES: usize = 400;
 
 /// The event of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Subcommand)]
-pub(super) enum Event {
+pub(super) enum HookEvent {
     /// Show the open work of the project when a session begins, or is resumed, cleared or compacted
     SessionStart,
     /// Say how to finish or pause each open step, once per step, when the agent is about to end its turn
@@ -45,41 +45,44 @@ pub(super) enum Event {
 }
 
 /// Prints the answer to the host's event, if there is one.
-pub(super) async fn hook(event: Event, config: Config, mut out: Output<'_>) -> Result<u8> {
+pub(super) async fn hook(event: HookEvent, config: Config, mut out: Output<'_>) -> Result<u8> {
     let tasks = LocalSet::new();
     // Run in a task of its own, so that a panic ends only the task.
-    let answer = tasks.spawn_local(answer(event, config));
+    let answer = tasks.spawn_local(answer_event(event, config));
     let answer = tasks.run_until(tokio::time::timeout(limits::HOOK_WITHIN, answer));
     if let Ok(Ok(Ok(text))) = answer.await {
-        out.write(text)?;
+        out.write_unchanged(text)?;
     }
     Ok(EXIT_OK)
 }
 
-async fn answer(event: Event, config: Config) -> Result<String> {
+async fn answer_event(event: HookEvent, config: Config) -> Result<String> {
     let told = HostEvent::read().await;
-    let named = told.directory().map(|dir| config::project_root(&dir));
+    let named = told
+        .session_directory()
+        .map(|dir| config::project_root(&dir));
     let project_dir = named.unwrap_or(config.project_dir);
     let config = Config {
         project_dir,
         ..config
     };
     // Do not create a data directory: a hook must not be its first user.
-    let is_silent = event == Event::Stop && !told.may_go_on();
+    let is_silent = event == HookEvent::Stop && !told.may_continue();
     if is_silent || !config.data_dir.join(app::STORE_FILE).exists() {
         return Ok(String::new());
     }
-    let mut link = Link::new(&config);
-    let open = Open::read(&mut link).await;
+    let mut link = ServerLink::new(&config);
+    let open = OpenExecutions::read(&mut link).await;
     link.close_and_log().await;
     let mut open = open?;
     let project = || config.project_dir.display().to_string();
-    let session = told.session().map_or_else(project, str::to_owned);
+    let session = told.session_id().map_or_else(project, str::to_owned);
     let said = match event {
-        Event::SessionStart => open.recap().map(|text| told.context(&text)),
-        Event::Stop => {
-            if let Some(transcript) = told.transcript() {
-                open.executions.retain(|one| has_moved(one, &transcript));
+        HookEvent::SessionStart => open.recap_all().map(|text| told.context_answer(&text)),
+        HookEvent::Stop => {
+            if let Some(transcript) = told.transcript_tail() {
+                open.executions
+                    .retain(|one| has_session_advanced(one, &transcript));
             }
             let reason = open.reminder(&config.data_dir, &session)?;
             reason.map(|reason| told.continue_answer(&reason))
@@ -89,7 +92,7 @@ async fn answer(event: Event, config: Config) -> Result<String> {
 }
 
 /// Whether this session started the execution or finished a step of it: the replies of both calls contain this text.
-fn has_moved(execution: &OpenExecution, transcript: &str) -> bool {
+fn has_session_advanced(execution: &OpenExecution, transcript: &str) -> bool {
     let id = one_line(&execution.execution_id);
     transcript.contains(&strip_whitespace_and_backslashes(&format!(
         "\"success\":true,\"execution_id\":\"{id}\""
@@ -97,7 +100,7 @@ fn has_moved(execution: &OpenExecution, transcript: &str) -> bool {
 }
 
 /// The open executions of a project.
-struct Open {
+struct OpenExecutions {
     executions: Vec<OpenExecution>,
     /// The waits of the only one; the reply for several does not list them.
     waits: Vec<WaitView>,
@@ -105,9 +108,9 @@ struct Open {
     more: usize,
 }
 
-impl Open {
+impl OpenExecutions {
     /// Asks for the open executions. The reply for the only one lacks `updated_at`, which is read separately.
-    async fn read(link: &mut Link<'_>) -> Result<Self> {
+    async fn read(link: &mut ServerLink<'_>) -> Result<Self> {
         let current = match link.open_work().await?.1 {
             OpenWork::Several(several) => {
                 return Ok(Self {
@@ -118,7 +121,7 @@ impl Open {
             }
             OpenWork::One(current) => current,
         };
-        let updated_at = link.status(&current.execution_id).await?.updated_at;
+        let updated_at = link.fetch_status(&current.execution_id).await?.updated_at;
         let is_at_gate = current.waits.iter().any(|wait| wait.gate.is_some());
         let only = OpenExecution {
             current_steps: current.open_steps(),
@@ -142,7 +145,7 @@ impl Open {
 
     /// The summary that a new context needs to continue the work: without personas and tokens, and at most
     /// [`limits::HOOK_BYTES_MAX`] bytes.
-    fn recap(&self) -> Option<String> {
+    fn recap_all(&self) -> Option<String> {
         const RECAP_HEAD: &str = "Work is open in this project. midex keeps it on disk: it is not lost with a context.\n";
         const RECAP_TAIL: &str = "\nIf this is your work, go on with it instead of beginning it anew. If another window is at it, or your user wants something else, leave it.\n";
         let mut room = limits::HOOK_BYTES_MAX - HOOK_WRAPPER_BYTES;
@@ -152,7 +155,7 @@ impl Open {
         let mut text = RECAP_HEAD.to_owned();
         let mut more = self.more;
         for execution in &self.executions {
-            let recap = recap(execution, &self.waits, SystemClock.now());
+            let recap = recap_execution(execution, &self.waits, SystemClock.now());
             let bytes = json_length(&recap);
             if bytes > room {
                 more += 1;
@@ -184,14 +187,14 @@ impl Open {
 }
 
 /// The summary of one execution in a few lines.
-fn recap(execution: &OpenExecution, waits: &[WaitView], now: Timestamp) -> String {
+fn recap_execution(execution: &OpenExecution, waits: &[WaitView], now: Timestamp) -> String {
     let id = one_line(&execution.execution_id);
     let moved =
         when::format_time_ago(&one_line(&execution.updated_at), now).replace(" m ago", " min ago");
     let workflow = one_line(&execution.workflow_name);
     let mut text = format!(
         "\nExecution '{id}' of workflow '{workflow}', {}, moved {moved}\n",
-        state(execution)
+        state_words(execution)
     );
     let mut line = |name: &str, words: &str| {
         if !words.is_empty() {
@@ -239,7 +242,7 @@ fn recap(execution: &OpenExecution, waits: &[WaitView], now: Timestamp) -> Strin
     text
 }
 
-fn state(execution: &OpenExecution) -> String {
+fn state_words(execution: &OpenExecution) -> String {
     let [state, done] = [&execution.state, &execution.done].map(|text| one_line(text));
     match done.as_str() {
         "" => state,

@@ -20,9 +20,9 @@ use serde_json::{Map, Value};
 pub(super) use self::found::{HostEntry, HostReach, find_host_entries};
 use self::{
     file::HostFile,
-    flags::{given_flags, is_this_machine, shared_arguments, url},
+    flags::{flags_to_pass_on, is_local_url, parse_server_url, shared_arguments},
     hooks::HookProgram,
-    hosts::{Client, Format, Host},
+    hosts::{FileFormat, Host, HostClient},
 };
 use super::{EXIT_OK, Output, profile::ProfileArgs, visible::replace_hidden_chars};
 use midex_domain::error::{Code, Error, Result, describe_io_error};
@@ -36,12 +36,12 @@ const SERVER_NAME: &str = "midex";
 pub(super) struct InstallArgs {
     /// The host to configure
     #[arg(long, value_enum, value_name = "HOST")]
-    client: Client,
+    client: HostClient,
     /// Install for all projects of this user, or only for this project
     #[arg(long, value_enum, default_value_t)]
-    scope: Scope,
+    scope: InstallScope,
     /// Let the host connect to the server at this address, instead of starting one
-    #[arg(long, value_name = "URL", value_parser = url, conflicts_with = "remove")]
+    #[arg(long, value_name = "URL", value_parser = parse_server_url, conflicts_with = "remove")]
     http: Option<String>,
     /// Also let the host run `midex hook` when a session begins and when a turn ends
     #[arg(long)]
@@ -59,7 +59,7 @@ pub(super) struct InstallArgs {
 
 /// For whom midex is installed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Scope {
+pub(super) enum InstallScope {
     /// For all projects of this user
     #[default]
     User,
@@ -92,7 +92,7 @@ enum ContentChange {
 }
 
 impl FileChange {
-    fn apply(&self, host: &Host, text: &str) -> Result<String> {
+    fn apply_to_text(&self, host: &Host, text: &str) -> Result<String> {
         match (&self.what, &host.hooks) {
             (ContentChange::Block(block), _) => with_block(text, host, block),
             (ContentChange::NoBlock, _) => without_block(text, host),
@@ -127,19 +127,19 @@ pub(super) fn install(
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let host = args.client.host();
+    let host = args.client.host_entry();
     let plan = if args.remove {
-        removal(args.scope, host, config)?
+        removal_changes(args.scope, host, config)?
     } else {
-        installation(args, host, matches, config)?
+        installation_changes(args, host, matches, config)?
     };
-    let edits = edits(host, &plan, project_in_scope(args.scope, config))?;
+    let edits = compute_edits(host, &plan, project_in_scope(args.scope, config))?;
     if args.print || plan.iter().any(|change| change.path.is_none()) {
-        return print(host, &edits, out);
+        return print_edits(host, &edits, out);
     }
-    let write = |(file, text): &(HostFile, String)| write(host, file, text);
+    let write = |(file, text): &(HostFile, String)| write_host_file(host, file, text);
     let done = edits.iter().map(write).collect::<Result<Vec<_>>>()?;
-    let shown = |done: &FileResult| replace_hidden_chars(&line(done, args.remove)) + "\n";
+    let shown = |done: &FileResult| replace_hidden_chars(&result_line(done, args.remove)) + "\n";
     out.print(
         || serde_json::json!(done),
         || done.iter().map(shown).collect(),
@@ -147,10 +147,10 @@ pub(super) fn install(
     Ok(EXIT_OK)
 }
 
-fn write(host: &Host, file: &HostFile, text: &str) -> Result<FileResult> {
+fn write_host_file(host: &Host, file: &HostFile, text: &str) -> Result<FileResult> {
     let changed = text != file.text;
     let backup = if changed {
-        file.replace(text, has_others(host, &file.text))?
+        file.replace_content(text, has_foreign_content(host, &file.text))?
     } else {
         None
     };
@@ -175,12 +175,15 @@ fn write(host: &Host, file: &HostFile, text: &str) -> Result<FileResult> {
         path: file.path.display().to_string(),
         changed,
         backup,
-        address: now.as_ref().and_then(hosts::address).map(str::to_owned),
+        address: now
+            .as_ref()
+            .and_then(hosts::server_address)
+            .map(str::to_owned),
         args_before: before.filter(|_| now.is_some()).map(|run| run.args),
     })
 }
 
-fn line(done: &FileResult, remove: bool) -> String {
+fn result_line(done: &FileResult, remove: bool) -> String {
     let mut line = match (done.changed, remove) {
         (true, false) => format!("{}: midex is in it now", done.path),
         (true, true) => format!("{}: midex is out of it now", done.path),
@@ -204,7 +207,7 @@ fn line(done: &FileResult, remove: bool) -> String {
 }
 
 /// Whether a file holds anything that midex did not write; true for a file that cannot be read.
-fn has_others(host: &Host, text: &str) -> bool {
+fn has_foreign_content(host: &Host, text: &str) -> bool {
     let is_own = |(name, _): (&String, &Value)| hosts::MIDEX_FIELDS.contains(&name.as_str());
     let block = midex_block(text, host).ok().flatten();
     let mut fields = block.iter().filter_map(Value::as_object).flatten();
@@ -212,7 +215,7 @@ fn has_others(host: &Host, text: &str) -> bool {
         return true;
     }
     let rest = match without_block(text, host) {
-        Ok(rest) if host.format == Format::Toml => {
+        Ok(rest) if host.format == FileFormat::Toml => {
             return text.contains('#') || !rest.trim().is_empty();
         }
         // If the file is not TOML, it is a file of hooks.
@@ -228,30 +231,33 @@ fn has_others(host: &Host, text: &str) -> bool {
         if let Some(fields) = rest.as_object_mut().filter(|_| host.hooks.is_some()) {
             fields.remove("version");
         }
-        is_empty(&rest)
+        is_empty_value(&rest)
     };
-    has_comments || !rest.and_then(|rest| json::read(&rest)).is_ok_and(is_bare)
+    has_comments
+        || !rest
+            .and_then(|rest| json::read_value(&rest))
+            .is_ok_and(is_bare)
 }
 
 /// Whether a value consists of empty lists and objects only.
-fn is_empty(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
-        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Object(fields) => fields.values().all(is_empty_value),
         Value::Array(items) => items.is_empty(),
         _ => false,
     }
 }
 
-fn installation(
+fn installation_changes(
     args: &InstallArgs,
     host: &Host,
     matches: &ArgMatches,
     config: &Config,
 ) -> Result<Vec<FileChange>> {
-    let (program, flags) = (program()?, given_flags(matches)?);
-    let path = host.file(args.scope, config)?;
+    let (program, flags) = (own_program_path()?, flags_to_pass_on(matches)?);
+    let path = host.servers_path(args.scope, config)?;
     let (block, flags) = if let Some(url) = &args.http {
-        check_beside_http(args, url, &flags)?;
+        check_http_options(args, url, &flags)?;
         (host.http_block(url)?, flags)
     } else {
         let project = project_in_scope(args.scope, config);
@@ -269,14 +275,14 @@ fn installation(
 }
 
 /// Refuses `--http` with options that cannot be passed to a server that runs already.
-fn check_beside_http(args: &InstallArgs, url: &str, flags: &[String]) -> Result<()> {
+fn check_http_options(args: &InstallArgs, url: &str, flags: &[String]) -> Result<()> {
     let refused =
         |message, action| Err(Error::new(Code::UsageInvalid, message).with_action(action));
     if let Some(flag) = flags.first() {
         let message = format!("`{flag}` cannot reach the server at `{url}`, which runs already");
         return refused(message, "Leave it out, and start that server with it");
     }
-    if args.with_hooks && !is_this_machine(url) {
+    if args.with_hooks && !is_local_url(url) {
         let message = format!(
             "hooks read the executions of this machine, and `{url}` names a server of another"
         );
@@ -313,12 +319,13 @@ fn hooks_change(
 ) -> Result<Option<FileChange>> {
     let added = args.with_hooks;
     let hooks = match &host.hooks {
-        _ if added => host.hooks()?,
+        _ if added => host.hooks_or_error()?,
         Some(hooks) if args.http.is_none() => hooks,
         _ => return Ok(None),
     };
-    let path = hooks.file(args.scope, config)?;
-    let has_some = |file: HostFile| hooks::runs(&file.text, hooks).is_ok_and(|it| !it.is_empty());
+    let path = hooks.hooks_path(args.scope, config)?;
+    let has_some =
+        |file: HostFile| hooks::hook_programs(&file.text, hooks).is_ok_and(|it| !it.is_empty());
     if !added && !HostFile::read(&path, project_in_scope(args.scope, config)).is_ok_and(has_some) {
         return Ok(None);
     }
@@ -330,23 +337,23 @@ fn hooks_change(
 }
 
 /// The project directory if the files of the project are changed.
-fn project_in_scope(scope: Scope, config: &Config) -> Option<&Path> {
-    (scope == Scope::Project).then_some(&*config.project_dir)
+fn project_in_scope(scope: InstallScope, config: &Config) -> Option<&Path> {
+    (scope == InstallScope::Project).then_some(&*config.project_dir)
 }
 
-fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<FileChange>> {
+fn removal_changes(scope: InstallScope, host: &Host, config: &Config) -> Result<Vec<FileChange>> {
     let unknown = || {
-        Error::new(Code::UsageInvalid, host.unknown_place()).with_action(
+        Error::new(Code::UsageInvalid, host.unknown_place_message()).with_action(
             "Open the file in the settings of the host, and take the block `midex` out by hand",
         )
     };
-    let path = host.file(scope, config)?.ok_or_else(unknown)?;
+    let path = host.servers_path(scope, config)?.ok_or_else(unknown)?;
     let mut changes = vec![FileChange {
         path: Some(path),
         what: ContentChange::NoBlock,
     }];
     if let Some(hooks) = &host.hooks {
-        let path = Some(hooks.file(scope, config)?);
+        let path = Some(hooks.hooks_path(scope, config)?);
         changes.push(FileChange {
             path,
             what: ContentChange::NoHooks,
@@ -356,7 +363,7 @@ fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<FileChange>
 }
 
 /// Computes the new content of all files, before the first one is written.
-fn edits(
+fn compute_edits(
     host: &Host,
     changes: &[FileChange],
     project: Option<&Path>,
@@ -371,20 +378,20 @@ fn edits(
         )?;
         let before = before.as_ref().unwrap_or(&file.text);
         let text = change
-            .apply(host, before)
+            .apply_to_text(host, before)
             .map_err(|error| file.place(&error))?;
         edits.push((file, text));
     }
     Ok(edits)
 }
 
-fn print(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Result<u8> {
+fn print_edits(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Result<u8> {
     let known = |file: &HostFile| Some(file.path.clone()).filter(|path| path != Path::new(""));
     let value = |(file, text): &(HostFile, String)| serde_json::json!({ "path": known(file), "text": text });
     let lines = |(file, text): &(HostFile, String)| {
         let path = known(file).map(|path| path.display().to_string());
         let path = path.unwrap_or_else(|| {
-            let place = host.unknown_place();
+            let place = host.unknown_place_message();
             format!("{place}, so nothing was written: put this into the one that its settings open")
         });
         format!("{}\n{text}", replace_hidden_chars(&path))
@@ -399,10 +406,13 @@ fn print(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Resu
 /// The text with these fields in the block of midex, and without the fields that belong to another transport. Fields
 /// that midex does not write are kept. The result is parsed again, as a host does, to verify it.
 fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String> {
-    let (path, others) = ([host.servers, SERVER_NAME], hosts::others(fields));
+    let (path, others) = (
+        [host.servers, SERVER_NAME],
+        hosts::fields_of_other_transport(fields),
+    );
     let text = match host.format {
-        Format::Json => json::set(text, path, &others, fields)?,
-        Format::Toml => toml::set(text, path, &others, fields)?,
+        FileFormat::Json => json::set_fields(text, path, &others, fields)?,
+        FileFormat::Toml => toml::set_fields(text, path, &others, fields)?,
     };
     let said = midex_block(&text, host)?.unwrap_or_default();
     if fields
@@ -420,13 +430,13 @@ fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<St
 fn without_block(text: &str, host: &Host) -> Result<String> {
     let path = [host.servers, SERVER_NAME];
     match host.format {
-        Format::Json => json::remove_value(text, path),
-        Format::Toml => toml::remove_whole_table(text, path),
+        FileFormat::Json => json::remove_value(text, path),
+        FileFormat::Toml => toml::remove_whole_table(text, path),
     }
 }
 
 /// The path of this program, to be started by the host.
-fn program() -> Result<String> {
+fn own_program_path() -> Result<String> {
     let unknown = |why: String| {
         Error::new(
             Code::UsageInvalid,
@@ -444,7 +454,9 @@ fn program() -> Result<String> {
 
 fn midex_block(text: &str, host: &Host) -> Result<Option<Value>> {
     match host.format {
-        Format::Json => Ok(json::read(text)?[host.servers].get(SERVER_NAME).cloned()),
-        Format::Toml => toml::read(text, [host.servers, SERVER_NAME]),
+        FileFormat::Json => Ok(json::read_value(text)?[host.servers]
+            .get(SERVER_NAME)
+            .cloned()),
+        FileFormat::Toml => toml::read_table(text, [host.servers, SERVER_NAME]),
     }
 }

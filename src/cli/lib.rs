@@ -60,10 +60,13 @@ use std::{
 
 pub use self::output::Output;
 use self::{
-    command::{Hints, quoted},
+    command::{HintContext, quoted},
     examples::with_examples,
     output::unwritable_output_error,
-    refusal::{format_report, message_with_violations, refuse, report, warn},
+    refusal::{
+        format_report, message_with_violations, print_command_line_error, print_warning,
+        report_error,
+    },
     visible::replace_hidden_chars,
 };
 use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
@@ -91,7 +94,7 @@ pub const EXIT_FINDINGS: u8 = 1;
 )]
 struct Cli {
     #[command(flatten)]
-    global: Global,
+    global: GlobalFlags,
     #[command(subcommand)]
     command: Command,
 }
@@ -99,7 +102,7 @@ struct Cli {
 /// The flags that every command takes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options (the others: midex help options)")]
-struct Global {
+struct GlobalFlags {
     /// The directory where executions are stored
     #[arg(
         long,
@@ -192,9 +195,9 @@ impl From<AuthorToArg> for AuthorTarget {
     }
 }
 
-impl Global {
+impl GlobalFlags {
     /// The flags that a follow-up command needs to reach the same executions and definitions, as they were given.
-    fn flags(&self) -> String {
+    fn flags_to_repeat(&self) -> String {
         let given = &self.given;
         let flags = [
             ("--data-dir", &given.data_dir),
@@ -278,7 +281,7 @@ enum Command {
     /// host's own names for them). The answer on standard output is JSON in the format of this host. The exit code is always 0;
     /// on any error, nothing is printed.
     #[command(subcommand)]
-    Hook(hook::Event),
+    Hook(hook::HookEvent),
     /// Show every setting and its source: flag, environment, midex.toml or default; exit 1 on findings
     ///
     /// It also takes the flags of `midex serve`, but starts no server.
@@ -329,20 +332,23 @@ pub fn command_line() -> clap::Command {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    if completions::complete() {
+    if completions::answer_completion_request() {
         return ExitCode::from(EXIT_OK);
     }
-    let files = config::Files::read();
+    let files = config::ConfigFiles::read();
     let (cli, matches) = match files.parse(std::env::args_os()) {
         Ok(parsed) => parsed,
         Err(error) => {
-            refuse(&error);
+            print_command_line_error(&error);
             return exit_code(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
     let serves = matches!(cli.command, Command::Serve(_));
     let log = log::init(serves);
-    let (json, hints) = (cli.global.json, Hints::new(cli.global.flags()));
+    let (json, hints) = (
+        cli.global.json,
+        HintContext::new(cli.global.flags_to_repeat()),
+    );
     let heeded = report_config_problems(&files, &cli.command);
     let ended = heeded.and_then(|()| run(cli, &matches, &files, &log));
     if let (Err(error), true) = (&ended, serves) {
@@ -353,7 +359,7 @@ pub fn main() -> ExitCode {
         Ok(code) => exit_code(code),
         Err(error) => {
             if !serves {
-                report(&error, json, &hints);
+                report_error(&error, json, &hints);
             }
             exit_code(error.exit_code())
         }
@@ -361,7 +367,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Reports problems in the configuration files, unless the command reports them itself.
-fn report_config_problems(files: &config::Files, command: &Command) -> Result<()> {
+fn report_config_problems(files: &config::ConfigFiles, command: &Command) -> Result<()> {
     match command {
         Command::Config(_) | Command::Doctor | Command::Completions(_) | Command::Help(_) => {
             return Ok(());
@@ -371,9 +377,9 @@ fn report_config_problems(files: &config::Files, command: &Command) -> Result<()
         Command::Serve(_) => files
             .warnings()
             .for_each(|warning| tracing::warn!("{}", replace_hidden_chars(&warning))),
-        _ => files.warnings().for_each(|warning| warn(&warning)),
+        _ => files.warnings().for_each(|warning| print_warning(&warning)),
     }
-    files.usable()
+    files.check_usable()
 }
 
 /// The exit code of this process. That of `midex hook` is always 0, also for an invalid command line: a host may
@@ -391,8 +397,8 @@ fn exit_code(code: u8) -> ExitCode {
     })
 }
 
-fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) -> Result<u8> {
-    let flags = cli.global.flags();
+fn run(cli: Cli, matches: &ArgMatches, files: &config::ConfigFiles, log: &log::Log) -> Result<u8> {
+    let flags = cli.global.flags_to_repeat();
     let config = load_config(&cli.global)?;
     let mut stdout = io::stdout();
     let out = Output::new(cli.global.json, &mut stdout);
@@ -419,16 +425,16 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         }
         Command::Ps(mut args) => {
             args.what = list::ListSubject::Executions;
-            run_to_end(list::executions(args, &config, &flags, out))
+            run_to_end(list::list_executions(args, &config, &flags, out))
         }
         Command::List(args) if args.what.is_of_store() => {
-            run_to_end(list::executions(args, &config, &flags, out))
+            run_to_end(list::list_executions(args, &config, &flags, out))
         }
         Command::List(args) => {
-            let authoring = config.authoring();
-            list::list(&args, &config.registry(), authoring.as_ref(), out)
+            let authoring = config.authoring_directory();
+            list::list_definitions(&args, &config.registry(), authoring.as_ref(), out)
         }
-        Command::Pause(args) => run_to_end(lifecycle::change(
+        Command::Pause(args) => run_to_end(lifecycle::change_state(
             lifecycle::LifecycleCommand::Pause,
             args,
             &config,
@@ -436,7 +442,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
             out,
         )),
         Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),
-        Command::Abandon(args) => run_to_end(lifecycle::change(
+        Command::Abandon(args) => run_to_end(lifecycle::change_state(
             lifecycle::LifecycleCommand::Abandon,
             args,
             &config,
@@ -447,15 +453,18 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Approve(args) => run_to_end(approve::approve(args, &config, &flags, out)),
         Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, &flags, out)),
         Command::Cat(args) => cat::cat(&args, &config.registry(), out),
-        Command::New(args) => new::new(&args, &config, out),
+        Command::New(args) => new::write_new_file(&args, &config, out),
         Command::Graph(args) => {
             let registry = config.registry();
-            if graph::is_definition(&args, &registry) {
+            if graph::names_definition(&args, &registry) {
                 return graph::graph(&args, &registry, out);
             }
             // An unknown name may also be a misspelt workflow: that error suggests the nearest workflow name.
-            let mut found = run_to_end(graph::of_execution(args.clone(), &config, out));
-            if found.as_ref().is_err_and(execution_id::is_unknown) {
+            let mut found = run_to_end(graph::graph_of_execution(args.clone(), &config, out));
+            if found
+                .as_ref()
+                .is_err_and(execution_id::is_unknown_execution)
+            {
                 let out = Output::new(cli.global.json, &mut stdout);
                 found = graph::graph(&args, &registry, out);
             }
@@ -472,7 +481,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
             let of_command = matches
                 .subcommand()
                 .map_or(matches, |(_, of_command)| of_command);
-            config::print(files, of_command, &args, &config, out)
+            config::print_settings(files, of_command, &args, &config, out)
         }
         Command::Install(args) => install::install(&args, matches, &config, out),
         Command::Trust(args) => trust::trust(args, &config, out),
@@ -482,7 +491,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Version => {
             let mut out = out;
             let version = <Cli as clap::CommandFactory>::command().render_version();
-            out.write(version).map(|()| EXIT_OK)
+            out.write_unchanged(version).map(|()| EXIT_OK)
         }
     }
 }
@@ -496,7 +505,7 @@ fn takes_color() -> bool {
     choice != anstream::ColorChoice::Never && (is_forced || !is_simple)
 }
 
-fn load_config(global: &Global) -> Result<Config> {
+fn load_config(global: &GlobalFlags) -> Result<Config> {
     let names = |lists: &[String]| lists.iter().flat_map(|names| split_names(names)).collect();
     Ok(Config {
         workflows_dir: global.workflows.clone(),
@@ -505,11 +514,11 @@ fn load_config(global: &Global) -> Result<Config> {
         token_ttl: global.token_ttl,
         allow_env: names(&global.allow_env),
         secret_env: names(&global.secret_env),
-        secret_hosts: hosts(&global.secret_host),
+        secret_hosts: secret_hosts(&global.secret_host),
         import_from: global
             .import_from
             .iter()
-            .flat_map(|from| sources(from))
+            .flat_map(|from| catalog_sources(from))
             .collect(),
         author_to: global.author_to.into(),
         ..Config::new(global.data_dir.clone())?
@@ -517,7 +526,7 @@ fn load_config(global: &Global) -> Result<Config> {
 }
 
 /// The hosts that each secret may be sent to.
-fn hosts(given: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
+fn secret_hosts(given: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
     let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
     for (name, host) in given {
         hosts.entry(name.clone()).or_default().insert(host.clone());
@@ -536,7 +545,7 @@ fn parse_secret_host(text: &str) -> std::result::Result<(String, String), String
 }
 
 /// The catalog sources in one value of `--import-from`, with directories as absolute paths.
-fn sources(given: &str) -> Vec<String> {
+fn catalog_sources(given: &str) -> Vec<String> {
     let whole = |from: String| match std::path::absolute(&from) {
         Ok(path) if allowable(&from).is_none() => path.display().to_string(),
         _ => from,

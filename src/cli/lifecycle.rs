@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::{execution_id_flag, insert_flags},
-    execution_id::{ExecutionChoice, has_any, run_with_named_or_picked},
-    link::{Link, is_final, without_nulls},
+    execution_id::{ExecutionChoice, has_execution_in_state, run_with_named_or_picked},
+    link::{ServerLink, is_final_state, without_nulls},
     question::{self, can_ask_person},
     screen::{Screen, one_line},
-    value::list,
+    value::list_items,
     visible::replace_hidden_chars,
     waits,
 };
@@ -33,7 +33,7 @@ pub(super) enum LifecycleCommand {
 }
 
 impl LifecycleCommand {
-    const fn asks(self) -> ExecutionChoice {
+    const fn execution_choice(self) -> ExecutionChoice {
         let (command, state) = match self {
             Self::Pause => ("midex pause", "running"),
             Self::Resume => ("midex resume", "paused"),
@@ -46,7 +46,7 @@ impl LifecycleCommand {
         }
     }
 
-    const fn tool(self) -> &'static str {
+    const fn tool_name(self) -> &'static str {
         match self {
             Self::Pause => "execution.pause",
             Self::Resume => "execution.resume",
@@ -55,7 +55,7 @@ impl LifecycleCommand {
     }
 
     /// The state after the change.
-    const fn state(self) -> State {
+    const fn target_state(self) -> State {
         match self {
             Self::Pause => State::Paused,
             Self::Resume => State::Running,
@@ -87,25 +87,27 @@ pub(super) struct ResumeArgs {
 }
 
 /// Calls the tool for a change of state, and prints its reply.
-pub(super) async fn change(
+pub(super) async fn change_state(
     change: LifecycleCommand,
     args: ChangeArgs,
     config: &Config,
     flags: &str,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let mut link = Link::new(config);
+    let mut link = ServerLink::new(config);
     let (said, reason) = (args.execution_id.as_deref(), args.reason.as_deref());
-    let act = async |link: &mut Link<'_>, id: &str| {
+    let act = async |link: &mut ServerLink<'_>, id: &str| {
         // Confirm only an execution that was picked from a list, where another line may have been meant; a typed id is
         // deliberate.
         let is_asked = said.is_none() && matches!(change, LifecycleCommand::Abandon);
-        if is_asked && !question::ask(&irreversible_question(id), "EXECUTION", link).await? {
+        if is_asked
+            && !question::ask_yes_or_no(&irreversible_question(id), "EXECUTION", link).await?
+        {
             return Ok(None);
         }
-        call(link, change, id, reason).await.map(Some)
+        call_change_tool(link, change, id, reason).await.map(Some)
     };
-    let answer = run_with_named_or_picked(&mut link, said, change.asks(), act).await;
+    let answer = run_with_named_or_picked(&mut link, said, change.execution_choice(), act).await;
     let answer = answer.map(Option::flatten);
     if let (Ok(Some(resumed)), LifecycleCommand::Resume, false) = (&answer, change, out.json) {
         let done = print_resumed(&mut link, resumed, flags, &mut out).await;
@@ -117,7 +119,7 @@ pub(super) async fn change(
 
 /// Prints the reply of a change, if one was made, and closes the link.
 pub(super) async fn finish_change(
-    mut link: Link<'_>,
+    mut link: ServerLink<'_>,
     answer: Result<Option<Value>>,
     flags: &str,
     mut out: Output<'_>,
@@ -133,17 +135,17 @@ pub(super) async fn finish_change(
 
 /// Prints the state of a resumed execution. The reply's own message is for models: it names tools to call.
 async fn print_resumed(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     answer: &Value,
     flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    let has_steps = !list(&answer["ready_steps"]).is_empty();
-    if has_steps || is_final(answer["workflow_state"].as_str().unwrap_or_default()) {
+    let has_steps = !list_items(&answer["ready_steps"]).is_empty();
+    if has_steps || is_final_state(answer["workflow_state"].as_str().unwrap_or_default()) {
         return print_changed(link, answer, flags, out).await;
     }
     let id = answer["execution_id"].as_str().unwrap_or_default();
-    let status = link.status(id).await?;
+    let status = link.fetch_status(id).await?;
     let (now, is_served) = (SystemClock.now(), link.is_served());
     let mut text = format!(
         "Execution '{}' is {}\n",
@@ -158,40 +160,40 @@ async fn print_resumed(
         let command = replace_hidden_chars(&insert_flags(&way.command, flags));
         let _ = writeln!(text, "To go on: {command}");
     }
-    out.write(text)?;
+    out.write_unchanged(text)?;
     if status.state == State::Paused.as_str() {
         return Ok(EXIT_FINDINGS);
     }
     if !is_served {
-        out.write(continue_command_line(&status, flags))?;
+        out.write_unchanged(continue_command_line(&status, flags))?;
     }
     Ok(EXIT_OK)
 }
 
 /// Prints the reply of a change and, if no server works on the execution, the command that does.
 async fn print_changed(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     answer: &Value,
     flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    out.reply(answer)?;
+    out.print_reply(answer)?;
     match answer["execution_id"].as_str() {
-        Some(id) => print_way_on(link, id, flags, out).await,
+        Some(id) => print_continue_command(link, id, flags, out).await,
         None => Ok(EXIT_OK),
     }
 }
 
 /// Prints the command that works on an execution, if it is running and there is no server to do so.
-pub(super) async fn print_way_on(
-    link: &mut Link<'_>,
+pub(super) async fn print_continue_command(
+    link: &mut ServerLink<'_>,
     id: &str,
     flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
     if !out.json && !link.is_served() {
-        let status = link.status(id).await?;
-        out.write(continue_command_line(&status, flags))?;
+        let status = link.fetch_status(id).await?;
+        out.write_unchanged(continue_command_line(&status, flags))?;
     }
     Ok(EXIT_OK)
 }
@@ -232,9 +234,9 @@ pub(super) async fn resume(
             execution_id,
             reason,
         };
-        return change(LifecycleCommand::Resume, args, config, flags, out).await;
+        return change_state(LifecycleCommand::Resume, args, config, flags, out).await;
     }
-    let mut link = Link::new(config);
+    let mut link = ServerLink::new(config);
     let open = link.open_work().await;
     link.close_and_log().await;
     let (reply, open) = open?;
@@ -248,30 +250,31 @@ pub(super) async fn resume(
         ),
         OpenWork::Several(several) if !several.open_executions.is_empty() => {
             let open = &several.open_executions;
-            let lines: String = open.iter().map(open_execution).collect();
+            let lines: String = open.iter().map(open_execution_line).collect();
             let command = format!("midex run {}", execution_id_flag(&open[0].execution_id));
             format!("{lines}To go on: {}\n", insert_flags(&command, flags))
         }
-        OpenWork::Several(_) => return out.reply(&reply).map(|()| EXIT_OK),
+        OpenWork::Several(_) => return out.print_reply(&reply).map(|()| EXIT_OK),
     };
     out.print(|| reply, || text).map(|()| EXIT_OK)
 }
 
 async fn has_paused(config: &Config) -> Result<bool> {
-    let mut link = Link::new(config);
-    let has = has_any(&mut link, LifecycleCommand::Resume.asks().state).await;
+    let mut link = ServerLink::new(config);
+    let has =
+        has_execution_in_state(&mut link, LifecycleCommand::Resume.execution_choice().state).await;
     link.close_and_log().await;
     has
 }
 
-async fn call(
-    link: &mut Link<'_>,
+async fn call_change_tool(
+    link: &mut ServerLink<'_>,
     change: LifecycleCommand,
     id: &str,
     reason: Option<&str>,
 ) -> Result<Value> {
     let arguments = without_nulls(json!({ "execution_id": id, "reason": reason }));
-    let answer = link.call(change.tool(), arguments).await;
+    let answer = link.call(change.tool_name(), arguments).await;
     match answer {
         Err(refusal) if refusal.code() == Code::StateTransitionRefused => {
             accept_existing_state(link, change, id, refusal).await
@@ -283,7 +286,7 @@ async fn call(
 /// Returns the status of an execution that is already in the wanted state: another client made the change first, or the
 /// call was repeated because the server went away before it replied. Otherwise returns the refusal.
 async fn accept_existing_state(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     change: LifecycleCommand,
     id: &str,
     refusal: Error,
@@ -307,11 +310,12 @@ async fn accept_existing_state(
 /// Whether the execution is in the state that the command is to bring about. A pause counts only if a person is among
 /// its reasons.
 fn is_in_target_state(change: LifecycleCommand, status: &StatusView) -> bool {
-    status.state == change.state().as_str()
-        && (change.state() != State::Paused || status.pause_reasons.contains(&PauseReason::Person))
+    status.state == change.target_state().as_str()
+        && (change.target_state() != State::Paused
+            || status.pause_reasons.contains(&PauseReason::Person))
 }
 
-fn open_execution(execution: &OpenExecution) -> String {
+fn open_execution_line(execution: &OpenExecution) -> String {
     let state = format!("{}, {} done", execution.state, execution.done);
     let (id, workflow) = (&execution.execution_id, &execution.workflow_name);
     open_line(id, workflow, &state, &execution.current_steps)

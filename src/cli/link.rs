@@ -20,14 +20,14 @@ use midex_mcp::client::Client;
 use midex_server::{app::OpenWork, config::Config};
 
 /// A session that opens at the first call, and reopens if its server goes away.
-pub(super) struct Link<'a> {
+pub(super) struct ServerLink<'a> {
     config: &'a Config,
     is_worker: bool,
     session: Option<Session>,
     has_retried: bool,
 }
 
-impl<'a> Link<'a> {
+impl<'a> ServerLink<'a> {
     /// A link for a command that makes a few calls and ends. Its embedded server does not work on executions.
     pub(super) fn new(config: &'a Config) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl<'a> Link<'a> {
 
     /// A link for a command that stays while executions run. Its embedded server works on them if no other process has
     /// one.
-    pub(super) fn working(config: &'a Config) -> Self {
+    pub(super) fn new_working(config: &'a Config) -> Self {
         Self {
             is_worker: true,
             ..Self::new(config)
@@ -57,7 +57,7 @@ impl<'a> Link<'a> {
     /// # Errors
     /// Those of opening the store; `SERVER_STOPPING` if one server after another goes away.
     pub(super) async fn open(&mut self) -> Result<()> {
-        self.session().await.map(|_| ())
+        self.open_session().await.map(|_| ())
     }
 
     /// Calls a tool; repeats the call if the server goes away, although the first call may have taken effect. A caller
@@ -66,8 +66,10 @@ impl<'a> Link<'a> {
     /// # Errors
     /// The refusal of the tool; `SERVER_STOPPING` if one server after another goes away.
     pub(super) async fn call(&mut self, tool: &'static str, arguments: Value) -> Result<Value> {
-        self.retrying(async |client: &Client| client.call(tool, arguments.clone()).await)
-            .await
+        self.call_with_retries(async |client: &Client| {
+            client.call_tool(tool, arguments.clone()).await
+        })
+        .await
     }
 
     /// Calls a tool that must not be called twice.
@@ -80,7 +82,11 @@ impl<'a> Link<'a> {
         tool: &'static str,
         arguments: Value,
     ) -> Result<Value> {
-        self.session().await?.client.call(tool, arguments).await
+        self.open_session()
+            .await?
+            .client
+            .call_tool(tool, arguments)
+            .await
     }
 
     /// Whether any call was repeated.
@@ -89,7 +95,7 @@ impl<'a> Link<'a> {
     }
 
     /// The status of an execution.
-    pub(super) async fn status(&mut self, id: &str) -> Result<StatusView> {
+    pub(super) async fn fetch_status(&mut self, id: &str) -> Result<StatusView> {
         Ok(self.status_reply(id).await?.1)
     }
 
@@ -107,7 +113,7 @@ impl<'a> Link<'a> {
     ) -> Result<(Value, CurrentStep)> {
         let id = uri::encode_segment(id);
         let address = format!("midex://workflow/current_step/{id}{query}");
-        read(self.read(&address).await?)
+        read(self.read_resource(&address).await?)
     }
 
     /// Calls a tool that moves an execution, `workflow.start` or one that hands in an output: the reply and its content.
@@ -128,20 +134,24 @@ impl<'a> Link<'a> {
     pub(super) async fn artifact(&mut self, uri: &str, offset: u64) -> Result<ArtifactContent> {
         let limit = limits::ARTIFACT_SHOWN_BYTES_MAX;
         parse_reply(
-            self.read(&format!("{uri}?offset={offset}&limit={limit}"))
+            self.read_resource(&format!("{uri}?offset={offset}&limit={limit}"))
                 .await?,
         )
     }
 
     /// The persona at an address.
     pub(super) async fn persona(&mut self, address: &str) -> Result<Option<String>> {
-        let agent = self.read(address).await?;
+        let agent = self.read_resource(address).await?;
         Ok(agent["content"].as_str().map(str::to_owned))
     }
 
     /// The status of an execution, once it has passed the revision `since` (`None`: once it has moved) or nothing has
     /// happened for a while.
-    pub(super) async fn wait(&mut self, id: &str, since: Option<u64>) -> Result<StatusView> {
+    pub(super) async fn wait_for_change(
+        &mut self,
+        id: &str,
+        since: Option<u64>,
+    ) -> Result<StatusView> {
         let arguments = without_nulls(json!({
             "execution_id": id, "since_revision": since, "timeout_s": limits::TAIL_WAIT_S
         }));
@@ -149,24 +159,24 @@ impl<'a> Link<'a> {
     }
 
     /// Every visit of every step of an execution.
-    pub(super) async fn history(&mut self, id: &str) -> Result<Vec<HistoryRow>> {
+    pub(super) async fn fetch_history(&mut self, id: &str) -> Result<Vec<HistoryRow>> {
         parse_reply(self.read_execution_resource("step_history", id).await?)
     }
 
     /// The graph of an execution's steps, with the state of each.
-    pub(super) async fn graph(&mut self, id: &str) -> Result<GraphView> {
+    pub(super) async fn fetch_graph(&mut self, id: &str) -> Result<GraphView> {
         let id = uri::encode_segment(id);
         let address = format!("midex://workflow/workflow_status/{id}?graph=true");
-        parse_reply(self.read(&address).await?)
+        parse_reply(self.read_resource(&address).await?)
     }
 
     /// A page of executions. `arguments` are those of `execution.list`.
-    pub(super) async fn list(&mut self, arguments: Value) -> Result<Listing> {
+    pub(super) async fn list_executions(&mut self, arguments: Value) -> Result<Listing> {
         parse_reply(self.call("execution.list", arguments).await?)
     }
 
     /// An execution as `midex show` prints it: the reply, which `--json` prints, and its content.
-    pub(super) async fn show(&mut self, id: &str) -> Result<(Value, ExecutionView)> {
+    pub(super) async fn fetch_execution(&mut self, id: &str) -> Result<(Value, ExecutionView)> {
         let arguments = json!({ "execution_id": id });
         read(self.call("execution.show", arguments).await?)
     }
@@ -174,22 +184,22 @@ impl<'a> Link<'a> {
     /// Reads a resource of an execution.
     async fn read_execution_resource(&mut self, resource: &str, id: &str) -> Result<Value> {
         let address = format!("midex://workflow/{resource}/{}", uri::encode_segment(id));
-        self.read(&address).await
+        self.read_resource(&address).await
     }
 
     /// Reads a resource.
-    pub(super) async fn read(&mut self, address: &str) -> Result<Value> {
-        self.retrying(async |client: &Client| client.read(address).await)
+    pub(super) async fn read_resource(&mut self, address: &str) -> Result<Value> {
+        self.call_with_retries(async |client: &Client| client.read_resource(address).await)
             .await
     }
 
-    async fn retrying(
+    async fn call_with_retries(
         &mut self,
         question: impl AsyncFn(&Client) -> Result<Value>,
     ) -> Result<Value> {
         let mut attempts = 1;
         loop {
-            let answer = match self.session().await {
+            let answer = match self.open_session().await {
                 Ok(session) => question(&session.client).await,
                 Err(error) => Err(error),
             };
@@ -208,7 +218,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    async fn session(&mut self) -> Result<&Session> {
+    async fn open_session(&mut self) -> Result<&Session> {
         let session = match self.session.take() {
             Some(session) => session,
             None => Session::open(self.config, self.is_worker).await?,
@@ -224,7 +234,7 @@ impl<'a> Link<'a> {
     }
 
     /// Stops the embedded server, so that other processes can open the store; true if there was one.
-    pub(super) async fn release(&mut self) -> Result<bool> {
+    pub(super) async fn release_store(&mut self) -> Result<bool> {
         match self.session.take_if(|session| session.is_embedded()) {
             Some(session) => session.close().await.map(|()| true),
             None => Ok(false),
@@ -247,7 +257,7 @@ impl<'a> Link<'a> {
 
     /// Closes the session. Only stopping an embedded server can fail.
     pub(super) async fn close(mut self) -> Result<()> {
-        self.release().await?;
+        self.release_store().await?;
         self.drop_session().await;
         Ok(())
     }
@@ -282,6 +292,6 @@ fn read<T: DeserializeOwned>(reply: Value) -> Result<(Value, T)> {
 }
 
 /// Whether the state, by its name, is a final one.
-pub(super) fn is_final(state: &str) -> bool {
+pub(super) fn is_final_state(state: &str) -> bool {
     State::parse(state).is_some_and(State::is_final)
 }

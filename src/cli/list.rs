@@ -11,8 +11,8 @@ use self::table::Table;
 use super::{
     EXIT_OK, Output,
     command::quoted,
-    link::{Link, parse_reply, without_nulls},
-    screen::{Screen, Style},
+    link::{ServerLink, parse_reply, without_nulls},
+    screen::{Screen, TextStyle},
     visible::replace_hidden_chars,
     when::{format_local_time, format_time_ago},
 };
@@ -28,7 +28,7 @@ use midex_domain::{
 use midex_registry::{AgentEntry, Registry, Source, WorkflowEntry};
 use midex_server::{
     app::ListRequest,
-    config::{Authoring, Config},
+    config::{AuthoringDirectory, Config},
 };
 
 /// What to list.
@@ -73,7 +73,7 @@ impl ListArgs {
     }
 
     /// Refuses flags for executions if something else is listed.
-    fn check(&self) -> Result<()> {
+    fn check_flags(&self) -> Result<()> {
         let limit = self.limit.map(|limit| ("--limit", Some(limit.to_string())));
         let Some((flag, value)) = self.execution_flags().into_iter().chain(limit).next() else {
             return Ok(());
@@ -122,7 +122,7 @@ pub(super) fn parse_positive_number(text: &str) -> std::result::Result<usize, St
 }
 
 /// Lists executions. `flags` make a follow-up command reach the same ones.
-pub(super) async fn executions(
+pub(super) async fn list_executions(
     args: ListArgs,
     config: &Config,
     flags: &str,
@@ -140,8 +140,8 @@ pub(super) async fn executions(
         "children": args.children.then_some(true),
         "calls": (args.what == ListSubject::Calls).then_some(true)
     }));
-    let mut link = Link::new(config);
-    let rows = pages(&mut link, arguments, counted).await;
+    let mut link = ServerLink::new(config);
+    let rows = read_pages(&mut link, arguments, counted).await;
     link.close().await?;
     let mut rows = rows?;
     let more = rows.len().saturating_sub(limit);
@@ -153,7 +153,7 @@ pub(super) async fn executions(
         Some(message) => Screen::stdout().indent_block(None, "", &message),
         None => execution_table(&shown, &args) + &more_rows_note(&args, limit, more, flags),
     };
-    out.rows(|| rows.clone(), text)?;
+    out.print_rows(|| rows.clone(), text)?;
     Ok(EXIT_OK)
 }
 
@@ -184,7 +184,7 @@ fn more_rows_note(args: &ListArgs, limit: usize, more: usize, flags: &str) -> St
         "executions"
     };
     let words = format!("{count} more: midex list {what}{given} --limit {all}{flags}");
-    Screen::stdout().indent_block(Some(Style::Dim), "", &replace_hidden_chars(&words))
+    Screen::stdout().indent_block(Some(TextStyle::Dim), "", &replace_hidden_chars(&words))
 }
 
 /// The message that no workflow has this name, to explain an empty list; `None` if one has.
@@ -200,8 +200,8 @@ fn unknown_workflow_note(name: &str, config: &Config) -> Option<String> {
 }
 
 /// Reads pages until there are `limit` rows.
-pub(super) async fn pages(
-    link: &mut Link<'_>,
+pub(super) async fn read_pages(
+    link: &mut ServerLink<'_>,
     mut arguments: Value,
     limit: usize,
 ) -> Result<Vec<Value>> {
@@ -247,7 +247,7 @@ impl ListLayout {
     }
 
     /// The time of an execution's last change, relative or absolute.
-    fn time(self, time: &str) -> String {
+    fn format_time(self, time: &str) -> String {
         if self.is_terminal && self.columns < usize::from(u16::MAX) {
             return format_time_ago(time, SystemClock.now());
         }
@@ -259,8 +259,8 @@ impl ListLayout {
     }
 
     /// The state, as a symbol if there is no room for the word.
-    fn state(self, state: &str) -> String {
-        if self.columns >= STATE_COLUMNS {
+    fn format_state(self, state: &str) -> String {
+        if self.columns >= STATE_WORD_COLUMNS_MIN {
             return state.to_owned();
         }
         match state {
@@ -275,7 +275,7 @@ impl ListLayout {
 }
 
 /// The width of the terminal from which on the state is written as a word.
-const STATE_COLUMNS: usize = 46;
+const STATE_WORD_COLUMNS_MIN: usize = 46;
 
 fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
     if rows.is_empty() {
@@ -293,7 +293,7 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
         ("execution", 0),
         ("workflow", 80),
         (
-            if room.columns < STATE_COLUMNS {
+            if room.columns < STATE_WORD_COLUMNS_MIN {
                 ""
             } else {
                 "state"
@@ -304,35 +304,35 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
         ("updated", 58),
     ]);
     for row in rows {
-        table.add([
+        table.add_row([
             row.execution_id.clone(),
             row.workflow_name.clone(),
-            room.state(&row.state),
+            room.format_state(&row.state),
             row.current_step.clone().unwrap_or_else(|| "-".to_owned()),
-            room.time(&row.updated_at),
+            room.format_time(&row.updated_at),
         ]);
     }
     table.render()
 }
 
 /// Lists workflows or agents, including invalid ones.
-pub fn list(
+pub fn list_definitions(
     args: &ListArgs,
     registry: &Registry,
-    authoring: Option<&Authoring>,
+    authoring: Option<&AuthoringDirectory>,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    args.check()?;
+    args.check_flags()?;
     let printed = if args.what == ListSubject::Agents {
         let json = || registry.agents().map(agent_json).collect();
-        out.rows(json, || {
+        out.print_rows(json, || {
             agent_table(registry, ListLayout::from_terminal(args.wide))
         })
     } else {
         let json = || registry.workflows().map(workflow_json).collect();
         let room = ListLayout::from_terminal(args.wide);
-        out.rows(json, || {
-            workflow_table(registry, room) + &written_to(authoring)
+        out.print_rows(json, || {
+            workflow_table(registry, room) + &authoring_directory_line(authoring)
         })
     };
     printed.map(|()| EXIT_OK)
@@ -365,7 +365,7 @@ fn workflow_json(entry: &WorkflowEntry) -> Value {
 fn phase_json(step: &Step) -> Value {
     json!({
         "phase": step.id,
-        "agent": step.agent(),
+        "agent": step.agent_name(),
         "description": step.description,
         "dependsOn": step.depends_on,
     })
@@ -401,9 +401,9 @@ fn workflow_table(registry: &Registry, room: ListLayout) -> String {
         let workflow = valid_workflow(entry);
         let hidden = registry.hidden_by_project(&entry.name);
         let hidden = hidden.map(|hidden| format!(" (hides {})", hidden.as_str()));
-        table.add([
+        table.add_row([
             entry.name.clone(),
-            workflow.map_or_else(String::new, steps),
+            workflow.map_or_else(String::new, step_ids_text),
             entry.source.as_str().to_owned() + &hidden.unwrap_or_default(),
             workflow.map_or_else(
                 || first_error(&entry.findings, entry.source, entry.path.as_deref()),
@@ -415,8 +415,8 @@ fn workflow_table(registry: &Registry, room: ListLayout) -> String {
 }
 
 /// The line that says into which directory agents write workflows, and why.
-fn written_to(authoring: Option<&Authoring>) -> String {
-    let Some(Authoring { directory, reason }) = authoring else {
+fn authoring_directory_line(authoring: Option<&AuthoringDirectory>) -> String {
+    let Some(AuthoringDirectory { directory, reason }) = authoring else {
         return String::new();
     };
     let path = replace_hidden_chars(&path_text(&directory.path));
@@ -424,7 +424,7 @@ fn written_to(authoring: Option<&Authoring>) -> String {
     format!("\n{}", Screen::stdout().indent_block(None, "", &words))
 }
 
-fn steps(workflow: &Workflow) -> String {
+fn step_ids_text(workflow: &Workflow) -> String {
     let ids: Vec<_> = workflow.steps.iter().map(|step| step.id.as_str()).collect();
     ids.join(", ")
 }
@@ -432,7 +432,7 @@ fn steps(workflow: &Workflow) -> String {
 fn agent_table(registry: &Registry, room: ListLayout) -> String {
     let mut table = room.table([("name", 0), ("source", 70), ("description", 0)]);
     for entry in registry.agents() {
-        table.add([
+        table.add_row([
             entry.name.clone(),
             host_file(entry).unwrap_or_else(|| entry.source.as_str().to_owned()),
             entry.value.as_ref().map_or_else(

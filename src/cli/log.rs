@@ -29,7 +29,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use self::queue::Queue;
+use self::queue::LineQueue;
 use midex_domain::limits;
 
 /// The text that replaces the message of another crate.
@@ -38,12 +38,12 @@ const WITHHELD_MESSAGE: &str = "its words are withheld: they may hold what was s
 /// The log of this process. Dropping it, also in a panic, flushes the queued lines, for at most
 /// [`limits::LOG_FLUSH_MAX`].
 #[derive(Debug)]
-pub(super) struct Log(Queue);
+pub(super) struct Log(LineQueue);
 
 impl Log {
     /// Writes a line verbatim.
     pub(super) fn write_line(&self, line: &str) {
-        self.0.push(format!("{line}\n").as_bytes());
+        self.0.push_line(format!("{line}\n").as_bytes());
     }
 }
 
@@ -56,7 +56,7 @@ impl Drop for Log {
 /// Starts logging; a second call has no effect. A server logs at `info`. Other commands print what the user has to
 /// know, and log nothing unless `RUST_LOG` is set.
 pub(super) fn init(serves: bool) -> Log {
-    let queue = Queue::start_writer(io::stderr());
+    let queue = LineQueue::start_writer(io::stderr());
     let usual = if serves {
         // rmcp logs every refused call again, and its message would be withheld anyway.
         "warn,rmcp=off,midex=info"
@@ -75,7 +75,7 @@ pub(super) fn init(serves: bool) -> Log {
 }
 
 /// The layers that format the selected events: midex's own with their message, others with only their place.
-fn log_layers<S>(queue: &Queue) -> impl Layer<S> + use<S>
+fn log_layers<S>(queue: &LineQueue) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -84,7 +84,7 @@ where
         let layer = fmt::layer().with_writer(move || queue.clone());
         layer.with_ansi(false).log_internal_errors(false)
     };
-    let ours = plain().with_filter(filter_fn(is_ours).and(RateLimit(queue.clone())));
+    let ours = plain().with_filter(filter_fn(is_from_own_crate).and(RateLimit(queue.clone())));
     let theirs = plain()
         .with_line_number(true)
         .fmt_fields(format::debug_fn(|to, field, _| match field.name() {
@@ -93,7 +93,9 @@ where
         }))
         .with_filter(
             filter_fn(|metadata| {
-                !is_ours(metadata) && metadata.is_event() && *metadata.level() <= Level::WARN
+                !is_from_own_crate(metadata)
+                    && metadata.is_event()
+                    && *metadata.level() <= Level::WARN
             })
             .and(RateLimit(queue.clone())),
         );
@@ -101,7 +103,7 @@ where
 }
 
 /// Limits the lines of one kind. Lines are of one kind if they have the same level, place and error code.
-struct RateLimit(Queue);
+struct RateLimit(LineQueue);
 
 impl<S> Filter<S> for RateLimit {
     fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
@@ -113,10 +115,10 @@ impl<S> Filter<S> for RateLimit {
         let line = metadata.line().unwrap_or_default();
         let kind = format!("{} {}:{line}", metadata.level(), metadata.target());
         let mut kind = LineKind(kind);
-        if is_ours(metadata) {
+        if is_from_own_crate(metadata) {
             event.record(&mut kind);
         }
-        self.0.admits(kind.0)
+        self.0.admits_kind(kind.0)
     }
 }
 
@@ -148,7 +150,7 @@ const OWN_CRATES: [&str; 11] = [
     "midex_server",
 ];
 
-fn is_ours(metadata: &Metadata<'_>) -> bool {
+fn is_from_own_crate(metadata: &Metadata<'_>) -> bool {
     let module = metadata.target().split("::").next();
     module.is_some_and(|name| OWN_CRATES.contains(&name))
 }
@@ -159,13 +161,13 @@ fn log_panic(panic: &panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     tracing::error!(
         place = place.as_deref().unwrap_or("nowhere"),
-        words = fixed_words(panic.payload()),
+        words = literal_panic_message(panic.payload()),
         "a panic"
     );
 }
 
 /// The message of a panic, if it is a string literal of the program.
-fn fixed_words(panic: &dyn Any) -> &'static str {
+fn literal_panic_message(panic: &dyn Any) -> &'static str {
     panic
         .downcast_ref::<&'static str>()
         .copied()
@@ -198,9 +200,9 @@ mod tests {
     }
 
     /// The log that `work` writes with the filter `chosen`.
-    fn written(chosen: &str, work: impl FnOnce()) -> String {
+    fn capture_log(chosen: &str, work: impl FnOnce()) -> String {
         let written = LogBuffer::default();
-        let queue = Queue::start_writer(written.clone());
+        let queue = LineQueue::start_writer(written.clone());
         let subscriber = tracing_subscriber::registry()
             .with(EnvFilter::new(chosen))
             .with(log_layers(&queue));
@@ -231,7 +233,7 @@ mod tests {
             "rmcp::transport::streamable_http_server=trace,hyper::proto=trace,midex=trace",
             "trace,[serve]=trace,[{secret}]=trace",
         ] {
-            let told = written(chosen, || {
+            let told = capture_log(chosen, || {
                 foreign!(
                     "rmcp::transport::streamable_http_server::tower",
                     Level::ERROR
@@ -257,8 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_chosen_is_not_told() {
-        let told = written("warn,rmcp=off", || {
+    fn filter_hides_other_lines() {
+        let told = capture_log("warn,rmcp=off", || {
             foreign!("rmcp::service", Level::ERROR);
             tracing::warn!(target: "midex::store", "ours");
         });
@@ -269,7 +271,7 @@ mod tests {
     #[test]
     fn repeated_lines_are_counted() {
         let most = limits::LOG_LINES_OF_A_KIND_MAX;
-        let told = written("info", || {
+        let told = capture_log("info", || {
             for _ in 0..most + 3 {
                 for code in ["ONE", "OTHER"] {
                     tracing::info!(target: "midex::mcp", code, other = CANARY, "ours");
@@ -297,10 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_panic_only_fixed_words_are_told() {
+    fn formatted_panics_are_withheld() {
         let caught = panic::catch_unwind(|| panic!("fixed")).unwrap_err();
-        assert_eq!(fixed_words(&*caught), "fixed");
+        assert_eq!(literal_panic_message(&*caught), "fixed");
         let caught = panic::catch_unwind(|| panic!("put together: {CANARY}{}", CANARY.len()));
-        assert_eq!(fixed_words(&*caught.unwrap_err()), WITHHELD_MESSAGE);
+        assert_eq!(
+            literal_panic_message(&*caught.unwrap_err()),
+            WITHHELD_MESSAGE
+        );
     }
 }

@@ -76,7 +76,7 @@ impl From<FormatArg> for Format {
 }
 
 /// Writes the file and prints its path.
-pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+pub fn write_new_file(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let (file, kind, template) = match args {
         NewArgs::Workflow {
             file,
@@ -86,7 +86,7 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
             let (name, format) = split_format_extension(&file.name);
             let template = config
                 .registry()
-                .copy_workflow(from, &workflow_name(name)?)?;
+                .copy_workflow(from, &parse_workflow_name(name)?)?;
             check_extension(format, template.format(), name)?;
             (file, "workflow", template)
         }
@@ -94,18 +94,18 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
             let (name, said) = split_format_extension(&file.name);
             let format = format.map(Format::from).or(said).unwrap_or(Format::Yaml);
             check_extension(said, format, name)?;
-            let template = Template::workflow(&workflow_name(name)?, format);
+            let template = Template::new_workflow(&parse_workflow_name(name)?, format);
             (file, "workflow", template)
         }
         NewArgs::Agent { file } => {
             let (name, format) = split_format_extension(&file.name);
             check_extension(format, Format::Markdown, name)?;
-            let name = AgentName::parse(name).map_err(|error| unusable_name(&error))?;
-            (file, "agent", Template::agent(&name))
+            let name = AgentName::parse(name).map_err(|error| unusable_name_error(&error))?;
+            (file, "agent", Template::new_agent(&name))
         }
     };
     let template = match &file.description {
-        Some(description) => template.describe(description)?,
+        Some(description) => template.with_description(description)?,
         None => template,
     };
     let project = file.dir.as_ref().unwrap_or(&config.project_dir);
@@ -114,22 +114,23 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     } else {
         ExistingFilePolicy::Keep
     };
-    let path = registry::create(&template, project, existing)?;
+    let path = registry::create_definition(&template, project, existing)?;
     let text = if out.json {
         let shown = path.display().to_string();
         let made = json!({ "path": shown, "kind": kind, "name": template.name() });
         json_text(&made, true).into_bytes()
     } else if Screen::stdout().is_terminal() {
         let path = replace_hidden_chars(&path.display().to_string());
-        format!("{path}\n{}", next(kind, template.name(), &path)).into_bytes()
+        format!("{path}\n{}", next_commands(kind, template.name(), &path)).into_bytes()
     } else {
         path.into_os_string().into_encoded_bytes()
     };
-    out.write([&text[..], b"\n"].concat()).map(|()| EXIT_OK)
+    out.write_unchanged([&text[..], b"\n"].concat())
+        .map(|()| EXIT_OK)
 }
 
 /// The suggested next commands, for a person.
-fn next(kind: &str, name: &str, path: &str) -> String {
+fn next_commands(kind: &str, name: &str, path: &str) -> String {
     let (name, path) = (quoted(&replace_hidden_chars(name)), quoted(path));
     match kind {
         "workflow" => format!(
@@ -148,7 +149,7 @@ fn split_format_extension(given: &str) -> (&str, Option<Format>) {
         return (given, None);
     }
     let name = given.rsplit_once('.').map_or(given, |(name, _)| name);
-    (name, Some(Format::of_path(path)))
+    (name, Some(Format::from_path(path)))
 }
 
 /// Refuses a name whose extension denotes another format than that of the file.
@@ -163,11 +164,11 @@ fn check_extension(said: Option<Format>, format: Format, name: &str) -> Result<(
         .with_action("Call it `{name}`"))
 }
 
-fn workflow_name(name: &str) -> Result<WorkflowName> {
-    WorkflowName::declared(name).map_err(|error| unusable_name(&error))
+fn parse_workflow_name(name: &str) -> Result<WorkflowName> {
+    WorkflowName::parse_declared(name).map_err(|error| unusable_name_error(&error))
 }
 
-fn unusable_name(error: &Error) -> Error {
+fn unusable_name_error(error: &Error) -> Error {
     Error::new(Code::UsageInvalid, error.message())
         .with_action("Choose a name like `release-notes`")
 }

@@ -38,27 +38,27 @@ impl<'a> Output<'a> {
         text: impl FnOnce() -> String,
     ) -> Result<()> {
         if self.json {
-            self.write(json_text(&json(), true) + "\n")
+            self.write_unchanged(json_text(&json(), true) + "\n")
         } else {
-            self.write(text())
+            self.write_unchanged(text())
         }
     }
 
     /// Prints a list: as JSON one row per line, or the text for people.
-    pub(super) fn rows(
+    pub(super) fn print_rows(
         &mut self,
         json: impl FnOnce() -> Vec<Value>,
         text: impl FnOnce() -> String,
     ) -> Result<()> {
         if !self.json {
-            return self.write(text());
+            return self.write_unchanged(text());
         }
         let line = |row: &Value| json_text(row, false) + "\n";
-        self.write(json().iter().map(line).collect::<String>())
+        self.write_unchanged(json().iter().map(line).collect::<String>())
     }
 
     /// Prints the reply of a tool: as JSON, or its message.
-    pub(super) fn reply(&mut self, reply: &Value) -> Result<()> {
+    pub(super) fn print_reply(&mut self, reply: &Value) -> Result<()> {
         let message = || {
             let message = reply["message"].as_str().unwrap_or_default();
             Screen::stdout().indent_block(None, "", message)
@@ -67,7 +67,7 @@ impl<'a> Output<'a> {
     }
 
     /// Writes text or bytes unchanged.
-    pub(super) fn write(&mut self, text: impl AsRef<[u8]>) -> Result<()> {
+    pub(super) fn write_unchanged(&mut self, text: impl AsRef<[u8]>) -> Result<()> {
         let written = self.to.write_all(text.as_ref());
         match written.and_then(|()| self.to.flush()) {
             // A reader that closes the pipe early, such as `head`, is not an error.

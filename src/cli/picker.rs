@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    link::Link,
-    question::{asks_for_help, prompt},
+    link::ServerLink,
+    question::{asks_for_help, write_prompt},
     run::input::StdinLines,
     screen::{Screen, one_line, truncate_text},
 };
@@ -28,35 +28,35 @@ pub(super) struct Choice {
 pub(super) async fn pick(
     what: &str,
     choices: &[Choice],
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
 ) -> Result<Option<usize>> {
-    link.release().await?;
+    link.release_store().await?;
     let (shown, more) = choices.split_at(choices.len().min(limits::PICKED_MAX));
     let screen = Screen::stdout();
-    prompt(&numbered_list(shown, screen.columns()))?;
+    write_prompt(&numbered_list(shown, screen.columns()))?;
     if !more.is_empty() {
         let words = format!("there are more: leave it, and name the {what} in the command");
-        prompt(&screen.indent_block(None, "     ", &words))?;
+        write_prompt(&screen.indent_block(None, "     ", &words))?;
     }
     let choices = shown;
     let mut input = StdinLines::stdin();
     for _ in 0..limits::PICK_ATTEMPTS_MAX {
-        prompt(&format!(
+        write_prompt(&format!(
             "Which {what}? (number or part of a name; empty: none) "
         ))?;
-        let said = input.line(link).await?.unwrap_or_default();
+        let said = input.next_line(link).await?.unwrap_or_default();
         match find_choice(said.trim(), choices) {
             PickResult::Nothing => break,
             PickResult::One(at) => return Ok(Some(at)),
-            PickResult::None if asks_for_help(said.trim()) => prompt(PICKER_HELP)?,
-            PickResult::None => prompt("None of them is that.\n")?,
+            PickResult::None if asks_for_help(said.trim()) => write_prompt(PICKER_HELP)?,
+            PickResult::None => write_prompt("None of them is that.\n")?,
             PickResult::NoNumber => {
-                prompt(&format!("The list goes from 1 to {}.\n", choices.len()))?;
+                write_prompt(&format!("The list goes from 1 to {}.\n", choices.len()))?;
             }
-            PickResult::Several => prompt("Several of them have that.\n")?,
+            PickResult::Several => write_prompt("Several of them have that.\n")?,
         }
     }
-    prompt("Nothing was done.\n")?;
+    write_prompt("Nothing was done.\n")?;
     Ok(None)
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_a_name_and_a_part_of_one_are_understood() {
+    fn choice_by_number_name_or_part() {
         let choices = [
             ("exec_aab", "release, running"),
             ("exec_abc7", "bug-fix, running"),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_fits_and_controls_no_terminal() {
+    fn choice_line_fits_and_is_escaped() {
         let one = Choice {
             key: "\u{1b}[2Ja".to_owned(),
             about: "x ".repeat(200),

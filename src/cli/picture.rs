@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::screen::{Screen, Style, one_line, pad_text, truncate_text};
+use super::screen::{Screen, TextStyle, one_line, pad_text, truncate_text};
 use midex_domain::{
     grammar,
     view::{EdgeKind, GraphNode, GraphView, ON_FAILURE_TITLE},
@@ -15,11 +15,11 @@ use midex_picture::{conditions, edge_words, is_error, repeats};
 /// The maximum width of the column of step names, and of the column of agents.
 const NAME_COLUMNS_MAX: usize = 28;
 /// Below this width, a line shows only names and symbols.
-const COLUMNS_NARROW: usize = 50;
+const NARROW_COLUMNS: usize = 50;
 
 /// The caller's notes on a step.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct StepNotes {
     /// The note in the line of the step.
     pub(super) beside: String,
     /// The notes below it, each on a line.
@@ -27,10 +27,10 @@ pub(super) struct Notes {
 }
 
 /// The drawing, with the `notes` of each step.
-pub(super) fn picture(
+pub(super) fn draw_graph(
     graph: &GraphView,
     screen: &Screen,
-    notes: impl Fn(&GraphNode) -> Notes,
+    notes: impl Fn(&GraphNode) -> StepNotes,
 ) -> String {
     // Names are not truncated in output for programs.
     let most = if screen.is_terminal() {
@@ -38,7 +38,7 @@ pub(super) fn picture(
     } else {
         usize::MAX
     };
-    let name = |node: &GraphNode| title(node).width().min(most);
+    let name = |node: &GraphNode| step_title(node).width().min(most);
     let names = graph.nodes.iter().map(name).max().unwrap_or(0);
     let whos = graph.nodes.iter().map(|node| step_worker(node).width());
     let whos = whos.max().unwrap_or(0).min(most);
@@ -49,7 +49,7 @@ pub(super) fn picture(
         .zip(graph.waves())
         .partition(|(node, _)| node.on_failure);
     let draw = |(node, mark): (&GraphNode, &str)| {
-        step(
+        draw_step(
             node,
             (mark, columns.0, columns.1),
             graph,
@@ -59,7 +59,7 @@ pub(super) fn picture(
     };
     let mut text = draw_waves(&ordinary, screen, &draw);
     if !failing.is_empty() {
-        text += &screen.indent_block(Some(Style::Dim), "", ON_FAILURE_TITLE);
+        text += &screen.indent_block(Some(TextStyle::Dim), "", ON_FAILURE_TITLE);
         text += &draw_waves(&failing, screen, &draw);
     }
     text
@@ -87,23 +87,23 @@ fn draw_waves(
         }
         // Consecutive waves of a single step need no line between them.
         if wave < last && (count > 1 || in_wave(wave + 1).count() > 1) {
-            text += &screen.paint(Style::Dim, "   │");
+            text += &screen.paint(TextStyle::Dim, "   │");
             text.push('\n');
         }
     }
     text
 }
 
-fn step(
+fn draw_step(
     node: &GraphNode,
     (mark, names, whos): (&str, usize, usize),
     graph: &GraphView,
     screen: &Screen,
-    notes: &Notes,
+    notes: &StepNotes,
 ) -> String {
-    let narrow = screen.columns() < COLUMNS_NARROW;
+    let narrow = screen.columns() < NARROW_COLUMNS;
     let (sign, style) = state_symbol(node);
-    let name = pad_text(&truncate_text(&title(node), names), names);
+    let name = pad_text(&truncate_text(&step_title(node), names), names);
     let who = if narrow {
         String::new()
     } else {
@@ -118,34 +118,34 @@ fn step(
     };
     let line = format!(
         "{} {} {}  {}  {beside}",
-        screen.paint(Style::Dim, mark),
+        screen.paint(TextStyle::Dim, mark),
         style.map_or_else(|| sign.to_owned(), |style| screen.paint(style, sign)),
         style.map_or_else(|| name.clone(), |style| screen.paint(style, &name)),
-        screen.paint(Style::Dim, &who),
+        screen.paint(TextStyle::Dim, &who),
     );
     let mut text = line.trim_end().to_owned() + "\n";
     for below in step_detail_lines(node, graph).iter().chain(&notes.below) {
-        text += &screen.indent_block(Some(Style::Dim), "     ", below);
+        text += &screen.indent_block(Some(TextStyle::Dim), "     ", below);
     }
     text
 }
 
 /// The symbol for the state of a step; a dot if the graph is not that of an execution.
-fn state_symbol(node: &GraphNode) -> (&'static str, Option<Style>) {
+fn state_symbol(node: &GraphNode) -> (&'static str, Option<TextStyle>) {
     let Some(standing) = &node.standing else {
         return ("•", None);
     };
     let style = match standing.status.as_str() {
-        "completed" => Style::Good,
-        "failed" => Style::Bad,
-        "running" => Style::Bold,
-        _ => Style::Dim,
+        "completed" => TextStyle::Good,
+        "failed" => TextStyle::Bad,
+        "running" => TextStyle::Bold,
+        _ => TextStyle::Dim,
     };
     (standing.sign(), Some(style))
 }
 
 /// The name of a step, with its number of visits and its finished items: `build ×2 3/6`.
-fn title(node: &GraphNode) -> String {
+fn step_title(node: &GraphNode) -> String {
     let mut title = one_line(&node.id);
     let Some(standing) = &node.standing else {
         return title;

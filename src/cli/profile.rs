@@ -14,13 +14,13 @@ pub(super) struct ProfileArgs {
     )]
     toolsets: Toolsets,
     /// How tool names are spelled in lists; calls accept both spellings
-    #[arg(long, value_name = "SPELLING", value_enum, default_value_t = Spelling::Auto)]
-    tool_names: Spelling,
+    #[arg(long, value_name = "SPELLING", value_enum, default_value_t = NameSpelling::Auto)]
+    tool_names: NameSpelling,
 }
 
 /// How names are written.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Spelling {
+enum NameSpelling {
     #[value(help = "workflow.start, but workflow_start for clients known to reject dots")]
     Auto,
     #[value(help = "workflow.start")]
@@ -34,9 +34,9 @@ impl From<ProfileArgs> for ToolProfile {
         Self {
             toolsets: args.toolsets,
             tool_names: match args.tool_names {
-                Spelling::Auto => ToolNames::Auto,
-                Spelling::Dotted => ToolNames::Dotted,
-                Spelling::Underscored => ToolNames::Underscored,
+                NameSpelling::Auto => ToolNames::Auto,
+                NameSpelling::Dotted => ToolNames::Dotted,
+                NameSpelling::Underscored => ToolNames::Underscored,
             },
         }
     }

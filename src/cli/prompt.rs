@@ -14,7 +14,7 @@ use rustyline::{
 };
 use tokio::sync::mpsc as channel;
 
-use super::{link::Link, question, run::input::StdinLines};
+use super::{link::ServerLink, question, run::input::StdinLines};
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
@@ -48,7 +48,7 @@ impl Prompt {
         ];
         let edited = terminals.iter().all(|is| *is) && !is_dumb_terminal();
         if edited {
-            Self::Edited(LineEditor::begin())
+            Self::Edited(LineEditor::start())
         } else {
             Self::Plain(StdinLines::stdin())
         }
@@ -59,21 +59,21 @@ impl Prompt {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE` where standard input cannot be read.
-    pub(super) async fn line(
+    pub(super) async fn read_line(
         &mut self,
         asked: &str,
         choices: &[String],
-        link: &mut Link<'_>,
+        link: &mut ServerLink<'_>,
     ) -> Result<PromptInput> {
         match self {
             Self::Plain(input) => {
-                question::prompt(asked)?;
-                let typed = input.line(link).await?;
+                question::write_prompt(asked)?;
+                let typed = input.next_line(link).await?;
                 Ok(typed.map_or(PromptInput::End, |typed| {
                     PromptInput::Line(typed.trim_end_matches(['\n', '\r']).to_owned())
                 }))
             }
-            Self::Edited(editing) => editing.line(asked, choices, link).await,
+            Self::Edited(editing) => editing.read_line(asked, choices, link).await,
         }
     }
 }
@@ -91,22 +91,22 @@ pub(super) struct LineEditor {
 }
 
 impl LineEditor {
-    fn begin() -> Self {
+    fn start() -> Self {
         stop::install_stop_handlers();
         let (asked, questions) = mpsc::channel::<(String, Vec<String>)>();
         let (answers, typed) = channel::unbounded_channel();
         std::thread::spawn(move || {
-            let mut editor = editor();
+            let mut editor = make_editor();
             let printer = editor
                 .as_mut()
                 .ok()
                 .and_then(|it| it.create_external_printer().ok());
             if let Some(printer) = printer {
-                stop::redraw_with(Box::new(printer));
+                stop::set_redraw_printer(Box::new(printer));
             }
             for (asked, choices) in questions {
                 let typed = match &mut editor {
-                    Ok(editor) => stop::run_reading(|| read(editor, &asked, choices)),
+                    Ok(editor) => stop::run_reading(|| read_edited_line(editor, &asked, choices)),
                     Err(error) => Err(unreadable_input_error(&error.to_string())),
                 };
                 if answers.send(typed).is_err() {
@@ -117,11 +117,11 @@ impl LineEditor {
         Self { asked, typed }
     }
 
-    async fn line(
+    async fn read_line(
         &mut self,
         asked: &str,
         choices: &[String],
-        link: &mut Link<'_>,
+        link: &mut ServerLink<'_>,
     ) -> Result<PromptInput> {
         let gone = || unreadable_input_error("its reader has ended");
         let question = (asked.to_owned(), choices.to_vec());
@@ -129,7 +129,7 @@ impl LineEditor {
         let typed = tokio::select! {
             typed = self.typed.recv() => typed,
             () = tokio::time::sleep(limits::OUTPUT_LINE_GRACE) => {
-                link.release().await?;
+                link.release_store().await?;
                 self.typed.recv().await
             }
         };
@@ -144,7 +144,7 @@ impl Drop for LineEditor {
     }
 }
 
-fn editor() -> rustyline::Result<Editor<Choices, MemHistory>> {
+fn make_editor() -> rustyline::Result<Editor<ChoiceCompleter, MemHistory>> {
     let config = rustyline::Config::builder()
         .max_history_size(limits::PROMPT_HISTORY_MAX)?
         .completion_type(rustyline::CompletionType::List)
@@ -154,12 +154,12 @@ fn editor() -> rustyline::Result<Editor<Choices, MemHistory>> {
         .build();
     let history = MemHistory::with_config(&config);
     let mut editor = Editor::with_history(config, history)?;
-    editor.set_helper(Some(Choices::default()));
+    editor.set_helper(Some(ChoiceCompleter::default()));
     Ok(editor)
 }
 
-fn read(
-    editor: &mut Editor<Choices, MemHistory>,
+fn read_edited_line(
+    editor: &mut Editor<ChoiceCompleter, MemHistory>,
     asked: &str,
     choices: Vec<String>,
 ) -> Result<PromptInput> {
@@ -190,9 +190,9 @@ fn unreadable_input_error(why: &str) -> Error {
 
 /// The choices that complete a begun word.
 #[derive(Default)]
-struct Choices(Vec<String>);
+struct ChoiceCompleter(Vec<String>);
 
-impl Completer for Choices {
+impl Completer for ChoiceCompleter {
     type Candidate = String;
 
     fn complete(
@@ -208,7 +208,7 @@ impl Completer for Choices {
 }
 
 /// Offers no hints. The editor calls this first after it has set the terminal, so it is the place to adjust the modes.
-impl Hinter for Choices {
+impl Hinter for ChoiceCompleter {
     type Hint = String;
 
     fn hint(&self, _: &str, _: usize, _: &Context<'_>) -> Option<String> {
@@ -217,8 +217,8 @@ impl Hinter for Choices {
     }
 }
 
-impl Highlighter for Choices {}
+impl Highlighter for ChoiceCompleter {}
 
-impl Validator for Choices {}
+impl Validator for ChoiceCompleter {}
 
-impl Helper for Choices {}
+impl Helper for ChoiceCompleter {}

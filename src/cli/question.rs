@@ -3,25 +3,32 @@
 
 use std::io::{self, IsTerminal, Write as _};
 
-use super::{link::Link, run::input::StdinLines, unwritable_output_error};
+use super::{link::ServerLink, run::input::StdinLines, unwritable_output_error};
 use midex_domain::error::{Code, Error, Result};
 
 /// Asks a question; true if the answer is yes. `flag` is the flag that a script passes instead.
 ///
 /// # Errors
 /// `USAGE_INVALID` if there is no terminal.
-pub(super) async fn ask(question: &str, flag: &'static str, link: &mut Link<'_>) -> Result<bool> {
+pub(super) async fn ask_yes_or_no(
+    question: &str,
+    flag: &'static str,
+    link: &mut ServerLink<'_>,
+) -> Result<bool> {
     if !can_ask_person() {
         let message = format!("there is no terminal to ask on: {question}");
         return Err(Error::new(Code::UsageInvalid, message)
             .with_context("flag", flag)
             .with_action("Add {flag} if that is meant; nothing was done"));
     }
-    prompt(&format!("{question} [y]es, anything else does nothing: "))?;
-    let said = StdinLines::stdin().line(link).await?.unwrap_or_default();
+    write_prompt(&format!("{question} [y]es, anything else does nothing: "))?;
+    let said = StdinLines::stdin()
+        .next_line(link)
+        .await?
+        .unwrap_or_default();
     let is_yes = ["y", "yes"].contains(&said.trim().to_lowercase().as_str());
     if !is_yes {
-        prompt("Nothing was done.\n")?;
+        write_prompt("Nothing was done.\n")?;
     }
     Ok(is_yes)
 }
@@ -37,7 +44,7 @@ pub(super) fn can_ask_person() -> bool {
 }
 
 /// Writes to stderr without adding a line end.
-pub(super) fn prompt(text: &str) -> Result<()> {
+pub(super) fn write_prompt(text: &str) -> Result<()> {
     let mut stderr = anstream::stderr().lock();
     let told = stderr
         .write_all(text.as_bytes())

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Cli,
-    command::{Hints, quoted, suggested_action_for_person},
+    command::{HintContext, quoted, suggested_action_for_person},
     config,
     diagnostic::replace_tools_by_commands,
     screen::one_line,
@@ -16,13 +16,13 @@ use super::{
 use midex_domain::error::{Code, Error, Violation};
 
 /// Reports the error of a command on stderr.
-pub(super) fn report(error: &Error, json: bool, hints: &Hints) {
+pub(super) fn report_error(error: &Error, json: bool, hints: &HintContext) {
     let reported = format_report(error, json, hints);
     let _ = writeln!(anstream::stderr().lock(), "{reported}");
 }
 
 /// The error as it is reported. A server writes it to its log.
-pub(super) fn format_report(error: &Error, json: bool, hints: &Hints) -> String {
+pub(super) fn format_report(error: &Error, json: bool, hints: &HintContext) -> String {
     if !json {
         return describe_error(error, hints);
     }
@@ -33,7 +33,7 @@ pub(super) fn format_report(error: &Error, json: bool, hints: &Hints) -> String 
 }
 
 /// Prints the error of an invalid command line, or the help that it requests.
-pub(super) fn refuse(error: &clap::Error) {
+pub(super) fn print_command_line_error(error: &clap::Error) {
     let asks_for_json = std::env::args_os().any(|argument| argument == "--json");
     if !(asks_for_json && error.use_stderr()) {
         let _ = error.print();
@@ -43,11 +43,11 @@ pub(super) fn refuse(error: &clap::Error) {
     let words = tip.map_or_else(|| words.clone(), |tip| format!("{words}; {tip}"));
     let error = Error::new(Code::UsageInvalid, words)
         .with_action("Run the command with `--help`: it shows what can be typed");
-    report(&error, true, &Hints::new(String::new()));
+    report_error(&error, true, &HintContext::new(String::new()));
 }
 
 /// Prints a warning of a command that succeeded.
-pub(super) fn warn(text: &str) {
+pub(super) fn print_warning(text: &str) {
     let _ = writeln!(
         anstream::stderr().lock(),
         "warning: {}",
@@ -56,7 +56,7 @@ pub(super) fn warn(text: &str) {
 }
 
 /// An error as text: the message, its violations, and a suggested action.
-fn describe_error(error: &Error, hints: &Hints) -> String {
+fn describe_error(error: &Error, hints: &HintContext) -> String {
     let help = match corrected_command_line(error) {
         Some(command) => format!("Run `{command}`, if that is meant"),
         None => suggested_action_for_person(error, hints),
@@ -106,14 +106,16 @@ fn replace_workflow_name(given: &[String], asked: &str, near: &str) -> Option<Ve
 
 /// Whether this word is a flag, of any command, that takes the next word as its value.
 fn takes_value(flag: &str) -> bool {
-    fn has(command: &clap::Command, name: &str) -> bool {
+    fn has_value_flag(command: &clap::Command, name: &str) -> bool {
         let is_it =
             |arg: &clap::Arg| arg.get_long() == Some(name) && arg.get_action().takes_values();
         command.get_arguments().any(is_it)
-            || command.get_subcommands().any(|below| has(below, name))
+            || command
+                .get_subcommands()
+                .any(|below| has_value_flag(below, name))
     }
     let name = flag.strip_prefix("--");
-    name.is_some_and(|name| has(&<Cli as clap::CommandFactory>::command(), name))
+    name.is_some_and(|name| has_value_flag(&<Cli as clap::CommandFactory>::command(), name))
 }
 
 /// The message of an error, with each violation on a separate line.
@@ -126,7 +128,7 @@ pub(super) fn message_with_violations(error: &Error) -> String {
     // A violation with the same text as the message is not repeated.
     let is_said = |violation: &&Violation| error.message() == violation.message;
     for violation in error.violations().iter().filter(|one| !is_said(one)) {
-        let place = place(error, &violation.path);
+        let place = violation_place(error, &violation.path);
         text.extend(["\n  ", &replace_hidden_chars(place), ": "]);
         if let (Some(line), Some(column)) = (violation.line, violation.column) {
             let place = format!("line {line}, column {column}: ");
@@ -156,7 +158,7 @@ fn message_for_person(error: &Error) -> String {
 }
 
 /// The place of a violation. For arguments of a tool it is the argument's name.
-fn place<'a>(error: &Error, path: &'a str) -> &'a str {
+fn violation_place<'a>(error: &Error, path: &'a str) -> &'a str {
     match path {
         "" => "/",
         path if error.code() == Code::ArgumentsInvalid => path.trim_start_matches('/'),
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_keeps_its_words_but_the_name() {
+    fn only_the_name_is_corrected() {
         for (given, expected) in [
             ("cat a", Some("cat b")),
             ("--json show workflow a", Some("--json show workflow b")),

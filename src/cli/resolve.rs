@@ -6,11 +6,11 @@ use super::{
     Output,
     execution_id::{ExecutionChoice, run_with_named_or_picked},
     lifecycle::finish_change,
-    link::Link,
+    link::ServerLink,
     picker::{Choice, pick},
-    question::{can_ask_person, prompt},
+    question::{can_ask_person, write_prompt},
     run::{self, input::StdinLines},
-    signal::waited_for,
+    signal::pick_waiting_signal,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -67,16 +67,19 @@ pub(super) async fn resolve(
     flags: &str,
     out: Output<'_>,
 ) -> Result<u8> {
-    let mut link = Link::new(config);
+    let mut link = ServerLink::new(config);
     let answer = resolve_after_asking(args, &mut link).await;
     finish_change(link, answer, flags, out).await
 }
 
 /// Resolves the step after asking for missing arguments; `None` if a question was not answered.
-async fn resolve_after_asking(args: ResolveArgs, link: &mut Link<'_>) -> Result<Option<Value>> {
+async fn resolve_after_asking(
+    args: ResolveArgs,
+    link: &mut ServerLink<'_>,
+) -> Result<Option<Value>> {
     let mut verdict = args.verdict;
     if verdict.is_empty() {
-        match VerdictArgs::pick(link).await? {
+        match VerdictArgs::ask_verdict(link).await? {
             Some(picked) => verdict = picked,
             None => return Ok(None),
         }
@@ -84,7 +87,8 @@ async fn resolve_after_asking(args: ResolveArgs, link: &mut Link<'_>) -> Result<
     let mut arguments = match (verdict.failed, verdict.output) {
         (Some(why), _) => json!({ "verdict": "failed", "message": why }),
         (_, Some(given)) => {
-            let output = run::inputs::json("--output", &given, limits::OUTPUT_BYTES_MAX)?.1;
+            let output =
+                run::inputs::parse_json_flag("--output", &given, limits::OUTPUT_BYTES_MAX)?.1;
             json!({ "verdict": "output", "output": output })
         }
         _ => json!({ "verdict": "retry" }),
@@ -92,10 +96,10 @@ async fn resolve_after_asking(args: ResolveArgs, link: &mut Link<'_>) -> Result<
     if let Some(item) = args.item {
         arguments["item"] = json!(item);
     }
-    let act = async |link: &mut Link<'_>, id: &str| {
+    let act = async |link: &mut ServerLink<'_>, id: &str| {
         let step = match &args.step {
             Some(step) => step.clone(),
-            None => match waited_for(link, id, "unknown").await? {
+            None => match pick_waiting_signal(link, id, "unknown").await? {
                 Some(step) => step,
                 None => return Ok(None),
             },
@@ -115,7 +119,7 @@ impl VerdictArgs {
     }
 
     /// Asks at the terminal whether the step took effect.
-    async fn pick(link: &mut Link<'_>) -> Result<Option<Self>> {
+    async fn ask_verdict(link: &mut ServerLink<'_>) -> Result<Option<Self>> {
         if !can_ask_person() {
             let message = "nothing says whether the step took effect";
             return Err(Error::new(Code::UsageInvalid, message).with_action(
@@ -141,8 +145,8 @@ impl VerdictArgs {
             output: None,
         };
         if !picked.retry {
-            prompt(["Its output (JSON, or @FILE): ", "Why did it fail? "][at])?;
-            let Some(said) = StdinLines::stdin().line(link).await? else {
+            write_prompt(["Its output (JSON, or @FILE): ", "Why did it fail? "][at])?;
+            let Some(said) = StdinLines::stdin().next_line(link).await? else {
                 return Ok(None);
             };
             let text = if at == 0 {
@@ -158,14 +162,14 @@ impl VerdictArgs {
 
 /// Calls the tool with the current visit and attempt, so that a repeated call cannot resolve a later attempt.
 async fn call_for_attempt(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     id: &str,
     step: &str,
     item: Option<u32>,
     mut arguments: Value,
 ) -> Result<Value> {
     (arguments["execution_id"], arguments["step_name"]) = (json!(id), json!(step));
-    let status = link.status(id).await?;
+    let status = link.fetch_status(id).await?;
     let is_meant = |wait: &&WaitView| {
         let is_item = item.is_none() || wait.item == item;
         wait.waits_for == "unknown" && wait.step_name == step && is_item

@@ -22,22 +22,22 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-pub(super) use self::field::Field;
-use self::{page::RunPage, progress::Progress, source::OutputSource, submission::RunDecision};
+pub(super) use self::field::InputField;
+use self::{page::RunPage, progress::ProgressLine, source::OutputSource, submission::RunDecision};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
-    command::{Hints, execution_id_flag, insert_flags, quoted},
+    command::{HintContext, execution_id_flag, insert_flags, quoted},
     execution_id,
-    link::{Link, is_final},
+    link::{ServerLink, is_final_state},
     message_with_violations,
     picker::{Choice, pick},
+    print_warning,
     prompt::stop::{self, StopRequest},
-    question, report,
-    serve::{signals, wait_for_signal},
+    question, report_error,
+    serve::{subscribe_to_signals, wait_for_signal},
     steps::{self, OpenStep},
     visible::is_hidden,
     waits::{self, awaited_child},
-    warn,
 };
 use midex_domain::{
     ExecutionId, State,
@@ -99,14 +99,14 @@ pub(super) async fn run(
         .as_deref()
         .map(inputs::parse_inputs_flag)
         .transpose()?;
-    let inputs_flags = inputs_flags(&args);
+    let inputs_flags = inputs_flags_as_given(&args);
     let single = args
         .input
         .iter()
-        .map(|flag| inputs::single("--input", flag));
+        .map(|flag| inputs::split_name_and_value("--input", flag));
     let single = single.collect::<Result<Vec<_>>>()?;
     let source = OutputSource::from_flags(&args.from)?;
-    let mut link = Link::working(config);
+    let mut link = ServerLink::new_working(config);
     let workflow = match (args.workflow, &args.id) {
         (None, None) => match pick_workflow(config, out.json, &mut link).await? {
             None => return Ok(EXIT_FINDINGS),
@@ -114,7 +114,7 @@ pub(super) async fn run(
         },
         (workflow, _) => workflow,
     };
-    let signals = signals()?;
+    let signals = subscribe_to_signals()?;
     let id = args.id.clone().unwrap_or_else(new_id);
     let mut runner = Runner {
         flags: &flags,
@@ -138,7 +138,7 @@ pub(super) async fn run(
     };
     let end = tokio::select! {
         end = runner.start_and_work() => end,
-        () = wait_for_signal(signals) => Ok(End::Stopped("interrupted".into())),
+        () = wait_for_signal(signals) => Ok(RunEnd::Stopped("interrupted".into())),
     };
     let code = runner.report_end(end);
     runner.link.close().await?;
@@ -149,7 +149,7 @@ pub(super) async fn run(
 async fn pick_workflow(
     config: &Config,
     is_json: bool,
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
 ) -> Result<Option<String>> {
     if is_json || !question::can_ask_person() {
         return Err(Error::new(Code::UsageInvalid, "no workflow is named")
@@ -171,7 +171,7 @@ async fn pick_workflow(
 
 /// The `--inputs` and `--input` flags as they were given, each after a space. `None` if they are too long to print or
 /// hold characters that a terminal does not show, so that they could not be retyped.
-fn inputs_flags(args: &RunArgs) -> Option<String> {
+fn inputs_flags_as_given(args: &RunArgs) -> Option<String> {
     let whole = args.inputs.iter().map(|it| (" --inputs ", it));
     let all = whole.chain(args.input.iter().map(|it| (" --input ", it)));
     let flags: String = all
@@ -188,13 +188,13 @@ fn new_id() -> String {
 }
 
 /// How the command ended.
-enum End {
+enum RunEnd {
     /// The execution has ended.
     Ended(Box<EndedExecution>),
     /// The command stopped, for this reason; the execution can be continued.
     Stopped(String),
     /// The execution is paused.
-    Paused(Pause),
+    Paused(PauseReport),
 }
 
 /// An execution that has ended.
@@ -207,7 +207,7 @@ struct EndedExecution {
 }
 
 /// Why an execution is paused, in words for a person, and the commands that resume it.
-struct Pause {
+struct PauseReport {
     why: String,
     /// The commands that resume the execution.
     lifting: Vec<String>,
@@ -218,7 +218,7 @@ struct Pause {
 struct Runner<'a> {
     /// The flags that a follow-up command needs to reach the same executions.
     flags: &'a str,
-    link: Link<'a>,
+    link: ServerLink<'a>,
     page: RunPage<'a>,
     source: OutputSource,
     /// The workflow, once it is known.
@@ -252,7 +252,7 @@ enum StartOutcome {
 }
 
 impl Runner<'_> {
-    async fn start_and_work(&mut self) -> Result<End> {
+    async fn start_and_work(&mut self) -> Result<RunEnd> {
         self.read_inputs().await?;
         let existing = if self.is_named {
             self.find_existing_execution().await?
@@ -261,20 +261,20 @@ impl Runner<'_> {
         };
         match existing {
             Some((reply, status)) => self.continue_execution(reply, status).await?,
-            None if self.start().await? => {}
-            None => return Ok(End::Stopped("Nothing was started.".to_owned())),
+            None if self.start_execution().await? => {}
+            None => return Ok(RunEnd::Stopped("Nothing was started.".to_owned())),
         }
         self.begun = StartOutcome::Yes;
-        self.work().await
+        self.work_on_steps().await
     }
 
     /// Works on one open step after another until the execution ends, is paused, or the command has to stop.
-    async fn work(&mut self) -> Result<End> {
+    async fn work_on_steps(&mut self) -> Result<RunEnd> {
         let mut complaint: Option<(String, Error)> = None;
         loop {
             let steps = match self.open_steps().await? {
                 Ok(steps) => steps,
-                Err(End::Paused(pause))
+                Err(RunEnd::Paused(pause))
                     if pause.is_at_gate && self.ask_gate_at_prompt().await? =>
                 {
                     continue;
@@ -285,15 +285,17 @@ impl Runner<'_> {
             let refused =
                 refused.and_then(|(of, error)| self.refusal_of_open_turn(&of, error, &steps));
             let page = &mut self.page;
-            let next = self.source.next(&steps, refused, page, &mut self.link);
+            let next = self
+                .source
+                .next_decision(&steps, refused, page, &mut self.link);
             match next.await? {
                 RunDecision::Submit(submission) => {
                     let step = submission.step_in(&steps).unwrap_or(&steps[0]);
-                    let refused = self.submit(step, submission).await?;
+                    let refused = self.submit_result(step, submission).await?;
                     complaint = refused.map(|error| (step.turn(), error));
                 }
-                RunDecision::Pause => self.pause().await?,
-                RunDecision::Stop(why) => return Ok(End::Stopped(why)),
+                RunDecision::Pause => self.pause_execution().await?,
+                RunDecision::Stop(why) => return Ok(RunEnd::Stopped(why)),
             }
         }
     }
@@ -309,58 +311,58 @@ impl Runner<'_> {
         if steps.first().is_some_and(|step| step.turn() == of) {
             return Some(error);
         }
-        let _ = question::prompt(&format!("{}\n", message_with_violations(&error)));
+        let _ = question::write_prompt(&format!("{}\n", message_with_violations(&error)));
         self.source.draft.print_unrecorded();
         None
     }
 
     /// Waits until steps are open and returns them with live tokens, or returns how the run ended. While the execution
     /// waits for a child execution, the steps are those of the child.
-    async fn open_steps(&mut self) -> Result<Result<Vec<OpenStep>, End>> {
+    async fn open_steps(&mut self) -> Result<Result<Vec<OpenStep>, RunEnd>> {
         loop {
             // Registered before `wait` prints anything, so that a Ctrl-Z after that always releases the store.
             let mut stop_request = StopRequest::new();
             let (reply, current) = self.link.current_step(&self.at, "?reader=worker").await?;
-            if is_final(&current.workflow_state) {
+            if is_final_state(&current.workflow_state) {
                 if self.at == self.id {
                     return Ok(Err(self.ended_execution().await?));
                 }
-                let status = self.link.status(&self.at).await?;
-                self.page.child_ended(&status)?;
+                let status = self.link.fetch_status(&self.at).await?;
+                self.page.print_child_end(&status)?;
                 self.at = status.parent.unwrap_or_else(|| self.id.clone());
                 continue;
             }
             if current.workflow_state == State::Paused.as_str() {
-                let status = self.link.status(&self.at).await?;
+                let status = self.link.fetch_status(&self.at).await?;
                 if status.state != State::Paused.as_str() {
                     // The execution was resumed between the two reads.
                     continue;
                 }
-                return Ok(Err(End::Paused(pause_report(&status))));
+                return Ok(Err(RunEnd::Paused(pause_report(&status))));
             }
             let steps = steps::open_steps(&mut self.link, &reply).await?;
             if !steps.is_empty() {
                 return Ok(Ok(steps));
             }
-            match self.open_child(&current).await? {
+            match self.find_open_child(&current).await? {
                 Some(child) => {
-                    self.page.child(&child)?;
+                    self.page.print_child(&child)?;
                     self.at = child;
                 }
-                None => self.wait(&current, &mut stop_request).await?,
+                None => self.wait_for_change(&current, &mut stop_request).await?,
             }
         }
     }
 
     /// The final status and, unless the execution completed, its step history.
-    async fn ended_execution(&mut self) -> Result<End> {
+    async fn ended_execution(&mut self) -> Result<RunEnd> {
         let (reply, status) = self.link.status_reply(&self.id).await?;
         let history = if status.state == State::Completed.as_str() {
             Vec::new()
         } else {
-            self.link.history(&self.id).await?
+            self.link.fetch_history(&self.id).await?
         };
-        Ok(End::Ended(Box::new(EndedExecution {
+        Ok(RunEnd::Ended(Box::new(EndedExecution {
             reply,
             status,
             history,
@@ -368,18 +370,18 @@ impl Runner<'_> {
     }
 
     /// Returns a child execution that `current` waits for and that has not ended.
-    async fn open_child(&mut self, current: &CurrentStep) -> Result<Option<String>> {
+    async fn find_open_child(&mut self, current: &CurrentStep) -> Result<Option<String>> {
         let waits = current.waits.iter();
         if waits.clone().all(|wait| wait.waits_for != "child") {
             return Ok(None);
         }
-        let children = self.link.status(&self.at).await?.children;
+        let children = self.link.fetch_status(&self.at).await?.children;
         for child in waits.filter_map(|wait| awaited_child(&children, wait)) {
             // A child that is about to be started does not exist yet.
             let Some((_, status)) = self.fetch_status(child).await? else {
                 continue;
             };
-            if !is_final(&status.state) {
+            if !is_final_state(&status.state) {
                 return Ok(Some(child.to_owned()));
             }
         }
@@ -395,7 +397,7 @@ impl Runner<'_> {
     }
 
     /// Pauses the execution. The next read reports the pause, and the commands that resume it.
-    async fn pause(&mut self) -> Result<()> {
+    async fn pause_execution(&mut self) -> Result<()> {
         let arguments = json!({ "execution_id": self.at });
         match self.link.call("execution.pause", arguments).await {
             // Another client changed the state first: the next read reports the current state.
@@ -407,7 +409,7 @@ impl Runner<'_> {
     /// The status of the execution with this id, if there is one.
     async fn fetch_status(&mut self, id: &str) -> Result<Option<(Value, StatusView)>> {
         match self.link.status_reply(id).await {
-            Err(error) if execution_id::is_unknown(&error) => Ok(None),
+            Err(error) if execution_id::is_unknown_execution(&error) => Ok(None),
             status => status.map(Some),
         }
     }
@@ -422,7 +424,7 @@ impl Runner<'_> {
         let meant = match execution_id::resolve_word(&mut self.link, &id).await? {
             // Without a workflow nothing can be started, so the value must be a part of an existing id.
             None if self.workflow.is_none() => {
-                let unknown = no_execution(&id);
+                let unknown = no_such_execution_error(&id);
                 Some(execution_id::resolve_id(&mut self.link, &id, unknown).await?)
             }
             meant => meant,
@@ -461,18 +463,23 @@ impl Runner<'_> {
             let what = format!("execution '{}' was started with other inputs", self.id);
             return Err(taken(what));
         }
-        let ended = is_final(&status.state);
+        let ended = is_final_state(&status.state);
         let reply = if ended { &reply } else { &current_reply };
-        self.page.resumed(reply, &status, current.inputs.as_ref())
+        self.page
+            .print_resumed(reply, &status, current.inputs.as_ref())
     }
 
     /// Waits until the execution has a new revision, and shows meanwhile what it waits for. On Ctrl-Z it releases the
     /// store, stops the process, and returns when the process continues.
-    async fn wait(&mut self, current: &CurrentStep, stop_request: &mut StopRequest) -> Result<()> {
-        self.page.waits(current)?;
+    async fn wait_for_change(
+        &mut self,
+        current: &CurrentStep,
+        stop_request: &mut StopRequest,
+    ) -> Result<()> {
+        self.page.print_waits(current)?;
         {
-            let mut progress = Progress::from_waits(&current.waits, self.page.json());
-            let moved = self.link.wait(&self.at, Some(current.revision));
+            let mut progress = ProgressLine::from_waits(&current.waits, self.page.is_json());
+            let moved = self.link.wait_for_change(&self.at, Some(current.revision));
             tokio::pin!(moved);
             loop {
                 tokio::select! {
@@ -483,50 +490,52 @@ impl Runner<'_> {
             }
         }
         // Another process may need the store to answer what this execution waits for.
-        self.link.release().await?;
-        stop::stop();
+        self.link.release_store().await?;
+        stop::stop_process();
         Ok(())
     }
 
     /// Prints how the run ended and, if the execution can be continued, the command for that. Returns the exit code.
-    fn report_end(&mut self, end: Result<End>) -> Result<u8> {
-        self.source.close();
+    fn report_end(&mut self, end: Result<RunEnd>) -> Result<u8> {
+        self.source.restore_terminal();
         self.source.draft.print_unrecorded();
         match end {
-            Ok(End::Ended(shown)) => {
+            Ok(RunEnd::Ended(shown)) => {
                 self.page.print_end(&shown)?;
-                let left = self.source.left_over();
+                let left = self.source.unused_line_places();
                 if !left.is_empty() {
-                    warn(&format!("not used: {}", left.join(", ")));
+                    print_warning(&format!("not used: {}", left.join(", ")));
                 }
                 let done = shown.status.state == State::Completed.as_str();
                 Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
             }
-            Ok(End::Stopped(why)) if self.begun != StartOutcome::No => {
+            Ok(RunEnd::Stopped(why)) if self.begun != StartOutcome::No => {
                 self.page
-                    .print_stop(&self.note_left_out_inputs(why), &[self.command()])?;
+                    .print_stop(&self.note_left_out_inputs(why), &[self.continue_command()])?;
                 Ok(EXIT_FINDINGS)
             }
-            Ok(End::Stopped(_)) => {
+            Ok(RunEnd::Stopped(_)) => {
                 self.page.print_stop("Nothing was started.", &[])?;
                 Ok(EXIT_FINDINGS)
             }
-            Ok(End::Paused(pause)) => {
+            Ok(RunEnd::Paused(pause)) => {
                 let lifting = pause.lifting.iter();
                 let mut commands: Vec<_> = lifting
                     .map(|command| insert_flags(command, self.flags))
                     .collect();
-                commands.push(self.command());
+                commands.push(self.continue_command());
                 self.page.print_stop(&pause.why, &commands)?;
                 Ok(EXIT_FINDINGS)
             }
             Err(error) if self.begun != StartOutcome::No => {
                 // The hint names the execution id: repeating the original command would start another execution.
-                let retry = format!("Run `{}`", self.command());
+                let retry = format!("Run `{}`", self.continue_command());
                 let flags = self.flags.to_owned();
-                report(&error, self.page.json(), &Hints { flags, retry });
-                self.page
-                    .print_stop(&self.note_left_out_inputs(String::new()), &[self.command()])?;
+                report_error(&error, self.page.is_json(), &HintContext { flags, retry });
+                self.page.print_stop(
+                    &self.note_left_out_inputs(String::new()),
+                    &[self.continue_command()],
+                )?;
                 Ok(error.exit_code())
             }
             Err(error) => Err(error),
@@ -539,11 +548,11 @@ impl Runner<'_> {
             return why;
         }
         let between = if why.is_empty() { "" } else { ". " };
-        format!("{why}{between}{LEFT_OUT}")
+        format!("{why}{between}{INPUTS_LEFT_OUT_NOTE}")
     }
 
     /// The command that continues the execution.
-    fn command(&self) -> String {
+    fn continue_command(&self) -> String {
         let workflow = self.workflow.as_deref().map(quoted);
         let workflow = workflow.map_or_else(String::new, |name| format!(" {name}"));
         // If the start was not confirmed, this command may have to start the execution, so it needs the inputs.
@@ -560,10 +569,10 @@ impl Runner<'_> {
 }
 
 /// The note for a command that is printed without its inputs.
-const LEFT_OUT: &str =
+const INPUTS_LEFT_OUT_NOTE: &str =
     "The inputs are too long or too odd to be told: add their flags as they were given";
 
-fn pause_report(status: &StatusView) -> Pause {
+fn pause_report(status: &StatusView) -> PauseReport {
     let waits = &status.waits;
     let is_for_resume = waits::needs_resume(status);
     let why = if is_for_resume {
@@ -580,14 +589,14 @@ fn pause_report(status: &StatusView) -> Pause {
     let lifting = waits::wait_actions(status)
         .into_iter()
         .map(|way| way.command);
-    Pause {
+    PauseReport {
         why,
         lifting: lifting.collect(),
         is_at_gate: !is_for_resume && waits.iter().any(|wait| wait.gate.is_some()),
     }
 }
 
-fn no_execution(id: &str) -> Error {
+fn no_such_execution_error(id: &str) -> Error {
     Error::new(
         Code::ExecutionNotFound,
         format!("there is no execution '{id}'"),

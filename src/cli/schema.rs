@@ -61,6 +61,6 @@ pub fn schema(args: &SchemaArgs, mut out: Output<'_>) -> Result<u8> {
         SchemaDraftArg::Draft202012 => SchemaDraft::Draft202012,
         SchemaDraftArg::Draft7 => SchemaDraft::Draft7,
     };
-    out.write(format!("{:#}\n", registry::schema(of, draft)))?;
+    out.write_unchanged(format!("{:#}\n", registry::build_schema(of, draft)))?;
     Ok(EXIT_OK)
 }

@@ -18,7 +18,7 @@ const TERMINAL_COLUMNS_DEFAULT: usize = 80;
 /// The number of rows of a terminal that does not report it.
 const TERMINAL_ROWS_DEFAULT: usize = 24;
 /// The minimum width for wrapping text.
-const COLUMNS_MIN: usize = 12;
+const WRAP_COLUMNS_MIN: usize = 12;
 
 /// The properties of stdout: its width, and whether it takes color.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Screen {
 
 /// The style of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum TextStyle {
     /// For titles.
     Bold,
     /// For less important text.
@@ -41,8 +41,8 @@ pub(super) enum Style {
     Bad,
 }
 
-impl Style {
-    const fn code(self) -> &'static str {
+impl TextStyle {
+    const fn escape_code(self) -> &'static str {
         match self {
             Self::Bold => "1",
             Self::Dim => "2",
@@ -56,7 +56,7 @@ impl Screen {
     /// This process's stdout.
     pub(super) fn stdout() -> Self {
         Self {
-            columns: columns(),
+            columns: terminal_columns(),
             color: super::takes_color(),
         }
     }
@@ -77,27 +77,32 @@ impl Screen {
     }
 
     /// Styles `text`, which must not contain control characters.
-    pub(super) fn paint(&self, style: Style, text: &str) -> String {
+    pub(super) fn paint(&self, style: TextStyle, text: &str) -> String {
         if self.color && !text.is_empty() {
-            format!("\u{1b}[{}m{text}\u{1b}[0m", style.code())
+            format!("\u{1b}[{}m{text}\u{1b}[0m", style.escape_code())
         } else {
             text.to_owned()
         }
     }
 
     /// Styles the state of an execution.
-    pub(super) fn state(&self, state: &str) -> String {
+    pub(super) fn paint_state(&self, state: &str) -> String {
         let shown = replace_hidden_chars(state);
         match state {
-            "completed" => self.paint(Style::Good, &shown),
-            "failed" | "abandoned" | "diverged" => self.paint(Style::Bad, &shown),
-            _ => self.paint(Style::Bold, &shown),
+            "completed" => self.paint(TextStyle::Good, &shown),
+            "failed" | "abandoned" | "diverged" => self.paint(TextStyle::Bad, &shown),
+            _ => self.paint(TextStyle::Bold, &shown),
         }
     }
 
     /// A text of several lines without control characters, each line after `margin` and in this style. On a terminal,
     /// long lines are wrapped between words.
-    pub(super) fn indent_block(&self, style: Option<Style>, margin: &str, text: &str) -> String {
+    pub(super) fn indent_block(
+        &self,
+        style: Option<TextStyle>,
+        margin: &str,
+        text: &str,
+    ) -> String {
         let mut block = String::new();
         for line in text.trim_end().lines().map(expand_tabs) {
             let lines = match self.columns {
@@ -115,10 +120,10 @@ impl Screen {
 
     /// As [`Self::indent_block`], but the first line begins with `lead`, which is `columns` wide, and the others are indented
     /// to match.
-    pub(super) fn hanging(
+    pub(super) fn hanging_block(
         &self,
         (lead, columns): (&str, usize),
-        style: Option<Style>,
+        style: Option<TextStyle>,
         text: &str,
     ) -> String {
         let margin = " ".repeat(columns);
@@ -128,13 +133,13 @@ impl Screen {
 
     /// A name, padded to this width, and its value.
     pub(super) fn named_value(&self, name: &str, columns: usize, value: &str) -> String {
-        let name = self.paint(Style::Dim, &format!("{name:<columns$}"));
+        let name = self.paint(TextStyle::Dim, &format!("{name:<columns$}"));
         let lead = (&*format!("  {name} "), columns + 3);
-        self.hanging(lead, None, value)
+        self.hanging_block(lead, None, value)
     }
 
     /// A table without borders. Each row takes one line: on a terminal, cells that are too long are truncated.
-    pub(super) fn table(&self, header: &[&str]) -> Table {
+    pub(super) fn make_table(&self, header: &[&str]) -> Table {
         let mut table = Table::new();
         table
             .load_style(presets::NOTHING)
@@ -153,7 +158,7 @@ impl Screen {
 }
 
 /// A row of a [`Screen::table`].
-pub(super) fn row(cells: impl IntoIterator<Item = String>) -> Row {
+pub(super) fn table_row(cells: impl IntoIterator<Item = String>) -> Row {
     let mut row = Row::from(
         cells
             .into_iter()
@@ -165,7 +170,7 @@ pub(super) fn row(cells: impl IntoIterator<Item = String>) -> Row {
 }
 
 /// The number of rows of the terminal.
-pub(super) fn rows() -> usize {
+pub(super) fn terminal_rows() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let rows = size.map_or(0, |size| usize::from(size.ws_row));
     if rows == 0 {
@@ -175,7 +180,7 @@ pub(super) fn rows() -> usize {
     }
 }
 
-fn columns() -> Option<usize> {
+fn terminal_columns() -> Option<usize> {
     let stdout = io::stdout();
     if !stdout.is_terminal() {
         return None;
@@ -235,7 +240,7 @@ pub(super) fn pad_text(text: &str, columns: usize) -> String {
 
 /// Wraps a line between words.
 pub(super) fn wrap_line(line: &str, columns: usize) -> Vec<String> {
-    let columns = columns.max(COLUMNS_MIN);
+    let columns = columns.max(WRAP_COLUMNS_MIN);
     if line.width() <= columns {
         return vec![line.to_owned()];
     }
@@ -288,16 +293,16 @@ mod tests {
     use super::*;
     use crate::visible::is_hidden;
 
-    const PLAIN: Screen = Screen {
+    const PLAIN_SCREEN: Screen = Screen {
         columns: Some(30),
         color: false,
     };
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn text_cannot_control_terminal() {
         let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb\u{200b}\u{202e}\u{e0041}";
         assert!(!one_line(evil).contains(is_hidden));
-        let block = PLAIN.indent_block(None, "", evil);
+        let block = PLAIN_SCREEN.indent_block(None, "", evil);
         assert!(!block.replace('\n', "").contains(is_hidden), "{block:?}");
     }
 
@@ -305,7 +310,7 @@ mod tests {
     fn long_lines_are_broken_between_words_and_keep_their_margin() {
         let text = "# Title\n\n- one two three four five six seven\n 10. one two three four five six\n   deep one  two three four five six\n";
         let shown = "  # Title\n\n  - one two three four five\n    six seven\n   10. one two three four five\n       six\n     deep one  two three four\n     five six\n";
-        assert_eq!(PLAIN.indent_block(None, "  ", text), shown);
+        assert_eq!(PLAIN_SCREEN.indent_block(None, "  ", text), shown);
         let endless = "x".repeat(100);
         assert_eq!(wrap_line(&endless, 30), std::slice::from_ref(&endless));
         assert_eq!(wrap_line(&format!("a {endless}"), 1).len(), 2);
@@ -325,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_has_its_width() {
+    fn truncated_text_fits_the_width() {
         assert_eq!(truncate_text("hello", 5), "hello");
         assert_eq!(truncate_text("hello!", 5), "hell…");
         // Each of these takes two columns.
@@ -338,9 +343,9 @@ mod tests {
     fn styles_are_for_terminals() {
         let color = Screen {
             color: true,
-            ..PLAIN
+            ..PLAIN_SCREEN
         };
-        assert_eq!(color.paint(Style::Dim, "x"), "\u{1b}[2mx\u{1b}[0m");
-        assert_eq!(PLAIN.paint(Style::Dim, "x"), "x");
+        assert_eq!(color.paint(TextStyle::Dim, "x"), "\u{1b}[2mx\u{1b}[0m");
+        assert_eq!(PLAIN_SCREEN.paint(TextStyle::Dim, "x"), "x");
     }
 }

@@ -20,7 +20,7 @@ use midex_domain::{
 };
 use midex_mcp as mcp;
 use midex_mcp::{
-    Listens,
+    ListenLimit,
     Process,
     Server,
     ToolProfile, // Not the crate of that name, which only `mcp` may name.
@@ -36,7 +36,7 @@ use midex_server::{
 #[derive(Debug, Args)]
 pub(super) struct TransportArgs {
     /// Serve streamable HTTP at /mcp on this address, instead of standard input and output; port 0 picks a free port
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_listen_address)]
     http: Option<SocketAddr>,
     /// Whether no flag gave the address: every server of this user is given it then, and one can have it
     #[arg(skip)]
@@ -73,7 +73,7 @@ impl TransportArgs {
 
     /// Whether the server can continue without HTTP after this error: the address comes from a file, so that another
     /// server of the user may have taken it.
-    fn is_only_wished(&self, error: &Error) -> bool {
+    fn can_continue_without_http(&self, error: &Error) -> bool {
         self.ends_with_host() && error.code() == Code::AddressUnusable
     }
 
@@ -83,15 +83,15 @@ impl TransportArgs {
     /// `FILE_UNUSABLE` and `USAGE_INVALID`, which also end `midex serve`.
     pub(super) fn check(&self) -> Result<()> {
         self.http
-            .map_or(Ok(()), |address| self.token_for(address).map(drop))
+            .map_or(Ok(()), |address| self.bearer_token(address).map(drop))
     }
 
     /// The bearer token for this address. It is required if the address is not a loopback one.
-    fn token_for(&self, address: SocketAddr) -> Result<Option<streamable::BearerToken>> {
+    fn bearer_token(&self, address: SocketAddr) -> Result<Option<streamable::BearerToken>> {
         let token = self
             .http_token_file
             .as_deref()
-            .map(streamable::BearerToken::read);
+            .map(streamable::BearerToken::read_token_file);
         let token = token.transpose()?;
         if token.is_none() && !address.ip().is_loopback() {
             let message = format!(
@@ -109,7 +109,7 @@ impl TransportArgs {
         let Some(address) = self.http else {
             return Ok(None);
         };
-        let token = self.token_for(address)?;
+        let token = self.bearer_token(address)?;
         let listener = bind_listener(address).map_err(|error| {
             Error::new(
                 Code::AddressUnusable,
@@ -132,7 +132,7 @@ impl TransportArgs {
 }
 
 /// Parses the address to listen on. Names are not resolved, except `localhost`.
-fn address(text: &str) -> Result<SocketAddr, String> {
+fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:");
     let here = port.map(|port| format!("127.0.0.1:{port}"));
     here.as_deref().unwrap_or(text).parse().map_err(|_| {
@@ -185,13 +185,13 @@ pub(super) async fn serve(
 ) -> Result<u8> {
     let listening = match transports.listen() {
         // A server that its host talks to over stdio must not end because of this.
-        Err(error) if transports.is_only_wished(&error) => {
+        Err(error) if transports.can_continue_without_http(&error) => {
             log_error_warning(&error);
             None
         }
         listening => listening?,
     };
-    warn_of_directories(&config);
+    warn_about_directories(&config);
     let options = app::Options::new(
         config,
         Arc::new(SteadyClock::default()),
@@ -199,9 +199,9 @@ pub(super) async fn serve(
     );
     let process = Process::for_agent(options, profile);
     let stop = CancellationToken::new();
-    let signals = tokio::spawn(cancel_on_signal(signals()?, stop.clone()));
-    let lines = mcp::start_up_lines(&places(&transports, listening.as_ref()), profile);
-    let announce = || announce(&lines, &transports, log);
+    let signals = tokio::spawn(cancel_on_signal(subscribe_to_signals()?, stop.clone()));
+    let lines = mcp::start_up_lines(&listening_places(&transports, listening.as_ref()), profile);
+    let announce = || log_start_up(&lines, &transports, log);
     let served = match listening {
         None => {
             announce();
@@ -239,7 +239,7 @@ pub(super) async fn serve(
 }
 
 /// Logs the start-up lines and, if a person has started the server, what it waits for.
-fn announce(lines: &[String], transports: &TransportArgs, log: &Log) {
+fn log_start_up(lines: &[String], transports: &TransportArgs, log: &Log) {
     // A person needs only the first line; the others list the offered tools for a host.
     let is_person = io::stderr().is_terminal();
     let shown = if is_person { 1 } else { lines.len() };
@@ -252,7 +252,7 @@ fn announce(lines: &[String], transports: &TransportArgs, log: &Log) {
 }
 
 /// Logs problems with the directories of a configuration.
-fn warn_of_directories(config: &Config) {
+fn warn_about_directories(config: &Config) {
     let named = [&config.workflows_dir, &config.agents_dir];
     for missing in named.into_iter().flatten().filter(|dir| !dir.is_dir()) {
         let shown = missing.display();
@@ -295,9 +295,9 @@ async fn serve_http(
         tokio::time::sleep(limits::SIGNAL_GRACE).await;
         end.cancel();
     };
-    let (shared, listens) = (app.clone(), Listens::for_http());
+    let (shared, listens) = (app.clone(), ListenLimit::for_http());
     let handler = move || Server::sharing(shared.clone(), listens.clone()).with_profile(profile);
-    let http = streamable::serve(listener, handler, options, end.clone());
+    let http = streamable::serve_http(listener, handler, options, end.clone());
     let stdio = async {
         if transports.serves_stdio() {
             let server = Server::new(app.clone()).with_profile(profile);
@@ -335,7 +335,7 @@ async fn own_directory(
     loop {
         match found {
             None => return Ok(None),
-            Some(Ok(Some(link))) => return Ok(Some(link.split().2)),
+            Some(Ok(Some(link))) => return Ok(Some(link.into_streams().2)),
             Some(Ok(None)) => {}
             Some(Err(error)) if is_refused(&error) => {
                 end.cancel();
@@ -350,13 +350,13 @@ async fn own_directory(
                 end.run_until_cancelled(pause).await;
             }
         }
-        let next = end.run_until_cancelled(process.find()).await;
+        let next = end.run_until_cancelled(process.find_owner()).await;
         found = next.map(|found| found.map(Some));
     }
 }
 
 /// The transports that the server listens on, for its start-up lines.
-fn places(
+fn listening_places(
     transports: &TransportArgs,
     listening: Option<&(TcpListener, streamable::Options)>,
 ) -> Vec<String> {
@@ -376,10 +376,10 @@ fn log_error_warning(error: &Error) {
 }
 
 /// The signals that end a process: SIGTERM and SIGINT.
-pub(super) type Signals = [tokio::signal::unix::Signal; 2];
+pub(super) type EndSignals = [tokio::signal::unix::Signal; 2];
 
 /// Subscribes to the signals. From now on they do not terminate the process by default.
-pub(super) fn signals() -> Result<Signals> {
+pub(super) fn subscribe_to_signals() -> Result<EndSignals> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| {
         signal(kind)
@@ -392,13 +392,13 @@ pub(super) fn signals() -> Result<Signals> {
 }
 
 /// Cancels the token after a signal.
-async fn cancel_on_signal(signals: Signals, stop: CancellationToken) {
+async fn cancel_on_signal(signals: EndSignals, stop: CancellationToken) {
     wait_for_signal(signals).await;
     stop.cancel();
 }
 
 /// Waits for the first of the signals.
-pub(super) async fn wait_for_signal([mut terminate, mut interrupt]: Signals) {
+pub(super) async fn wait_for_signal([mut terminate, mut interrupt]: EndSignals) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

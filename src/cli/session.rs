@@ -35,7 +35,7 @@ impl Session {
         let process = Process::for_command(options);
         let mut gone = Error::internal("no server was asked");
         for _ in 0..limits::LINK_ATTEMPTS_MAX {
-            let (input, output, closing) = process.find().await?.split();
+            let (input, output, closing) = process.find_owner().await?.into_streams();
             let greeted = Client::connect(input, output);
             match tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await {
                 Ok(Ok(client)) => return Ok(Self { client, closing }),
@@ -50,7 +50,7 @@ impl Session {
 
     /// Whether this process owns the store, so that other processes connect to it.
     pub(super) fn is_embedded(&self) -> bool {
-        self.closing.owns()
+        self.closing.owns_directory()
     }
 
     /// Ends the session, and closes the store if this process owns it.

@@ -13,10 +13,13 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{
     EXIT_OK, Output, execution_id,
-    link::Link,
-    screen::{Screen, Style, one_line, row, truncate_text},
-    serve::{signals, wait_for_signal},
-    value::{duration, fields, final_output_faults, one_line_summary, text as in_line},
+    link::ServerLink,
+    screen::{Screen, TextStyle, one_line, table_row, truncate_text},
+    serve::{subscribe_to_signals, wait_for_signal},
+    value::{
+        field_lines, final_output_faults, format_duration, one_line_summary,
+        optional_text_line as in_line,
+    },
     visible::replace_hidden_chars,
     waits::{self, item_number},
     when::{format_local_time, format_time_ago},
@@ -40,7 +43,7 @@ const CONTINUED_LINE_PREFIX: &str = "  └ ";
 /// The prefix of the lines of a section.
 const SECTION_INDENT: &str = "  ";
 /// The width of the field names.
-const NAME_COLUMNS: usize = 8;
+const FIELD_NAME_COLUMNS: usize = 8;
 
 /// Which execution.
 #[derive(Clone, Debug, clap::Args)]
@@ -80,13 +83,13 @@ pub(super) async fn show(
     if let Some(name) = &args.name {
         return show_workflow_argument(args.execution_id.as_deref(), name, config, out);
     }
-    let signals = signals()?;
-    let mut link = Link::new(config);
+    let signals = subscribe_to_signals()?;
+    let mut link = ServerLink::new(config);
     let shown = fetch_execution(&mut link, args.execution_id.as_deref()).await;
     if let (Ok((_, shown)), true) = (&shown, args.watch) {
         let id = &shown.status.execution_id;
         let watched = tokio::select! {
-            watched = watch::watch(&mut link, id, config, &flags, out.json) => watched,
+            watched = watch::watch_execution(&mut link, id, config, &flags, out.json) => watched,
             () = wait_for_signal(signals) => Ok(()),
         };
         link.close().await?;
@@ -102,7 +105,7 @@ pub(super) async fn show(
         has_visits: args.visits,
         is_served,
     };
-    let text = || page(&shown, &how);
+    let text = || execution_page(&shown, &how);
     out.print(|| reply, text)?;
     Ok(EXIT_OK)
 }
@@ -115,7 +118,7 @@ fn show_workflow_argument(
     out: Output<'_>,
 ) -> Result<u8> {
     if what == Some("workflow") {
-        return workflow::show(name, &config.registry(), out);
+        return workflow::show_workflow(name, &config.registry(), out);
     }
     let what = what.unwrap_or_default();
     let message = format!(
@@ -129,10 +132,10 @@ fn show_workflow_argument(
 
 /// Reads the execution that was named; without a name, the one of this project that moved last.
 async fn fetch_execution(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     said: Option<&str>,
 ) -> Result<(Value, ExecutionView)> {
-    let show = async |link: &mut Link<'_>, id: &str| link.show(id).await;
+    let show = async |link: &mut ServerLink<'_>, id: &str| link.fetch_execution(id).await;
     if let Some(said) = said {
         return execution_id::run_with_execution(link, said, show).await;
     }
@@ -140,23 +143,25 @@ async fn fetch_execution(
     show(link, &id).await
 }
 
-fn page(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
+fn execution_page(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
     let (screen, status) = (how.screen, &shown.status);
     let steps = match &shown.graph {
-        Some(graph) if !how.has_visits => steps::steps(graph, shown, how, SystemClock.now()),
-        _ => visits(&shown.history, screen),
+        Some(graph) if !how.has_visits => {
+            steps::steps_section(graph, shown, how, SystemClock.now())
+        }
+        _ => visits_section(&shown.history, screen),
     };
     let parts = [
         status_fields(status, screen),
-        inputs(shown.current_step.inputs.as_ref(), screen),
+        inputs_section(shown.current_step.inputs.as_ref(), screen),
         steps,
-        open_steps(&shown.current_step.open_steps(), screen),
-        waits(status, how),
-        children(status, screen),
-        artifacts(&shown.artifacts, screen),
+        open_steps_section(&shown.current_step.open_steps(), screen),
+        waits_section(status, how),
+        children_section(status, screen),
+        artifacts_section(&shown.artifacts, screen),
         effects_left_section(status, &shown.history, screen),
         end_section(status, screen),
-        next::next(shown, how),
+        next::next_commands_section(shown, how),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
@@ -164,18 +169,18 @@ fn page(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
 
 /// The fields of the execution as a whole, one a line.
 fn status_fields(status: &StatusView, screen: &Screen) -> String {
-    let title = screen.paint(Style::Bold, &one_line(&status.execution_id));
+    let title = screen.paint(TextStyle::Bold, &one_line(&status.execution_id));
     let mut text = format!("{title}  {}\n", one_line(&status.workflow_name));
     let pauses = status.pause_reasons.iter().map(|reason| reason.as_str());
     let pauses: Vec<_> = pauses.collect();
-    let mut state = screen.state(&status.state);
+    let mut state = screen.paint_state(&status.state);
     if !pauses.is_empty() {
         let _ = write!(state, " ({})", pauses.join(", "));
     }
     let ended = match status.duration_ms {
         Some(took) => {
             let at = format_local_time(&in_line(status.completed_at.as_deref()));
-            format!("{at}, took {}", duration(took))
+            format!("{at}, took {}", format_duration(took))
         }
         None => String::new(),
     };
@@ -184,32 +189,32 @@ fn status_fields(status: &StatusView, screen: &Screen) -> String {
     } else {
         String::new()
     };
-    let name = screen.paint(Style::Dim, &format!("{:<NAME_COLUMNS$}", "state"));
+    let name = screen.paint(TextStyle::Dim, &format!("{:<FIELD_NAME_COLUMNS$}", "state"));
     // The state is colored already, and `named` would strip its escape sequences.
     let _ = writeln!(text, "{SECTION_INDENT}{name} {state}");
     for (name, value) in [
         ("ending", in_line(status.ending.as_deref())),
         ("reason", in_line(status.reason.as_deref())),
-        ("steps", counts(&status.steps)),
+        ("steps", step_counts_text(&status.steps)),
         ("started", format_local_time(&one_line(&status.started_at))),
         ("updated", updated),
         ("ended", ended),
         ("project", in_line(status.project.as_deref())),
-        ("parent", parent(status)),
+        ("parent", parent_line(status)),
     ] {
         if !value.is_empty() {
-            text += &screen.named_value(name, NAME_COLUMNS, &value);
+            text += &screen.named_value(name, FIELD_NAME_COLUMNS, &value);
         }
     }
     text
 }
 
 /// The inputs of the execution, one value a line.
-fn inputs(inputs: Option<&Value>, screen: &Screen) -> String {
+fn inputs_section(inputs: Option<&Value>, screen: &Screen) -> String {
     let Some(inputs) = inputs.filter(|inputs| inputs.is_object()) else {
         return String::new();
     };
-    let lines = fields(inputs);
+    let lines = field_lines(inputs);
     if lines.is_empty() {
         return String::new();
     }
@@ -217,11 +222,11 @@ fn inputs(inputs: Option<&Value>, screen: &Screen) -> String {
     let lines = lines
         .iter()
         .map(|line| format!("{SECTION_INDENT}{}\n", truncate_text(line, room)));
-    section("inputs", screen) + &lines.collect::<String>()
+    section_title("inputs", screen) + &lines.collect::<String>()
 }
 
 /// The parent execution, and the root of the tree if that is another one.
-fn parent(status: &StatusView) -> String {
+fn parent_line(status: &StatusView) -> String {
     let [parent, root] = [&status.parent, &status.root].map(|id| in_line(id.as_deref()));
     if root == parent || root.is_empty() {
         return parent;
@@ -230,11 +235,11 @@ fn parent(status: &StatusView) -> String {
 }
 
 /// The child executions, each with the step that started it.
-fn children(status: &StatusView, screen: &Screen) -> String {
+fn children_section(status: &StatusView, screen: &Screen) -> String {
     if status.children.is_empty() {
         return String::new();
     }
-    let mut table = screen.table(&["child", "step"]);
+    let mut table = screen.make_table(&["child", "step"]);
     for child in &status.children {
         let visit = VisitName {
             step: Some(&child.step),
@@ -243,7 +248,10 @@ fn children(status: &StatusView, screen: &Screen) -> String {
             attempt: 1,
             body: child.body.as_deref(),
         };
-        table.add_row(row([one_line(&child.execution_id), visit.place()]));
+        table.add_row(table_row([
+            one_line(&child.execution_id),
+            visit.full_place(),
+        ]));
     }
     table_lines(table.lines(), screen)
 }
@@ -271,15 +279,15 @@ impl<'a> VisitName<'a> {
     }
 
     /// The name of the step with its item, visit and attempt, and with its hook or compensation.
-    fn place(&self) -> String {
+    fn full_place(&self) -> String {
         match self.body {
-            None => self.name(),
-            Some(body) => format!("{} of {}", replace_hidden_chars(body), self.name()),
+            None => self.short_name(),
+            Some(body) => format!("{} of {}", replace_hidden_chars(body), self.short_name()),
         }
     }
 
     /// The name of the step with its item, and with its visit and attempt from the second on.
-    fn name(&self) -> String {
+    fn short_name(&self) -> String {
         let mut text = match self.step {
             Some(name) if name != StepId::workflow_pseudo_step().as_str() => one_line(name),
             _ => "the workflow".to_owned(),
@@ -297,7 +305,7 @@ impl<'a> VisitName<'a> {
 }
 
 /// The waits that the graph of steps does not show, such as those of hooks; with `--visits`, all waits.
-fn waits(status: &StatusView, how: &DisplayOptions<'_>) -> String {
+fn waits_section(status: &StatusView, how: &DisplayOptions<'_>) -> String {
     let is_shown = |wait: &&WaitView| how.has_visits || wait.body.is_some();
     let now = SystemClock.now();
     let told = status.waits.iter().filter(is_shown);
@@ -309,7 +317,7 @@ fn waits(status: &StatusView, how: &DisplayOptions<'_>) -> String {
 }
 
 /// `1 of 3 done, 2 open`.
-fn counts(steps: &StepCounts) -> String {
+fn step_counts_text(steps: &StepCounts) -> String {
     let mut text = format!("{} of {} done", steps.completed, steps.total);
     for (count, word) in [
         (steps.running, "open"),
@@ -324,16 +332,16 @@ fn counts(steps: &StepCounts) -> String {
 }
 
 /// The visits with their results: in the last column if it is wide enough, else each on the line below.
-fn visits(visits: &[HistoryRow], screen: &Screen) -> String {
+fn visits_section(visits: &[HistoryRow], screen: &Screen) -> String {
     let header = ["step", "agent", "status", "started", "took"];
-    let mut table = screen.table(&header);
+    let mut table = screen.make_table(&header);
     for visit in visits {
-        table.add_row(row(visit_cells(visit)));
+        table.add_row(table_row(visit_cells(visit)));
     }
     let widths = table.column_max_content_widths();
     let taken: usize = widths.iter().map(|width| usize::from(*width) + 2).sum();
     let left = screen.columns().saturating_sub(taken + 2);
-    let results: Vec<_> = visits.iter().map(result).collect();
+    let results: Vec<_> = visits.iter().map(visit_result).collect();
     if left < RESULT_COLUMNS_MIN {
         return results_below_rows(&table, &results, screen);
     }
@@ -365,7 +373,7 @@ fn table_lines(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
     for (line, at) in lines.zip(0..) {
         let line = line.trim_end();
         let _ = match at {
-            0 => writeln!(text, "{}", screen.paint(Style::Dim, line)),
+            0 => writeln!(text, "{}", screen.paint(TextStyle::Dim, line)),
             _ => writeln!(text, "{line}"),
         };
     }
@@ -374,10 +382,12 @@ fn table_lines(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
 
 fn visit_cells(visit: &HistoryRow) -> [String; 5] {
     let agent = visit.agent_name.as_deref().unwrap_or("-");
-    let took = visit.duration_ms.map_or_else(|| "-".into(), duration);
+    let took = visit
+        .duration_ms
+        .map_or_else(|| "-".into(), format_duration);
     let status = one_line(&visit.status);
     [
-        VisitName::from_row(visit).place(),
+        VisitName::from_row(visit).full_place(),
         agent.to_owned(),
         if visit.late {
             format!("{status}, late")
@@ -390,7 +400,7 @@ fn visit_cells(visit: &HistoryRow) -> [String; 5] {
 }
 
 /// The result of a visit in one line.
-fn result(visit: &HistoryRow) -> String {
+fn visit_result(visit: &HistoryRow) -> String {
     match visit.output_bytes {
         Some(bytes) if visit.error.is_none() => {
             format!("({bytes} bytes, too long for this history)")
@@ -402,20 +412,20 @@ fn result(visit: &HistoryRow) -> String {
 /// The result of a visit in one line; empty if the history is too long to include its output.
 fn short_result(visit: &HistoryRow) -> String {
     match (&visit.error, &visit.output) {
-        (Some(error), _) => failure(error),
+        (Some(error), _) => failure_text(error),
         (None, Some(output)) => one_line_summary(output),
         (None, None) => String::new(),
     }
 }
 
-fn failure(error: &FailureView) -> String {
+fn failure_text(error: &FailureView) -> String {
     format!("{}: {}", one_line(&error.code), one_line(&error.message))
 }
 
-fn open_steps(steps: &[ReadyStep], screen: &Screen) -> String {
+fn open_steps_section(steps: &[ReadyStep], screen: &Screen) -> String {
     let mut text = match steps {
         [] => return String::new(),
-        _ => section("open steps", screen),
+        _ => section_title("open steps", screen),
     };
     for step in steps {
         let agent = step.agent_name.as_ref();
@@ -435,13 +445,13 @@ fn open_steps(steps: &[ReadyStep], screen: &Screen) -> String {
     text
 }
 
-fn artifacts(artifacts: &[ArtifactView], screen: &Screen) -> String {
+fn artifacts_section(artifacts: &[ArtifactView], screen: &Screen) -> String {
     if artifacts.is_empty() {
         return String::new();
     }
-    let mut table = screen.table(&["artifact", "type", "name", "bytes", "step"]);
+    let mut table = screen.make_table(&["artifact", "type", "name", "bytes", "step"]);
     for artifact in artifacts {
-        table.add_row(row([
+        table.add_row(table_row([
             artifact.id.to_string(),
             one_line(&artifact.artifact_type),
             one_line(&artifact.name),
@@ -463,7 +473,7 @@ pub(super) fn effects_left_section(
         row.body.as_deref() == Some(BodyKind::Compensation.as_str()) && row.status == "completed"
     };
     let undone = history.iter().filter(is_undone);
-    let undone = undone.map(|row| VisitName::from_row(row).name());
+    let undone = undone.map(|row| VisitName::from_row(row).short_name());
     let effects = status.not_compensated.iter().map(|one| {
         let visit = VisitName {
             step: Some(&one.step),
@@ -472,7 +482,7 @@ pub(super) fn effects_left_section(
             attempt: 1,
             body: None,
         };
-        format!("{}: {}", visit.place(), one_line(&one.why))
+        format!("{}: {}", visit.full_place(), one_line(&one.why))
     });
     let hooks = status.hook_failures.iter().map(|one| {
         let visit = VisitName {
@@ -482,13 +492,13 @@ pub(super) fn effects_left_section(
             attempt: 1,
             body: Some(&one.hook),
         };
-        format!("{}: {}", visit.place(), failure(&one.error))
+        format!("{}: {}", visit.full_place(), failure_text(&one.error))
     });
     let mut text = String::new();
     for (title, style, lines) in [
-        ("taken back", Style::Dim, undone.collect::<Vec<_>>()),
-        ("not taken back", Style::Bad, effects.collect()),
-        ("hooks that failed", Style::Bad, hooks.collect()),
+        ("taken back", TextStyle::Dim, undone.collect::<Vec<_>>()),
+        ("not taken back", TextStyle::Bad, effects.collect()),
+        ("hooks that failed", TextStyle::Bad, hooks.collect()),
     ] {
         if lines.is_empty() {
             continue;
@@ -511,10 +521,10 @@ fn end_section(status: &StatusView, screen: &Screen) -> String {
         } else {
             "failing"
         };
-        let title = screen.paint(Style::Bad, &format!("{verb}{step}"));
+        let title = screen.paint(TextStyle::Bad, &format!("{verb}{step}"));
         return format!(
             "{title}\n{}",
-            screen.indent_block(None, SECTION_INDENT, &failure(error))
+            screen.indent_block(None, SECTION_INDENT, &failure_text(error))
         );
     }
     let output = status.final_output.as_ref();
@@ -522,16 +532,16 @@ fn end_section(status: &StatusView, screen: &Screen) -> String {
     if output.is_none() && faults.is_empty() {
         return String::new();
     }
-    let mut text = section("final output", screen);
+    let mut text = section_title("final output", screen);
     for fault in faults {
-        text += &screen.indent_block(Some(Style::Bad), SECTION_INDENT, &fault);
+        text += &screen.indent_block(Some(TextStyle::Bad), SECTION_INDENT, &fault);
     }
-    for line in output.map_or_else(|| vec![String::new()], fields) {
+    for line in output.map_or_else(|| vec![String::new()], field_lines) {
         text += &screen.indent_block(None, SECTION_INDENT, &line);
     }
     if status.final_output_truncated {
         text += &screen.indent_block(
-            Some(Style::Dim),
+            Some(TextStyle::Dim),
             SECTION_INDENT,
             "shortened; --json has it in history",
         );
@@ -540,6 +550,6 @@ fn end_section(status: &StatusView, screen: &Screen) -> String {
 }
 
 /// The title of a section.
-fn section(title: &str, screen: &Screen) -> String {
-    screen.paint(Style::Dim, title) + "\n"
+fn section_title(title: &str, screen: &Screen) -> String {
+    screen.paint(TextStyle::Dim, title) + "\n"
 }

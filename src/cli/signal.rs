@@ -6,12 +6,12 @@ use super::{
     Output,
     execution_id::{ExecutionChoice, run_with_named_or_picked},
     lifecycle::finish_change,
-    link::Link,
+    link::ServerLink,
     picker::{Choice, pick},
     question::can_ask_person,
     run,
     screen::one_line,
-    value::text,
+    value::optional_text_line,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -48,19 +48,25 @@ pub(super) async fn signal(
     out: Output<'_>,
 ) -> Result<u8> {
     let payload = match &args.payload {
-        Some(given) => run::inputs::json("--payload", given, limits::SIGNAL_BYTES_MAX)?.1,
+        Some(given) => {
+            run::inputs::parse_json_flag("--payload", given, limits::SIGNAL_BYTES_MAX)?.1
+        }
         None => Value::Null,
     };
-    let mut link = Link::new(config);
-    let answer = send(&mut link, args, payload).await;
+    let mut link = ServerLink::new(config);
+    let answer = send_signal(&mut link, args, payload).await;
     finish_change(link, answer, flags, out).await
 }
 
-async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<Option<Value>> {
-    let act = async |link: &mut Link<'_>, id: &str| {
+async fn send_signal(
+    link: &mut ServerLink<'_>,
+    args: SignalArgs,
+    payload: Value,
+) -> Result<Option<Value>> {
+    let act = async |link: &mut ServerLink<'_>, id: &str| {
         let signal = match &args.signal {
             Some(signal) => signal.clone(),
-            None => match waited_for(link, id, "signal").await? {
+            None => match pick_waiting_signal(link, id, "signal").await? {
                 Some(signal) => signal,
                 None => return Ok(None),
             },
@@ -78,17 +84,17 @@ async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<O
 ///
 /// # Errors
 /// `USAGE_INVALID` if there is no terminal, or if nothing waits for `what`.
-pub(super) async fn waited_for(
-    link: &mut Link<'_>,
+pub(super) async fn pick_waiting_signal(
+    link: &mut ServerLink<'_>,
     id: &str,
     what: &str,
 ) -> Result<Option<String>> {
-    let status = link.status(id).await?;
+    let status = link.fetch_status(id).await?;
     let mut choices: Vec<Choice> = Vec::new();
     for wait in status.waits.iter().filter(|wait| wait.waits_for == what) {
         let step = one_line(&wait.step_name);
         let key = match what {
-            "signal" => text(wait.signal.as_deref()),
+            "signal" => optional_text_line(wait.signal.as_deref()),
             _ => step.clone(),
         };
         if choices.iter().all(|choice| choice.key != key) {

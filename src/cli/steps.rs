@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::link::{Link, parse_reply};
+use super::link::{ServerLink, parse_reply};
 use midex_domain::{error::Result, view::ReadyStep};
 
 /// The fields of the first open step that `current_step` has only at its top level.
@@ -52,7 +52,10 @@ impl OpenStep {
 }
 
 /// The open steps of the reply `current_step`, each with the persona of its agent.
-pub(super) async fn open_steps(link: &mut Link<'_>, current: &Value) -> Result<Vec<OpenStep>> {
+pub(super) async fn open_steps(
+    link: &mut ServerLink<'_>,
+    current: &Value,
+) -> Result<Vec<OpenStep>> {
     let mut listed = current["ready_steps"].clone();
     for field in OF_FIRST.split(' ') {
         if let (Some(first), Some(value)) = (listed.get_mut(0), current.get(field)) {

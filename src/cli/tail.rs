@@ -13,15 +13,15 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
-use self::{line::line, window::SeenEvents, words::event_text};
+use self::{line::event_line, window::SeenEvents, words::event_text};
 use super::{
     EXIT_OK, execution_id,
-    link::{Link, is_final},
+    link::{ServerLink, is_final_state},
+    print_warning,
     screen::Screen,
-    serve::{signals, wait_for_signal},
+    serve::{subscribe_to_signals, wait_for_signal},
     unwritable_output_error,
     value::json_text,
-    warn,
 };
 use midex_domain::{
     error::{Error, Result},
@@ -48,15 +48,15 @@ pub(super) struct TailArgs {
 
 /// Prints events until the execution has ended, the reader of stdout has gone, or a signal arrives.
 pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<u8> {
-    let signals = signals()?;
-    let mut tail = Tail {
-        link: Link::new(config),
+    let signals = subscribe_to_signals()?;
+    let mut tail = EventTail {
+        link: ServerLink::new(config),
         data_dir: &config.data_dir,
         id: args.execution_id,
         lines: args.lines.into(),
         follow: !args.no_follow,
         seen: SeenEvents::default(),
-        printer: Printer {
+        printer: EventPrinter {
             screen: Screen::stdout(),
             json,
         },
@@ -64,7 +64,7 @@ pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<
     let ended = tokio::select! {
         ended = tail.run() => ended,
         () = wait_for_signal(signals) => Ok(()),
-        () = reader_gone() => Ok(()),
+        () = wait_for_reader_gone() => Ok(()),
     };
     let closed = tail.link.close().await;
     match ended {
@@ -87,7 +87,7 @@ impl From<Error> for EarlyEnd {
 }
 
 /// Waits until the reader of stdout closes it. A write would notice that only at the next event.
-pub(super) async fn reader_gone() {
+pub(super) async fn wait_for_reader_gone() {
     while !is_reader_gone() {
         tokio::time::sleep(limits::TAIL_EVERY).await;
     }
@@ -110,46 +110,48 @@ pub(super) fn store_write_time(data_dir: &Path) -> Option<SystemTime> {
     times.into_iter().flatten().max()
 }
 
-struct Tail<'a> {
-    link: Link<'a>,
+struct EventTail<'a> {
+    link: ServerLink<'a>,
     data_dir: &'a Path,
     id: Option<String>,
     lines: usize,
     follow: bool,
     seen: SeenEvents,
-    printer: Printer,
+    printer: EventPrinter,
 }
 
 /// The result of one read of the events.
-struct Poll {
+struct PollResult {
     /// Whether the execution has ended, so that no event can follow.
     ended: bool,
     revision: Option<u64>,
     events: Vec<Value>,
 }
 
-impl Tail<'_> {
+impl EventTail<'_> {
     async fn run(&mut self) -> Result<(), EarlyEnd> {
-        let poll = match (self.poll(None).await, &self.id) {
-            (Err(unknown), Some(said)) if execution_id::is_unknown(&unknown) => {
+        let poll = match (self.poll_events(None).await, &self.id) {
+            (Err(unknown), Some(said)) if execution_id::is_unknown_execution(&unknown) => {
                 let id = execution_id::resolve_id(&mut self.link, said, unknown).await?;
                 self.id = Some(id);
-                self.poll(None).await?
+                self.poll_events(None).await?
             }
             (poll, _) => poll?,
         };
         let mut since = poll.revision;
         let is_shown = |event: &Value| self.printer.json || event_text(event).is_some();
-        let events = self.seen.first(poll.events, self.lines, is_shown);
-        self.printer.print(&events, self.id.is_none())?;
+        let events = self
+            .seen
+            .take_first_reply(poll.events, self.lines, is_shown);
+        self.printer.print_events(&events, self.id.is_none())?;
         let mut ended = poll.ended;
         let mut failures = 0;
         while self.follow && !ended {
             since = since.filter(|_| self.link.is_served());
-            self.wait(since).await?;
-            match self.poll_new(since).await {
+            self.wait_for_change(since).await?;
+            match self.poll_new_events(since).await {
                 Ok(poll) => {
-                    self.printer.print(&poll.events, self.id.is_none())?;
+                    self.printer.print_events(&poll.events, self.id.is_none())?;
                     (since, ended, failures) = (poll.revision, poll.ended, 0);
                 }
                 Err(error) if error.code().retryable() && failures < limits::TAIL_FAILURES_MAX => {
@@ -164,8 +166,8 @@ impl Tail<'_> {
 
     /// Waits for a change. Without another process's server, releases the store so that others can open it, and returns
     /// after another process has written to it.
-    async fn wait(&mut self, since: Option<u64>) -> Result<()> {
-        let was_own = self.link.release().await?;
+    async fn wait_for_change(&mut self, since: Option<u64>) -> Result<()> {
+        let was_own = self.link.release_store().await?;
         let before = store_write_time(self.data_dir);
         loop {
             if since.is_none() {
@@ -179,26 +181,26 @@ impl Tail<'_> {
 
     /// Reads the status of the execution, once it has passed the revision `since`, and then the events. In this order
     /// no event that led to the status is missing.
-    async fn poll(&mut self, since: Option<u64>) -> Result<Poll> {
+    async fn poll_events(&mut self, since: Option<u64>) -> Result<PollResult> {
         let status = match (&self.id, since) {
             (None, _) => None,
-            (Some(id), None) => Some(self.link.status(id).await?),
-            (Some(id), since) => Some(self.link.wait(id, since).await?),
+            (Some(id), None) => Some(self.link.fetch_status(id).await?),
+            (Some(id), since) => Some(self.link.wait_for_change(id, since).await?),
         };
-        Ok(Poll {
+        Ok(PollResult {
             ended: status
                 .as_ref()
-                .is_some_and(|status| is_final(&status.state)),
+                .is_some_and(|status| is_final_state(&status.state)),
             revision: status.map(|status| status.revision),
-            events: self.events(None).await?,
+            events: self.read_events(None).await?,
         })
     }
 
     /// As [`Self::poll`], but with only the events that were not seen before.
-    async fn poll_new(&mut self, since: Option<u64>) -> Result<Poll> {
-        let mut poll = self.poll(since).await?;
+    async fn poll_new_events(&mut self, since: Option<u64>) -> Result<PollResult> {
+        let mut poll = self.poll_events(since).await?;
         if self.seen.has_gap(&poll.events) {
-            poll.events = self.recover(poll.events).await?;
+            poll.events = self.recover_missed_events(poll.events).await?;
         }
         poll.events = self.seen.take_new_events(poll.events);
         Ok(poll)
@@ -206,26 +208,26 @@ impl Tail<'_> {
 
     /// Reads the events by type, because more were added since the last poll than one reply holds: a reply with a
     /// single type reaches further back.
-    async fn recover(&mut self, events: Vec<Value>) -> Result<Vec<Value>> {
+    async fn recover_missed_events(&mut self, events: Vec<Value>) -> Result<Vec<Value>> {
         let mut found = events;
         let newest = window::newest_id(&found);
         let mut lost = false;
         for kind in EventType::ALL {
-            let mut events = self.events(Some(*kind)).await?;
+            let mut events = self.read_events(Some(*kind)).await?;
             lost |= self.seen.has_gap(&events);
             // Leave events that are newer than the first reply to the next poll, to keep them in order.
-            events.retain(|event| window::id(event) <= newest);
+            events.retain(|event| window::event_id(event) <= newest);
             found.append(&mut events);
         }
         if lost {
-            warn(
+            print_warning(
                 "more happened between two looks than telemetry shows: some events are missing here",
             );
         }
         Ok(window::sort_events(found))
     }
 
-    async fn events(&mut self, kind: Option<EventType>) -> Result<Vec<Value>> {
+    async fn read_events(&mut self, kind: Option<EventType>) -> Result<Vec<Value>> {
         let mut address = "midex://workflow/telemetry".to_owned();
         if let Some(id) = &self.id {
             address = format!("{address}/{}", uri::encode_segment(id));
@@ -234,26 +236,26 @@ impl Tail<'_> {
         if let Some(kind) = kind {
             address = format!("{address}&event_type={}", kind.as_str());
         }
-        match self.link.read(&address).await? {
+        match self.link.read_resource(&address).await? {
             Value::Array(events) => Ok(events),
             _ => Err(Error::internal("telemetry is no list")),
         }
     }
 }
 
-struct Printer {
+struct EventPrinter {
     screen: Screen,
     json: bool,
 }
 
-impl Printer {
+impl EventPrinter {
     /// Prints events; with `everywhere` they may be of several executions, and name theirs.
-    fn print(&self, events: &[Value], everywhere: bool) -> Result<(), EarlyEnd> {
+    fn print_events(&self, events: &[Value], everywhere: bool) -> Result<(), EarlyEnd> {
         let line = |event| {
             if self.json {
                 Some(json_text(event, false))
             } else {
-                line(event, everywhere, &self.screen)
+                event_line(event, everywhere, &self.screen)
             }
         };
         let text: String = events

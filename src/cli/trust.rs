@@ -25,7 +25,7 @@ pub(super) struct TrustArgs {
 
 pub(super) fn trust(args: TrustArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     if args.list {
-        let projects = config.trust.projects()?;
+        let projects = config.trust.list_projects()?;
         let projects: Vec<_> = projects
             .iter()
             .map(|one| one.display().to_string())

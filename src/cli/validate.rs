@@ -36,8 +36,11 @@ pub fn validate(
         out.print(|| json!(manifest.parse_document()), text)?;
         return Ok(EXIT_OK);
     }
-    let reports = registry::validate(&args.paths, registry)?;
-    out.print(|| as_json(&reports), || as_text(&reports, color))?;
+    let reports = registry::validate_paths(&args.paths, registry)?;
+    out.print(
+        || reports_as_json(&reports),
+        || reports_as_text(&reports, color),
+    )?;
     let refused =
         |report: &FileReport| report.is_broken() || args.strict && !report.findings.is_empty();
     Ok(if reports.iter().any(refused) {
@@ -47,16 +50,16 @@ pub fn validate(
     })
 }
 
-fn findings(reports: &[FileReport]) -> usize {
+fn count_findings(reports: &[FileReport]) -> usize {
     reports.iter().map(|report| report.findings.len()).sum()
 }
 
-fn warnings(reports: &[FileReport]) -> usize {
+fn count_warnings(reports: &[FileReport]) -> usize {
     let all = reports.iter().flat_map(|report| &report.findings);
     all.filter(|finding| finding.is_warning()).count()
 }
 
-fn as_json(reports: &[FileReport]) -> Value {
+fn reports_as_json(reports: &[FileReport]) -> Value {
     let file = |report: &FileReport| {
         json!({
             "path": report.path,
@@ -67,10 +70,10 @@ fn as_json(reports: &[FileReport]) -> Value {
         })
     };
     let files: Vec<_> = reports.iter().map(file).collect();
-    json!({ "files": files, "findings": findings(reports), "warnings": warnings(reports) })
+    json!({ "files": files, "findings": count_findings(reports), "warnings": count_warnings(reports) })
 }
 
-fn as_text(reports: &[FileReport], color: bool) -> String {
+fn reports_as_text(reports: &[FileReport], color: bool) -> String {
     let mut text = String::new();
     for report in reports {
         text.push_str(&diagnostic::render(
@@ -81,11 +84,11 @@ fn as_text(reports: &[FileReport], color: bool) -> String {
         ));
     }
     let files = format_count(reports.len(), "file");
-    let found = match findings(reports) {
+    let found = match count_findings(reports) {
         0 => "no findings".to_owned(),
         count => format_count(count, "finding"),
     };
-    let of_them = match warnings(reports) {
+    let of_them = match count_warnings(reports) {
         0 => String::new(),
         count => format!(" ({})", format_count(count, "warning")),
     };

@@ -28,7 +28,7 @@ pub(super) fn has_content(value: &Value) -> bool {
 }
 
 /// The fields of a value, each in one line; a value that is no object is one line.
-pub(super) fn fields(value: &Value) -> Vec<String> {
+pub(super) fn field_lines(value: &Value) -> Vec<String> {
     match value {
         Value::Object(map) => map
             .iter()
@@ -40,17 +40,17 @@ pub(super) fn fields(value: &Value) -> Vec<String> {
 }
 
 /// A text field of a JSON object in one line; empty if it is missing.
-pub(super) fn field(value: &Value, name: &str) -> String {
+pub(super) fn text_field(value: &Value, name: &str) -> String {
     one_line(value[name].as_str().unwrap_or_default())
 }
 
 /// The items of a list; empty if the value is not a list.
-pub(super) fn list(value: &Value) -> &[Value] {
+pub(super) fn list_items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// A text that may be missing, in one line.
-pub(super) fn text(text: Option<&str>) -> String {
+pub(super) fn optional_text_line(text: Option<&str>) -> String {
     one_line(text.unwrap_or_default())
 }
 
@@ -64,7 +64,7 @@ pub(super) fn final_output_faults(status: &StatusView) -> Vec<String> {
 }
 
 /// A duration in milliseconds, for people.
-pub(super) fn duration(milliseconds: u64) -> String {
+pub(super) fn format_duration(milliseconds: u64) -> String {
     let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
     match seconds {
         0 => format!("{milliseconds} ms"),
@@ -75,7 +75,7 @@ pub(super) fn duration(milliseconds: u64) -> String {
 }
 
 /// Where a text stops being JSON; the parser's own message is left out.
-pub(super) fn not_json(error: &serde_json::Error) -> String {
+pub(super) fn describe_json_error(error: &serde_json::Error) -> String {
     match (error.is_eof(), error.line(), error.column()) {
         (true, ..) => "not JSON: it ends too early".to_owned(),
         (false, 1, column) => format!("not JSON from column {column} on"),
@@ -85,7 +85,7 @@ pub(super) fn not_json(error: &serde_json::Error) -> String {
 
 /// JSON text without control characters: those that JSON allows unescaped are escaped too.
 pub(super) fn json_text(value: &Value, pretty: bool) -> String {
-    escaped(&if pretty {
+    escape_json_text(&if pretty {
         format!("{value:#}")
     } else {
         value.to_string()
@@ -93,7 +93,7 @@ pub(super) fn json_text(value: &Value, pretty: bool) -> String {
 }
 
 /// Escapes control and invisible characters in text that is JSON already, or a part of JSON.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape_json_text(text: &str) -> String {
     let is_hidden = |c| c != '\n' && is_hidden(c);
     if !text.contains(is_hidden) {
         return text.to_owned();
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_do_not_steer_the_terminal() {
+    fn values_cannot_control_terminal() {
         let evil = "a\u{1b}[2J\r\n\u{9b}31m\tb\u{200b}\u{202e}\u{e0041}";
         for shown in [
             one_line_summary(&json!(evil)),
@@ -142,7 +142,7 @@ mod tests {
             (3_660_000, "1 h 01 m"),
             (90_000_000, "25 h 00 m"),
         ] {
-            assert_eq!(duration(milliseconds), text);
+            assert_eq!(format_duration(milliseconds), text);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Describes the waits of an execution for a person: in words, and with the command that answers each.
 
 use super::{
-    command::{operand, quoted},
+    command::{quote_operand, quoted},
     screen::one_line,
-    value::text,
+    value::optional_text_line,
     when::{format_local_time, time_until},
 };
 use midex_domain::{
@@ -31,14 +31,14 @@ pub(super) fn item_number(item: Option<u32>) -> String {
 }
 
 /// A gate as it is named in a command: the step, or `STEP[N]` for item N, from 1.
-pub(super) fn gate_word(step: &str, item: Option<u32>) -> String {
+pub(super) fn gate_argument(step: &str, item: Option<u32>) -> String {
     item.map_or_else(|| step.to_owned(), |item| format!("{step}[{}]", item + 1))
 }
 
 /// The message for work that is due while no server is running.
 const NO_SERVER_MESSAGE: &str = "nobody works on it now, for no server runs";
 
-fn is_past(time: &str, now: Timestamp) -> bool {
+fn is_past_time(time: &str, now: Timestamp) -> bool {
     time.parse::<Timestamp>().is_ok_and(|time| time <= now)
 }
 
@@ -46,12 +46,12 @@ fn is_past(time: &str, now: Timestamp) -> bool {
 /// running, which performs the work that needs no model.
 pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) -> String {
     let step = wait_name(wait);
-    let due = text(wait.due.as_deref());
+    let due = optional_text_line(wait.due.as_deref());
     let left = time_until(&due, now);
     match wait.waits_for.as_str() {
         "operation" if is_served => format!("{step}: the server works on it"),
         "operation" => format!("{step}: {NO_SERVER_MESSAGE}"),
-        "retry" if !is_served && is_past(&due, now) => format!("{step}: {NO_SERVER_MESSAGE}"),
+        "retry" if !is_served && is_past_time(&due, now) => format!("{step}: {NO_SERVER_MESSAGE}"),
         "timer" => {
             let left = left.map_or_else(String::new, |left| format!(" ({left} left)"));
             format!("{step} waits until {}{left}", format_local_time(&due))
@@ -61,15 +61,15 @@ pub(super) fn describe_wait(wait: &WaitView, now: Timestamp, is_served: bool) ->
             format!("{step} is tried again{left}")
         }
         "signal" => {
-            let signal = text(wait.signal.as_deref());
+            let signal = optional_text_line(wait.signal.as_deref());
             format!("{step} waits for the signal '{signal}'")
         }
         "gate" => {
-            let ask = text(wait.gate.as_ref().map(|gate| gate.ask.as_str()));
+            let ask = optional_text_line(wait.gate.as_ref().map(|gate| gate.ask.as_str()));
             format!("{step} waits for an approval: {ask}")
         }
         "catalog" => {
-            let catalog = text(wait.catalog.as_deref());
+            let catalog = optional_text_line(wait.catalog.as_deref());
             format!("{step} waits for the catalog `{catalog}`")
         }
         "unknown" => {
@@ -103,7 +103,7 @@ pub(super) fn wait_actions(status: &StatusView) -> Vec<WaitAction> {
     let (id, children) = (&status.execution_id, &status.children);
     let mut found = Vec::new();
     if needs_resume(status) {
-        found.push(resume(id));
+        found.push(resume_action(id));
     }
     let waits = status.waits.iter();
     for way in waits.filter_map(|wait| wait_action(wait, id, children)) {
@@ -114,9 +114,9 @@ pub(super) fn wait_actions(status: &StatusView) -> Vec<WaitAction> {
     found
 }
 
-fn resume(id: &str) -> WaitAction {
+fn resume_action(id: &str) -> WaitAction {
     WaitAction {
-        command: format!("midex resume {}", operand(id)),
+        command: format!("midex resume {}", quote_operand(id)),
         does: "lets it go on",
     }
 }
@@ -127,14 +127,14 @@ pub(super) fn wait_action(
     execution: &str,
     children: &[ChildView],
 ) -> Option<WaitAction> {
-    let id = operand(execution);
+    let id = quote_operand(execution);
     let (command, does) = match wait.waits_for.as_str() {
         "signal" => {
             let signal = quoted(wait.signal.as_deref().unwrap_or_default());
             (format!("midex signal {id} {signal}"), "brings the signal")
         }
         "gate" => {
-            let gate = quoted(&gate_word(&wait.step_name, wait.item));
+            let gate = quoted(&gate_argument(&wait.step_name, wait.item));
             (format!("midex approve {id} {gate}"), "answers the gate")
         }
         "catalog" => (
@@ -150,10 +150,13 @@ pub(super) fn wait_action(
             (command, "asks whether it took effect")
         }
         "child" => (
-            format!("midex show {}", operand(awaited_child(children, wait)?)),
+            format!(
+                "midex show {}",
+                quote_operand(awaited_child(children, wait)?)
+            ),
             "shows the child",
         ),
-        "output_invalid" | "held" => return Some(resume(execution)),
+        "output_invalid" | "held" => return Some(resume_action(execution)),
         _ => return None,
     };
     Some(WaitAction { command, does })

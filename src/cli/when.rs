@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp as Instant, tz::TimeZone};
 
-use crate::value::duration;
+use crate::value::format_duration;
 use midex_domain::clock::Timestamp;
 
 /// The time from `time` to `now`: `2.1 s`, `5 m 03 s`, `3 d`; `None` if the text is not a time.
@@ -52,7 +52,7 @@ fn format_time_span(milliseconds: i64) -> String {
         _ if whole * 1000 >= 2 * DAY_MILLISECONDS => {
             format!("{} d", whole * 1000 / DAY_MILLISECONDS)
         }
-        _ => duration(whole * 1000),
+        _ => format_duration(whole * 1000),
     }
 }
 

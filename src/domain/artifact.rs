@@ -109,14 +109,14 @@ pub(super) fn extract_artifacts(output: &Value, taken: u32) -> Result<Option<Ext
             Some(given) => {
                 let (artifact, content) = given
                     .check_limits(limits::ARTIFACT_BYTES_MAX)?
-                    .artifact(artifact_id(taken, artifacts.len())?);
+                    .into_artifact(next_artifact_id(taken, artifacts.len())?);
                 kept.push(reference_json(&artifact));
                 artifacts.push((artifact, content));
             }
             None => kept.push(item.clone()),
         }
     }
-    let references = references(items, taken, artifacts.len());
+    let references = find_artifact_references(items, taken, artifacts.len());
     if artifacts.is_empty() && references.is_empty() {
         return Ok(None);
     }
@@ -143,13 +143,13 @@ pub(super) fn extract_artifacts(output: &Value, taken: u32) -> Result<Option<Ext
 
 /// The texts among `items` that could be the name of an artifact, up to the limits on their number. Texts past a limit
 /// stay in the output and are not listed.
-fn references(items: &[Value], taken: u32, more: usize) -> Vec<ArtifactReference> {
+fn find_artifact_references(items: &[Value], taken: u32, more: usize) -> Vec<ArtifactReference> {
     let texts = items.iter().filter_map(Value::as_str);
     texts
         .filter(|text| is_name(text))
         .zip(more..)
         .map_while(|(text, more)| {
-            let id = artifact_id(taken, more).ok()?;
+            let id = next_artifact_id(taken, more).ok()?;
             let text = text.to_owned();
             Some(ArtifactReference { id, text })
         })
@@ -161,7 +161,7 @@ fn is_name(text: &str) -> bool {
     (1..=limits::ARTIFACT_NAME_CHARS_MAX).contains(&text.chars().count())
 }
 
-fn artifact_id(taken: u32, more: usize) -> Result<u32> {
+fn next_artifact_id(taken: u32, more: usize) -> Result<u32> {
     if more >= limits::OUTPUT_ARTIFACTS_MAX {
         let most = limits::OUTPUT_ARTIFACTS_MAX;
         return Err(Error::limit_exceeded(format!(
@@ -233,7 +233,7 @@ impl<'a> ArtifactInput<'a> {
         Ok(self)
     }
 
-    fn artifact(self, id: u32) -> (Artifact, Arc<[u8]>) {
+    fn into_artifact(self, id: u32) -> (Artifact, Arc<[u8]>) {
         let content: Arc<[u8]> = self.content.into();
         let artifact = Artifact {
             id,
@@ -261,18 +261,18 @@ pub(super) fn artifact_from_response(
 ) -> Result<(Artifact, Arc<[u8]>)> {
     let given = ArtifactInput {
         kind: ArtifactKind::File,
-        name: &file_name(name),
+        name: &safe_file_name(name),
         content,
         content_type,
         metadata: None,
     };
     let given = given.check_limits(limits::CALL_ARTIFACT_BYTES_MAX)?;
-    Ok(given.artifact(artifact_id(taken, 0)?))
+    Ok(given.into_artifact(next_artifact_id(taken, 0)?))
 }
 
 /// Makes a safe file name from the name that a service gave: no directories, no leading dots, no control characters, at
 /// most [`limits::ARTIFACT_NAME_CHARS_MAX`] characters.
-fn file_name(said: &str) -> String {
+fn safe_file_name(said: &str) -> String {
     let last = said.split(['/', '\\']).rfind(|part| !part.is_empty());
     let plain = last.unwrap_or_default().chars();
     let plain: String = plain.filter(|letter| !letter.is_control()).collect();
@@ -320,7 +320,7 @@ fn reference_json(artifact: &Artifact) -> Value {
 }
 
 /// The schema of one item of `artifacts` where a step declares no schema of its own.
-pub(super) fn schema_json() -> Value {
+pub(super) fn artifact_schema_json() -> Value {
     let kinds = ArtifactKind::ALL.map(ArtifactKind::as_str);
     json!({
         "type": ["string", "object"],
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_leave_the_output_and_references_stay() {
+    fn extract_moves_contents_and_keeps_references() {
         let output = json!({ "summary": "s", "artifacts": [
             "doc_1",
             { "type": "report", "name": "a.md", "content": "# A", "content_type": "text/markdown", "metadata": { "v": 1 } },
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_artifact_is_left_alone() {
+    fn malformed_artifacts_are_left_unchanged() {
         for artifacts in [
             json!([1, true, null, ["a"]]),
             json!([{ "type": "diagram", "name": "a", "content": "c" }]),
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_an_answer_has_a_plain_name() {
+    fn response_file_names_are_sanitized() {
         let long = "é".repeat(limits::ARTIFACT_NAME_CHARS_MAX + 1);
         for (said, expected) in [
             ("a b.png", "a b.png"),
@@ -448,12 +448,12 @@ mod tests {
             ("", "answer"),
             (&long, &long[..long.len() - 2]),
         ] {
-            assert_eq!(file_name(said), expected, "{said:?}");
+            assert_eq!(safe_file_name(said), expected, "{said:?}");
         }
     }
 
     #[test]
-    fn the_file_of_an_answer_past_its_limit_is_refused() {
+    fn oversized_response_file_is_refused() {
         let of = |bytes: usize, taken: u32| {
             let content = vec![0xff; bytes];
             artifact_from_response(("a", "image/png"), &content, taken)

@@ -30,8 +30,8 @@ pub use self::{
         Argument, BodyFields, OperationLookup, OperationLookupResult, OperationSignature,
         enable_catalog_call, is_argument_required,
     },
-    known::{AgentFileState, KnownAgents, KnownNames, Operations, ServerCapabilities},
-    shape::{unknown_key, wrong_type},
+    known::{AgentFileState, KnownAgents, KnownNames, OperationsSnapshot, ServerCapabilities},
+    shape::{unknown_key_finding, wrong_type_finding},
 };
 use super::{
     definition::{Persona, Step, Workflow},
@@ -39,27 +39,30 @@ use super::{
     finding::{Finding, Rule, is_broken},
     grammar,
     id::StepId,
-    node::Node,
-    schema::Quota,
+    node::DocumentNode,
+    schema::PatternQuota,
 };
 use crate::limits;
 
 /// Checks a workflow against the known names.
-pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflow>, Vec<Finding>) {
+pub fn check_workflow(
+    draft: &WorkflowDraft,
+    known: KnownNames<'_>,
+) -> (Option<Workflow>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
-    shape::record(found, &draft.document, "", draft.form.record());
+    shape::check_record(found, &draft.document, "", draft.form.workflow_record());
     found.extend(missing_description_finding(draft));
-    let mut quota = Quota::default();
-    let inputs = input::inputs(found, draft, &mut quota);
-    input::provider::check_providers(found, draft, known.abilities.commands());
-    commands::requirements(found, draft, known.abilities.commands());
-    let steps = steps(found, draft, known, &mut quota);
-    let hooks = beside::hooks(found, draft, known);
+    let mut quota = PatternQuota::default();
+    let inputs = input::check_inputs(found, draft, &mut quota);
+    input::provider::check_providers(found, draft, known.abilities.operation_lookup());
+    commands::check_requirements(found, draft, known.abilities.operation_lookup());
+    let steps = check_steps(found, draft, known, &mut quota);
+    let hooks = beside::check_hooks(found, draft, known);
     keep_one_finding_per_template(found);
     let accepted: Vec<String> = draft
         .document
-        .deserialize_key(grammar::ACCEPT)
+        .deserialize_key(grammar::ACCEPT_KEY)
         .unwrap_or_default();
     found.retain(|one| !accepted.iter().any(|rule| rule == one.rule.as_str()));
     if is_broken(&findings) {
@@ -76,7 +79,9 @@ pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflo
             .or_else(|| title.clone())
             .unwrap_or_default(),
         title,
-        version: document.get("version").and_then(Node::text_or_number),
+        version: document
+            .get("version")
+            .and_then(DocumentNode::text_or_number),
         tags: document.deserialize_key("tags").unwrap_or_default(),
         complexity: document.deserialize_key("complexity"),
         metadata: document.deserialize_key("metadata").unwrap_or_default(),
@@ -84,13 +89,13 @@ pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflo
         inputs,
         steps,
         memory: document.deserialize_key("memory").unwrap_or_default(),
-        final_output: document.get("final_output").map(Node::to_json),
+        final_output: document.get("final_output").map(DocumentNode::to_json),
         timeout: document.deserialize_key("timeout"),
         max_visits: limit("max_visits"),
         max_steps: limit("max_steps"),
         requires: commands::required_catalogs(draft),
         bodies: hooks,
-        compensate_when: beside::compensate_when(draft),
+        compensate_when: beside::read_compensate_when(draft),
     });
     debug_assert!(workflow.is_some(), "a draft without errors is a workflow");
     (workflow, findings)
@@ -106,21 +111,29 @@ fn keep_one_finding_per_template(found: &mut Vec<Finding>) {
 }
 
 /// Checks only the shapes of a draft's own keys, for a draft that cannot be merged with its base.
-pub fn shapes(draft: &WorkflowDraft) -> Vec<Finding> {
+pub fn check_shapes(draft: &WorkflowDraft) -> Vec<Finding> {
     let mut findings = Vec::new();
-    shape::record(&mut findings, &draft.document, "", draft.form.record());
+    shape::check_record(
+        &mut findings,
+        &draft.document,
+        "",
+        draft.form.workflow_record(),
+    );
     findings
 }
 
 /// Checks an agent. `of_host` is the path of the file if the agent is written for a host.
-pub fn persona(draft: &PersonaDraft, of_host: Option<String>) -> (Option<Persona>, Vec<Finding>) {
+pub fn check_persona(
+    draft: &PersonaDraft,
+    of_host: Option<String>,
+) -> (Option<Persona>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
     let record = match of_host {
-        Some(_) => &grammar::HOST_PERSONA,
-        None => &grammar::PERSONA,
+        Some(_) => &grammar::HOST_PERSONA_SHAPE,
+        None => &grammar::PERSONA_SHAPE,
     };
-    shape::record(found, &draft.front, "", record);
+    shape::check_record(found, &draft.front, "", record);
     if draft.content.value.trim().is_empty() {
         let (place, message) = (
             draft.content.place,
@@ -134,7 +147,7 @@ pub fn persona(draft: &PersonaDraft, of_host: Option<String>) -> (Option<Persona
     }
     let document = &draft.front;
     let others = document.entries().unwrap_or_default().iter();
-    let others = others.filter(|entry| record.key(&entry.key).is_none());
+    let others = others.filter(|entry| record.find_key(&entry.key).is_none());
     let name = document
         .deserialize_key("name")
         .zip(document.deserialize_key("description"));
@@ -144,7 +157,9 @@ pub fn persona(draft: &PersonaDraft, of_host: Option<String>) -> (Option<Persona
             .to_owned(),
         file: of_host,
         tags: document.deserialize_key("tags").unwrap_or_default(),
-        version: document.get("version").and_then(Node::text_or_number),
+        version: document
+            .get("version")
+            .and_then(DocumentNode::text_or_number),
         content: draft.content.value.clone(),
         extra: others
             .map(|entry| (entry.key.clone(), entry.value.to_json()))
@@ -168,30 +183,30 @@ fn missing_description_finding(draft: &WorkflowDraft) -> Option<Finding> {
 }
 
 /// The steps of a draft; `None` if one of them is broken.
-fn steps(
+fn check_steps(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     known: KnownNames<'_>,
-    quota: &mut Quota,
+    quota: &mut PatternQuota,
 ) -> Option<Vec<Step>> {
     let list = draft.steps.as_ref()?;
     if list.len() > limits::STEPS_MAX {
         return None;
     }
     let list = section::add_section_instructions(found, list, draft);
-    step::duplicate_ids(found, &list, draft.form);
-    let order = order::dependencies(found, &list, draft.form);
-    let mut flow = flow::Flow::from_steps(found, &list, order);
+    step::check_duplicate_ids(found, &list, draft.form);
+    let order = order::resolve_dependencies(found, &list, draft.form);
+    let mut flow = flow::FlowGraph::from_steps(found, &list, order);
     flow.check_arms_and_reachability(found);
     beside::check_joins_and_run_when(found, &list, &flow);
     asking::check_asked_properties(found, draft, &list);
     schema::check_result_schemas(found, &list, quota);
-    let calls = commands::check_run_steps(found, draft, &list, known.abilities.commands());
+    let calls = commands::check_run_steps(found, draft, &list, known.abilities.operation_lookup());
     let secrets = known.abilities.secrets.as_ref();
     let uses = expression::check_expressions(found, draft, &list, (secrets, &calls), &mut flow);
     change::check_side_effects(found, &list, (&calls, known.abilities), &flow);
-    doubt::unused_inputs(found, draft, &list, &uses);
-    doubt::short_loops(found, draft, &list, &flow);
+    doubt::warn_unused_inputs(found, draft, &list, &uses);
+    doubt::warn_short_loops(found, draft, &list, &flow);
     let steps: Vec<_> = list
         .iter()
         .zip(flow.dependencies())
@@ -199,7 +214,7 @@ fn steps(
             let before = before
                 .iter()
                 .filter_map(|before| step_id_at(&list, before.position));
-            let made = step::step(found, step, draft.form, before.collect(), known);
+            let made = step::check_step(found, step, draft.form, before.collect(), known);
             made.map(|made| beside::set_run_when_failing(made, step))
         })
         .collect();

@@ -125,65 +125,65 @@ pub struct SteadyClock {
     wall: Box<dyn Clock>,
     /// The monotonic clock, which cannot be set.
     passed: Box<dyn Fn() -> Duration + Send + Sync>,
-    anchors: Mutex<Anchors>,
+    anchors: Mutex<ClockAnchors>,
 }
 
 /// The state from which a [`SteadyClock`] computes the time.
 #[derive(Debug, Default)]
-struct Anchors {
+struct ClockAnchors {
     /// The latest instant that was taken from the wall clock.
-    latest: Option<Anchor>,
+    latest: Option<ClockAnchor>,
     /// The reading before the first step that may come from a wrong clock.
-    trusted: Option<Anchor>,
+    trusted: Option<ClockAnchor>,
 }
 
 /// An instant with the reading of the monotonic clock at that time.
 #[derive(Clone, Copy, Debug)]
-struct Anchor(Timestamp, Duration);
+struct ClockAnchor(Timestamp, Duration);
 
-impl Anchor {
-    fn at(self, passed: Duration) -> Timestamp {
+impl ClockAnchor {
+    fn timestamp_at(self, passed: Duration) -> Timestamp {
         self.0.after(passed.saturating_sub(self.1))
     }
 }
 
-impl Anchors {
+impl ClockAnchors {
     /// The time if the wall clock reads `wall`.
-    fn follow(&mut self, wall: Timestamp, passed: Duration) -> Timestamp {
+    fn follow_wall_clock(&mut self, wall: Timestamp, passed: Duration) -> Timestamp {
         let Some(latest) = self.latest else {
-            self.latest = Some(Anchor(wall, passed));
+            self.latest = Some(ClockAnchor(wall, passed));
             return wall;
         };
-        let steady = latest.at(passed);
+        let steady = latest.timestamp_at(passed);
         let (ahead, behind) = (wall.since(steady), steady.since(wall));
         if ahead > limits::CLOCK_JUMP_MAX {
             tracing::warn!(?ahead, %wall, "the clock of the machine jumped forward: time follows it, and goes back with it if it is set right");
             self.trusted.get_or_insert(latest);
         } else if behind > limits::CLOCK_JUMP_MAX
             && let Some(trusted) = self.trusted
-            && trusted.at(passed).since(wall) <= limits::CLOCK_JUMP_MAX
+            && trusted.timestamp_at(passed).since(wall) <= limits::CLOCK_JUMP_MAX
         {
             tracing::warn!(?behind, %wall, "the clock of the machine was wrong and is right again: time goes back with it");
-            let right = wall.max(trusted.at(passed));
+            let right = wall.max(trusted.timestamp_at(passed));
             *self = Self {
-                latest: Some(Anchor(right, passed)),
+                latest: Some(ClockAnchor(right, passed)),
                 trusted: None,
             };
             return right;
         } else if ahead.is_zero() {
             return steady;
         }
-        self.latest = Some(Anchor(wall, passed));
+        self.latest = Some(ClockAnchor(wall, passed));
         wall
     }
 
     /// Counts on from `seen`, the time of the last record of an earlier process, unless the clock of that process was wrong.
-    fn resume(&mut self, seen: Timestamp, wall: Timestamp, passed: Duration) {
-        let now = self.follow(wall, passed);
+    fn resume_from(&mut self, seen: Timestamp, wall: Timestamp, passed: Duration) {
+        let now = self.follow_wall_clock(wall, passed);
         if now.since(seen) > limits::CLOCK_JUMP_MAX {
-            self.trusted.get_or_insert(Anchor(seen, passed));
+            self.trusted.get_or_insert(ClockAnchor(seen, passed));
         } else if seen.since(now) <= limits::CLOCK_JUMP_MAX {
-            self.follow(seen, passed);
+            self.follow_wall_clock(seen, passed);
         } else {
             tracing::warn!(%seen, %now, "the store has times that are far ahead of the machine's clock, which was wrong then or is now: time follows the clock");
         }
@@ -206,7 +206,7 @@ impl SteadyClock {
     /// Both clocks are read under the lock, so that no caller gets an instant before one that another caller got.
     fn with_both_clocks<T>(
         &self,
-        use_them: impl FnOnce(&mut Anchors, Timestamp, Duration) -> T,
+        use_them: impl FnOnce(&mut ClockAnchors, Timestamp, Duration) -> T,
     ) -> T {
         let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
         use_them(&mut anchors, self.wall.now(), (self.passed)())
@@ -227,11 +227,11 @@ impl Default for SteadyClock {
 
 impl Clock for SteadyClock {
     fn now(&self) -> Timestamp {
-        self.with_both_clocks(Anchors::follow)
+        self.with_both_clocks(ClockAnchors::follow_wall_clock)
     }
 
     fn advance_to(&self, seen: Timestamp) {
-        self.with_both_clocks(|anchors, wall, passed| anchors.resume(seen, wall, passed));
+        self.with_both_clocks(|anchors, wall, passed| anchors.resume_from(seen, wall, passed));
     }
 }
 
@@ -300,9 +300,9 @@ mod tests {
 
     /// A machine's wall clock and monotonic clock.
     #[derive(Clone, Debug, Default)]
-    struct Machine(Arc<Mutex<(i64, u64)>>);
+    struct TestMachine(Arc<Mutex<(i64, u64)>>);
 
-    impl Machine {
+    impl TestMachine {
         fn steady_clock(&self) -> SteadyClock {
             let machine = self.clone();
             let passed = move || Duration::from_millis(machine.0.lock().unwrap().1);
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    impl Clock for Machine {
+    impl Clock for TestMachine {
         fn now(&self) -> Timestamp {
             Timestamp(self.0.lock().unwrap().0)
         }
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_goes_on_from_where_it_was() {
-        let machine = Machine::default();
+        let machine = TestMachine::default();
         let clock = machine.steady_clock();
         machine.adjust_wall_clock(1_000_000);
         assert_eq!(clock.now().milliseconds(), 1_000_000);
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn a_clock_that_was_wrong_for_a_moment_is_followed_again_once_it_is_right() {
         const FAR_FUTURE_MS: i64 = 250 * 365 * 86_400_000;
-        let machine = Machine::default();
+        let machine = TestMachine::default();
         machine.adjust_wall_clock(1_700_000_000_000);
         let right = machine.now();
         let was_wrong = |clock: &SteadyClock, passes| {
@@ -387,8 +387,8 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_goes_on_from_what_was_told_before() {
-        let machine = Machine::default();
+    fn steady_clock_resumes_from_a_recorded_time() {
+        let machine = TestMachine::default();
         let clock = machine.steady_clock();
         machine.adjust_wall_clock(1_000);
         clock.advance_to(Timestamp(5_000));
@@ -403,7 +403,7 @@ mod tests {
         fn no_time_is_lost_whatever_the_wall_clock_does(
             moves in proptest::collection::vec((0_u32..5_000, -3_000_000_i64..3_000_000), 1..50)
         ) {
-            let machine = Machine::default();
+            let machine = TestMachine::default();
             let clock = machine.steady_clock();
             let mut before = clock.now();
             for (passes, steps) in moves {

@@ -16,15 +16,17 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub use self::compiled::{CompiledOutput, CompiledStep, CompiledWorkflow, input_texts};
+pub use self::compiled::{
+    CompiledOutput, CompiledStep, CompiledWorkflow, collect_expression_texts,
+};
 pub(super) use self::graph::reachable_from;
 pub use self::{
-    graph::Graph,
-    pattern::Pattern,
-    requirement::Requirement,
+    graph::StepGraph,
+    pattern::OutputPattern,
+    requirement::CatalogRequirement,
     step::{
-        Branch, BranchArm, InputChannel, Join, JumpTarget, LoserPolicy, OnError, Paginate,
-        RepeatPolicy, Retry, RunWhen, Step, StepKind, Wait,
+        BranchArm, BranchOffer, InputChannel, JoinRule, JumpTarget, LoserPolicy, OnError,
+        PaginateOptions, RepeatPolicy, RetryPolicy, RunWhen, Step, StepKind, WaitTrigger,
     },
 };
 use super::{
@@ -91,7 +93,7 @@ pub struct Workflow {
     pub max_steps: Option<u32>,
     /// The catalogs that it requires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub requires: Vec<Requirement>,
+    pub requires: Vec<CatalogRequirement>,
     /// The hooks of the workflow, which run before an execution ends. Each is a step of a kind that the server does
     /// without a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -148,7 +150,7 @@ pub struct Definition {
     pub personas: BTreeMap<AgentName, Persona>,
     /// Data derived from the two fields above, computed on first use.
     #[serde(skip)]
-    compiled: OnceLock<Compiled>,
+    compiled: OnceLock<CompiledParts>,
     /// The output schemas of the steps by position, compiled on first use.
     #[serde(skip)]
     schemas: OnceLock<Vec<Option<Schema>>>,
@@ -158,10 +160,10 @@ pub struct Definition {
 }
 
 #[derive(Debug)]
-struct Compiled {
+struct CompiledParts {
     digest: Digest,
     bytes: Arc<[u8]>,
-    graph: Graph,
+    graph: StepGraph,
     steps: Vec<CompiledStep>,
     workflow: CompiledWorkflow,
     activities: BTreeSet<String>,
@@ -202,15 +204,15 @@ impl Definition {
         self.of_project.get().is_some()
     }
 
-    fn compiled(&self) -> &Compiled {
+    fn compiled_parts(&self) -> &CompiledParts {
         self.compiled.get_or_init(|| {
             // Serialising plain structs with string keys into memory cannot fail.
             let bytes: Arc<[u8]> = serde_json::to_vec(self).unwrap_or_default().into();
             let steps = self.workflow.steps.iter();
-            Compiled {
+            CompiledParts {
                 digest: Digest::compute(&bytes),
                 bytes,
-                graph: Graph::from_steps(&self.workflow.steps),
+                graph: StepGraph::from_steps(&self.workflow.steps),
                 steps: steps.map(|step| CompiledStep::compile(step, &[])).collect(),
                 workflow: CompiledWorkflow::compile(&self.workflow),
                 activities: activities(self),
@@ -223,18 +225,18 @@ impl Definition {
 
     /// The digest under which the definition is stored.
     pub fn digest(&self) -> Digest {
-        self.compiled().digest
+        self.compiled_parts().digest
     }
 
     /// The dependency graph of the steps.
-    pub fn graph(&self) -> &Graph {
-        &self.compiled().graph
+    pub fn graph(&self) -> &StepGraph {
+        &self.compiled_parts().graph
     }
 
     /// The schema that the output of the step at `position` must satisfy: the declared one, else the default.
     pub fn output_schema(&self, position: usize) -> &Schema {
         let own = self.schemas().get(position).and_then(Option::as_ref);
-        own.unwrap_or_else(|| output_schema_default())
+        own.unwrap_or_else(|| default_output_schema())
     }
 
     fn schemas(&self) -> &[Option<Schema>] {
@@ -262,7 +264,7 @@ impl Definition {
             .flat_map(Inputs::all_compiled_constraints);
         let mut all = self.schemas().iter().chain(inputs).flatten();
         all.any(|schema| schema.is_slow_to_validate(measure))
-            || output_schema_default().is_slow_to_validate(measure)
+            || default_output_schema().is_slow_to_validate(measure)
     }
 
     /// The compiled expressions of the step at `position`.
@@ -270,12 +272,12 @@ impl Definition {
     /// # Panics
     /// If there is no step at `position`.
     pub fn compiled_step(&self, position: usize) -> &CompiledStep {
-        &self.compiled().steps[position]
+        &self.compiled_parts().steps[position]
     }
 
     /// A body of a step with its compiled expressions. `is_item` selects the bodies of a `foreach` item, and `step:
     /// None` the hooks of the workflow. `None` if the definition declares no such body.
-    pub(crate) fn body(
+    pub(crate) fn find_body(
         &self,
         step: Option<&StepId>,
         body: BodyKind,
@@ -285,7 +287,7 @@ impl Definition {
             let step = self.workflow.bodies.get(&body)?;
             return Some((step, self.compiled_workflow().bodies.get(&body)?));
         };
-        let position = self.graph().position(id)?;
+        let position = self.graph().step_position(id)?;
         let (mut step, mut compiled) =
             (&self.workflow.steps[position], self.compiled_step(position));
         if is_item {
@@ -313,24 +315,27 @@ impl Definition {
 
     /// The positions of its `branch` steps, in authoring order.
     pub(crate) fn branch_positions(&self) -> &[usize] {
-        &self.compiled().branching
+        &self.compiled_parts().branching
     }
 
     /// Whether any step, hook or compensation starts a child execution.
     pub fn has_children(&self) -> bool {
-        self.compiled().has_children
+        self.compiled_parts().has_children
     }
 
     /// Whether control can reach the step at `to` from the step at `from`, through dependencies, jumps or error
     /// handlers.
     pub(crate) fn is_reachable(&self, from: usize, to: usize) -> bool {
-        let ways = self.compiled().ways.get_or_init(|| direct_successors(self));
+        let ways = self
+            .compiled_parts()
+            .ways
+            .get_or_init(|| direct_successors(self));
         reachable_from(ways, from).contains(&to)
     }
 
     /// The names of the activities that the definition uses.
     pub fn activities(&self) -> &BTreeSet<String> {
-        &self.compiled().activities
+        &self.compiled_parts().activities
     }
 
     /// The names of the workflows that the definition starts as children.
@@ -354,12 +359,12 @@ impl Definition {
 
     /// The compiled expressions of the workflow itself.
     pub fn compiled_workflow(&self) -> &CompiledWorkflow {
-        &self.compiled().workflow
+        &self.compiled_parts().workflow
     }
 
     /// The stored form of the definition, whose digest is [`Definition::digest`].
     pub fn encode(&self) -> Arc<[u8]> {
-        self.compiled().bytes.clone()
+        self.compiled_parts().bytes.clone()
     }
 
     /// Reads a definition from the bytes that [`Definition::encode`] returned.
@@ -376,7 +381,7 @@ impl Definition {
 
     /// The persona text of the step's agent; empty if no agent acts.
     pub fn persona(&self, step: &Step) -> &str {
-        step.agent()
+        step.agent_name()
             .and_then(|agent| self.personas.get(agent))
             .map_or("", |persona| &persona.content)
     }
@@ -392,8 +397,8 @@ fn direct_successors(definition: &Definition) -> Vec<Vec<usize>> {
             OnError::Step(handler) => Some(handler),
             OnError::Fail | OnError::Continue => None,
         };
-        let jumps = step.jumps().chain(handler);
-        let jumps = jumps.filter_map(|id| graph.position(id));
+        let jumps = step.jump_targets().chain(handler);
+        let jumps = jumps.filter_map(|id| graph.step_position(id));
         graph.dependents(at).iter().copied().chain(jumps).collect()
     };
     steps.map(next).collect()
@@ -424,7 +429,7 @@ pub fn output_schema_json() -> Value {
         "properties": {
             "summary": { "type": "string", "description": "What was accomplished, in brief" },
             "artifacts": {
-                "type": "array", "items": super::artifact::schema_json(), "maxItems": limits::OUTPUT_ARTIFACTS_MAX,
+                "type": "array", "items": super::artifact::artifact_schema_json(), "maxItems": limits::OUTPUT_ARTIFACTS_MAX,
                 "description": "What was produced: ids or paths as texts, or objects with their content"
             },
             "findings": {
@@ -437,7 +442,7 @@ pub fn output_schema_json() -> Value {
     })
 }
 
-fn output_schema_default() -> &'static Schema {
+fn default_output_schema() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     SCHEMA.get_or_init(|| {
         Schema::compile(&output_schema_json())

@@ -128,7 +128,7 @@ pub fn to_plain_text(value: &Value) -> String {
 
 /// How many values a JSON text holds, told without parsing it: parsed, a small one takes a hundred times the memory of its
 /// text. An empty list counts as two.
-pub fn count_values(json: &[u8]) -> usize {
+pub fn count_json_values(json: &[u8]) -> usize {
     let (mut at, mut values) = (0, 1);
     while at < json.len() {
         // Each value but the first has one of these before it.
@@ -142,7 +142,7 @@ pub fn count_values(json: &[u8]) -> usize {
 }
 
 /// The message about the first integer of a JSON text that does not fit 64 bits: parsing would change it.
-pub fn oversized_integer(json: &[u8]) -> Option<String> {
+pub fn oversized_integer_message(json: &[u8]) -> Option<String> {
     let shown: String = find_oversized_integer(json)?.chars().take(40).collect();
     Some(format!(
         "the whole number {shown} is too large to be kept as it is: send it as a text"
@@ -262,7 +262,7 @@ pub(crate) fn child_values(value: &Value) -> impl Iterator<Item = (Option<&Strin
 }
 
 /// The depth of nesting of `value`; a scalar has depth 1. Does not recurse.
-pub fn depth(value: &Value) -> usize {
+pub fn nesting_depth(value: &Value) -> usize {
     let mut deepest = 0;
     let mut open = vec![(value, 1)];
     while let Some((value, level)) = open.pop() {
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_beyond_64_bits_are_found_wherever_they_stand() {
+    fn oversized_integers_are_found_anywhere() {
         for (json, found) in [
             ("18446744073709551615", None),
             ("[1, -9223372036854775808, 0]", None),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_read_as_the_number_that_was_written() {
+    fn parsed_numbers_keep_their_value() {
         let mut bits = 0x3fd3_3333_3333_3334_u64;
         for _ in 0..2_000 {
             let number = json!(f64::from_bits(bits));
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn depth_counts_levels() {
-        assert_eq!(depth(&json!(1)), 1);
-        assert_eq!(depth(&json!({"a": [1, {"b": []}]})), 4);
+        assert_eq!(nesting_depth(&json!(1)), 1);
+        assert_eq!(nesting_depth(&json!({"a": [1, {"b": []}]})), 4);
     }
 }

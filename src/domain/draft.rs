@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use super::{
     body::BodyKind,
     finding::{Finding, Place, Rule},
-    grammar::{self, Key, Record, Shape},
-    node::{LocatedValue, Node, join},
+    grammar::{self, MappingKey, MappingShape, ValueShape},
+    node::{DocumentNode, LocatedValue, join_path},
 };
 
 /// Which of the two ways of writing a workflow a file uses. They differ in their words, and in what
@@ -22,10 +22,10 @@ pub enum WorkflowFormat {
 
 impl WorkflowFormat {
     /// The keys of the workflow.
-    pub fn record(self) -> &'static Record {
+    pub fn workflow_record(self) -> &'static MappingShape {
         match self {
-            Self::Phases => &grammar::FRONT_MATTER,
-            Self::Manifest => &grammar::MANIFEST,
+            Self::Phases => &grammar::FRONT_MATTER_SHAPE,
+            Self::Manifest => &grammar::MANIFEST_SHAPE,
         }
     }
 
@@ -62,7 +62,7 @@ impl WorkflowFormat {
     }
 
     /// What one step is called.
-    pub fn step_word(self) -> &'static str {
+    pub fn step_noun(self) -> &'static str {
         match self {
             Self::Phases => "phase",
             Self::Manifest => "step",
@@ -76,7 +76,7 @@ pub struct WorkflowDraft {
     /// How it is written.
     pub form: WorkflowFormat,
     /// The front matter or the manifest.
-    pub document: Node,
+    pub document: DocumentNode,
     /// The keys of its record that it has, with their values; but for the steps, which follow.
     pub fields: Vec<RawField>,
     /// Its steps, if they are a list, those of `on_failure` last; items that are no mappings are left out.
@@ -84,9 +84,9 @@ pub struct WorkflowDraft {
     /// The hooks of the workflow.
     pub hooks: Vec<(BodyKind, StepDraft)>,
     /// The instructions that the sections of a Markdown body give to steps.
-    pub sections: Vec<Section>,
+    pub sections: Vec<StepSection>,
     /// The other headings of the body.
-    pub headings: Vec<Heading>,
+    pub headings: Vec<MarkdownHeading>,
     /// The Markdown body, or the manifest's text.
     pub content: String,
 }
@@ -118,18 +118,18 @@ pub struct StepDraft {
 #[derive(Clone, Debug)]
 pub struct RawField {
     /// The key.
-    pub key: &'static Key,
+    pub key: &'static MappingKey,
     /// The path of the value.
     pub path: String,
     /// Where the key stands.
     pub place: Place,
     /// The value.
-    pub value: Node,
+    pub value: DocumentNode,
 }
 
 /// A section `## step: ID` of a Markdown file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Section {
+pub struct StepSection {
     /// The id in its heading.
     pub step: LocatedValue<String>,
     /// What stands below the heading.
@@ -138,7 +138,7 @@ pub struct Section {
 
 /// A heading of a Markdown file that is no `## step: ID`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heading {
+pub struct MarkdownHeading {
     /// Its words.
     pub title: String,
     /// The lines as they are written.
@@ -151,28 +151,28 @@ pub struct Heading {
 #[derive(Clone, Debug)]
 pub struct PersonaDraft {
     /// The front matter.
-    pub front: Node,
+    pub front: DocumentNode,
     /// The persona itself.
     pub content: LocatedValue<String>,
 }
 
 impl WorkflowDraft {
     /// The draft of `document`, written in this form; `content` becomes the text of the workflow.
-    pub fn new(form: WorkflowFormat, document: Node, content: String) -> Self {
-        let mut steps = steps(form, &document, form.steps_key());
+    pub fn new(form: WorkflowFormat, document: DocumentNode, content: String) -> Self {
+        let mut steps = read_steps(form, &document, form.steps_key());
         if let Some(steps) = &mut steps {
-            let provisions = self::steps(form, &document, ON_FAILURE).unwrap_or_default();
+            let provisions = self::read_steps(form, &document, ON_FAILURE_KEY).unwrap_or_default();
             steps.extend(provisions.into_iter().map(|step| StepDraft {
                 is_provision: true,
                 ..step
             }));
         }
-        let fields = fields(form.record(), &document, "");
-        let hooks = fields.iter().find(|field| field.key.name == HOOKS);
+        let fields = read_fields(form.workflow_record(), &document, "");
+        let hooks = fields.iter().find(|field| field.key.name == HOOKS_KEY);
         Self {
             form,
             hooks: hooks
-                .map(|field| self::hooks(field, form))
+                .map(|field| self::read_hooks(field, form))
                 .unwrap_or_default(),
             fields,
             document,
@@ -193,37 +193,37 @@ impl WorkflowDraft {
         let steps = self.steps.iter().flatten();
         let bodies = steps.flat_map(StepDraft::all_bodies_and_hooks);
         let hooks = self.hooks.iter().map(|(_, hook)| hook);
-        bodies.chain(hooks).filter_map(|step| step.field(CHILD))
+        bodies.chain(hooks).filter_map(|step| step.field(CHILD_KEY))
     }
 }
 
 /// The key of a step that begins a child.
-const CHILD: &str = "workflow";
+const CHILD_KEY: &str = "workflow";
 /// The key of the steps that run once the execution is failing.
-const ON_FAILURE: &str = "on_failure";
+const ON_FAILURE_KEY: &str = "on_failure";
 /// The key of hooks.
-const HOOKS: &str = "hooks";
+const HOOKS_KEY: &str = "hooks";
 /// The key of what takes an effect back.
-const COMPENSATE: &str = "compensate";
+const COMPENSATE_KEY: &str = "compensate";
 
 /// The list of steps under `key`.
-fn steps(form: WorkflowFormat, document: &Node, key: &str) -> Option<Vec<StepDraft>> {
-    let Shape::Steps(record) = form.record().key(key)?.shape else {
+fn read_steps(form: WorkflowFormat, document: &DocumentNode, key: &str) -> Option<Vec<StepDraft>> {
+    let ValueShape::Steps(record) = form.workflow_record().find_key(key)?.shape else {
         return None;
     };
     let items = document.get(key)?.items()?.iter().enumerate();
-    let step = |(at, node): (usize, &Node)| {
+    let step = |(at, node): (usize, &DocumentNode)| {
         StepDraft::from_node(record, node, format!("{key}[{at}]"), form)
     };
     Some(items.filter_map(step).collect())
 }
 
 /// The hooks under a key.
-fn hooks(field: &RawField, form: WorkflowFormat) -> Vec<(BodyKind, StepDraft)> {
+fn read_hooks(field: &RawField, form: WorkflowFormat) -> Vec<(BodyKind, StepDraft)> {
     let hook = |body: BodyKind| {
         let path = format!("{}.{}", field.path, body.as_str());
         let node = field.value.get(body.as_str())?;
-        let draft = StepDraft::from_node(&grammar::HOOK, node, path, form)?;
+        let draft = StepDraft::from_node(&grammar::HOOK_SHAPE, node, path, form)?;
         Some((body, draft.mark_beside_work()))
     };
     let all = [
@@ -242,21 +242,26 @@ impl StepDraft {
         }
     }
 
-    fn from_node(record: &Record, node: &Node, path: String, form: WorkflowFormat) -> Option<Self> {
+    fn from_node(
+        record: &MappingShape,
+        node: &DocumentNode,
+        path: String,
+        form: WorkflowFormat,
+    ) -> Option<Self> {
         node.entries()?;
-        let fields = fields(record, node, &path);
+        let fields = read_fields(record, node, &path);
         let get = |key: &str| fields.iter().find(|field| field.key.name == key);
         let depends_on = get(form.depends_on_key()).or_else(|| get("dependsOn"));
         let each = get("foreach").and_then(|foreach| {
             let path = format!("{}.do", foreach.path);
             Self::from_node(record, foreach.value.get("do")?, path, form)
         });
-        let compensation = get(COMPENSATE).and_then(|field| {
+        let compensation = get(COMPENSATE_KEY).and_then(|field| {
             let path = field.path.clone();
-            let draft = Self::from_node(&grammar::COMPENSATION, &field.value, path, form)?;
+            let draft = Self::from_node(&grammar::COMPENSATION_SHAPE, &field.value, path, form)?;
             Some((BodyKind::Compensation, draft.mark_beside_work()))
         });
-        let beside = get(HOOKS).map(|field| hooks(field, form));
+        let beside = get(HOOKS_KEY).map(|field| read_hooks(field, form));
         let beside = beside.into_iter().flatten().chain(compensation).collect();
         Some(Self {
             beside,
@@ -264,7 +269,7 @@ impl StepDraft {
             is_beside: false,
             place: node.place,
             id: get(form.id_key()).and_then(|field| field.value.located_text(&field.path)),
-            depends_on: depends_on.map(RawField::texts),
+            depends_on: depends_on.map(RawField::value_texts),
             each: each.map(Box::new),
             fields,
             path,
@@ -277,7 +282,7 @@ impl StepDraft {
     }
 
     /// The value under this key.
-    pub fn value(&self, key: &str) -> Option<&Node> {
+    pub fn value(&self, key: &str) -> Option<&DocumentNode> {
         self.field(key).map(|field| &field.value)
     }
 
@@ -290,7 +295,7 @@ impl StepDraft {
     pub fn kind_fields(&self) -> impl Iterator<Item = &RawField> {
         self.fields
             .iter()
-            .filter(|field| grammar::is_kind(field.key.name))
+            .filter(|field| grammar::is_step_kind(field.key.name))
     }
 
     /// The step, and the body of a `foreach`.
@@ -318,7 +323,7 @@ impl RawField {
     }
 
     /// The value as a list of texts: a text alone is one.
-    fn texts(&self) -> Vec<LocatedValue<String>> {
+    fn value_texts(&self) -> Vec<LocatedValue<String>> {
         let alone = self.value.located_text(&self.path);
         let items = self.value.items().unwrap_or_default().iter().enumerate();
         let items =
@@ -329,17 +334,17 @@ impl RawField {
 
 /// The entries of `node` whose keys `record` defines, in the order of the file. A repeated key has its first entry.
 /// Lists of steps are left out, because each step has its own fields.
-fn fields(record: &Record, node: &Node, path: &str) -> Vec<RawField> {
+fn read_fields(record: &MappingShape, node: &DocumentNode, path: &str) -> Vec<RawField> {
     let mut all: Vec<RawField> = Vec::new();
     for entry in node.entries().unwrap_or_default() {
-        let key = record.key(&entry.key);
-        let Some(key) = key.filter(|key| !matches!(key.shape, Shape::Steps(_))) else {
+        let key = record.find_key(&entry.key);
+        let Some(key) = key.filter(|key| !matches!(key.shape, ValueShape::Steps(_))) else {
             continue;
         };
         if all.iter().all(|field| field.key.name != key.name) {
             all.push(RawField {
                 key,
-                path: join(path, key.name),
+                path: join_path(path, key.name),
                 place: entry.place,
                 value: entry.value.clone(),
             });

@@ -17,7 +17,7 @@ use super::{
     document::{Digest, JsonText},
     id::{AgentName, ExecutionId, StepId, WorkflowName},
     state::State,
-    token::Grant,
+    token::TokenGrant,
 };
 use crate::clock::Timestamp;
 
@@ -92,7 +92,7 @@ pub struct OutputFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumedCall {
     /// The token that was used.
-    pub grant: Grant,
+    pub grant: TokenGrant,
     /// The digest of the submission, by which a repeat is recognised.
     pub call: Digest,
 }
@@ -172,7 +172,7 @@ impl VisitId {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum WaitCondition {
     /// A model that holds this token.
-    Model(Grant),
+    Model(TokenGrant),
     /// The server, which is working on an attempt.
     Operation {
         /// The opening of the store under which the attempt began.
@@ -212,7 +212,7 @@ pub enum WaitCondition {
     /// The end of a pause, when the outcome that arrived meanwhile is applied.
     Deferred(Box<ReportedOutcome>),
     /// A resume, because the limit of malformed outputs is reached. The resume makes the token valid again.
-    OutputInvalid(Grant),
+    OutputInvalid(TokenGrant),
     /// A catalog that is missing or disabled. The next attempt begins when it is available.
     Catalog {
         /// Its name.
@@ -298,7 +298,7 @@ pub enum Event {
         /// The visit.
         visit_id: VisitId,
         /// The new token.
-        grant: Grant,
+        grant: TokenGrant,
     },
     /// A pause reason was added.
     PauseAdded {
@@ -489,7 +489,7 @@ impl Event {
     }
 
     /// The token that this event issues to a model, except for renewals.
-    pub const fn issued_token(&self) -> Option<(&VisitId, Grant)> {
+    pub const fn issued_token(&self) -> Option<(&VisitId, TokenGrant)> {
         let (visit_id, awaiting) = match self {
             Self::VisitOpened(opened) => (&opened.visit_id, &opened.awaiting),
             Self::WaitingChanged {

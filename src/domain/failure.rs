@@ -4,7 +4,7 @@ pub use crate::error::FailureCode;
 use crate::limits;
 
 /// A failure's message, cut to its limit.
-pub(crate) fn cut_message(message: &str) -> String {
+pub(crate) fn truncate_message(message: &str) -> String {
     truncate_to_bytes(message, limits::FAILURE_MESSAGE_BYTES_MAX)
 }
 

@@ -13,7 +13,7 @@ pub use self::{
     place::{LineTable, Place},
     rule::{Rule, Severity},
 };
-use super::nearest::nearest;
+use super::nearest::find_nearest;
 use crate::{
     error::{Edit, Suggestion, Violation},
     limits,
@@ -159,7 +159,7 @@ impl Finding {
         wrong: &str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        match nearest(wrong, known) {
+        match find_nearest(wrong, known) {
             Some(near) => self.suggest_replacement(place, wrong, near),
             None => self,
         }

@@ -7,16 +7,18 @@ pub mod foreign;
 mod table;
 
 pub use self::table::{
-    ACCEPT, ARM, COMPENSATION, DECLARED_INPUT_SHAPE, DEFAULT, END_TARGET, EXCLUSIVE_FIELD_PAIRS,
-    EXTENDS, FOREACH_ALIAS_DEFAULT, FRONT_MATTER, HOOK, HOST_PERSONA, INSERT, INSERT_AT,
-    INSERT_ITEM_SHAPE, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE, STEP, STEPS, VALIDATE,
+    ACCEPT_KEY, BRANCH_ARM_SHAPE, COMPENSATION_SHAPE, DECLARED_INPUT_SHAPE, DEFAULT_SHAPE,
+    END_TARGET, EXCLUSIVE_FIELD_PAIRS, EXTENDS_KEY, FOREACH_ALIAS_DEFAULT, FRONT_MATTER_SHAPE,
+    HOOK_SHAPE, HOST_PERSONA_SHAPE, INSERT_ITEM_SHAPE, INSERT_KEY, INSERT_PLACE_KEYS,
+    MANIFEST_SHAPE, ON_ERROR_WORDS, PERSONA_SHAPE, PHASE_SHAPE, REMOVE_KEY, STEP_SHAPE, STEPS_KEY,
+    VALIDATE_SHAPE,
 };
 use super::id::{AgentName, InputName, StepId, WorkflowName};
 use crate::error::Result;
 
 /// What a value must be.
 #[derive(Debug)]
-pub enum Shape {
+pub enum ValueShape {
     /// A text with something in it, of at most so many bytes.
     Text(usize),
     /// The same; may hold `${{ … }}`.
@@ -30,7 +32,7 @@ pub enum Shape {
     /// A name of at most so many bytes: no control characters, no white space around it.
     Name(usize),
     /// The name or id of something that midex itself refers to by it.
-    Id(Id),
+    Id(IdKind),
     /// The ids of steps: one alone, or a list.
     Ids,
     /// A word that expressions can use: letters, digits and `_`.
@@ -46,11 +48,11 @@ pub enum Shape {
     /// A mapping of anything; texts in it may hold `${{ … }}`.
     Values,
     /// The same, where a value may be such a mapping, which says what it is bound to.
-    Bindings(&'static Record),
+    Bindings(&'static MappingShape),
     /// A mapping of anything with so many entries at least, whose names memory can have; texts in it may hold `${{ … }}`.
     Memory(usize),
     /// A mapping from patterns of an output to such mappings.
-    Branches(&'static Record),
+    Branches(&'static MappingShape),
     /// A mapping of at most so many scalars, taken as they are.
     Scalars(usize),
     /// A list, or a text that holds `${{ … }}`.
@@ -80,13 +82,13 @@ pub enum Shape {
     /// So many values of a shape at least and at most; names in it are distinct.
     List(&'static Self, usize, usize),
     /// A mapping with these keys.
-    Record(&'static Record),
+    Record(&'static MappingShape),
     /// A text alone, which is the first key, or the mapping.
-    TextOr(&'static Record),
+    TextOr(&'static MappingShape),
     /// A mapping from names of inputs to such mappings.
-    Inputs(&'static Record),
+    Inputs(&'static MappingShape),
     /// The list of the steps of a workflow.
-    Steps(&'static Record),
+    Steps(&'static MappingShape),
     /// What a `foreach` does: a [`STEP`] without an id.
     Each,
     /// A JSON Schema.
@@ -108,7 +110,7 @@ pub enum TemplateHandling {
 
 /// What a name or an id is of: its parser says which are well formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Id {
+pub enum IdKind {
     /// A workflow.
     Workflow,
     /// An agent.
@@ -119,13 +121,13 @@ pub enum Id {
     Input,
 }
 
-impl Id {
+impl IdKind {
     /// Parses `text`; the error says which rule it breaks.
     pub fn parse(self, text: &str) -> Result<()> {
         match self {
-            Self::Workflow => WorkflowName::declared(text).map(drop),
+            Self::Workflow => WorkflowName::parse_declared(text).map(drop),
             Self::Agent => AgentName::parse(text).map(drop),
-            Self::Step => StepId::declared(text).map(drop),
+            Self::Step => StepId::parse_declared(text).map(drop),
             Self::Input => InputName::parse(text).map(drop),
         }
     }
@@ -133,11 +135,11 @@ impl Id {
 
 /// A mapping.
 #[derive(Debug)]
-pub struct Record {
+pub struct MappingShape {
     /// What it is, for messages.
     pub what: &'static str,
     /// Its keys.
-    pub keys: &'static [Key],
+    pub keys: &'static [MappingKey],
     /// Exactly one of them stands in it.
     pub exactly_one: bool,
     /// It may have other keys besides.
@@ -146,11 +148,11 @@ pub struct Record {
 
 /// One key of a mapping.
 #[derive(Debug)]
-pub struct Key {
+pub struct MappingKey {
     /// The key.
     pub name: &'static str,
     /// What its value must be.
-    pub shape: Shape,
+    pub shape: ValueShape,
     /// Whether it must be there.
     pub required: bool,
     /// The key of the same mapping that makes up for it where it is missing, though it is required.
@@ -164,12 +166,12 @@ pub struct Key {
     /// What to do instead, where it may not stand in what a `foreach` does.
     pub not_each: Option<&'static str>,
     /// What it is to a step.
-    pub role: Role,
+    pub role: KeyRole,
 }
 
 /// What a key is to the step that it stands in.
 #[derive(Debug)]
-pub enum Role {
+pub enum KeyRole {
     /// Every step may have it; or it is no key of steps.
     Plain,
     /// It makes the step one of its kind.
@@ -183,22 +185,22 @@ pub enum Role {
     },
 }
 
-impl Record {
+impl MappingShape {
     /// The key of this name.
-    pub fn key(&self, name: &str) -> Option<&'static Key> {
+    pub fn find_key(&self, name: &str) -> Option<&'static MappingKey> {
         self.keys.iter().find(|key| key.name == name)
     }
 
     /// This mapping and all that stand in it.
     pub fn self_and_nested_records(&'static self) -> Vec<&'static Self> {
-        let below = self.keys.iter().flat_map(|key| key.shape.records());
+        let below = self.keys.iter().flat_map(|key| key.shape.nested_records());
         [self].into_iter().chain(below).collect()
     }
 }
 
-impl Shape {
+impl ValueShape {
     /// What becomes of templates in texts of this shape; of a mapping with keys of its own each key says that itself.
-    pub const fn templates(&self) -> TemplateHandling {
+    pub const fn template_handling(&self) -> TemplateHandling {
         match self {
             Self::Template(_)
             | Self::Condition
@@ -220,7 +222,7 @@ impl Shape {
         }
     }
 
-    fn records(&self) -> Vec<&'static Record> {
+    fn nested_records(&self) -> Vec<&'static MappingShape> {
         match self {
             Self::Record(record)
             | Self::TextOr(record)
@@ -228,44 +230,46 @@ impl Shape {
             | Self::Bindings(record)
             | Self::Branches(record)
             | Self::Steps(record) => record.self_and_nested_records(),
-            Self::List(of, ..) => of.records(),
+            Self::List(of, ..) => of.nested_records(),
             _ => Vec::new(),
         }
     }
 }
 
-impl Key {
+impl MappingKey {
     /// Whether nothing reads it yet.
     pub const fn is_planned(&self) -> bool {
-        matches!(self.shape, Shape::Planned)
+        matches!(self.shape, ValueShape::Planned)
     }
 
     /// Whether it makes a step one of its kind.
-    pub const fn is_kind(&self) -> bool {
-        matches!(self.role, Role::Kind)
+    pub const fn is_step_kind(&self) -> bool {
+        matches!(self.role, KeyRole::Kind)
     }
 
     /// Whether a step with the key `kind` acts on it.
     pub fn applies_to_kind(&self, kind: &str) -> bool {
         match self.role {
-            Role::Plain | Role::Kind => true,
-            Role::Field { kinds, .. } => kinds.contains(&kind),
+            KeyRole::Plain | KeyRole::Kind => true,
+            KeyRole::Field { kinds, .. } => kinds.contains(&kind),
         }
     }
 }
 
 /// The kinds of steps, those that are planned among them.
-pub fn kinds() -> impl Iterator<Item = &'static Key> {
-    STEP.keys.iter().filter(|key| key.is_kind())
+pub fn step_kinds() -> impl Iterator<Item = &'static MappingKey> {
+    STEP_SHAPE.keys.iter().filter(|key| key.is_step_kind())
 }
 
 /// Whether a step with this key is of its kind.
-pub fn is_kind(name: &str) -> bool {
-    STEP.key(name).is_some_and(Key::is_kind)
+pub fn is_step_kind(name: &str) -> bool {
+    STEP_SHAPE
+        .find_key(name)
+        .is_some_and(MappingKey::is_step_kind)
 }
 
 /// Whether a text is in part an expression.
-pub fn is_template(text: &str) -> bool {
+pub fn has_template(text: &str) -> bool {
     text.contains("${{")
 }
 
@@ -274,29 +278,29 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{
-        table::{ALL_STEP_KINDS, FOREACH, LIMITS, REPEAT, RETRY},
+        table::{ALL_STEP_KINDS, FOREACH_SHAPE, LIMITS_SHAPE, REPEAT_SHAPE, RETRY_SHAPE},
         *,
     };
     use crate::limits;
 
-    fn records() -> Vec<&'static Record> {
-        [&MANIFEST, &FRONT_MATTER, &PERSONA]
+    fn all_records() -> Vec<&'static MappingShape> {
+        [&MANIFEST_SHAPE, &FRONT_MATTER_SHAPE, &PERSONA_SHAPE]
             .into_iter()
-            .flat_map(Record::self_and_nested_records)
+            .flat_map(MappingShape::self_and_nested_records)
             .collect()
     }
 
     #[test]
     fn names_are_distinct_and_every_field_has_kinds_that_exist() {
-        for record in records() {
+        for record in all_records() {
             let names: BTreeSet<_> = record.keys.iter().map(|key| key.name).collect();
             assert_eq!(names.len(), record.keys.len(), "{}", record.what);
         }
-        let built = kinds().filter(|kind| !kind.is_planned());
+        let built = step_kinds().filter(|kind| !kind.is_planned());
         let built: BTreeSet<_> = built.map(|kind| kind.name).collect();
         assert_eq!(built, ALL_STEP_KINDS.iter().copied().collect());
-        for key in STEP.keys {
-            if let Role::Field { kinds, .. } = key.role {
+        for key in STEP_SHAPE.keys {
+            if let KeyRole::Field { kinds, .. } = key.role {
                 assert!(!kinds.is_empty(), "{}", key.name);
                 assert!(kinds.iter().all(|kind| built.contains(kind)));
             }
@@ -306,9 +310,11 @@ mod tests {
     #[test]
     fn foreign_words_lead_to_known_keys() {
         for (place, key) in foreign::referenced_keys() {
-            let mut known = records().into_iter().filter(|record| record.what == place);
+            let mut known = all_records()
+                .into_iter()
+                .filter(|record| record.what == place);
             assert!(
-                known.any(|record| record.key(key).is_some()),
+                known.any(|record| record.find_key(key).is_some()),
                 "{place}: {key}"
             );
         }
@@ -316,7 +322,7 @@ mod tests {
 
     #[test]
     fn documented_defaults_match_the_limits() {
-        let says = |record: &Record, name: &str, default: String| {
+        let says = |record: &MappingShape, name: &str, default: String| {
             let key = record.keys.iter().find(|key| key.name == name).unwrap();
             assert!(
                 key.what.contains(&format!("{default} without it")),
@@ -326,27 +332,31 @@ mod tests {
         };
         let span = |duration| crate::span::HumanDuration::from_duration(duration).to_string();
         says(
-            &FOREACH,
+            &FOREACH_SHAPE,
             "parallel",
             limits::FOREACH_PARALLEL_DEFAULT.to_string(),
         );
         says(
-            &RETRY,
+            &RETRY_SHAPE,
             "max_attempts",
             limits::RETRY_ATTEMPTS_DEFAULT.to_string(),
         );
-        says(&RETRY, "backoff", span(limits::RETRY_BACKOFF_DEFAULT));
+        says(&RETRY_SHAPE, "backoff", span(limits::RETRY_BACKOFF_DEFAULT));
         says(
-            &RETRY,
+            &RETRY_SHAPE,
             "max_backoff",
             span(limits::RETRY_BACKOFF_MAX_DEFAULT),
         );
-        says(&REPEAT, "every", span(limits::REPEAT_EVERY_DEFAULT));
+        says(&REPEAT_SHAPE, "every", span(limits::REPEAT_EVERY_DEFAULT));
         says(
-            &REPEAT,
+            &REPEAT_SHAPE,
             "max_attempts",
             limits::REPEAT_ATTEMPTS_DEFAULT.to_string(),
         );
-        says(&LIMITS, "max_visits", limits::VISITS_DEFAULT.to_string());
+        says(
+            &LIMITS_SHAPE,
+            "max_visits",
+            limits::VISITS_DEFAULT.to_string(),
+        );
     }
 }

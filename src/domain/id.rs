@@ -77,15 +77,15 @@ macro_rules! names {
 names! {
     /// The id of one execution: any text without control characters, up to
     /// [`limits::EXECUTION_ID_BYTES_MAX`], that neither starts nor ends with a space.
-    ExecutionId, "execution id", limits::EXECUTION_ID_BYTES_MAX, printable;
+    ExecutionId, "execution id", limits::EXECUTION_ID_BYTES_MAX, check_printable;
     /// The name of a workflow, up to [`limits::WORKFLOW_NAME_BYTES_MAX`].
-    WorkflowName, "workflow name", limits::WORKFLOW_NAME_BYTES_MAX, printable;
+    WorkflowName, "workflow name", limits::WORKFLOW_NAME_BYTES_MAX, check_printable;
     /// The name of an agent, up to [`limits::AGENT_NAME_BYTES_MAX`].
-    AgentName, "agent name", limits::AGENT_NAME_BYTES_MAX, printable;
+    AgentName, "agent name", limits::AGENT_NAME_BYTES_MAX, check_printable;
     /// The id of a step: letters, digits, `_` and `-`, up to [`limits::STEP_ID_BYTES_MAX`].
-    StepId, "step id", limits::STEP_ID_BYTES_MAX, identifier;
+    StepId, "step id", limits::STEP_ID_BYTES_MAX, check_identifier;
     /// The name of an input: letters, digits, `_` and `-`, up to [`limits::INPUT_NAME_BYTES_MAX`].
-    InputName, "input name", limits::INPUT_NAME_BYTES_MAX, identifier;
+    InputName, "input name", limits::INPUT_NAME_BYTES_MAX, check_identifier;
 }
 
 /// What stands for the id of a step where the workflow as a whole is meant: no file can give it to a step.
@@ -97,7 +97,7 @@ impl WorkflowName {
     ///
     /// # Errors
     /// The rule that it breaks.
-    pub fn declared(text: &str) -> Result<Self> {
+    pub fn parse_declared(text: &str) -> Result<Self> {
         check(
             "workflow name",
             text,
@@ -116,7 +116,7 @@ impl StepId {
     }
 
     /// Parses the id that a file gives to a step; the error says which rule it breaks.
-    pub fn declared(text: &str) -> Result<Self> {
+    pub fn parse_declared(text: &str) -> Result<Self> {
         check(
             "step id",
             text,
@@ -127,9 +127,9 @@ impl StepId {
     }
 }
 
-type Rule = fn(&str) -> Option<&'static str>;
+type NameRule = fn(&str) -> Option<&'static str>;
 
-fn check(what: &str, text: &str, bytes_max: usize, rule: Rule) -> Result<()> {
+fn check(what: &str, text: &str, bytes_max: usize, rule: NameRule) -> Result<()> {
     let broken = if text.trim().is_empty() {
         Some("is empty".to_owned())
     } else if text.len() > bytes_max {
@@ -152,7 +152,7 @@ fn check(what: &str, text: &str, bytes_max: usize, rule: Rule) -> Result<()> {
     }
 }
 
-fn printable(text: &str) -> Option<&'static str> {
+fn check_printable(text: &str) -> Option<&'static str> {
     if text.trim() != text {
         return Some("starts or ends with white space");
     }
@@ -161,7 +161,7 @@ fn printable(text: &str) -> Option<&'static str> {
         .then_some("holds a control character")
 }
 
-fn identifier(text: &str) -> Option<&'static str> {
+fn check_identifier(text: &str) -> Option<&'static str> {
     (text != WORKFLOW_PSEUDO_STEP_ID)
         .then(|| check_step_id_chars(text))
         .flatten()

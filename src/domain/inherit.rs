@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 
 pub use self::says::HeirOrigins;
 use super::{
-    check::wrong_type,
-    draft::{Section, WorkflowFormat},
+    check::wrong_type_finding,
+    draft::{StepSection, WorkflowFormat},
     finding::{Finding, Place, Rule},
-    grammar::{EXTENDS, INSERT, INSERT_AT, REMOVE, STEPS},
-    node::{Content, Entry, Node},
+    grammar::{EXTENDS_KEY, INSERT_KEY, INSERT_PLACE_KEYS, REMOVE_KEY, STEPS_KEY},
+    node::{DocumentNode, MappingEntry, NodeContent},
 };
 
 /// An heir merged with its base.
 #[derive(Debug)]
 pub struct MergedManifest {
     /// The document. It has the keys of the heir, also those that only refer to the base.
-    pub document: Node,
+    pub document: DocumentNode,
     /// What of it the heir says, for the findings of its check.
     pub says: HeirOrigins,
 }
@@ -27,45 +27,52 @@ pub struct MergedManifest {
 type RemovedSteps = BTreeMap<String, (String, Place)>;
 
 /// A step, with its path where it is of the heir.
-type Step = (Node, Option<String>);
+type StepWithPath = (DocumentNode, Option<String>);
 
 /// A step of the base, and what the heir puts around it.
 struct BaseStepSlot {
-    before: Vec<Step>,
+    before: Vec<StepWithPath>,
     /// The step, or the heir's in its place; `None` once it is removed.
-    step: Option<Step>,
-    after: Vec<Step>,
+    step: Option<StepWithPath>,
+    after: Vec<StepWithPath>,
 }
 
 /// The base as the heir is told of it.
-struct Base<'a> {
+struct BaseSteps<'a> {
     name: &'a str,
     slots: Vec<BaseStepSlot>,
     /// The steps of the heir that have no place among those of the base; each has a finding.
-    lost: Vec<Step>,
+    lost: Vec<StepWithPath>,
 }
 
 /// Merges `heir` with the document of its base, adding a finding for all that the heir says of steps that the base has not.
 /// The heir's own keys win; its steps replace those of the same ids, and are inserted and removed where it says so.
-pub fn merge(found: &mut Vec<Finding>, heir: &Node, (name, base): (&str, &Node)) -> MergedManifest {
+pub fn merge_with_base(
+    found: &mut Vec<Finding>,
+    heir: &DocumentNode,
+    (name, base): (&str, &DocumentNode),
+) -> MergedManifest {
     let base = as_base_node(base);
-    let extends = heir.get(EXTENDS).map_or(heir.place, |node| node.place);
-    let slot = |node: &Node| BaseStepSlot {
+    let extends = heir.get(EXTENDS_KEY).map_or(heir.place, |node| node.place);
+    let slot = |node: &DocumentNode| BaseStepSlot {
         before: Vec::new(),
         step: Some((node.clone(), None)),
         after: Vec::new(),
     };
-    let slots = base.get(STEPS).and_then(Node::items).unwrap_or_default();
-    let mut steps = Base {
+    let slots = base
+        .get(STEPS_KEY)
+        .and_then(DocumentNode::items)
+        .unwrap_or_default();
+    let mut steps = BaseSteps {
         name,
         slots: slots.iter().map(slot).collect(),
         lost: Vec::new(),
     };
-    steps.insert(found, heir);
+    steps.insert_steps(found, heir);
     found.extend(steps_not_a_list_finding(heir));
-    steps.replace(found, heir);
-    let removed = steps.remove(found, heir);
-    let (list, paths): (Vec<_>, Vec<_>) = steps.into_list().into_iter().unzip();
+    steps.replace_steps(found, heir);
+    let removed = steps.remove_steps(found, heir);
+    let (list, paths): (Vec<_>, Vec<_>) = steps.into_step_list().into_iter().unzip();
     MergedManifest {
         document: build_merged_document(heir, &base, list, extends),
         says: HeirOrigins {
@@ -77,67 +84,68 @@ pub fn merge(found: &mut Vec<Finding>, heir: &Node, (name, base): (&str, &Node))
 }
 
 /// Takes the instructions that steps have of a base out of them where a section of the heir's Markdown has others.
-pub fn drop_overridden_instructions(document: &mut Node, sections: &[Section]) {
+pub fn drop_overridden_instructions(document: &mut DocumentNode, sections: &[StepSection]) {
     for_each_section_step(document, sections, |entries, _| {
-        let is_inherited = |entry: &Entry| entry.place.origin > 0;
-        entries.retain(|entry| entry.key != INSTRUCTIONS || !is_inherited(entry));
+        let is_inherited = |entry: &MappingEntry| entry.place.origin > 0;
+        entries.retain(|entry| entry.key != INSTRUCTIONS_KEY || !is_inherited(entry));
     });
 }
 
 /// Puts the sections of a Markdown manifest into its steps, as their instructions.
-pub fn fold_sections_into_steps(document: &mut Node, sections: &[Section]) {
+pub fn fold_sections_into_steps(document: &mut DocumentNode, sections: &[StepSection]) {
     for_each_section_step(document, sections, |entries, section| {
-        entries.push(Entry {
-            key: INSTRUCTIONS.to_owned(),
+        entries.push(MappingEntry {
+            key: INSTRUCTIONS_KEY.to_owned(),
             place: section.step.place,
-            value: Node {
-                content: Content::Text(section.text.value.clone()),
+            value: DocumentNode {
+                content: NodeContent::Text(section.text.value.clone()),
                 place: section.text.place,
             },
         });
     });
 }
 
-const INSTRUCTIONS: &str = "instructions";
+const INSTRUCTIONS_KEY: &str = "instructions";
 
 /// Calls `each` with every section that has a step, and the entries of that step.
 fn for_each_section_step(
-    document: &mut Node,
-    sections: &[Section],
-    each: impl Fn(&mut Vec<Entry>, &Section),
+    document: &mut DocumentNode,
+    sections: &[StepSection],
+    each: impl Fn(&mut Vec<MappingEntry>, &StepSection),
 ) {
-    let steps = find_entry_mut(document, STEPS).map(|entry| &mut entry.value.content);
-    let Some(Content::List(steps)) = steps else {
+    let steps = find_entry_mut(document, STEPS_KEY).map(|entry| &mut entry.value.content);
+    let Some(NodeContent::List(steps)) = steps else {
         return;
     };
     for section in sections {
-        let is_it = |step: &&mut Node| id(step) == Some(&section.step.value);
+        let is_it = |step: &&mut DocumentNode| step_id(step) == Some(&section.step.value);
         let step = steps.iter_mut().find(is_it);
-        if let Some(Content::Map(entries)) = step.map(|step| &mut step.content) {
+        if let Some(NodeContent::Map(entries)) = step.map(|step| &mut step.content) {
             each(entries, section);
         }
     }
 }
 
 /// The document without the keys that only speak of its base.
-pub fn without_inheritance_keys(document: &Node) -> Node {
+pub fn without_inheritance_keys(document: &DocumentNode) -> DocumentNode {
     let mut plain = document.clone();
-    if let Content::Map(entries) = &mut plain.content {
-        entries.retain(|entry| ![EXTENDS, INSERT, REMOVE].contains(&entry.key.as_str()));
+    if let NodeContent::Map(entries) = &mut plain.content {
+        entries
+            .retain(|entry| ![EXTENDS_KEY, INSERT_KEY, REMOVE_KEY].contains(&entry.key.as_str()));
     }
     plain
 }
 
-impl Base<'_> {
+impl BaseSteps<'_> {
     /// Puts the steps of `insert` before or after the steps that it names.
-    fn insert(&mut self, found: &mut Vec<Finding>, heir: &Node) {
-        let ids: Vec<_> = self.ids().map(str::to_owned).collect();
-        for (at, item) in items(heir, INSERT).iter().enumerate() {
-            let path = format!("{INSERT}[{at}]");
+    fn insert_steps(&mut self, found: &mut Vec<Finding>, heir: &DocumentNode) {
+        let ids: Vec<_> = self.step_ids().map(str::to_owned).collect();
+        for (at, item) in list_items(heir, INSERT_KEY).iter().enumerate() {
+            let path = format!("{INSERT_KEY}[{at}]");
             let mut steps = Vec::new();
-            for (number, step) in items(item, STEPS).iter().enumerate() {
-                let path = format!("{path}.{STEPS}[{number}]");
-                let taken = id(step).filter(|id| ids.iter().any(|known| known == id));
+            for (number, step) in list_items(item, STEPS_KEY).iter().enumerate() {
+                let path = format!("{path}.{STEPS_KEY}[{number}]");
+                let taken = step_id(step).filter(|id| ids.iter().any(|known| known == id));
                 match taken {
                     Some(id) => found.push(self.duplicate_id_finding(step, id, &path)),
                     None => steps.push((step.clone(), Some(path))),
@@ -151,12 +159,12 @@ impl Base<'_> {
         }
     }
 
-    fn duplicate_id_finding(&self, step: &Node, id: &str, path: &str) -> Finding {
+    fn duplicate_id_finding(&self, step: &DocumentNode, id: &str, path: &str) -> Finding {
         let message = format!("`{id}` is the id of a step of `{}` already", self.name);
         let node = step.get("id").unwrap_or(step);
         let finding = node.finding(Rule::DuplicateStep, &format!("{path}.id"), message);
         finding.suggest(format!(
-            "give it another id, or replace `{id}` under `{STEPS}`"
+            "give it another id, or replace `{id}` under `{STEPS_KEY}`"
         ))
     }
 
@@ -164,10 +172,10 @@ impl Base<'_> {
     fn find_anchor_step(
         &mut self,
         found: &mut Vec<Finding>,
-        item: &Node,
+        item: &DocumentNode,
         path: &str,
     ) -> Option<(&mut BaseStepSlot, bool)> {
-        let keys = INSERT_AT.map(|key| (key, item.get(key)));
+        let keys = INSERT_PLACE_KEYS.map(|key| (key, item.get(key)));
         let (key, node) = match keys {
             [(_, Some(before)), (_, Some(_))] => {
                 let message = format!("{path} says both `before` and `after`");
@@ -186,25 +194,25 @@ impl Base<'_> {
             }
         };
         let wanted = node.as_text()?;
-        let at = self.position(wanted);
+        let at = self.step_position(wanted);
         if at.is_none() {
             found.push(self.missing_base_step_finding(node, wanted, &format!("{path}.{key}")));
         }
-        at.map(|at| (&mut self.slots[at], key == INSERT_AT[0]))
+        at.map(|at| (&mut self.slots[at], key == INSERT_PLACE_KEYS[0]))
     }
 
     /// Puts the heir's steps in the place of those of the same ids.
-    fn replace(&mut self, found: &mut Vec<Finding>, heir: &Node) {
-        for (at, step) in items(heir, STEPS).iter().enumerate() {
-            let path = format!("{STEPS}[{at}]");
-            let at = id(step).and_then(|id| self.position(id));
+    fn replace_steps(&mut self, found: &mut Vec<Finding>, heir: &DocumentNode) {
+        for (at, step) in list_items(heir, STEPS_KEY).iter().enumerate() {
+            let path = format!("{STEPS_KEY}[{at}]");
+            let at = step_id(step).and_then(|id| self.step_position(id));
             let own = (step.clone(), Some(path.clone()));
             match at.map(|at| &mut self.slots[at].step) {
                 Some(Some(slot)) if slot.1.is_none() => *slot = own,
                 // A second one of the same id: the check tells of it.
                 Some(_) => self.lost.push(own),
                 None => {
-                    found.extend(self.nothing_to_replace(step, &path));
+                    found.extend(self.nothing_to_replace_finding(step, &path));
                     self.lost.push(own);
                 }
             }
@@ -212,10 +220,11 @@ impl Base<'_> {
     }
 
     /// The finding for a step whose id the base has not; one without an id has another.
-    fn nothing_to_replace(&self, step: &Node, path: &str) -> Option<Finding> {
+    fn nothing_to_replace_finding(&self, step: &DocumentNode, path: &str) -> Option<Finding> {
         let finding =
-            self.missing_base_step_finding(step.get("id")?, id(step)?, &format!("{path}.id"));
-        let words = format!("put a new step under `{INSERT}`, with `after: ID` or `before: ID`");
+            self.missing_base_step_finding(step.get("id")?, step_id(step)?, &format!("{path}.id"));
+        let words =
+            format!("put a new step under `{INSERT_KEY}`, with `after: ID` or `before: ID`");
         let hint = match &finding.suggestion {
             Some(near) => format!("{near} Else {words}"),
             None => words,
@@ -224,16 +233,16 @@ impl Base<'_> {
     }
 
     /// Leaves out the steps of `remove`.
-    fn remove(&mut self, found: &mut Vec<Finding>, heir: &Node) -> RemovedSteps {
+    fn remove_steps(&mut self, found: &mut Vec<Finding>, heir: &DocumentNode) -> RemovedSteps {
         let mut removed = RemovedSteps::new();
-        for (at, node) in items(heir, REMOVE).iter().enumerate() {
-            let (Some(id), path) = (node.as_text(), format!("{REMOVE}[{at}]")) else {
+        for (at, node) in list_items(heir, REMOVE_KEY).iter().enumerate() {
+            let (Some(id), path) = (node.as_text(), format!("{REMOVE_KEY}[{at}]")) else {
                 continue;
             };
             if removed.contains_key(id) {
                 continue;
             }
-            let Some(at) = self.position(id) else {
+            let Some(at) = self.step_position(id) else {
                 found.push(self.missing_base_step_finding(node, id, &path));
                 continue;
             };
@@ -255,22 +264,22 @@ impl Base<'_> {
         removed
     }
 
-    fn ids(&self) -> impl Iterator<Item = &str> {
+    fn step_ids(&self) -> impl Iterator<Item = &str> {
         self.slots.iter().filter_map(BaseStepSlot::id)
     }
 
-    fn position(&self, wanted: &str) -> Option<usize> {
+    fn step_position(&self, wanted: &str) -> Option<usize> {
         self.slots.iter().position(|slot| slot.id() == Some(wanted))
     }
 
-    fn missing_base_step_finding(&self, node: &Node, id: &str, path: &str) -> Finding {
+    fn missing_base_step_finding(&self, node: &DocumentNode, id: &str, path: &str) -> Finding {
         let message = format!("`{}` has no step `{id}`", self.name);
         let finding = node.finding(Rule::NotInBase, path, message);
-        finding.did_you_mean(node.place, id, self.ids())
+        finding.did_you_mean(node.place, id, self.step_ids())
     }
 
     /// The steps in the order of the result, without those that were removed.
-    fn into_list(self) -> Vec<Step> {
+    fn into_step_list(self) -> Vec<StepWithPath> {
         let of = |slot: BaseStepSlot| slot.before.into_iter().chain(slot.step).chain(slot.after);
         let slots = self.slots.into_iter().flat_map(of);
         slots.chain(self.lost).collect()
@@ -279,18 +288,18 @@ impl Base<'_> {
 
 impl BaseStepSlot {
     fn id(&self) -> Option<&str> {
-        id(&self.step.as_ref()?.0)
+        step_id(&self.step.as_ref()?.0)
     }
 }
 
 /// The finding for `steps` that are no list of steps: those of the base stand then.
-fn steps_not_a_list_finding(heir: &Node) -> Option<Finding> {
-    let steps = heir.get(STEPS)?;
+fn steps_not_a_list_finding(heir: &DocumentNode) -> Option<Finding> {
+    let steps = heir.get(STEPS_KEY)?;
     match steps.items() {
-        None => Some(wrong_type(steps, STEPS, "a list")),
+        None => Some(wrong_type_finding(steps, STEPS_KEY, "a list")),
         Some([]) => {
-            let message = format!("`{STEPS}` is empty");
-            let finding = steps.finding(Rule::NoSteps, STEPS, message);
+            let message = format!("`{STEPS_KEY}` is empty");
+            let finding = steps.finding(Rule::NoSteps, STEPS_KEY, message);
             Some(finding.suggest("leave it out: the steps of the base stand".to_owned()))
         }
         Some(_) => None,
@@ -300,12 +309,12 @@ fn steps_not_a_list_finding(heir: &Node) -> Option<Finding> {
 /// Takes the dependencies of a step on those that are removed out of it, with a finding for each.
 fn drop_removed_dependencies(
     found: &mut Vec<Finding>,
-    step: &mut Node,
+    step: &mut DocumentNode,
     removed: &RemovedSteps,
     base: &str,
 ) {
-    let name = id(step).unwrap_or("?").to_owned();
-    let mut is_gone = |node: &Node| {
+    let name = step_id(step).unwrap_or("?").to_owned();
+    let mut is_gone = |node: &DocumentNode| {
         let gone = node.as_text().and_then(|id| Some((id, removed.get(id)?)));
         let Some((id, (path, place))) = gone else {
             return false;
@@ -313,20 +322,20 @@ fn drop_removed_dependencies(
         let message = format!("step `{name}` of `{base}` depends on `{id}`, which is removed here");
         let finding = Finding::new(Rule::RemovedDependency, path, *place, message);
         found.push(finding.suggest(format!(
-            "replace `{name}` under `{STEPS}` by one that does not depend on `{id}`"
+            "replace `{name}` under `{STEPS_KEY}` by one that does not depend on `{id}`"
         )));
         true
     };
     for key in ["depends_on", "dependsOn"] {
         match find_entry_mut(step, key).map(|entry| &mut entry.value.content) {
-            Some(Content::List(ids)) => ids.retain(|id| !is_gone(id)),
-            Some(content @ Content::Text(_)) => {
-                let alone = Node {
+            Some(NodeContent::List(ids)) => ids.retain(|id| !is_gone(id)),
+            Some(content @ NodeContent::Text(_)) => {
+                let alone = DocumentNode {
                     content: content.clone(),
                     place: Place::START,
                 };
                 if is_gone(&alone) {
-                    *content = Content::List(Vec::new());
+                    *content = NodeContent::List(Vec::new());
                 }
             }
             _ => {}
@@ -335,48 +344,53 @@ fn drop_removed_dependencies(
 }
 
 /// The heir's entries and those of the base that it has not, with these steps.
-fn build_merged_document(heir: &Node, base: &Node, steps: Vec<Node>, extends: Place) -> Node {
-    let Content::Map(own) = &heir.content else {
+fn build_merged_document(
+    heir: &DocumentNode,
+    base: &DocumentNode,
+    steps: Vec<DocumentNode>,
+    extends: Place,
+) -> DocumentNode {
+    let NodeContent::Map(own) = &heir.content else {
         return heir.clone();
     };
     let mut entries = own.clone();
-    let of_base = |entry: &&Entry| {
+    let of_base = |entry: &&MappingEntry| {
         let is_of_heirs = [
             WorkflowFormat::Manifest.name_key(),
-            EXTENDS,
-            INSERT,
-            REMOVE,
-            STEPS,
+            EXTENDS_KEY,
+            INSERT_KEY,
+            REMOVE_KEY,
+            STEPS_KEY,
         ];
         !is_of_heirs.contains(&entry.key.as_str()) && own.iter().all(|one| one.key != entry.key)
     };
     let inherited = base.entries().unwrap_or_default().iter();
     entries.extend(inherited.filter(of_base).cloned());
-    let list = |place| Node {
-        content: Content::List(steps),
+    let list = |place| DocumentNode {
+        content: NodeContent::List(steps),
         place,
     };
-    match entries.iter_mut().find(|entry| entry.key == STEPS) {
+    match entries.iter_mut().find(|entry| entry.key == STEPS_KEY) {
         Some(entry) => entry.value = list(entry.value.place),
-        None => entries.push(Entry {
-            key: STEPS.to_owned(),
+        None => entries.push(MappingEntry {
+            key: STEPS_KEY.to_owned(),
             place: extends,
             value: list(extends),
         }),
     }
-    Node {
-        content: Content::Map(entries),
+    DocumentNode {
+        content: NodeContent::Map(entries),
         place: heir.place,
     }
 }
 
 /// The same node as one of a base.
-fn as_base_node(node: &Node) -> Node {
-    fn raise_origin(node: &mut Node) {
+fn as_base_node(node: &DocumentNode) -> DocumentNode {
+    fn raise_origin(node: &mut DocumentNode) {
         node.place.origin = node.place.origin.saturating_add(1);
         match &mut node.content {
-            Content::List(items) => items.iter_mut().for_each(raise_origin),
-            Content::Map(entries) => {
+            NodeContent::List(items) => items.iter_mut().for_each(raise_origin),
+            NodeContent::Map(entries) => {
                 for entry in entries {
                     entry.place.origin = entry.place.origin.saturating_add(1);
                     raise_origin(&mut entry.value);
@@ -390,17 +404,19 @@ fn as_base_node(node: &Node) -> Node {
     raised
 }
 
-fn id(step: &Node) -> Option<&str> {
+fn step_id(step: &DocumentNode) -> Option<&str> {
     step.get("id")?.as_text()
 }
 
-fn items<'a>(node: &'a Node, key: &str) -> &'a [Node] {
-    node.get(key).and_then(Node::items).unwrap_or_default()
+fn list_items<'a>(node: &'a DocumentNode, key: &str) -> &'a [DocumentNode] {
+    node.get(key)
+        .and_then(DocumentNode::items)
+        .unwrap_or_default()
 }
 
-fn find_entry_mut<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Entry> {
+fn find_entry_mut<'a>(node: &'a mut DocumentNode, key: &str) -> Option<&'a mut MappingEntry> {
     match &mut node.content {
-        Content::Map(entries) => entries.iter_mut().find(|entry| entry.key == key),
+        NodeContent::Map(entries) => entries.iter_mut().find(|entry| entry.key == key),
         _ => None,
     }
 }

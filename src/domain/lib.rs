@@ -52,8 +52,8 @@ pub use self::{
     failure::FailureCode,
     id::{AgentName, ExecutionId, InputName, StepId, WorkflowName},
     input::{DefaultSources, Input, Inputs},
-    lookup::{Directories, ProjectDirectories, WorkflowLookup},
-    mask::Mask,
+    lookup::{DefinitionDirectories, ProjectDirectories, WorkflowLookup},
+    mask::SecretMask,
     state::State,
-    token::{Grant, Nonce, Token},
+    token::{Nonce, Token, TokenGrant},
 };

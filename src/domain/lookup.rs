@@ -11,7 +11,7 @@ use super::document::Digest;
 
 /// The directories of one caller's definitions, but for the user's own and the shipped ones, which every caller has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Directories {
+pub struct DefinitionDirectories {
     /// The project.
     pub project_dir: PathBuf,
     /// The directory of workflows that is searched before the project.
@@ -34,9 +34,9 @@ pub struct ProjectDirectories {
     pub agents: Option<PathBuf>,
 }
 
-impl Directories {
+impl DefinitionDirectories {
     /// The directories that workflows are looked for in, nearest first; of the project's own the project.
-    pub fn workflows(&self) -> impl Iterator<Item = &Path> {
+    pub fn workflow_directories(&self) -> impl Iterator<Item = &Path> {
         let named = self.workflows_dir.iter().chain(&self.registry_dir);
         let named = named.chain(&self.named_by_project.workflows);
         named.chain([&self.project_dir]).map(PathBuf::as_path)
@@ -47,7 +47,7 @@ impl Directories {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkflowLookup {
     /// The directories of the caller that started the root.
-    pub directories: Directories,
+    pub directories: DefinitionDirectories,
     /// The machine and the user whose directories these are: for others the paths mean nothing.
     pub account: String,
     /// Whether a project has a part in the definition or in one above it: its children are then judged as the project's.

@@ -13,7 +13,7 @@ use crate::limits;
 
 /// Secrets with the placeholders that replace them.
 #[derive(Clone, Default)]
-pub struct Mask {
+pub struct SecretMask {
     secrets: Vec<MaskedSecret>,
     /// For each byte value whether an occurrence of a secret, in any encoding, may begin with it.
     begins: Vec<bool>,
@@ -26,14 +26,14 @@ struct MaskedSecret {
     placeholder: String,
 }
 
-impl std::fmt::Debug for Mask {
+impl std::fmt::Debug for SecretMask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let placeholders = self.secrets.iter().map(|secret| &secret.placeholder);
         f.debug_set().entries(placeholders).finish()
     }
 }
 
-impl FromIterator<(String, String)> for Mask {
+impl FromIterator<(String, String)> for SecretMask {
     /// Collects pairs of secrets and placeholders. Secrets shorter than [`limits::SECRET_COVERED_BYTES_MIN`] are
     /// ignored.
     fn from_iter<I: IntoIterator<Item = (String, String)>>(given: I) -> Self {
@@ -126,7 +126,7 @@ fn encoded_match_length(
 struct DecodedChar([u8; 4], usize);
 
 impl DecodedChar {
-    const fn byte(byte: u8) -> Self {
+    const fn from_byte(byte: u8) -> Self {
         Self([byte, 0, 0, 0], 1)
     }
 }
@@ -136,8 +136,8 @@ fn decode_byte(text: &[u8], wanted: u8) -> Option<(DecodedChar, usize)> {
     match *text.first()? {
         b'%' => decode_hex(text.get(1..)?, wanted).map(|(byte, length)| (byte, length + 1)),
         b'\\' => decode_json_escape(text),
-        b'+' if wanted == b' ' => Some((DecodedChar::byte(b' '), 1)),
-        byte => (byte == wanted).then_some((DecodedChar::byte(byte), 1)),
+        b'+' if wanted == b' ' => Some((DecodedChar::from_byte(b' '), 1)),
+        byte => (byte == wanted).then_some((DecodedChar::from_byte(byte), 1)),
     }
 }
 
@@ -159,24 +159,24 @@ fn decode_json_escape(text: &[u8]) -> Option<(DecodedChar, usize)> {
         byte @ (b'"' | b'\\' | b'/') => byte,
         _ => return None,
     };
-    Some((DecodedChar::byte(byte), 2))
+    Some((DecodedChar::from_byte(byte), 2))
 }
 
 /// Decodes two hexadecimal digits.
 fn decode_hex(text: &[u8], _: u8) -> Option<(DecodedChar, usize)> {
     let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
     let byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
-    Some((DecodedChar::byte(byte), 2))
+    Some((DecodedChar::from_byte(byte), 2))
 }
 
-impl Mask {
+impl SecretMask {
     /// Whether there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
     }
 
     /// The bytes with placeholders in place of secrets; `None` if they contain no secret.
-    pub fn bytes(&self, text: &[u8]) -> Option<Vec<u8>> {
+    pub fn mask_bytes(&self, text: &[u8]) -> Option<Vec<u8>> {
         let (mut covered, mut kept, mut at) = (None::<Vec<u8>>, 0, 0);
         while at < text.len() {
             match self.find_secret_at(text, at) {
@@ -207,7 +207,7 @@ impl Mask {
 
     /// The text with placeholders in place of secrets.
     pub fn mask_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.bytes(text.as_bytes()) {
+        match self.mask_bytes(text.as_bytes()) {
             None => Cow::Borrowed(text),
             Some(covered) => Cow::Owned(String::from_utf8_lossy(&covered).into_owned()),
         }
@@ -227,12 +227,12 @@ impl Mask {
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.mask_value(item)),
-            Value::Object(map) => self.map(map),
+            Value::Object(map) => self.mask_map(map),
             Value::Null | Value::Bool(_) => {}
         }
     }
 
-    fn map(&self, map: &mut Map<String, Value>) {
+    fn mask_map(&self, map: &mut Map<String, Value>) {
         if map
             .keys()
             .any(|key| matches!(self.mask_text(key), Cow::Owned(_)))
@@ -266,7 +266,7 @@ mod tests {
         given.into_iter().map(owned)
     }
 
-    fn mask() -> Mask {
+    fn sample_mask() -> SecretMask {
         sample_secrets().collect()
     }
 
@@ -291,7 +291,7 @@ mod tests {
             hex,
         ];
         for text in spelled {
-            let covered = mask().mask_text(&format!("a {text} b")).into_owned();
+            let covered = sample_mask().mask_text(&format!("a {text} b")).into_owned();
             assert!(covered.contains("${env:KEY}"), "{text}: {covered}");
             assert!(
                 covered.starts_with("a ") && covered.ends_with(" b"),
@@ -310,7 +310,7 @@ mod tests {
             for after in ["", "x", "xx"] {
                 let text = format!("{before}{SECRET}{after}");
                 for encoded in [BASE64_STANDARD.encode(&text), BASE64_URL_SAFE.encode(&text)] {
-                    let covered = mask().mask_text(&encoded).into_owned();
+                    let covered = sample_mask().mask_text(&encoded).into_owned();
                     assert!(covered.contains("${env:KEY}"), "{text}: {covered}");
                 }
             }
@@ -320,14 +320,16 @@ mod tests {
     #[test]
     fn values_are_covered_with_their_keys_and_numbers_and_else_left_alone() {
         let mut value = json!({ SECRET: [SECRET, 1_234_567_890, "short", null], "b": { "c": 1 } });
-        mask().mask_value(&mut value);
+        sample_mask().mask_value(&mut value);
         let covered =
             json!({ "${env:KEY}": ["${env:KEY}", "${env:PIN}", "short", null], "b": { "c": 1 } });
         assert_eq!(value, covered);
-        assert_eq!(mask().bytes(b"nothing of it"), None);
-        assert!(Mask::default().is_empty() && Mask::default().bytes(b"x").is_none());
+        assert_eq!(sample_mask().mask_bytes(b"nothing of it"), None);
+        assert!(
+            SecretMask::default().is_empty() && SecretMask::default().mask_bytes(b"x").is_none()
+        );
         assert_eq!(
-            mask().bytes(b"\xff1234567890\xfe").as_deref(),
+            sample_mask().mask_bytes(b"\xff1234567890\xfe").as_deref(),
             Some(&b"\xff${env:PIN}\xfe"[..])
         );
     }
@@ -335,7 +337,7 @@ mod tests {
     #[test]
     fn secrets_of_two_sources_are_covered_by_one_mask() {
         let other = ("another-one".to_owned(), "${file:B}".to_owned());
-        let both: Mask = sample_secrets().chain([other]).collect();
+        let both: SecretMask = sample_secrets().chain([other]).collect();
         let covered = both.mask_text("another-one, 1234567890").into_owned();
         assert_eq!(covered, "${file:B}, ${env:PIN}");
         assert!(!format!("{both:?}").contains("another-one"));

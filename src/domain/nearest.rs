@@ -1,13 +1,13 @@
 //! "Did you mean": finds the known name that is most similar to an unknown one.
 
 /// The least letters of a word that a similar one is suggested for: too many short words are similar.
-const LETTERS_MIN: usize = 5;
+const SUGGESTION_LETTERS_MIN: usize = 5;
 
 /// The one of `known` that is most similar to `name`, if it is similar enough to be what was meant.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn find_nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = normalize_name(name);
     // A third of the letters may differ: enough for a misspelling, too few for another word.
-    let far = if wanted.len() < LETTERS_MIN {
+    let far = if wanted.len() < SUGGESTION_LETTERS_MIN {
         0
     } else {
         wanted.len() / 3 + 1
@@ -34,7 +34,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// The suggestion of the one of `known` that is most similar to `name`.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(name, known).map(|nearest| format!("did you mean `{nearest}`?"))
+    find_nearest(name, known).map(|nearest| format!("did you mean `{nearest}`?"))
 }
 
 /// The same as the end of a message; empty where none is similar.
@@ -105,8 +105,8 @@ mod tests {
             ("GATE", Some("gate")),
             ("", None),
         ] {
-            assert_eq!(nearest(name, known), expected, "{name}");
+            assert_eq!(find_nearest(name, known), expected, "{name}");
         }
-        assert_eq!(nearest("b", ["a"]), None);
+        assert_eq!(find_nearest("b", ["a"]), None);
     }
 }

@@ -23,16 +23,16 @@ pub struct LocatedValue<T> {
 
 /// A value with its place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct DocumentNode {
     /// The value.
-    pub content: Content,
+    pub content: NodeContent,
     /// Where it stands.
     pub place: Place,
 }
 
 /// What a node holds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Content {
+pub enum NodeContent {
     /// Nothing: `null`, `~` or no value at all.
     Null,
     /// `true` or `false`.
@@ -42,13 +42,13 @@ pub enum Content {
     /// Text.
     Text(String),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<DocumentNode>),
     /// A mapping, in the order of the document, with the keys that stand twice.
-    Map(Vec<Entry>),
+    Map(Vec<MappingEntry>),
 }
 
 /// The path of the value under `key` of the mapping at `path`. A long key is cut, because every path below repeats it.
-pub fn join(path: &str, key: &str) -> String {
+pub fn join_path(path: &str, key: &str) -> String {
     let key = match key.len() {
         0..=limits::PATH_KEY_BYTES_MAX => key,
         _ => &key[..key.floor_char_boundary(limits::PATH_KEY_BYTES_MAX)],
@@ -62,13 +62,13 @@ pub fn join(path: &str, key: &str) -> String {
 
 /// One entry of a mapping.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct MappingEntry {
     /// The key.
     pub key: String,
     /// Where the key stands.
     pub place: Place,
     /// The value.
-    pub value: Node,
+    pub value: DocumentNode,
 }
 
 impl<T> LocatedValue<T> {
@@ -78,7 +78,7 @@ impl<T> LocatedValue<T> {
     }
 }
 
-impl Node {
+impl DocumentNode {
     /// A finding about it, where it stands at `path`.
     pub fn finding(&self, rule: Rule, path: &str, message: impl Into<String>) -> Finding {
         Finding::new(rule, path, self.place, message)
@@ -87,15 +87,17 @@ impl Node {
     /// Calls `each` with every text in it, itself included, and the path of that text.
     pub fn for_each_text<'a>(&'a self, path: &str, each: &mut impl FnMut(&'a Self, &'a str, &str)) {
         match &self.content {
-            Content::Text(text) => each(self, text, path),
-            Content::List(items) => {
+            NodeContent::Text(text) => each(self, text, path),
+            NodeContent::List(items) => {
                 for (at, item) in items.iter().enumerate() {
                     item.for_each_text(&format!("{path}[{at}]"), each);
                 }
             }
-            Content::Map(entries) => {
+            NodeContent::Map(entries) => {
                 for entry in entries {
-                    entry.value.for_each_text(&join(path, &entry.key), each);
+                    entry
+                        .value
+                        .for_each_text(&join_path(path, &entry.key), each);
                 }
             }
             _ => {}
@@ -103,10 +105,10 @@ impl Node {
     }
 
     /// The type, as a message names it.
-    pub fn kind(&self) -> &'static str {
+    pub fn type_name(&self) -> &'static str {
         match &self.content {
-            Content::List(_) => type_name(&Value::Array(Vec::new())),
-            Content::Map(_) => type_name(&Value::Object(Map::new())),
+            NodeContent::List(_) => type_name(&Value::Array(Vec::new())),
+            NodeContent::Map(_) => type_name(&Value::Object(Map::new())),
             _ => type_name(&self.to_json()),
         }
     }
@@ -114,7 +116,7 @@ impl Node {
     /// The text, where it is one.
     pub fn as_text(&self) -> Option<&str> {
         match &self.content {
-            Content::Text(text) => Some(text),
+            NodeContent::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -131,14 +133,14 @@ impl Node {
     /// The text, or the number as it was written.
     pub fn text_or_number(&self) -> Option<String> {
         match &self.content {
-            Content::Text(text) | Content::Number(_, text) => Some(text.clone()),
+            NodeContent::Text(text) | NodeContent::Number(_, text) => Some(text.clone()),
             _ => None,
         }
     }
 
     /// The number, where it is a whole one that is not negative.
-    pub fn count(&self) -> Option<u64> {
-        let Content::Number(number, _) = &self.content else {
+    pub fn as_count(&self) -> Option<u64> {
+        let NodeContent::Number(number, _) = &self.content else {
             return None;
         };
         // `3.0` is a whole number too.
@@ -152,15 +154,15 @@ impl Node {
     /// The items, where it is a list.
     pub fn items(&self) -> Option<&[Self]> {
         match &self.content {
-            Content::List(items) => Some(items),
+            NodeContent::List(items) => Some(items),
             _ => None,
         }
     }
 
     /// The entries, where it is a mapping; of a key that stands twice the first counts.
-    pub fn entries(&self) -> Option<&[Entry]> {
+    pub fn entries(&self) -> Option<&[MappingEntry]> {
         match &self.content {
-            Content::Map(entries) => Some(entries),
+            NodeContent::Map(entries) => Some(entries),
             _ => None,
         }
     }
@@ -185,15 +187,15 @@ impl Node {
 
     /// The number, where it is a whole one that fits.
     pub fn as_u32(&self) -> Option<u32> {
-        self.count()?.try_into().ok()
+        self.as_count()?.try_into().ok()
     }
 
     /// How many values there are in it, itself included; a long text counts as several.
     pub fn value_count(&self) -> usize {
         match &self.content {
-            Content::Text(text) => 1 + text.len() / 64,
-            Content::List(items) => 1 + items.iter().map(Self::value_count).sum::<usize>(),
-            Content::Map(entries) => {
+            NodeContent::Text(text) => 1 + text.len() / 64,
+            NodeContent::List(items) => 1 + items.iter().map(Self::value_count).sum::<usize>(),
+            NodeContent::Map(entries) => {
                 1 + entries
                     .iter()
                     .map(|entry| entry.value.value_count())
@@ -206,12 +208,12 @@ impl Node {
     /// The node as JSON; of a key that stands twice the last value stays.
     pub fn to_json(&self) -> Value {
         match &self.content {
-            Content::Null => Value::Null,
-            Content::Bool(value) => Value::Bool(*value),
-            Content::Number(number, _) => Value::Number(number.clone()),
-            Content::Text(text) => Value::String(text.clone()),
-            Content::List(items) => items.iter().map(Self::to_json).collect(),
-            Content::Map(entries) => {
+            NodeContent::Null => Value::Null,
+            NodeContent::Bool(value) => Value::Bool(*value),
+            NodeContent::Number(number, _) => Value::Number(number.clone()),
+            NodeContent::Text(text) => Value::String(text.clone()),
+            NodeContent::List(items) => items.iter().map(Self::to_json).collect(),
+            NodeContent::Map(entries) => {
                 let pairs = entries
                     .iter()
                     .map(|entry| (entry.key.clone(), entry.value.to_json()));
@@ -227,8 +229,8 @@ impl Node {
         for part in pointer.split('/').skip(1) {
             let part = part.replace("~1", "/").replace("~0", "~");
             let next = match &node.content {
-                Content::List(items) => part.parse().ok().and_then(|at: usize| items.get(at)),
-                Content::Map(entries) => entries
+                NodeContent::List(items) => part.parse().ok().and_then(|at: usize| items.get(at)),
+                NodeContent::Map(entries) => entries
                     .iter()
                     .rfind(|entry| entry.key == part)
                     .map(|entry| &entry.value),
@@ -236,7 +238,7 @@ impl Node {
             };
             let Some(next) = next else { break };
             path = match node.content {
-                Content::List(_) => format!("{path}[{part}]"),
+                NodeContent::List(_) => format!("{path}[{part}]"),
                 _ => format!("{path}.{part}"),
             };
             node = next;

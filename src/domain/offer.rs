@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{document::depth, failure::truncate_to_bytes, truncate::json_length};
+use super::{document::nesting_depth, failure::truncate_to_bytes, truncate::json_length};
 use crate::{error::Violation, limits};
 
 /// The id of the option to continue the workflow, which may always be chosen.
@@ -13,11 +13,11 @@ pub const CONTINUE_OPTION_ID: &str = "continue";
 /// The tool that continues the workflow.
 pub const CONTINUE_TOOL: &str = "workflow.next_step";
 /// The priority of an option that the step itself declares.
-pub const STEP_PRIORITY: i32 = 100;
+pub const STEP_OPTION_PRIORITY: i32 = 100;
 /// The priority of the option to continue the workflow.
-pub const CONTINUE_PRIORITY: i32 = 50;
+pub const CONTINUE_OPTION_PRIORITY: i32 = 50;
 /// The key of an output that holds its suggestions.
-pub const SUGGESTIONS: &str = "toolCallSuggestions";
+pub const SUGGESTIONS_KEY: &str = "toolCallSuggestions";
 
 /// One call that a client may make next (`nextStepOptions`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,7 +89,7 @@ impl StepOption {
             id: CONTINUE_OPTION_ID.to_owned(),
             tool_name: CONTINUE_TOOL.to_owned(),
             parameters: Map::from_iter([("token".to_owned(), token.into())]),
-            priority: CONTINUE_PRIORITY,
+            priority: CONTINUE_OPTION_PRIORITY,
             condition: None,
             pattern: None,
             from: OptionSource::Continue,
@@ -111,10 +111,10 @@ impl OfferedOptions {
 
     /// Adds an option, or leaves it out if it is nested too deep or all options together become too long. `what` names
     /// the option in that note.
-    pub fn add(&mut self, option: StepOption, what: &str) {
+    pub fn add_option(&mut self, option: StepOption, what: &str) {
         let bytes = json_length(&self.options) + json_length(&option);
         let (most, deepest) = (limits::STEP_OPTIONS_BYTES_MAX, limits::JSON_DEPTH_MAX);
-        let nested = option.parameters.values().map(depth).max();
+        let nested = option.parameters.values().map(nesting_depth).max();
         let why = if bytes > most {
             format!("{what}: the options of a step may have {most} bytes together")
         } else if nested.unwrap_or_default() + PARAMETER_NESTING_LEVELS > deepest {
@@ -137,7 +137,7 @@ const PARAMETER_NESTING_LEVELS: usize = 4;
 
 /// A call that an output suggests.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Suggestion {
+pub struct SuggestedCall {
     /// The tool.
     pub tool_name: String,
     /// Its arguments.
@@ -154,16 +154,16 @@ pub struct SplitOutput {
     /// The output without `toolCallSuggestions`.
     pub output: Value,
     /// The suggestions, or every way in which they are malformed.
-    pub suggestions: Result<Vec<Suggestion>, Vec<Violation>>,
+    pub suggestions: Result<Vec<SuggestedCall>, Vec<Violation>>,
 }
 
 /// Removes `toolCallSuggestions` from an output; `None` if it has none.
 pub fn split_suggestions(output: &Value) -> Option<SplitOutput> {
-    let suggested = output.as_object()?.get(SUGGESTIONS)?;
+    let suggested = output.as_object()?.get(SUGGESTIONS_KEY)?;
     let suggestions = parse_suggestions(suggested);
     let mut output = output.clone();
     if let Some(map) = output.as_object_mut() {
-        map.shift_remove(SUGGESTIONS);
+        map.shift_remove(SUGGESTIONS_KEY);
     }
     Some(SplitOutput {
         output,
@@ -171,8 +171,8 @@ pub fn split_suggestions(output: &Value) -> Option<SplitOutput> {
     })
 }
 
-fn parse_suggestions(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
-    let root = format!("/{SUGGESTIONS}");
+fn parse_suggestions(suggested: &Value) -> Result<Vec<SuggestedCall>, Vec<Violation>> {
+    let root = format!("/{SUGGESTIONS_KEY}");
     let list = match suggested {
         Value::Null => return Ok(Vec::new()),
         Value::Array(list) => list,
@@ -210,7 +210,7 @@ fn parse_suggestion(
     violations: &mut Vec<Violation>,
     item: &Value,
     path: &str,
-) -> Option<Suggestion> {
+) -> Option<SuggestedCall> {
     let Some(map) = item.as_object() else {
         violations.push(wrong_value_violation(
             path,
@@ -258,7 +258,7 @@ fn parse_suggestion(
     };
     let priority = match map.get("priority") {
         None | Some(Value::Null) => 0,
-        Some(value) => priority(value).unwrap_or_else(|| {
+        Some(value) => parse_priority(value).unwrap_or_else(|| {
             let most = limits::OPTION_PRIORITY_MAX;
             refuse(
                 "priority",
@@ -267,7 +267,7 @@ fn parse_suggestion(
             0
         }),
     };
-    (violations.len() == before).then(|| Suggestion {
+    (violations.len() == before).then(|| SuggestedCall {
         tool_name: tool.unwrap_or_default().to_owned(),
         parameters,
         condition,
@@ -280,7 +280,7 @@ fn is_tool_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= limits::WORD_BYTES_MAX && is_plain
 }
 
-fn priority(value: &Value) -> Option<i32> {
+fn parse_priority(value: &Value) -> Option<i32> {
     let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
     let most = limits::OPTION_PRIORITY_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "it is within the limit")]

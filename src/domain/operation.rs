@@ -8,7 +8,7 @@ use serde_json::Value;
 pub use crate::cursor::Cursor;
 use crate::{
     FailureCode,
-    definition::Paginate,
+    definition::PaginateOptions,
     execution::{EffectOutput, OperationFailure},
 };
 
@@ -48,7 +48,7 @@ pub struct OperationCall {
     /// The names of the secrets that its arguments and its body contain.
     pub secrets: Vec<String>,
     /// The limit of pages, if the step asks for all pages of a list.
-    pub paginate: Option<Paginate>,
+    pub paginate: Option<PaginateOptions>,
     /// The page of the list to fetch; `None` for the first one.
     pub cursor: Option<Cursor>,
     /// Whether the output is the whole response, with status and headers, instead of the payload alone.

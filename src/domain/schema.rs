@@ -20,15 +20,15 @@ use serde_json::{Value, json};
 pub use self::{
     equal::{ValueSize, is_equal},
     format::names as formats,
-    keyword::{KeywordValueForm, TYPES, form},
-    quota::Quota,
-    reference::{composed_schemas, follow_references, members, ref_target, types},
-    sample::sample,
+    keyword::{KeywordValueForm, TYPE_NAMES, keyword_form},
+    quota::PatternQuota,
+    reference::{composed_schemas, follow_references, member_schemas, non_null_types, ref_target},
+    sample::sample_value,
 };
 use self::{
     evaluate::{Evaluation, EvaluationStop},
-    node::{Keyword, Program},
-    pattern::Pattern,
+    node::{Keyword, SchemaProgram},
+    pattern::RegexPattern,
 };
 use crate::{
     error::{Error, Violation},
@@ -38,7 +38,7 @@ use crate::{
 
 /// A compiled JSON Schema: of draft 2020-12, or of an earlier one that its `$schema` names.
 pub struct Schema {
-    program: Program,
+    program: SchemaProgram,
     /// An estimate of the steps that each value costs.
     cost: u64,
     /// The states of regular expressions that each byte of a text may have to be matched against.
@@ -94,10 +94,16 @@ pub fn budget_exceeded_error(what: &str, violations: &[Violation]) -> Option<Err
 
 impl Schema {
     /// Compiles a schema and returns all its faults. Its regular expressions count against the quota.
-    pub fn compile_with_faults(schema: &Value, quota: &mut Quota) -> (Self, Vec<SchemaFinding>) {
+    pub fn compile_with_faults(
+        schema: &Value,
+        quota: &mut PatternQuota,
+    ) -> (Self, Vec<SchemaFinding>) {
         let (program, faults) = read::read_schema(schema, quota);
         let keywords = program.nodes.iter().flat_map(|node| &node.keywords);
-        let patterns = program.patterns.iter().map(Pattern::states_per_byte_max);
+        let patterns = program
+            .patterns
+            .iter()
+            .map(RegexPattern::states_per_byte_max);
         let schema = Self {
             cost: program.nodes.iter().map(|node| node.cost).sum(),
             states: keywords
@@ -111,7 +117,7 @@ impl Schema {
 
     /// Compiles a schema that was checked before; the error is its first fault. Unknown keywords have no effect.
     pub fn compile(schema: &Value) -> Result<Self, String> {
-        let (schema, faults) = Self::compile_with_faults(schema, &mut Quota::default());
+        let (schema, faults) = Self::compile_with_faults(schema, &mut PatternQuota::default());
         let mut grave = faults
             .into_iter()
             .filter(|fault| !matches!(fault.rule, Rule::UnknownKeyword | Rule::BareProperties));
@@ -122,7 +128,7 @@ impl Schema {
     }
 
     /// The fault of a regular expression; `None` if it has none.
-    pub fn pattern_fault(pattern: &str, quota: &mut Quota) -> Option<SchemaFinding> {
+    pub fn pattern_fault(pattern: &str, quota: &mut PatternQuota) -> Option<SchemaFinding> {
         let (_, faults) = Self::compile_with_faults(&json!({ "pattern": pattern }), quota);
         faults.into_iter().next()
     }

@@ -12,10 +12,10 @@ use crate::limits;
 pub struct HumanDuration(Duration);
 
 /// A unit: how it is written, its milliseconds, and what else it is called.
-type Unit = (&'static str, u64, &'static [&'static str]);
+type DurationUnit = (&'static str, u64, &'static [&'static str]);
 
 /// The units, the largest first.
-const UNITS: [Unit; 5] = [
+const DURATION_UNITS: [DurationUnit; 5] = [
     ("d", 86_400_000, &["day", "days"]),
     ("h", 3_600_000, &["hour", "hours", "hr", "hrs"]),
     ("m", 60_000, &["minute", "minutes", "min", "mins"]),
@@ -53,7 +53,7 @@ impl HumanDuration {
             let unit = match &after[..letters] {
                 "" if after.is_empty() && written.is_empty() => "s",
                 word => {
-                    UNITS
+                    DURATION_UNITS
                         .iter()
                         .find(|(name, _, words)| *name == word || words.contains(&word))?
                         .0
@@ -77,7 +77,7 @@ fn iso_units(lower: &str) -> Option<String> {
 }
 
 /// Exponential backoff: the pause is `least` after the first failure, doubles with each further one, and is at most `most`.
-pub fn backoff(failures: u32, least: Duration, most: Duration) -> Duration {
+pub fn backoff_pause(failures: u32, least: Duration, most: Duration) -> Duration {
     let factor = 1_u32
         .checked_shl(failures.saturating_sub(1))
         .unwrap_or(u32::MAX);
@@ -97,7 +97,7 @@ impl FromStr for HumanDuration {
             )
         };
         let mut rest = text.trim();
-        let (mut total, mut units) = (0_u64, UNITS.iter());
+        let (mut total, mut units) = (0_u64, DURATION_UNITS.iter());
         if rest.is_empty() {
             return Err(fault());
         }
@@ -127,7 +127,7 @@ impl fmt::Display for HumanDuration {
         if left == 0 {
             return f.write_str("0s");
         }
-        for (unit, milliseconds, _) in UNITS {
+        for (unit, milliseconds, _) in DURATION_UNITS {
             if left >= milliseconds {
                 write!(f, "{}{unit}", left / milliseconds)?;
                 left %= milliseconds;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_an_example() {
+    fn invalid_durations_get_an_example() {
         for text in [
             "",
             "5",

@@ -46,7 +46,7 @@ impl State {
 
     /// The word for the state in a vocabulary.
     pub const fn word(self, vocabulary: Vocabulary) -> &'static str {
-        STATES[self as usize].1[vocabulary as usize]
+        STATE_WORDS[self as usize].1[vocabulary as usize]
     }
 
     /// The states that `vocabulary` calls `word`. Callers that need a single state take the first one.
@@ -123,17 +123,17 @@ impl StepStatus {
 
     /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
-        STEPS[self as usize].1
+        STEP_STATUS_WORDS[self as usize].1
     }
 
     /// The word for it in the progress of a run ([`Vocabulary::Run`]).
     pub const fn run_word(self) -> &'static str {
-        STEPS[self as usize].2
+        STEP_STATUS_WORDS[self as usize].2
     }
 
     /// The `success` of the step in the history of a session; `None` for steps that such a history leaves out.
     pub const fn session_success(self) -> Option<bool> {
-        STEPS[self as usize].3
+        STEP_STATUS_WORDS[self as usize].3
     }
 }
 
@@ -155,7 +155,7 @@ impl Vocabulary {
 
 /// The word for each state in each vocabulary. Runs have no word for a pause: a paused run is `running`. Neither runs
 /// nor sessions distinguish abandoned from diverged.
-const STATES: [(State, [&str; 3]); 7] = [
+const STATE_WORDS: [(State, [&str; 3]); 7] = [
     (State::Idle, ["idle", "pending", "pending"]),
     (State::Running, ["running", "running", "running"]),
     (State::Paused, ["paused", "running", "paused"]),
@@ -167,7 +167,7 @@ const STATES: [(State, [&str; 3]); 7] = [
 
 /// The word for each status of a step, the word in the progress of a run, and the `success` in a session. A step that was
 /// skipped is `canceled` in a run.
-const STEPS: [(StepStatus, &str, &str, Option<bool>); 5] = [
+const STEP_STATUS_WORDS: [(StepStatus, &str, &str, Option<bool>); 5] = [
     (StepStatus::Pending, "pending", "pending", None),
     (StepStatus::Running, "running", "running", None),
     (StepStatus::Completed, "completed", "succeeded", Some(true)),
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn every_state_has_one_word_in_each_document_and_every_word_leads_back() {
         for (at, state) in State::ALL.into_iter().enumerate() {
-            assert_eq!((state as usize, STATES[at].0), (at, state));
+            assert_eq!((state as usize, STATE_WORDS[at].0), (at, state));
             for vocabulary in Vocabulary::ALL {
                 let mut meant = State::from_word(state.word(vocabulary), vocabulary);
                 assert!(meant.any(|one| one == state), "{state}");
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn every_status_of_a_step_has_its_words() {
         for (at, status) in StepStatus::ALL.into_iter().enumerate() {
-            assert_eq!((status as usize, STEPS[at].0), (at, status));
+            assert_eq!((status as usize, STEP_STATUS_WORDS[at].0), (at, status));
             assert_eq!(serde_json::json!(status), status.as_str());
         }
         let of_runs = StepStatus::ALL.map(StepStatus::run_word);

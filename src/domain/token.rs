@@ -53,14 +53,14 @@ impl fmt::Debug for Nonce {
 
 /// The part of a token that an execution stores: the two fields that the visit does not determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
+pub struct TokenGrant {
     /// The secret part of the token.
     pub nonce: Nonce,
     /// When it was issued, from which its lifetime is counted.
     pub issued_at: Timestamp,
 }
 
-impl Grant {
+impl TokenGrant {
     /// A fresh grant.
     pub fn issue(now: Timestamp, ids: &dyn IdSource) -> Self {
         Self {
@@ -111,7 +111,7 @@ mod digits {
 
 impl Token {
     /// The token for `grant` of a visit of this step.
-    pub fn new(execution_id: ExecutionId, step_name: StepId, grant: Grant) -> Self {
+    pub fn new(execution_id: ExecutionId, step_name: StepId, grant: TokenGrant) -> Self {
         Self {
             execution_id,
             step_name,
@@ -121,8 +121,8 @@ impl Token {
     }
 
     /// The grant that the token carries.
-    pub fn grant(&self) -> Grant {
-        Grant {
+    pub fn grant(&self) -> TokenGrant {
+        TokenGrant {
             nonce: self.nonce,
             issued_at: self.issued_at,
         }
@@ -175,26 +175,26 @@ mod tests {
     use super::*;
     use crate::clock::SeededIds;
 
-    fn token() -> Token {
+    fn sample_token() -> Token {
         let now = Timestamp::from_milliseconds(1_736_935_200_123);
-        let grant = Grant::issue(now, &SeededIds::new(3));
+        let grant = TokenGrant::issue(now, &SeededIds::new(3));
         let id = ExecutionId::parse("exec 1/ü").expect("an id");
         Token::new(id, StepId::parse("design").expect("a step"), grant)
     }
 
     #[test]
     fn token_encodes_the_documented_payload() {
-        let text = token().encode();
+        let text = sample_token().encode();
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(&text).expect("base64url");
         let payload: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
         assert_eq!(payload["issued_at"], "2025-01-15T10:00:00.123Z");
         assert_eq!(payload["nonce"].as_str().map(str::len), Some(32));
-        assert_eq!(Token::parse(&text).expect("own token"), token());
+        assert_eq!(Token::parse(&text).expect("own token"), sample_token());
     }
 
     #[test]
     fn corrupted_text_is_never_the_same_token() {
-        let text = token().encode();
+        let text = sample_token().encode();
         for at in 0..text.len() {
             assert!(Token::parse(&text[..at]).is_err());
             for bit in 0..8 {
@@ -204,15 +204,15 @@ mod tests {
                     .ok()
                     .and_then(|text| Token::parse(&text).ok())
                 {
-                    assert_ne!(other, token());
+                    assert_ne!(other, sample_token());
                 }
             }
         }
     }
 
     #[test]
-    fn a_second_spelling_is_refused() {
-        let text = token().encode();
+    fn alternate_encodings_are_refused() {
+        let text = sample_token().encode();
         let json = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(&text).expect("base64url"))
             .expect("UTF-8");
         for other in [

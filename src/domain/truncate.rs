@@ -6,15 +6,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Values nested deeper than this are replaced as a whole.
-const DEPTH_MAX: usize = 6;
+const SHOWN_DEPTH_MAX: usize = 6;
 /// The least bytes in which an item of a list or a field of an object is worth showing.
-const ROOM_MIN: usize = 32;
+const ITEM_BYTES_MIN: usize = 32;
 /// The mark in place of a part that was cut.
 pub(crate) const CUT_MARK: &str = "…";
 
 /// Truncates `value` to at most `bytes_max` bytes of JSON text; also returns whether anything was cut. A limit under eight
 /// bytes counts as eight.
-pub fn truncate(value: &Value, bytes_max: usize) -> (Value, bool) {
+pub fn truncate_value(value: &Value, bytes_max: usize) -> (Value, bool) {
     if json_length(value) <= bytes_max {
         return (value.clone(), false);
     }
@@ -31,8 +31,8 @@ pub fn truncate_to_chars(text: &str, chars_max: usize) -> Cow<'_, str> {
 
 /// The length of `value` as JSON text, in bytes.
 pub fn json_length(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
+    struct ByteCounter(usize);
+    impl std::io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -42,7 +42,7 @@ pub fn json_length(value: &impl Serialize) -> usize {
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     // Counting cannot fail.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
@@ -65,10 +65,12 @@ fn cut_value(value: &Value, room: usize, depth: usize) -> Value {
     match value {
         _ if json_length(value) <= room => value.clone(),
         Value::String(text) => Value::String(cut_text(text, room)),
-        Value::Array(items) if depth < DEPTH_MAX && room >= ROOM_MIN => {
+        Value::Array(items) if depth < SHOWN_DEPTH_MAX && room >= ITEM_BYTES_MIN => {
             cut_items(items, room, depth)
         }
-        Value::Object(map) if depth < DEPTH_MAX && room >= ROOM_MIN => cut_fields(map, room, depth),
+        Value::Object(map) if depth < SHOWN_DEPTH_MAX && room >= ITEM_BYTES_MIN => {
+            cut_fields(map, room, depth)
+        }
         _ => CUT_MARK.into(),
     }
 }
@@ -99,11 +101,11 @@ pub fn json_char_bytes(c: char) -> usize {
 
 /// The first items of a list that fit, and the number of those that are missing.
 fn cut_items(items: &[Value], room: usize, depth: usize) -> Value {
-    let mut left = room.saturating_sub(ROOM_MIN);
+    let mut left = room.saturating_sub(ITEM_BYTES_MIN);
     let mut kept = Vec::new();
     for item in items {
         let want = json_length(item) + 1;
-        if want > left && left < ROOM_MIN {
+        if want > left && left < ITEM_BYTES_MIN {
             break;
         }
         let item = cut_value(item, left - 1, depth + 1);
@@ -118,8 +120,8 @@ fn cut_items(items: &[Value], room: usize, depth: usize) -> Value {
 
 /// All fields, with long ones cut; of very many fields the first ones.
 fn cut_fields(map: &Map<String, Value>, room: usize, depth: usize) -> Value {
-    let room = room.saturating_sub(ROOM_MIN);
-    let shown = map.len().min(room / ROOM_MIN);
+    let room = room.saturating_sub(ITEM_BYTES_MIN);
+    let shown = map.len().min(room / ITEM_BYTES_MIN);
     let key_bytes = |key: &String| json_length(&Value::String(key.clone())) + 2;
     let wants: Vec<_> = map
         .iter()
@@ -153,10 +155,10 @@ mod tests {
     fn fitting_values_stay_unchanged() {
         let value = json!({ "summary": "done", "findings": [1, 2, 3] });
         assert_eq!(
-            truncate(&value, json_length(&value)),
+            truncate_value(&value, json_length(&value)),
             (value.clone(), false)
         );
-        assert!(truncate(&value, json_length(&value) - 1).1);
+        assert!(truncate_value(&value, json_length(&value) - 1).1);
     }
 
     #[test]
@@ -164,7 +166,7 @@ mod tests {
         let value = json!({
             "summary": "All three criteria hold.", "log": "x\n\"".repeat(5000), "findings": vec!["a finding"; 1000]
         });
-        let (short, cut) = truncate(&value, 1000);
+        let (short, cut) = truncate_value(&value, 1000);
         assert!(cut && json_length(&short) <= 1000, "{short}");
         assert_eq!(short["summary"], value["summary"]);
         assert!(
@@ -193,7 +195,7 @@ mod tests {
             json!([[controls], { "a": controls }]),
         ] {
             for room in [8, 31, 32, 33, 64, 100, 1000, 5000] {
-                let (short, _) = truncate(&value, room);
+                let (short, _) = truncate_value(&value, room);
                 assert!(json_length(&short) <= room, "{room}: {short}");
             }
         }

@@ -38,7 +38,7 @@ pub use self::{
 use super::{
     definition::{Definition, Step},
     execution::Execution,
-    token::{Grant, Token},
+    token::{Token, TokenGrant},
 };
 
 /// A step's place among all: `1/3` for the first of three.
@@ -46,7 +46,7 @@ fn format_progress(position: usize, execution: &Execution) -> String {
     format!("{}/{}", position + 1, execution.steps().len())
 }
 
-fn continuation_token(execution: &Execution, step: &Step, grant: Grant) -> String {
+fn continuation_token(execution: &Execution, step: &Step, grant: TokenGrant) -> String {
     Token::new(execution.id().clone(), step.id.clone(), grant).encode()
 }
 
@@ -54,7 +54,8 @@ fn continuation_token(execution: &Execution, step: &Step, grant: Grant) -> Strin
 fn persona_of(definition: &Definition, step: &str) -> Option<String> {
     let mut steps = definition.workflow.steps.iter();
     let step = steps.find(|known| known.id.as_str() == step)?;
-    step.agent().map(|_| definition.persona(step).to_owned())
+    step.agent_name()
+        .map(|_| definition.persona(step).to_owned())
 }
 
 fn definition_step(definition: &Definition, position: usize) -> Option<&Step> {

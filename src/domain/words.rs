@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 /// A fence: its sign, and how often that is repeated.
-type Fence = (char, usize);
+type CodeFence = (char, usize);
 
 /// Builds instructions from the author's text and values.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct InstructionBuilder {
     text: String,
     /// The bytes of whole lines that were searched for fences.
     searched: usize,
-    open: Option<Fence>,
+    open: Option<CodeFence>,
 }
 
 impl InstructionBuilder {
@@ -60,7 +60,7 @@ impl InstructionBuilder {
     }
 
     fn push_block(&mut self, value: &str, begins_line: bool) -> usize {
-        let fence = fence(value);
+        let fence = make_fence(value);
         let line = if begins_line { "" } else { "\n" };
         self.text.extend([line, &fence, "\n"]);
         let at = self.text.len();
@@ -98,7 +98,7 @@ impl InstructionBuilder {
 }
 
 /// A fence of backticks that is longer than any run of backticks in the text.
-pub(crate) fn fence(text: &str) -> String {
+pub(crate) fn make_fence(text: &str) -> String {
     "`".repeat(longest_run(text, '`').max(2) + 1)
 }
 
@@ -125,7 +125,7 @@ fn is_markdown_structure(value: &str) -> bool {
 }
 
 /// The fence that a line opens, if it opens one.
-fn parse_opening_fence(line: &str) -> Option<Fence> {
+fn parse_opening_fence(line: &str) -> Option<CodeFence> {
     let line = line.trim_start();
     let sign = line
         .chars()
@@ -137,13 +137,13 @@ fn parse_opening_fence(line: &str) -> Option<Fence> {
 }
 
 /// Whether a line closes the fence, or nearly does.
-fn is_closing_fence(line: &str, (sign, length): Fence) -> bool {
+fn is_closing_fence(line: &str, (sign, length): CodeFence) -> bool {
     let line = line.trim();
     line.len() >= length && line.chars().all(|c| c == sign)
 }
 
 /// A value for inside a fence, with a prefix on each line that would close the fence.
-fn escape_closing_fences(value: &str, fence: Fence, begins_line: bool) -> Cow<'_, str> {
+fn escape_closing_fences(value: &str, fence: CodeFence, begins_line: bool) -> Cow<'_, str> {
     if !value
         .split(is_line_end)
         .any(|line| is_closing_fence(line, fence))

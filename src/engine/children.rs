@@ -25,7 +25,7 @@ use midex_domain::{
     execution::{BeginAttempt, EffectOutput, OperationFailure},
     limits,
     operation::BoxFuture,
-    span::backoff,
+    span::backoff_pause,
     view,
 };
 
@@ -99,7 +99,7 @@ pub(super) async fn wait_for_child(
 }
 
 fn retry_pause(failures: u32) -> Duration {
-    backoff(
+    backoff_pause(
         failures,
         limits::OUTCOME_RETRY_MIN,
         limits::OUTCOME_RETRY_MAX,

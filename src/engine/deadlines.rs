@@ -16,7 +16,7 @@ use midex_domain::{
     clock::Timestamp,
     error::{Code, Error, Result},
     limits,
-    span::backoff,
+    span::backoff_pause,
 };
 
 /// The next deadline of each execution that has one, ordered by instant and id.
@@ -94,7 +94,7 @@ impl Deadlines {
         let mut entries = self.lock_schedule();
         let count = entries.failed.entry(id.clone()).or_default();
         *count += 1;
-        let due = now.after(backoff(
+        let due = now.after(backoff_pause(
             *count,
             limits::TICK_RETRY_MIN,
             limits::TICK_RETRY_MAX,
@@ -219,7 +219,7 @@ pub(super) async fn schedule_stored_deadlines(shared: Arc<Shared>) {
                     code = error.code().as_str(),
                     "open executions cannot be looked for now; it is tried again"
                 );
-                let pause = backoff(failures, limits::TICK_RETRY_MIN, limits::TICK_RETRY_MAX);
+                let pause = backoff_pause(failures, limits::TICK_RETRY_MIN, limits::TICK_RETRY_MAX);
                 tokio::select! {
                     () = shared.stopping.cancelled() => return,
                     () = tokio::time::sleep(pause) => {}

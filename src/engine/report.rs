@@ -8,7 +8,7 @@ use midex_domain::{
     error::{Code, Error},
     execution::OperationFailure,
     limits,
-    span::backoff,
+    span::backoff_pause,
 };
 
 /// Sends `command` until the execution has accepted it, so that no outcome is lost while the process lives. Returns
@@ -32,7 +32,7 @@ pub(super) async fn report_until_accepted(
         if faults >= limits::OUTCOME_FAULTS_MAX {
             command = replace_repeated_failure(command, &error);
         }
-        let pause = backoff(
+        let pause = backoff_pause(
             failures,
             limits::OUTCOME_RETRY_MIN,
             limits::OUTCOME_RETRY_MAX,

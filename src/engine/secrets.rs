@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use serde_json::Value;
 
 use midex_domain::{
-    FailureCode, Mask,
+    FailureCode, SecretMask,
     execution::{EffectOutput, OperationFailure},
-    expression::{RenderedValue, SecretPlace, placeholder},
+    expression::{RenderedValue, SecretPlace, secret_placeholder},
 };
 
 /// The result of an attempt.
@@ -48,10 +48,10 @@ impl Secrets {
     pub(super) fn fill_secrets(
         &self,
         input: &RenderedValue,
-    ) -> Result<(Value, Mask), OperationFailure> {
+    ) -> Result<(Value, SecretMask), OperationFailure> {
         let sent = ["with", "body"].map(|part| input.value[part].to_string());
         let is_data = |name: &&String| {
-            let cover = placeholder(name);
+            let cover = secret_placeholder(name);
             let named = input.secrets.iter().filter(|place| place.name == **name);
             let there = sent.iter().map(|text| text.matches(&cover).count());
             there.sum::<usize>() > named.count()
@@ -77,16 +77,16 @@ fn missing_secret_failure(name: &str) -> OperationFailure {
 }
 
 /// The mask of the secrets that an attempt was given.
-fn mask(secrets: &Secrets, places: &[SecretPlace]) -> Mask {
+fn mask(secrets: &Secrets, places: &[SecretPlace]) -> SecretMask {
     let given = places.iter().filter_map(|place| {
         let value = secrets.values.get(&place.name)?;
-        Some((value.clone(), placeholder(&place.name)))
+        Some((value.clone(), secret_placeholder(&place.name)))
     });
     given.collect()
 }
 
 /// Replaces secrets in the outcome with their placeholders.
-pub(super) fn mask_outcome(outcome: AttemptResult, mask: &Mask) -> AttemptResult {
+pub(super) fn mask_outcome(outcome: AttemptResult, mask: &SecretMask) -> AttemptResult {
     if mask.is_empty() {
         return outcome;
     }

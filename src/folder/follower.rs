@@ -12,12 +12,12 @@ use midex_domain::limits;
 
 /// Polls every [`limits::DEFINITIONS_LOOK_EVERY`], from [`Follower::start_polling`] until it is dropped.
 #[derive(Debug, Default)]
-pub struct Follower {
+pub struct ChangePoller {
     /// Dropping the sender ends the thread.
     followed: OnceLock<mpsc::Sender<()>>,
 }
 
-impl Follower {
+impl ChangePoller {
     /// Starts a thread of this name, which calls `look` periodically. If it runs already, this has no effect.
     pub fn start_polling(&self, name: &str, look: impl Fn() + Send + 'static) {
         self.followed.get_or_init(|| {

@@ -32,8 +32,8 @@ use rustix::{
 };
 
 pub use self::{
-    follower::Follower,
-    regular::{describe_special_file, open_regular, read_regular, read_within},
+    follower::ChangePoller,
+    regular::{describe_special_file, open_regular, read_regular, read_up_to},
 };
 use midex_domain::limits;
 
@@ -47,7 +47,7 @@ pub enum ExistingFilePolicy {
 }
 
 /// The lock file of a directory. It is hidden, so that readers of definitions skip it.
-const LOCK: &str = ".midex.lock";
+const LOCK_FILE: &str = ".midex.lock";
 /// Prefix and suffix of the name of a temporary file, which is renamed once it is complete.
 const TEMPORARY_NAME_PARTS: (&str, &str) = (".midex-", ".tmp");
 
@@ -61,7 +61,7 @@ pub struct FileStamp {
 }
 
 /// Longer than the granularity of the timestamps of a file system.
-const TICK_MAX: Duration = Duration::from_millis(100);
+const TIMESTAMP_TICK_MAX: Duration = Duration::from_millis(100);
 
 impl FileStamp {
     /// The stamp of the file with this metadata.
@@ -83,7 +83,7 @@ impl FileStamp {
             u64::try_from(seconds).ok()?,
             u32::try_from(nanoseconds).ok()?,
         );
-        (changed + TICK_MAX < now).then_some(stamp)
+        (changed + TIMESTAMP_TICK_MAX < now).then_some(stamp)
     }
 
     /// Device and inode.
@@ -185,13 +185,13 @@ impl Folder {
     pub fn lock(&self) -> io::Result<WriteLock> {
         for _ in 0..limits::WRITE_LOCK_TRIES_MAX {
             let flags = OFlags::RDONLY | OFlags::CREATE;
-            let file: File = self.open_entry(OsStr::new(LOCK), flags)?.into();
+            let file: File = self.open_entry(OsStr::new(LOCK_FILE), flags)?.into();
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) => sleep_before_retry(),
                 Err(error) => return Err(error.into()),
                 // Another process may have removed the lock file before this `flock`, and a third one may have locked
                 // a new file of that name. So the lock is valid only if the locked file still has the name.
-                Ok(()) if self.is_same_file(OsStr::new(LOCK), &file.metadata()?) => {
+                Ok(()) if self.is_same_file(OsStr::new(LOCK_FILE), &file.metadata()?) => {
                     self.remove_unfinished();
                     return Ok(WriteLock(file));
                 }
@@ -216,7 +216,7 @@ impl Folder {
         if !metadata.is_file() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(Some((read_within(file, max)?, metadata)))
+        Ok(Some((read_up_to(file, max)?, metadata)))
     }
 
     /// Writes a file atomically: `bytes` are synced to a temporary file, which is then renamed. The new file gets the
@@ -269,7 +269,7 @@ impl Folder {
             // Fallback for file systems without `RENAME_NOREPLACE`: reserve the name with an empty file (`O_EXCL`),
             // then rename over it.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-                self.create(to)?;
+                self.create_file(to)?;
                 Ok(rustix::fs::renameat(dir, from, dir, to)?)
             }
             renamed => Ok(renamed?),
@@ -283,7 +283,7 @@ impl Folder {
             let (first, last) = TEMPORARY_NAME_PARTS;
             let number = NEXT_FILE_NUMBER.fetch_add(1, Ordering::Relaxed);
             let name = OsString::from(format!("{first}{}-{number}{last}", process::id()));
-            match self.create(&name) {
+            match self.create_file(&name) {
                 // The file is a leftover of a killed process that had the same process id: try the next number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => return Ok((name, created?)),
@@ -291,7 +291,7 @@ impl Folder {
         }
     }
 
-    fn create(&self, name: &OsStr) -> io::Result<File> {
+    fn create_file(&self, name: &OsStr) -> io::Result<File> {
         let created = self.open_entry(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
         Ok(created.into())
     }
@@ -362,16 +362,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_settles_once_a_later_change_must_move_it() {
+    fn stamp_settles_after_one_clock_tick() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let metadata = file.path().metadata().unwrap();
         // The ctime of a new file is its mtime.
         let changed = metadata.modified().unwrap();
         let settled = |later| FileStamp::from_settled_metadata(&metadata, changed + later);
         assert_eq!(settled(Duration::ZERO), None);
-        assert_eq!(settled(TICK_MAX / 2), None);
+        assert_eq!(settled(TIMESTAMP_TICK_MAX / 2), None);
         assert_eq!(
-            settled(2 * TICK_MAX),
+            settled(2 * TIMESTAMP_TICK_MAX),
             Some(FileStamp::from_metadata(&metadata))
         );
         let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);

@@ -37,7 +37,7 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
 /// As [`open_regular`] and [`read_within`].
 pub fn read_regular(path: &Path, max: u64) -> io::Result<(Vec<u8>, Metadata)> {
     let (file, metadata) = open_regular(path)?;
-    Ok((read_within(file, max)?, metadata))
+    Ok((read_up_to(file, max)?, metadata))
 }
 
 /// Reads at most `max + 1` bytes of an open file. The limit applies to the bytes read, not to the size in the
@@ -49,7 +49,7 @@ pub fn read_regular(path: &Path, max: u64) -> io::Result<(Vec<u8>, Metadata)> {
     clippy::disallowed_methods,
     reason = "the time that a file system takes is that of the machine's own clock"
 )]
-pub fn read_within(file: File, max: u64) -> io::Result<Vec<u8>> {
+pub fn read_up_to(file: File, max: u64) -> io::Result<Vec<u8>> {
     const READ_CHUNK_BYTES: u64 = 1 << 20;
     let (mut bytes, mut file) = (Vec::new(), file.take(max.saturating_add(1)));
     let began = Instant::now();

@@ -21,12 +21,12 @@ const UNREPEATABLE_HEADERS: &[&str] = &[
 /// The access rules of a server: a request must name one of its hosts, come from none but its own pages, and carry
 /// its token if it has one.
 #[derive(Debug)]
-pub struct Access {
+pub struct AccessRules {
     token: Option<BearerToken>,
     names: AcceptedHosts,
 }
 
-impl Access {
+impl AccessRules {
     /// The rules of a server that listens on `address`.
     pub fn new(address: SocketAddr, hosts: Vec<Host>, token: Option<BearerToken>) -> Self {
         let names = AcceptedHosts::new(address, hosts);
@@ -37,8 +37,8 @@ impl Access {
     ///
     /// # Errors
     /// `REQUEST_INVALID` for a repeated header, `UNAUTHORIZED` without the token, `FORBIDDEN` as `Names::check`.
-    pub fn check<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
-        check_single(request.headers(), single)?;
+    pub fn check_request<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
+        check_unrepeated_headers(request.headers(), single)?;
         if let Some(token) = &self.token {
             let given = header_text(request.headers(), header::AUTHORIZATION.as_str());
             if !token.is_authorized(given) {
@@ -47,11 +47,12 @@ impl Access {
                 return Err(Error::new(Code::Unauthorized, message));
             }
         }
-        self.names.check(request.uri(), request.headers())
+        self.names
+            .check_host_and_origin(request.uri(), request.headers())
     }
 }
 
-fn check_single(headers: &HeaderMap, more: &[&'static str]) -> Result<()> {
+fn check_unrepeated_headers(headers: &HeaderMap, more: &[&'static str]) -> Result<()> {
     let is_double = |name: &&&str| headers.get_all(**name).iter().nth(1).is_some();
     let Some(name) = UNREPEATABLE_HEADERS.iter().chain(more).find(is_double) else {
         return Ok(());

@@ -40,7 +40,7 @@ pub enum RequestBody {
 /// # Errors
 /// `SERVER_BUSY` if the byte budget has no room; `REQUEST_INVALID` if the body ends early or takes longer than
 /// [`limits::HTTP_BODY_MAX`].
-pub async fn read(
+pub async fn read_request_body(
     body: impl Body<Data: Buf, Error: Display>,
     room: &MemoryBudget,
     connection: &Arc<Connection>,
@@ -66,7 +66,7 @@ async fn collect_body(
     connection: &Connection,
 ) -> Result<RequestBody, Error> {
     let mut body = std::pin::pin!(body);
-    let mut share = room.budget.count(BudgetKind::Bytes, 0);
+    let mut share = room.budget.count_share(BudgetKind::Bytes, 0);
     let mut gathered = Vec::new();
     let mut dropped = 0;
     while let Some(frame) = body.frame().await {
@@ -83,12 +83,12 @@ async fn collect_body(
             gathered.extend_from_slice(&data.copy_to_bytes(beginning.min(size)));
             gathered.truncate(limits::FRAME_ID_WITHIN_BYTES);
             gathered.shrink_to_fit();
-            share.release();
+            share.release_share();
             if dropped > limits::HTTP_DROPPED_BYTES_MAX {
                 break;
             }
         } else {
-            room.grow(&mut share, size, connection).await?;
+            room.grow_share(&mut share, size, connection).await?;
             gathered.extend_from_slice(&data.copy_to_bytes(size));
         }
     }
@@ -145,7 +145,7 @@ pub fn count_reply_body<T: Send + Sync + Unpin + 'static>(
     CountedBody {
         body,
         held: Some(held),
-        leaving: Some((Some(work), room.count(whole, &connection))),
+        leaving: Some((Some(work), room.count_reply(whole, &connection))),
         connection,
         // The size of a stream is not known in advance, so each of its frames is counted as it is produced.
         pieces: exact.is_none().then(|| room.clone()),
@@ -162,7 +162,7 @@ struct CountedBody<T> {
 }
 
 impl<T> CountedBody<T> {
-    fn finish(&mut self) {
+    fn finish_body(&mut self) {
         self.held = None;
         if let Some(leaving) = self.leaving.take() {
             self.connection.hold_reply_guards(leaving);
@@ -172,7 +172,7 @@ impl<T> CountedBody<T> {
 
 impl<T> Drop for CountedBody<T> {
     fn drop(&mut self) {
-        self.finish();
+        self.finish_body();
     }
 }
 
@@ -186,10 +186,10 @@ impl<T: Unpin> Body for CountedBody<T> {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         match &polled {
-            Poll::Ready(None) => self.finish(),
+            Poll::Ready(None) => self.finish_body(),
             Poll::Ready(Some(Ok(frame))) => {
                 if let (Some(room), Some(data)) = (&self.pieces, frame.data_ref()) {
-                    let piece = room.count(data.len(), &self.connection);
+                    let piece = room.count_reply(data.len(), &self.connection);
                     self.connection.hold_reply_guards((None, piece));
                 }
             }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::connections::Connections;
 
-    fn room() -> MemoryBudget {
+    fn memory_budget() -> MemoryBudget {
         MemoryBudget {
             budget: Arc::default(),
             connections: Arc::new(Connections::new(limits::HTTP_CONNECTIONS_MAX)),
@@ -226,9 +226,9 @@ mod tests {
     }
 
     /// A body whose frames come through a channel.
-    struct Pieces(mpsc::Receiver<Result<Bytes, &'static str>>);
+    struct ChannelBody(mpsc::Receiver<Result<Bytes, &'static str>>);
 
-    impl Body for Pieces {
+    impl Body for ChannelBody {
         type Data = Bytes;
         type Error = &'static str;
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_body_times_out() {
-        let room = room();
+        let room = memory_budget();
         let connection = room.connections.register_connection().expect("room");
         for (seconds, in_time) in [
             (limits::HTTP_BODY_MAX.as_secs() - 1, true),
@@ -256,7 +256,7 @@ mod tests {
                     let _ = send.send(Ok(Bytes::from_static(b"x"))).await;
                 }
             });
-            match read(Pieces(pieces), &room, &connection).await {
+            match read_request_body(ChannelBody(pieces), &room, &connection).await {
                 Ok(RequestBody::Whole(body, _)) => assert!(in_time && body.len() as u64 == seconds),
                 Ok(oversized) => panic!("{oversized:?}"),
                 Err(refusal) => {
@@ -274,13 +274,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_breaks_off_is_refused_as_such() {
-        let room = room();
+    async fn broken_off_body_is_refused() {
+        let room = memory_budget();
         let connection = room.connections.register_connection().expect("room");
         let (send, pieces) = mpsc::channel(2);
         send.send(Ok(Bytes::from_static(b"{"))).await.expect("room");
         send.send(Err("gone")).await.expect("room");
-        let refusal = read(Pieces(pieces), &room, &connection)
+        let refusal = read_request_body(ChannelBody(pieces), &room, &connection)
             .await
             .expect_err("it breaks off");
         assert_eq!(refusal.status, StatusCode::BAD_REQUEST);
@@ -288,12 +288,12 @@ mod tests {
 
     #[tokio::test]
     async fn oversized_body_keeps_only_its_beginning() {
-        let room = room();
+        let room = memory_budget();
         let connection = room.connections.register_connection().expect("room");
         let (send, pieces) = mpsc::channel(1);
         let reading = tokio::spawn({
             let room = room.clone();
-            async move { read(Pieces(pieces), &room, &connection).await }
+            async move { read_request_body(ChannelBody(pieces), &room, &connection).await }
         });
         let piece = || Ok(Bytes::from(vec![b'x'; limits::FRAME_BYTES_MAX]));
         send.send(piece()).await.expect("it reads");
@@ -312,7 +312,7 @@ mod tests {
 
     #[tokio::test]
     async fn reply_body_is_counted_only_once() {
-        let room = room();
+        let room = memory_budget();
         let connection = room.connections.register_connection().expect("room");
         let reply = Full::new(Bytes::from_static(b"reply")).boxed();
         let mut reply = count_reply_body(reply, (), connection.begin_work(), &room);

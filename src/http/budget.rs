@@ -108,7 +108,7 @@ impl Budget {
     }
 
     /// Counts an amount that is in use already, even if that exceeds the limit.
-    pub(crate) fn count(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> BudgetShare {
+    pub(crate) fn count_share(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> BudgetShare {
         self.usage_counter(kind).fetch_add(amount, Ordering::AcqRel);
         BudgetShare {
             budget: self.clone(),
@@ -151,14 +151,14 @@ impl BudgetShare {
     ///
     /// # Errors
     /// As [`Budget::acquire_share`].
-    pub(crate) fn grow(&mut self, amount: usize) -> Result<()> {
+    pub(crate) fn grow_share(&mut self, amount: usize) -> Result<()> {
         let mut more = self.budget.acquire_share(self.kind, amount)?;
         self.amount += std::mem::take(&mut more.amount);
         Ok(())
     }
 
     /// Releases the whole share.
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn release_share(&mut self) {
         let amount = std::mem::take(&mut self.amount);
         self.budget
             .usage_counter(self.kind)
@@ -169,7 +169,7 @@ impl BudgetShare {
 
 impl Drop for BudgetShare {
     fn drop(&mut self) {
-        self.release();
+        self.release_share();
     }
 }
 
@@ -178,14 +178,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_past_the_limit_is_refused_and_given_back_once() {
+    fn share_past_the_limit_is_refused() {
         let budget = Arc::new(Budget::default());
         let mut most = budget
             .acquire_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX - 1)
             .expect("room");
-        most.grow(1).expect("the last byte");
+        most.grow_share(1).expect("the last byte");
         assert_eq!(
-            most.grow(1).expect_err("the limit").code(),
+            most.grow_share(1).expect_err("the limit").code(),
             Code::ServerBusy
         );
         assert!(
@@ -194,17 +194,17 @@ mod tests {
         );
         drop(most);
         assert_eq!(budget.used_amount(BudgetKind::Bytes), 0);
-        let mut counted = budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX + 1);
+        let mut counted = budget.count_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX + 1);
         assert!(budget.is_exceeded(BudgetKind::Bytes));
         assert!(budget.acquire_share(BudgetKind::Bytes, 1).is_err());
-        counted.release();
+        counted.release_share();
         drop(counted);
         assert_eq!(budget.used_amount(BudgetKind::Bytes), 0, "given back once");
         assert!(budget.acquire_share(BudgetKind::Bytes, 1).is_ok());
     }
 
     #[tokio::test]
-    async fn it_is_idle_once_the_last_call_is_over() {
+    async fn budget_is_idle_after_the_last_call() {
         let budget = Arc::new(Budget::default());
         let call = budget.acquire_share(BudgetKind::Calls, 1).expect("room");
         let waiting = tokio::spawn({

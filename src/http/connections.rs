@@ -45,13 +45,13 @@ pub struct Connection {
     number: u64,
     /// Cancelled to close the connection at once.
     cut: CancellationToken,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     moments: Arc<AtomicU64>,
     sweeps: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     /// Requests that were read completely and whose replies are not completely written.
     working: usize,
     /// When `working` last became 0, on the logical clock.
@@ -117,7 +117,7 @@ impl Connections {
         let connection = Arc::new(Connection {
             number,
             cut: CancellationToken::new(),
-            state: Mutex::new(State {
+            state: Mutex::new(ConnectionState {
                 working: 0,
                 idle_since: number,
                 receiving: None,
@@ -216,7 +216,7 @@ impl Connections {
 }
 
 impl Connection {
-    fn lock_state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -452,14 +452,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_counts_until_it_is_written() {
+    async fn reply_counts_until_it_is_written() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let budget = Arc::new(crate::budget::Budget::default());
         let connection = connections.register_connection().expect("room");
         let bytes = crate::budget::BudgetKind::Bytes;
         let idle =
             |connection: &Connection| connection.waits_since(Evictable::AllThatWait).is_some();
-        let reply = || (Some(connection.begin_work()), budget.count(bytes, 10));
+        let reply = || (Some(connection.begin_work()), budget.count_share(bytes, 10));
         connection.hold_reply_guards(reply());
         assert!(!idle(&connection), "its client takes it");
         let (near, _far) = tokio::io::duplex(8);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_limit_the_idle_go_and_the_busy_stay() {
+    fn idle_connections_are_cut_and_busy_ones_stay() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let busy: Vec<_> = (0..limits::HTTP_CONNECTIONS_MAX - 1)
             .map(|_| {

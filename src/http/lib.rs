@@ -85,7 +85,7 @@ pub trait Service: Send + Sync + 'static {
     fn end_streams(&self);
 
     /// Frees what is no longer used, such as idle sessions. Called every [`limits::HTTP_SWEEP_EVERY`].
-    fn sweep(&self) -> impl Future<Output = ()> + Send;
+    fn free_unused(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// Serves connections until `stop` is cancelled. Then calls in progress are answered, and after that open streams
@@ -103,16 +103,16 @@ pub async fn serve(
         closing: CancellationToken::new(),
         clients: TaskTracker::new(),
     });
-    let mut caretaker = tokio::spawn(sweep(server.clone()));
+    let mut caretaker = tokio::spawn(sweep_periodically(server.clone()));
     let outcome = tokio::select! {
         () = stop.cancelled() => Ok(()),
-        () = accept(&server, &listener) => Ok(()),
+        () = accept_connections(&server, &listener) => Ok(()),
         // The sweep task ends only by a panic. Without it, stalled connections would never be cut, so the server
         // stops.
         _ = &mut caretaker => Err(Error::internal("HTTP is served no more: looking after its clients panicked")),
     };
     drop(listener);
-    server.close().await;
+    server.close_server().await;
     caretaker.abort();
     outcome
 }
@@ -129,7 +129,7 @@ impl<S: Service> Server<S> {
         &self.service.memory_budget().connections
     }
 
-    async fn close(&self) {
+    async fn close_server(&self) {
         self.closing.cancel();
         self.connections().cut_receiving();
         let _ = tokio::time::timeout(
@@ -146,7 +146,7 @@ impl<S: Service> Server<S> {
     }
 }
 
-async fn accept<S: Service>(server: &Arc<Server<S>>, listener: &TcpListener) {
+async fn accept_connections<S: Service>(server: &Arc<Server<S>>, listener: &TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -220,7 +220,7 @@ async fn serve_connection<S: Service>(
     let _ = cut.run_until_cancelled(serving).await;
 }
 
-async fn sweep<S: Service>(server: Arc<Server<S>>) {
+async fn sweep_periodically<S: Service>(server: Arc<Server<S>>) {
     let mut every = tokio::time::interval(limits::HTTP_SWEEP_EVERY);
     // After the process was suspended, sweep once instead of catching up: the clients did not have the time that has
     // passed.
@@ -228,6 +228,6 @@ async fn sweep<S: Service>(server: Arc<Server<S>>) {
     loop {
         every.tick().await;
         server.connections().cut_stalled();
-        server.service.sweep().await;
+        server.service.free_unused().await;
     }
 }

@@ -52,8 +52,8 @@ impl AcceptedHosts {
     ///
     /// # Errors
     /// `FORBIDDEN` if the request addresses another host, or comes from a page of a foreign origin.
-    pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<()> {
-        let host = authority(headers.get(header::HOST).map(http::HeaderValue::as_bytes));
+    pub(super) fn check_host_and_origin(&self, target: &Uri, headers: &HeaderMap) -> Result<()> {
+        let host = parse_authority(headers.get(header::HOST).map(http::HeaderValue::as_bytes));
         let is_ours = |host: &Authority| has_host(&self.own, host) || has_host(&self.others, host);
         if !host.as_ref().is_some_and(is_ours) {
             let message = "the Host header names another server than this one";
@@ -75,7 +75,7 @@ impl AcceptedHosts {
         let is_own = |page: &Authority| {
             has_host(&self.own, page) && page.port_u16().unwrap_or(80) == self.port
         };
-        let page = authority(plain.or_else(|| text.strip_prefix(b"https://")));
+        let page = parse_authority(plain.or_else(|| text.strip_prefix(b"https://")));
         let is_let_in =
             |page: Authority| plain.is_some() && is_own(&page) || has_host(&self.others, &page);
         if page.is_some_and(is_let_in) {
@@ -101,7 +101,7 @@ fn is_same_authority(named: &Authority, host: &Authority) -> bool {
         && port(named) == port(host)
 }
 
-fn authority(text: Option<&[u8]>) -> Option<Authority> {
+fn parse_authority(text: Option<&[u8]>) -> Option<Authority> {
     let authority = Authority::try_from(text?).ok()?;
     // Host and Origin headers have no user information.
     (!authority.as_str().contains('@')).then_some(authority)
@@ -118,7 +118,7 @@ fn normalize_host(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(host: &str, origin: Option<&str>) -> bool {
+    fn is_request_allowed(host: &str, origin: Option<&str>) -> bool {
         let others = ["Build.Example".parse().expect("a name")];
         let address = "10.1.2.3:8123".parse().expect("an address");
         let names = AcceptedHosts::new(address, others.to_vec());
@@ -127,7 +127,9 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().expect("a header"));
         }
-        names.check(&Uri::from_static("/mcp"), &headers).is_ok()
+        names
+            .check_host_and_origin(&Uri::from_static("/mcp"), &headers)
+            .is_ok()
     }
 
     #[test]
@@ -140,7 +142,7 @@ mod tests {
             "build.example",
             "10.1.2.3:80",
         ] {
-            assert!(check(host, None), "{host}");
+            assert!(is_request_allowed(host, None), "{host}");
         }
         for host in [
             "evil.example",
@@ -153,25 +155,25 @@ mod tests {
             "",
             "a b",
         ] {
-            assert!(!check(host, None), "{host}");
+            assert!(!is_request_allowed(host, None), "{host}");
         }
         let names = AcceptedHosts::new("127.0.0.1:1".parse().expect("an address"), Vec::new());
         assert!(
             names
-                .check(&Uri::from_static("/mcp"), &HeaderMap::new())
+                .check_host_and_origin(&Uri::from_static("/mcp"), &HeaderMap::new())
                 .is_err(),
             "no name at all"
         );
     }
 
     #[test]
-    fn a_target_with_a_host_names_the_server_that_the_host_header_names() {
+    fn target_host_must_match_the_host_header() {
         let names = AcceptedHosts::new("127.0.0.1:8123".parse().expect("an address"), Vec::new());
         let check = |target: &str, host: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, host.parse().expect("a header"));
             let target = target.parse().expect("a target");
-            names.check(&target, &headers).is_ok()
+            names.check_host_and_origin(&target, &headers).is_ok()
         };
         for (target, host) in [
             ("http://localhost:8123/mcp", "localhost:8123"),
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_own_pages_may_call() {
+    fn pages_of_other_origins_are_refused() {
         for origin in [
             "http://localhost:8123",
             "http://127.0.0.1:8123",
@@ -203,7 +205,7 @@ mod tests {
             "http://BUILD.example:8123",
             "https://build.example",
         ] {
-            assert!(check("localhost", Some(origin)), "{origin}");
+            assert!(is_request_allowed("localhost", Some(origin)), "{origin}");
         }
         for origin in [
             "http://localhost",
@@ -215,12 +217,12 @@ mod tests {
             "",
             "localhost:8123",
         ] {
-            assert!(!check("localhost", Some(origin)), "{origin}");
+            assert!(!is_request_allowed("localhost", Some(origin)), "{origin}");
         }
     }
 
     #[test]
-    fn a_name_has_neither_scheme_nor_port() {
+    fn host_has_neither_scheme_nor_port() {
         for good in ["build.example", "BUILD.example", "10.0.0.1", "::1", "[::1]"] {
             assert!(good.parse::<Host>().is_ok(), "{good}");
         }

@@ -24,20 +24,20 @@ impl MemoryBudget {
     ///
     /// # Errors
     /// `SERVER_BUSY` if no room was freed in time.
-    pub(crate) async fn grow(
+    pub(crate) async fn grow_share(
         &self,
         share: &mut BudgetShare,
         amount: usize,
         connection: &Connection,
     ) -> Result<()> {
-        if share.grow(amount).is_err() {
+        if share.grow_share(amount).is_err() {
             // A client whose body waits for room waits for the server. So connections that wait for room do not cut
             // each other.
             connection.set_held_up(true);
             let waited = self.wait_for_room(share, amount, connection);
             let waited = tokio::time::timeout(limits::HTTP_ROOM_MAX, waited).await;
             if waited.is_err() {
-                share.grow(amount)?;
+                share.grow_share(amount)?;
             }
             connection.set_held_up(false);
         }
@@ -51,7 +51,7 @@ impl MemoryBudget {
             tokio::pin!(freed);
             // Enabled before the check, so that a release in between is not missed.
             freed.as_mut().enable();
-            if share.grow(amount).is_ok() {
+            if share.grow_share(amount).is_ok() {
                 return;
             }
             // A connection that was cut releases its share only a moment later, and a client that has only just been
@@ -63,8 +63,8 @@ impl MemoryBudget {
 
     /// Counts `amount` bytes of a reply to this connection. They are in memory already, so they count even past the
     /// limit. Past the limit another connection is cut.
-    pub(crate) fn count(&self, amount: usize, connection: &Connection) -> BudgetShare {
-        let share = self.budget.count(BudgetKind::Bytes, amount);
+    pub(crate) fn count_reply(&self, amount: usize, connection: &Connection) -> BudgetShare {
+        let share = self.budget.count_share(BudgetKind::Bytes, amount);
         if self.budget.is_exceeded(BudgetKind::Bytes) {
             self.make_room(connection);
         }
@@ -81,7 +81,7 @@ impl MemoryBudget {
 mod tests {
     use super::*;
 
-    fn room() -> MemoryBudget {
+    fn test_budget() -> MemoryBudget {
         MemoryBudget {
             budget: Arc::default(),
             connections: Arc::new(Connections::new(limits::HTTP_CONNECTIONS_MAX)),
@@ -90,38 +90,46 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_senders_are_cut_for_room() {
-        let room = room();
+        let room = test_budget();
         let [slow, idle, new] =
             [(); 3].map(|()| room.connections.register_connection().expect("room"));
         let _coming = slow.begin_receiving();
         slow.count_received_bytes(1);
-        let mut held = room.budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
-        let mut share = room.budget.count(BudgetKind::Bytes, 0);
+        let mut held = room
+            .budget
+            .count_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
+        let mut share = room.budget.count_share(BudgetKind::Bytes, 0);
         let leaving = tokio::spawn({
             let slow = slow.clone();
             async move {
                 slow.cut_token().cancelled().await;
-                held.release();
+                held.release_share();
             }
         });
-        room.grow(&mut share, 1, &new).await.expect("room was made");
+        room.grow_share(&mut share, 1, &new)
+            .await
+            .expect("room was made");
         leaving.await.expect("no panic");
         assert!(!idle.cut_token().is_cancelled() && !new.cut_token().is_cancelled());
-        let refused = room.grow(&mut share, limits::HTTP_BYTES_MAX, &new).await;
+        let refused = room
+            .grow_share(&mut share, limits::HTTP_BYTES_MAX, &new)
+            .await;
         assert!(refused.is_err(), "nobody else holds any");
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_senders_do_not_cut_each_other() {
-        let room = room();
+        let room = test_budget();
         let [one, other, silent] =
             [(); 3].map(|()| room.connections.register_connection().expect("room"));
         let _coming = [&one, &other, &silent].map(Connection::begin_receiving);
-        let _all = room.budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
+        let _all = room
+            .budget
+            .count_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
         let asks = async |connection: &Connection| {
             connection.count_received_bytes(1);
-            let mut share = room.budget.count(BudgetKind::Bytes, 0);
-            room.grow(&mut share, 1, connection).await
+            let mut share = room.budget.count_share(BudgetKind::Bytes, 0);
+            room.grow_share(&mut share, 1, connection).await
         };
         let (first, second) = tokio::join!(asks(&one), asks(&other));
         assert!(first.is_err() && second.is_err(), "there is no room");
@@ -132,14 +140,14 @@ mod tests {
 
     #[test]
     fn unread_reply_is_cut_past_the_limit() {
-        let room = room();
+        let room = test_budget();
         let [stalls, asks] =
             [(); 2].map(|()| room.connections.register_connection().expect("room"));
         let _coming = stalls.begin_receiving();
         stalls.count_received_bytes(1);
-        drop(room.count(limits::HTTP_BYTES_MAX, &asks));
+        drop(room.count_reply(limits::HTTP_BYTES_MAX, &asks));
         assert!(!stalls.cut_token().is_cancelled());
-        drop(room.count(limits::HTTP_BYTES_MAX + 1, &asks));
+        drop(room.count_reply(limits::HTTP_BYTES_MAX + 1, &asks));
         assert!(stalls.cut_token().is_cancelled());
     }
 }

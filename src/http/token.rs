@@ -44,7 +44,7 @@ impl BearerToken {
     /// # Errors
     /// `FILE_UNUSABLE` if the file cannot be read, or if group or others have permissions on it; `USAGE_INVALID` as
     /// [`BearerToken::new`].
-    pub fn read(path: &Path) -> Result<Self> {
+    pub fn read_token_file(path: &Path) -> Result<Self> {
         let shown = path.display().to_string();
         let unusable = |what: &str| {
             Error::new(Code::FileUnusable, format!("{shown} {what}"))
@@ -100,7 +100,7 @@ mod tests {
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn only_the_token_itself_is_let_in() {
+    fn only_the_exact_token_is_accepted() {
         let token = BearerToken::new(TOKEN).expect("a token");
         for good in [format!("Bearer {TOKEN}"), format!("bearer  {TOKEN} ")] {
             assert!(token.is_authorized(Some(&good)), "{good}");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_has_its_limits() {
+    fn token_length_is_limited() {
         let sized = |size| BearerToken::new(&"a".repeat(size)).is_ok();
         assert!(sized(limits::BEARER_TOKEN_BYTES_MIN) && sized(limits::BEARER_TOKEN_BYTES_MAX));
         assert!(!sized(limits::BEARER_TOKEN_BYTES_MIN - 1));
@@ -135,15 +135,15 @@ mod tests {
         fs::write(file.path(), format!("{TOKEN}\n")).expect("written");
         let mode = |mode| fs::set_permissions(file.path(), fs::Permissions::from_mode(mode));
         mode(0o600).expect("set");
-        let token = BearerToken::read(file.path()).expect("a token");
+        let token = BearerToken::read_token_file(file.path()).expect("a token");
         assert!(token.is_authorized(Some(&format!("Bearer {TOKEN}"))));
         mode(0o640).expect("set");
-        let refused = BearerToken::read(file.path()).expect_err("others may read it");
+        let refused = BearerToken::read_token_file(file.path()).expect_err("others may read it");
         assert_eq!(refused.code(), Code::FileUnusable);
         assert!(refused.suggested_action().starts_with("Run `chmod 600 /"));
         mode(0o600).expect("set");
         fs::write(file.path(), "short").expect("written");
-        let refused = BearerToken::read(file.path()).expect_err("no token");
+        let refused = BearerToken::read_token_file(file.path()).expect_err("no token");
         assert_eq!(refused.code(), Code::UsageInvalid);
     }
 }

@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 pub(super) use self::confirm::{
     Confirmation, ConfirmationFallback, ConfirmationOutcome, trust_confirmation,
 };
-use super::metadata::is_modern;
+use super::metadata::has_modern_metadata;
 use midex_domain::{
     Digest, ExecutionId, State, StepId,
     document::canonical_digest,
@@ -73,7 +73,7 @@ enum ElicitationResult {
 
 /// A tool call during which the user may be asked.
 #[derive(Clone)]
-pub(super) struct Call<'a> {
+pub(super) struct InteractiveCall<'a> {
     pub(super) app: &'a App,
     pub(super) context: &'a RequestContext<RoleServer>,
     /// A digest of the tool and its arguments. It shows that answers belong to the same call. Empty if it is not
@@ -94,7 +94,7 @@ struct RequestState {
     call: String,
 }
 
-impl<'a> Call<'a> {
+impl<'a> InteractiveCall<'a> {
     pub(super) fn new(
         app: &'a App,
         context: &'a RequestContext<RoleServer>,
@@ -138,7 +138,7 @@ impl<'a> Call<'a> {
 /// Asks the user for everything that the execution of a call waits for, if the client can ask. Returns the updated
 /// answer.
 pub(super) async fn ask_pending_questions(
-    mut call: Call<'_>,
+    mut call: InteractiveCall<'_>,
     mut answer: Result<Advanced>,
 ) -> CallOutcome {
     let about = call.begun.clone().or_else(|| execution_to_ask(&answer));
@@ -155,7 +155,7 @@ pub(super) async fn ask_pending_questions(
     let (mut has_asked, mut left_open) = (call.begun.is_some(), None);
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
         // If the question cannot be read, still return the answer of the call.
-        let Ok(Some(question)) = question(call.app, &id, wanted.as_deref()).await else {
+        let Ok(Some(question)) = next_question(call.app, &id, wanted.as_deref()).await else {
             break;
         };
         let result = call.ask_question(&id, &question).await;
@@ -194,11 +194,11 @@ pub(super) async fn ask_pending_questions(
     CallOutcome::Answered(Box::new(answer))
 }
 
-impl Call<'_> {
+impl InteractiveCall<'_> {
     /// Asks the user a question, or takes the answer that was sent with the call.
     async fn ask_question(&mut self, id: &ExecutionId, question: &Question) -> ElicitationResult {
         if let Some(response) = self.responses.remove(&question.key) {
-            return elicitation_result(serde_json::from_value(response).ok());
+            return parse_elicitation_result(serde_json::from_value(response).ok());
         }
         let state = RequestState {
             execution_id: id.clone(),
@@ -212,7 +212,7 @@ impl Call<'_> {
         } = question;
         let form = (&**key, &**message, schema.clone());
         let state = serde_json::to_string(&state).ok();
-        ask(self.app, self.context, form, state).await
+        send_form(self.app, self.context, form, state).await
     }
 }
 
@@ -249,7 +249,11 @@ fn execution_to_ask(answer: &Result<Advanced>) -> Option<ExecutionId> {
 
 /// The question that the execution has for the user now: the inputs of a step (the step `wanted`, if given), or an
 /// approval if it is paused only for that.
-async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<Option<Question>> {
+async fn next_question(
+    app: &App,
+    id: &ExecutionId,
+    wanted: Option<&str>,
+) -> Result<Option<Question>> {
     let status = app.status(id).await?;
     if status.state != "running" {
         return Ok(first_gate_question(id, &status));
@@ -305,7 +309,7 @@ fn inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
     let (mut fields, mut names) = (Map::new(), Vec::new());
     for property in input["properties"].as_array()? {
         let name = property["name"].as_str()?;
-        fields.insert(name.to_owned(), field(property)?);
+        fields.insert(name.to_owned(), input_form_field(property)?);
         names.push(json!(name));
     }
     if fields.is_empty() {
@@ -332,7 +336,7 @@ fn inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
 }
 
 /// The form field for one input. Forms can only have primitive values.
-fn field(property: &Value) -> Option<Value> {
+fn input_form_field(property: &Value) -> Option<Value> {
     let schema = &property["schema"];
     let mut field = Map::new();
     let options = schema["enum"].as_array();
@@ -382,7 +386,7 @@ fn field(property: &Value) -> Option<Value> {
 
 /// Sends a form with this key, message and schema to the client. Waits for the answer while the call lasts, or returns
 /// the request for input, depending on the protocol version.
-async fn ask(
+async fn send_form(
     app: &App,
     context: &RequestContext<RoleServer>,
     (key, message, schema): (&str, &str, Value),
@@ -394,7 +398,7 @@ async fn ask(
         return ElicitationResult::Unavailable;
     };
     let request = ElicitRequest::new(params);
-    if is_modern(context) {
+    if has_modern_metadata(context) {
         let needed = [(key.to_owned(), InputRequest::Elicitation(request))].into();
         let mut needs = InputRequiredResult::from_input_requests(needed);
         needs.request_state = state;
@@ -402,7 +406,7 @@ async fn ask(
     }
     tokio::select! {
         answer = elicit(context, request, limits::QUESTION_MAX) => match answer {
-            Some(answer) => elicitation_result(Some(answer)),
+            Some(answer) => parse_elicitation_result(Some(answer)),
             None => ElicitationResult::Unavailable,
         },
         () = app.stop_token().cancelled() => ElicitationResult::Unavailable,
@@ -439,7 +443,7 @@ async fn elicit(
     }
 }
 
-fn elicitation_result(answer: Option<ElicitResult>) -> ElicitationResult {
+fn parse_elicitation_result(answer: Option<ElicitResult>) -> ElicitationResult {
     match answer {
         Some(ElicitResult {
             action: ElicitationAction::Accept,

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_opens_with_a_stream_and_ends_with_the_session() {
+    async fn channel_follows_session_streams() {
         assert!(NotificationChannel::default().wait_until_open().await);
         let streams = watch::Sender::new(0);
         let mut channel = NotificationChannel::from_stream_count(streams.subscribe());

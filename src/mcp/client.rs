@@ -37,7 +37,7 @@ impl Client {
             .kill_on_drop(true);
         let mut server = command
             .spawn()
-            .map_err(|error| failed("the server could not be started", error))?;
+            .map_err(|error| internal_client_error("the server could not be started", error))?;
         let (Some(stdout), Some(stdin)) = (server.stdout.take(), server.stdin.take()) else {
             return Err(Error::internal("the server has no standard streams"));
         };
@@ -61,7 +61,7 @@ impl Client {
             | ClientInitializeError::TransportError { .. } => {
                 connection_closed_error("the handshake", error)
             }
-            error => failed("the handshake failed", error),
+            error => internal_client_error("the handshake failed", error),
         })?;
         Ok(Self {
             session,
@@ -74,7 +74,7 @@ impl Client {
     /// # Errors
     /// The error that the tool returned; `SERVER_STOPPING` if the connection closed, and `STORE_BUSY` if the server
     /// process is suspended. In both cases it is unknown whether the call was done.
-    pub async fn call(&self, tool: &'static str, arguments: Value) -> Result<Value> {
+    pub async fn call_tool(&self, tool: &'static str, arguments: Value) -> Result<Value> {
         let Value::Object(arguments) = arguments else {
             return Err(Error::internal("arguments must be an object"));
         };
@@ -94,7 +94,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::call`].
-    pub async fn read(&self, uri: &str) -> Result<Value> {
+    pub async fn read_resource(&self, uri: &str) -> Result<Value> {
         let request = ReadResourceRequestParams::new(uri);
         let result = self
             .await_answer(uri, self.session.read_resource(request))
@@ -107,7 +107,7 @@ impl Client {
                 _ => None,
             });
         serde_json::from_str(&text.unwrap_or_default())
-            .map_err(|error| failed(&format!("{uri} is not JSON"), error))
+            .map_err(|error| internal_client_error(&format!("{uri} is not JSON"), error))
     }
 
     /// Waits for an answer while the server responds to pings. There is no timeout otherwise, since a call may take
@@ -146,7 +146,7 @@ impl Client {
             Some(server) => server
                 .kill()
                 .await
-                .map_err(|error| failed("the server could not be killed", error)),
+                .map_err(|error| internal_client_error("the server could not be killed", error)),
             None => Err(Error::internal("the server is not this client's to kill")),
         }
     }
@@ -154,14 +154,14 @@ impl Client {
     /// Closes the session, and waits for a server that it started to exit.
     pub async fn stop(self) -> Result<()> {
         let ended = self.session.cancel().await;
-        ended.map_err(|error| failed("the session did not end", error))?;
+        ended.map_err(|error| internal_client_error("the session did not end", error))?;
         let Some(mut server) = self.server else {
             return Ok(());
         };
         let status = server
             .wait()
             .await
-            .map_err(|error| failed("the server did not end", error))?;
+            .map_err(|error| internal_client_error("the server did not end", error))?;
         if status.success() {
             return Ok(());
         }
@@ -180,7 +180,7 @@ fn failed_request_error(what: &str, error: ServiceError) -> Error {
         ServiceError::TransportSend(_)
         | ServiceError::TransportClosed
         | ServiceError::Cancelled { .. } => connection_closed_error(what, error),
-        error => failed(what, error),
+        error => internal_client_error(what, error),
     }
 }
 
@@ -192,6 +192,9 @@ fn connection_closed_error(
     Error::new(Code::ServerStopping, message).with_source(error)
 }
 
-fn failed(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+fn internal_client_error(
+    what: &str,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> Error {
     Error::internal(format!("{what}: {error}")).with_source(error)
 }

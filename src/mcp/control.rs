@@ -21,11 +21,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     places::{ClientSlots, SlotHolder},
-    preamble::{milliseconds, read_line, write_line},
-    socket::{Identity, SocketPath, check_user, preamble_refused_error},
+    preamble::{duration_milliseconds, read_line, write_line},
+    socket::{SocketFileIdentity, SocketPath, check_peer_user, preamble_refused_error},
 };
 pub use self::{
-    preamble::{CONTROL_PROTOCOL_VERSION, ClientInfo, Greeting, Preamble, Role},
+    preamble::{CONTROL_PROTOCOL_VERSION, ClientInfo, ClientRole, Greeting, Preamble},
     socket::SOCKET_FILE_NAME,
 };
 use super::{LineTransport, Server, serve};
@@ -55,7 +55,7 @@ impl ControlSocket {
 
     /// Marks a process that serves HTTP at this address. It keeps the directory for as long as it runs.
     #[must_use]
-    pub fn serving_http(self, address: SocketAddr) -> Self {
+    pub fn with_http_address(self, address: SocketAddr) -> Self {
         Self {
             http: Some(address),
             ..self
@@ -64,7 +64,7 @@ impl ControlSocket {
 
     /// Cancels the token if a process that serves HTTP asks for the directory.
     #[must_use]
-    pub fn handing_over(self, hand_over: CancellationToken) -> Self {
+    pub fn with_hand_over_token(self, hand_over: CancellationToken) -> Self {
         Self {
             hand_over: Some(hand_over),
             ..self
@@ -73,7 +73,7 @@ impl ControlSocket {
 
     /// Binds the socket once the store is open, and serves all clients until `stop` is cancelled. If the socket cannot
     /// be bound, commands get `STORE_BUSY`, but the server itself keeps running.
-    pub async fn listen(self, stop: CancellationToken) {
+    pub async fn serve_until_stopped(self, stop: CancellationToken) {
         tokio::select! {
             () = self.app.wait_until_open() => {}
             () = stop.cancelled() => return,
@@ -84,7 +84,7 @@ impl ControlSocket {
             .await
         {
             tokio::select! {
-                () = open.accept(&listener) => {}
+                () = open.accept_clients(&listener) => {}
                 () = stop.cancelled() => {}
                 // The directory is being handed over, so accept no further connections.
                 () = open.door.app.stop_token().cancelled() => {}
@@ -101,7 +101,7 @@ impl ControlSocket {
 
     /// Waits until the bound socket was removed or replaced while this process still owns the directory. A directory
     /// that was moved away or replaced is not this process's any more.
-    async fn wait_until_replaced(&self, place: &SocketPath, bound: Identity) {
+    async fn wait_until_replaced(&self, place: &SocketPath, bound: SocketFileIdentity) {
         let data_dir = &self.app.config().data_dir;
         while place.is_bound(bound) || app::lock_holder_pid(data_dir) != Some(std::process::id()) {
             tokio::time::sleep(limits::CONTROL_SOCKET_LOOK_EVERY).await;
@@ -109,7 +109,7 @@ impl ControlSocket {
     }
 
     /// Binds the socket, and retries until that succeeds.
-    async fn bind_with_retries(&self) -> (SocketPath, UnixListener, Identity) {
+    async fn bind_with_retries(&self) -> (SocketPath, UnixListener, SocketFileIdentity) {
         let data_dir = &self.app.config().data_dir;
         let mut has_failed = false;
         loop {
@@ -150,7 +150,7 @@ impl BoundSocket {
         }
     }
 
-    async fn accept(self: &Arc<Self>, listener: &UnixListener) {
+    async fn accept_clients(self: &Arc<Self>, listener: &UnixListener) {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
@@ -184,7 +184,7 @@ impl BoundSocket {
     }
 
     async fn serve_client(&self, stream: UnixStream, mut caller: SlotHolder) -> Result<()> {
-        check_user(&stream)?;
+        check_peer_user(&stream)?;
         let (input, mut output) = stream.into_split();
         let mut input = BufReader::new(input);
         let said = caller.wait_for_preamble(read_line(&mut input));
@@ -196,7 +196,7 @@ impl BoundSocket {
             said.ok_or_else(|| preamble_refused_error("the caller did not say who it is"))??;
         let others = self.places.known_clients();
         let preamble = Preamble::parse(&said).and_then(|preamble| {
-            self.admit(&preamble, &mut caller)?;
+            self.admit_client(&preamble, &mut caller)?;
             Ok(preamble)
         });
         let greeting = self.greeting(others, preamble.as_ref().err());
@@ -219,8 +219,8 @@ impl BoundSocket {
         serve(server, transport, self.hang_up.child_token()).await
     }
 
-    fn admit(&self, preamble: &Preamble, caller: &mut SlotHolder) -> Result<()> {
-        let lacking = preamble.activities_beyond(&self.activities);
+    fn admit_client(&self, preamble: &Preamble, caller: &mut SlotHolder) -> Result<()> {
+        let lacking = preamble.missing_activities(&self.activities);
         if !lacking.is_empty() {
             return Err(missing_activities_error(&lacking));
         }
@@ -231,7 +231,7 @@ impl BoundSocket {
                 (None, Some(_)) => Ok(()),
             };
         }
-        caller.record_preamble(preamble.client())
+        caller.record_preamble(preamble.client_info())
     }
 
     fn greeting(&self, clients: Vec<ClientInfo>, error: Option<&Error>) -> Greeting {
@@ -242,7 +242,7 @@ impl BoundSocket {
             pid: std::process::id(),
             since_ms: self.since_ms,
             http: self.door.http.map(|address| address.to_string()),
-            token_ttl_ms: milliseconds(config.token_ttl),
+            token_ttl_ms: duration_milliseconds(config.token_ttl),
             snapshot_every: config.snapshot_every,
             clients,
             error: error.map(|error| error.to_payload("")),
@@ -251,17 +251,17 @@ impl BoundSocket {
 
     fn server(&self, preamble: &Preamble) -> Server {
         let app = &self.door.app;
-        let (config, environment) = preamble.config(app.config());
+        let (config, environment) = preamble.client_config(app.config());
         let app = app.for_caller(&config, environment);
-        let app = if preamble.role == Role::Relay {
+        let app = if preamble.role == ClientRole::Relay {
             // The definitions of a command are watched only once it subscribes to one.
-            app.definitions().watch();
+            app.definitions().start_watching();
             app
         } else {
             // A command acts for the user.
-            app.of_user()
+            app.for_user()
         };
-        Server::new(Arc::new(app)).with_profile(preamble.profile())
+        Server::new(Arc::new(app)).with_profile(preamble.tool_profile())
     }
 }
 
@@ -309,7 +309,7 @@ pub struct Connection {
 ///
 /// # Errors
 /// The error with which the owner refused; `STORE_BUSY` if it does not answer within [`limits::CONTROL_PREAMBLE_MAX`].
-pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Connection>> {
+pub async fn connect_to_owner(data_dir: &Path, preamble: &Preamble) -> Result<Option<Connection>> {
     // A missing directory has no owner.
     let Ok(place) = SocketPath::from_data_dir(data_dir) else {
         return Ok(None);
@@ -317,7 +317,7 @@ pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Conn
     let Some(stream) = place.connect().await else {
         return Ok(None);
     };
-    check_user(&stream)?;
+    check_peer_user(&stream)?;
     let (input, mut output) = stream.into_split();
     let mut input = BufReader::new(input);
     // The timeout covers the write too: a long preamble may not fit into the socket buffer of a process that does not

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
 use midex_domain::{
-    document::{count_values, oversized_integer},
+    document::{count_json_values, oversized_integer_message},
     limits,
 };
 
@@ -36,7 +36,7 @@ pub(super) enum Frame {
 
 /// Reads frames from an input.
 #[derive(Debug)]
-pub(super) struct Frames<R> {
+pub(super) struct FrameReader<R> {
     input: R,
     bytes_max: usize,
     /// The part of the next frame that was read so far.
@@ -44,7 +44,7 @@ pub(super) struct Frames<R> {
     oversized: bool,
 }
 
-impl<R: AsyncBufRead + Unpin> Frames<R> {
+impl<R: AsyncBufRead + Unpin> FrameReader<R> {
     /// Reads frames of at most `bytes_max` bytes.
     pub(super) fn new(input: R, bytes_max: usize) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl<R: AsyncBufRead + Unpin> Frames<R> {
     }
 
     /// Reads the next frame. An unterminated last line is dropped, since its sender died while writing it. Cancel-safe.
-    pub(super) async fn next(&mut self) -> std::io::Result<Frame> {
+    pub(super) async fn next_frame(&mut self) -> std::io::Result<Frame> {
         loop {
             let available = self.input.fill_buf().await?;
             if available.is_empty() {
@@ -91,7 +91,8 @@ impl<R: AsyncBufRead + Unpin> Frames<R> {
 /// Whether a message has more than [`limits::FRAME_VALUES_MAX`] values, so that parsing it would use too much memory.
 pub(super) fn has_too_many_values(message: &[u8]) -> bool {
     // A message needs at least one byte per value, so short messages need not be counted.
-    message.len() > limits::FRAME_VALUES_MAX && count_values(message) > limits::FRAME_VALUES_MAX
+    message.len() > limits::FRAME_VALUES_MAX
+        && count_json_values(message) > limits::FRAME_VALUES_MAX
 }
 
 /// A tool call, parsed directly, since most messages are one. rmcp tries one message type after another, each on a
@@ -107,7 +108,7 @@ struct ToolCall {
 }
 
 /// The message, if it is a tool call.
-pub(super) fn tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
+pub(super) fn parse_tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
     let read = serde_json::from_slice(message).ok();
     let read = read.or_else(|| serde_json::from_slice(&repair_surrogate_escapes(message)?).ok());
     let ToolCall { id, mut params, .. } = read?;
@@ -146,15 +147,15 @@ pub(super) fn repair_surrogate_escapes(message: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The message in a line, or the error response for an invalid line.
-pub(super) fn parse(
+pub(super) fn parse_message(
     line: &[u8],
 ) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJsonRpcMessage<RoleServer>>> {
-    let message = match tool_call(line) {
+    let message = match parse_tool_call(line) {
         Some(call) => Ok(JsonRpcMessage::Request(call)),
         None => serde_json::from_slice(line),
     };
     if message.is_ok()
-        && let Some(fault) = oversized_integer(line)
+        && let Some(fault) = oversized_integer_message(line)
     {
         let refusal = ErrorData::invalid_params(fault, None);
         return Err(Box::new(JsonRpcMessage::error(
@@ -189,7 +190,7 @@ pub(super) fn parse(
                 let message = "the frame is not a JSON-RPC 2.0 message that MCP knows";
                 (
                     ErrorData::invalid_request(message, None),
-                    value.get("id").and_then(id),
+                    value.get("id").and_then(parse_request_id),
                 )
             }
         };
@@ -206,7 +207,7 @@ fn describe_json_error(error: &serde_json::Error) -> String {
 }
 
 /// The error response for an oversized frame.
-pub(super) fn refuse_oversized(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer> {
+pub(super) fn oversized_frame_error(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer> {
     let message = format!(
         "the frame exceeds the limit of {} bytes, or of {} values",
         limits::FRAME_BYTES_MAX,
@@ -219,12 +220,12 @@ pub(super) fn refuse_oversized(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer>
 }
 
 /// The error for a call id that is in use. It carries no id, since it would then answer the call that uses the id.
-pub(super) fn refuse_duplicate(id: &RequestId) -> TxJsonRpcMessage<RoleServer> {
+pub(super) fn duplicate_id_error(id: &RequestId) -> TxJsonRpcMessage<RoleServer> {
     let message = format!("a call with id {id} is still being answered");
     JsonRpcMessage::error(ErrorData::invalid_request(message, None), None)
 }
 
-fn id(value: &Value) -> Option<RequestId> {
+fn parse_request_id(value: &Value) -> Option<RequestId> {
     serde_json::from_value(value.clone()).ok()
 }
 
@@ -238,9 +239,9 @@ pub(super) fn find_id_near_start(beginning: &[u8]) -> Option<RequestId> {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth = depth.saturating_sub(1),
             b'"' => {
-                let end = string_end(beginning, at)?;
+                let end = find_string_end(beginning, at)?;
                 if depth == 1 && &beginning[at..=end] == b"\"id\"" {
-                    return id_after(&beginning[end + 1..]);
+                    return parse_id_after_key(&beginning[end + 1..]);
                 }
                 at = end;
             }
@@ -251,7 +252,7 @@ pub(super) fn find_id_near_start(beginning: &[u8]) -> Option<RequestId> {
     None
 }
 
-fn string_end(text: &[u8], start: usize) -> Option<usize> {
+fn find_string_end(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     while at < text.len() {
         match text[at] {
@@ -264,13 +265,13 @@ fn string_end(text: &[u8], start: usize) -> Option<usize> {
     None
 }
 
-fn id_after(text: &[u8]) -> Option<RequestId> {
+fn parse_id_after_key(text: &[u8]) -> Option<RequestId> {
     let text = text
         .trim_ascii_start()
         .strip_prefix(b":")?
         .trim_ascii_start();
     let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Value>();
-    id(&values.next()?.ok()?)
+    parse_request_id(&values.next()?.ok()?)
 }
 
 #[cfg(test)]
@@ -287,10 +288,10 @@ mod tests {
             .read(&[b'x'; 40])
             .read(b"\nlast\nunfinished")
             .build();
-        let mut input = Frames::new(tokio::io::BufReader::new(&mut input), 32);
+        let mut input = FrameReader::new(tokio::io::BufReader::new(&mut input), 32);
         let mut frames = Vec::new();
         loop {
-            match input.next().await.expect("a frame") {
+            match input.next_frame().await.expect("a frame") {
                 Frame::End => break,
                 frame => frames.push(frame),
             }
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_has_as_many_values_as_memory_is_given_to() {
+    fn values_per_frame_are_limited() {
         let list = |values: usize| format!("[{}0]", "1,".repeat(values - 2));
         assert!(!has_too_many_values(
             list(limits::FRAME_VALUES_MAX).as_bytes()
@@ -328,7 +329,7 @@ mod tests {
                 let line = format!(
                     r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params},"x":1}}"#
                 );
-                let ours = tool_call(line.as_bytes()).expect(&line);
+                let ours = parse_tool_call(line.as_bytes()).expect(&line);
                 let theirs: JsonRpcRequest<ClientRequest> =
                     serde_json::from_str(&line).expect("a call");
                 assert_eq!(ours.request.get_meta(), theirs.request.get_meta());
@@ -342,12 +343,12 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"x"}}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":1}}"#,
         ] {
-            assert!(tool_call(line.as_bytes()).is_none(), "{line}");
+            assert!(parse_tool_call(line.as_bytes()).is_none(), "{line}");
         }
     }
 
     #[test]
-    fn the_id_of_a_broken_frame_is_its_own() {
+    fn broken_frame_keeps_its_own_id() {
         let cases = [
             (
                 r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"#,

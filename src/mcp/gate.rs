@@ -14,7 +14,7 @@ use midex_domain::limits;
 
 /// The outstanding calls and replies of one client.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(super) struct CallGate {
     inner: Mutex<CallGateState>,
     changed: Notify,
 }
@@ -22,7 +22,7 @@ pub(super) struct Gate {
 #[derive(Debug, Default)]
 struct CallGateState {
     /// Calls without an answer. Their ids are in use.
-    calls: HashMap<RequestId, Call>,
+    calls: HashMap<RequestId, OutstandingCall>,
     /// The number of queued lines that the client has not read.
     untaken: usize,
     bytes: usize,
@@ -32,7 +32,7 @@ struct CallGateState {
 
 /// A call that is not answered yet.
 #[derive(Debug)]
-struct Call {
+struct OutstandingCall {
     bytes: usize,
     /// The call has no end of its own: it is answered only when the client cancels it or the process shuts down.
     is_endless: bool,
@@ -43,54 +43,54 @@ struct Call {
 /// Travels with a call into its handler. When the last copy is dropped, the handler has finished.
 #[derive(Clone, Debug)]
 pub(super) struct HandlerGuard {
-    _last: Arc<Finish>,
+    _last: Arc<FinishCallOnDrop>,
 }
 
 #[derive(Debug)]
-struct Finish {
-    gate: Arc<Gate>,
+struct FinishCallOnDrop {
+    gate: Arc<CallGate>,
     id: RequestId,
 }
 
-impl Drop for Finish {
+impl Drop for FinishCallOnDrop {
     fn drop(&mut self) {
-        self.gate.finish(&self.id);
+        self.gate.finish_call(&self.id);
     }
 }
 
 impl CallGateState {
-    fn forget(&mut self, id: &RequestId) {
+    fn forget_call(&mut self, id: &RequestId) {
         if let Some(call) = self.calls.remove(id) {
             self.bytes -= call.bytes;
         }
     }
 }
 
-impl Gate {
-    fn inner(&self) -> MutexGuard<'_, CallGateState> {
+impl CallGate {
+    fn lock_state(&self) -> MutexGuard<'_, CallGateState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn update_state<T>(&self, change: impl FnOnce(&mut CallGateState) -> T) -> T {
-        let changed = change(&mut self.inner());
+        let changed = change(&mut self.lock_state());
         self.changed.notify_waiters();
         changed
     }
 
     /// Registers a call of `bytes` bytes. Returns a guard that is held while the call is handled, or `None` if a call
     /// with this id is outstanding. A call that `is_endless` is not waited for at the end of input.
-    pub(super) fn admit(
+    pub(super) fn admit_call(
         self: &Arc<Self>,
         id: RequestId,
         bytes: usize,
         is_endless: bool,
     ) -> Option<HandlerGuard> {
-        let mut inner = self.inner();
+        let mut inner = self.lock_state();
         if inner.calls.contains_key(&id) {
             return None;
         }
         inner.bytes += bytes;
-        let call = Call {
+        let call = OutstandingCall {
             bytes,
             is_endless,
             cancelled: false,
@@ -99,35 +99,35 @@ impl Gate {
         inner.calls.insert(id.clone(), call);
         let gate = self.clone();
         Some(HandlerGuard {
-            _last: Arc::new(Finish { gate, id }),
+            _last: Arc::new(FinishCallOnDrop { gate, id }),
         })
     }
 
-    fn finish(&self, id: &RequestId) {
+    fn finish_call(&self, id: &RequestId) {
         self.update_state(|inner| match inner.calls.get_mut(id) {
-            Some(call) if call.cancelled => inner.forget(id),
+            Some(call) if call.cancelled => inner.forget_call(id),
             Some(call) => call.finished = true,
             None => {}
         });
     }
 
     /// The client cancelled the call, so there will be no answer. The call counts until its handler has finished.
-    pub(super) fn cancel(&self, id: &RequestId) {
+    pub(super) fn cancel_call(&self, id: &RequestId) {
         self.update_state(|inner| match inner.calls.get_mut(id) {
             Some(call) if !call.finished => call.cancelled = true,
-            Some(_) => inner.forget(id),
+            Some(_) => inner.forget_call(id),
             None => {}
         });
     }
 
     /// Registers a queued line of `bytes` bytes. If it answers a call, the id of that call is free from here on, since
     /// the client may use it again as soon as it has the answer.
-    pub(super) fn queue(&self, bytes: usize, answers: Option<&RequestId>) {
-        let mut inner = self.inner();
+    pub(super) fn record_queued_line(&self, bytes: usize, answers: Option<&RequestId>) {
+        let mut inner = self.lock_state();
         inner.bytes += bytes;
         inner.untaken += 1;
         if let Some(id) = answers {
-            inner.forget(id);
+            inner.forget_call(id);
         }
     }
 
@@ -147,33 +147,33 @@ impl Gate {
                 && inner.bytes < limits::CLIENT_UNSENT_BYTES_MAX
         };
         loop {
-            let taken = self.inner().taken;
-            if tokio::time::timeout(limits::CLIENT_STALL_MAX, self.wait(may_read))
+            let taken = self.lock_state().taken;
+            if tokio::time::timeout(limits::CLIENT_STALL_MAX, self.wait_until(may_read))
                 .await
                 .is_ok()
             {
                 return true;
             }
-            if self.inner().taken == taken {
+            if self.lock_state().taken == taken {
                 return false;
             }
         }
     }
 
     /// Waits until all calls that end have been answered and the answers are written.
-    pub(super) async fn idle(&self) {
-        let will_be = |call: &Call| call.finished || !call.is_endless;
-        self.wait(|inner| inner.untaken == 0 && !inner.calls.values().any(will_be))
+    pub(super) async fn wait_until_idle(&self) {
+        let will_be = |call: &OutstandingCall| call.finished || !call.is_endless;
+        self.wait_until(|inner| inner.untaken == 0 && !inner.calls.values().any(will_be))
             .await;
     }
 
-    async fn wait(&self, done: impl Fn(&CallGateState) -> bool) {
+    async fn wait_until(&self, done: impl Fn(&CallGateState) -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Register before checking the condition, so that no change in between is missed.
             changed.as_mut().enable();
-            if done(&self.inner()) {
+            if done(&self.lock_state()) {
                 return;
             }
             changed.await;
@@ -185,68 +185,74 @@ impl Gate {
 mod tests {
     use super::*;
 
-    fn id(number: i64) -> RequestId {
+    fn request_id(number: i64) -> RequestId {
         RequestId::Number(number)
     }
 
-    fn outstanding(gate: &Gate) -> (usize, usize) {
-        let inner = gate.inner();
+    fn outstanding_calls_and_lines(gate: &CallGate) -> (usize, usize) {
+        let inner = gate.lock_state();
         (inner.calls.len() + inner.untaken, inner.bytes)
     }
 
     #[test]
     fn cancelled_call_still_counts() {
-        let gate = Arc::new(Gate::default());
-        let working = gate.admit(id(1), 10, false).expect("a new id");
+        let gate = Arc::new(CallGate::default());
+        let working = gate.admit_call(request_id(1), 10, false).expect("a new id");
         assert!(
-            gate.admit(id(1), 10, false).is_none(),
+            gate.admit_call(request_id(1), 10, false).is_none(),
             "an id that is in use"
         );
-        gate.cancel(&id(1));
+        gate.cancel_call(&request_id(1));
         let copy = working.clone();
         drop(working);
-        assert_eq!(outstanding(&gate), (1, 10));
+        assert_eq!(outstanding_calls_and_lines(&gate), (1, 10));
         drop(copy);
-        assert_eq!(outstanding(&gate), (0, 0));
+        assert_eq!(outstanding_calls_and_lines(&gate), (0, 0));
     }
 
     #[test]
-    fn a_call_cancelled_after_its_end_counts_no_more() {
-        let gate = Arc::new(Gate::default());
-        drop(gate.admit(id(1), 10, false));
-        assert_eq!(outstanding(&gate), (1, 10), "its answer is not there yet");
-        gate.cancel(&id(1));
-        assert_eq!(outstanding(&gate), (0, 0));
-    }
-
-    #[test]
-    fn an_id_is_free_once_its_answer_is_on_its_way() {
-        let gate = Arc::new(Gate::default());
-        drop(gate.admit(id(1), 10, false));
-        gate.queue(30, Some(&id(1)));
+    fn late_cancel_frees_the_call() {
+        let gate = Arc::new(CallGate::default());
+        drop(gate.admit_call(request_id(1), 10, false));
         assert_eq!(
-            outstanding(&gate),
+            outstanding_calls_and_lines(&gate),
+            (1, 10),
+            "its answer is not there yet"
+        );
+        gate.cancel_call(&request_id(1));
+        assert_eq!(outstanding_calls_and_lines(&gate), (0, 0));
+    }
+
+    #[test]
+    fn id_is_free_once_answer_is_queued() {
+        let gate = Arc::new(CallGate::default());
+        drop(gate.admit_call(request_id(1), 10, false));
+        gate.record_queued_line(30, Some(&request_id(1)));
+        assert_eq!(
+            outstanding_calls_and_lines(&gate),
             (1, 30),
             "the answer counts until it is taken"
         );
-        let again = gate.admit(id(1), 5, false).expect("the id is free");
+        let again = gate
+            .admit_call(request_id(1), 5, false)
+            .expect("the id is free");
         gate.record_sent_lines(30, 1);
-        assert_eq!(outstanding(&gate), (1, 5));
+        assert_eq!(outstanding_calls_and_lines(&gate), (1, 5));
         drop(again);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_for_a_call_without_an_end() {
-        let gate = Arc::new(Gate::default());
-        let idle = || tokio::time::timeout(limits::EOF_GRACE, gate.idle());
-        let endless = gate.admit(id(1), 10, true).expect("a new id");
+    async fn idle_ignores_endless_calls() {
+        let gate = Arc::new(CallGate::default());
+        let idle = || tokio::time::timeout(limits::EOF_GRACE, gate.wait_until_idle());
+        let endless = gate.admit_call(request_id(1), 10, true).expect("a new id");
         assert!(idle().await.is_ok());
-        let _other = gate.admit(id(2), 10, false).expect("a new id");
+        let _other = gate.admit_call(request_id(2), 10, false).expect("a new id");
         assert!(idle().await.is_err());
-        gate.queue(0, Some(&id(2)));
+        gate.record_queued_line(0, Some(&request_id(2)));
         gate.record_sent_lines(0, 1);
         assert!(idle().await.is_ok());
-        gate.queue(1, None);
+        gate.record_queued_line(1, None);
         assert!(idle().await.is_err(), "something is not taken yet");
         gate.record_sent_lines(1, 1);
         drop(endless);
@@ -255,20 +261,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn reading_pauses_at_the_limits() {
-        let gate = Arc::new(Gate::default());
-        drop(gate.admit(id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, false));
+        let gate = Arc::new(CallGate::default());
+        drop(gate.admit_call(request_id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, false));
         assert!(gate.wait_until_readable().await);
-        gate.queue(1, None);
+        gate.record_queued_line(1, None);
         assert!(
             !gate.wait_until_readable().await,
             "a client that takes nothing is given up in the end"
         );
         gate.record_sent_lines(1, 1);
-        gate.queue(0, Some(&id(1)));
+        gate.record_queued_line(0, Some(&request_id(1)));
         gate.record_sent_lines(0, 1);
         assert!(gate.wait_until_readable().await);
         for call in (0..).take(limits::CLIENT_CALLS_MAX) {
-            assert!(gate.admit(id(call), 0, false).is_some());
+            assert!(gate.admit_call(request_id(call), 0, false).is_some());
         }
         let waiting = tokio::spawn({
             let gate = gate.clone();
@@ -276,7 +282,7 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        gate.queue(0, Some(&id(7)));
+        gate.record_queued_line(0, Some(&request_id(7)));
         gate.record_sent_lines(0, 1);
         assert!(waiting.await.expect("no panic"));
     }

@@ -28,7 +28,7 @@ pub use self::{
     profile::ToolProfile,
     relay::{relay, relay_stdio},
     server::{Server, serve_stdio, start_up_lines},
-    subscriptions::Listens,
+    subscriptions::ListenLimit,
     tools::{ToolNames, Toolset, Toolsets, toolsets_help},
     transport::LineTransport,
 };

@@ -89,7 +89,7 @@ pub(super) fn server_implementation() -> Implementation {
 
 /// Adds the server's identity to a result, if the client's protocol version has it.
 pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<RoleServer>) -> R {
-    if is_modern(context) {
+    if has_modern_metadata(context) {
         with_server_identity(result)
     } else {
         result
@@ -133,7 +133,7 @@ pub(super) fn with_cache_hint<R: Cacheable>(
     context: &RequestContext<RoleServer>,
 ) -> R {
     let result = with_metadata(result, context);
-    if is_modern(context) {
+    if has_modern_metadata(context) {
         result.with_cache_control(fresh.ttl_ms(), CacheScope::Private)
     } else {
         result
@@ -141,7 +141,7 @@ pub(super) fn with_cache_hint<R: Cacheable>(
 }
 
 /// Whether the request's protocol version has this metadata.
-pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn has_modern_metadata(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
     version.is_some_and(|version| is_modern_version(version.as_str()))
 }

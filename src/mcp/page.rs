@@ -11,7 +11,7 @@ use midex_domain::{
 
 /// A page of a list.
 #[derive(Debug)]
-pub(super) struct Page<T> {
+pub(super) struct ListPage<T> {
     pub(super) items: Vec<T>,
     /// The cursor of the next page, if there is one.
     pub(super) next: Option<String>,
@@ -26,7 +26,7 @@ pub(super) fn paginate<T>(
     items: Vec<T>,
     key: impl Fn(&T) -> &str,
     asked: Option<PaginatedRequestParams>,
-) -> Result<Page<T>> {
+) -> Result<ListPage<T>> {
     let from = match asked.and_then(|asked| asked.cursor) {
         None => 0,
         Some(cursor) => {
@@ -45,7 +45,7 @@ pub(super) fn paginate<T>(
         .collect();
     let last = items.last().filter(|_| more);
     let next = last.map(|item| BASE64_URL_SAFE_NO_PAD.encode(key(item)));
-    Ok(Page { items, next })
+    Ok(ListPage { items, next })
 }
 
 fn decode_cursor(cursor: &str) -> Option<String> {
@@ -68,17 +68,22 @@ fn unknown_cursor_error(method: &str, cursor: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn asked(cursor: Option<String>) -> PaginatedRequestParams {
+    fn page_request(cursor: Option<String>) -> PaginatedRequestParams {
         PaginatedRequestParams::default().with_cursor(cursor)
     }
 
     /// The sizes of all pages of a list of `count` items.
-    fn pages(count: usize) -> Vec<usize> {
+    fn page_sizes(count: usize) -> Vec<usize> {
         let names: Vec<_> = (0..count).map(|number| format!("item {number}")).collect();
         let (mut seen, mut sizes, mut cursor) = (Vec::new(), Vec::new(), None);
         loop {
-            let page = paginate("list", names.clone(), String::as_str, Some(asked(cursor)))
-                .expect("a page");
+            let page = paginate(
+                "list",
+                names.clone(),
+                String::as_str,
+                Some(page_request(cursor)),
+            )
+            .expect("a page");
             sizes.push(page.items.len());
             seen.extend(page.items);
             cursor = page.next;
@@ -92,14 +97,14 @@ mod tests {
     #[test]
     fn every_item_is_on_one_page() {
         let max = limits::LIST_PAGE_MAX;
-        assert_eq!(pages(0), [0]);
-        assert_eq!(pages(max), [max]);
-        assert_eq!(pages(max + 1), [max, 1]);
-        assert_eq!(pages(2 * max), [max, max]);
+        assert_eq!(page_sizes(0), [0]);
+        assert_eq!(page_sizes(max), [max]);
+        assert_eq!(page_sizes(max + 1), [max, 1]);
+        assert_eq!(page_sizes(2 * max), [max, max]);
     }
 
     #[test]
-    fn a_cursor_that_names_nothing_is_refused() {
+    fn unknown_cursor_is_refused() {
         let names = vec!["a".to_owned()];
         for cursor in [
             "",
@@ -112,7 +117,7 @@ mod tests {
                 "tools/list",
                 names.clone(),
                 String::as_str,
-                Some(asked(Some(cursor.to_owned()))),
+                Some(page_request(Some(cursor.to_owned()))),
             );
             let error = error.expect_err(cursor);
             assert_eq!(error.code(), Code::ArgumentsInvalid);
@@ -122,8 +127,13 @@ mod tests {
             );
         }
         let last = BASE64_URL_SAFE_NO_PAD.encode("a");
-        let after =
-            paginate("list", names, String::as_str, Some(asked(Some(last)))).expect("the end");
+        let after = paginate(
+            "list",
+            names,
+            String::as_str,
+            Some(page_request(Some(last))),
+        )
+        .expect("the end");
         assert!(after.items.is_empty() && after.next.is_none());
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     LineTransport, Server, ToolProfile,
-    control::{self, ControlSocket, Greeting, Preamble, Role},
+    control::{self, ClientRole, ControlSocket, Greeting, Preamble},
     serve,
 };
 use midex_domain::{
@@ -23,7 +23,7 @@ use midex_server::app::{self, App, Options, OwnedDirectory};
 /// A process that uses a data directory on behalf of one client: an agent, or a user's command.
 pub struct Process {
     options: Options,
-    role: Role,
+    role: ClientRole,
     profile: ToolProfile,
     http: Option<SocketAddr>,
     /// Created on first use, since a process that only relays needs no definitions.
@@ -42,15 +42,15 @@ impl fmt::Debug for Process {
 impl Process {
     /// A process whose client is an agent, which is offered this profile.
     pub fn for_agent(options: Options, profile: ToolProfile) -> Self {
-        Self::new(options, Role::Relay, profile)
+        Self::new(options, ClientRole::Relay, profile)
     }
 
     /// A process that runs a user's command.
     pub fn for_command(options: Options) -> Self {
-        Self::new(options, Role::Command, ToolProfile::ALL_TOOLS_DOTTED)
+        Self::new(options, ClientRole::Command, ToolProfile::ALL_TOOLS_DOTTED)
     }
 
-    fn new(options: Options, role: Role, profile: ToolProfile) -> Self {
+    fn new(options: Options, role: ClientRole, profile: ToolProfile) -> Self {
         Self {
             options,
             role,
@@ -74,7 +74,7 @@ impl Process {
     /// # Errors
     /// `STORE_BUSY` if the owner has not answered after [`limits::OWNER_LOOKS_MAX`] attempts; the error with which the
     /// owner refused; the errors of opening the store.
-    pub async fn find(&self) -> Result<Link> {
+    pub async fn find_owner(&self) -> Result<OwnerLink> {
         let mut pause = limits::OWNER_LOOK_EVERY_MIN;
         for _ in 0..limits::OWNER_LOOKS_MAX {
             if let Some(link) = self.look_for_owner().await? {
@@ -90,15 +90,15 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::find`].
-    pub async fn look_for_owner(&self) -> Result<Option<Link>> {
+    pub async fn look_for_owner(&self) -> Result<Option<OwnerLink>> {
         let data_dir = &self.options.config.data_dir;
         let mut preamble = Preamble::from_options(&self.options, self.role, self.profile);
         preamble.http = self.http.map(|address| address.to_string());
-        match control::connect(data_dir, &preamble).await {
+        match control::connect_to_owner(data_dir, &preamble).await {
             // The owner agreed to hand the directory over, so try to take it below.
             Ok(Some(_)) if self.http.is_some() => {}
             Ok(Some(owner)) => {
-                return Ok(Some(Link {
+                return Ok(Some(OwnerLink {
                     unheeded: preamble.ignored_settings(&owner.greeting),
                     owner: Some(owner.greeting),
                     input: Box::new(owner.input),
@@ -116,7 +116,7 @@ impl Process {
         self.take_ownership().await
     }
 
-    async fn take_ownership(&self) -> Result<Option<Link>> {
+    async fn take_ownership(&self) -> Result<Option<OwnerLink>> {
         let data_dir = self.options.config.data_dir.clone();
         let taken =
             tokio::task::spawn_blocking(move || OwnedDirectory::take_ownership(&data_dir)).await;
@@ -134,7 +134,7 @@ impl Process {
     }
 
     /// A server in this process without a store, for requests that need none, while the directory has no owner.
-    pub(super) async fn local_link(&self) -> Result<Link> {
+    pub(super) async fn local_link(&self) -> Result<OwnerLink> {
         Ok(self.local_app_link(self.current_app().await?, false))
     }
 
@@ -158,20 +158,20 @@ impl Process {
     }
 
     /// A connection to a server in this process. If the process owns the directory, also opens the control socket.
-    fn local_app_link(&self, app: App, owns: bool) -> Link {
+    fn local_app_link(&self, app: App, owns: bool) -> OwnerLink {
         let (ours, theirs) = tokio::io::duplex(limits::CLIENT_PIPE_BYTES);
         let (input, output) = tokio::io::split(theirs);
         let transport = LineTransport::with_end_token(input, output, app.stop_token().clone());
         let for_them = match self.role {
-            Role::Command => app.clone().of_user(),
-            Role::Relay => app.clone(),
+            ClientRole::Command => app.clone().for_user(),
+            ClientRole::Relay => app.clone(),
         };
         let server = Server::new(Arc::new(for_them)).with_profile(self.profile);
         let stop = CancellationToken::new();
         tokio::spawn(serve(server, transport, stop.child_token()));
         let door = owns.then(|| self.open_control_socket(&app, stop.child_token()));
         let (input, output) = tokio::io::split(ours);
-        Link {
+        OwnerLink {
             input: Box::new(BufReader::new(input)),
             output: Box::new(output),
             owner: None,
@@ -183,21 +183,21 @@ impl Process {
     fn open_control_socket(&self, app: &App, stop: CancellationToken) -> JoinHandle<()> {
         let mut door = ControlSocket::new(app.clone());
         if let Some(address) = self.http {
-            door = door.serving_http(address);
+            door = door.with_http_address(address);
         }
-        if self.role == Role::Relay {
-            app.definitions().watch();
+        if self.role == ClientRole::Relay {
+            app.definitions().start_watching();
             app.follow_catalogs();
             // A hand-over request stops the app: requests in progress are answered, then the link ends and its holder
             // closes it.
-            door = door.handing_over(app.stop_token().clone());
+            door = door.with_hand_over_token(app.stop_token().clone());
         }
-        tokio::spawn(door.listen(stop))
+        tokio::spawn(door.serve_until_stopped(stop))
     }
 }
 
 /// A connection to the owner of a data directory, which is another process or this one.
-pub struct Link {
+pub struct OwnerLink {
     /// The owner's output.
     pub input: Box<dyn AsyncBufRead + Send + Unpin>,
     /// The owner's input.
@@ -215,7 +215,7 @@ struct LocalServer {
     door: Option<JoinHandle<()>>,
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for OwnerLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
             .field("owner", &self.owner)
@@ -223,9 +223,9 @@ impl fmt::Debug for Link {
     }
 }
 
-impl Link {
+impl OwnerLink {
     /// The greeting of the owner, if it is another process.
-    pub fn owner(&self) -> Option<&Greeting> {
+    pub fn owner_greeting(&self) -> Option<&Greeting> {
         self.owner.as_ref()
     }
 
@@ -235,7 +235,7 @@ impl Link {
     }
 
     /// Splits the link into its streams, and the resources to close once they have ended.
-    pub fn split(
+    pub fn into_streams(
         self,
     ) -> (
         Box<dyn AsyncBufRead + Send + Unpin>,
@@ -254,31 +254,31 @@ pub struct LinkCloser {
 impl fmt::Debug for LinkCloser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Closing")
-            .field("owns", &self.owns())
+            .field("owns", &self.owns_directory())
             .finish()
     }
 }
 
 impl LinkCloser {
     /// The app, if this process owns the directory.
-    fn owner(&self) -> Option<&App> {
+    fn owned_app(&self) -> Option<&App> {
         let here = self.here.as_ref().filter(|here| here.door.is_some());
         here.map(|here| &here.app)
     }
 
     /// Whether this process owns the directory.
-    pub fn owns(&self) -> bool {
-        self.owner().is_some()
+    pub fn owns_directory(&self) -> bool {
+        self.owned_app().is_some()
     }
 
     /// Cancelled when this process begins to give up the directory.
     pub(super) fn stopping_token(&self) -> Option<&CancellationToken> {
-        self.owner().map(App::stop_token)
+        self.owned_app().map(App::stop_token)
     }
 
     /// Starts the shutdown: pending requests are answered, new ones are refused.
-    pub fn begin(&self) {
-        if let Some(app) = self.owner() {
+    pub fn begin_shutdown(&self) {
+        if let Some(app) = self.owned_app() {
             app.begin_stop();
         }
     }

@@ -54,24 +54,24 @@ impl ToolProfile {
     };
 
     /// The tools, as this client sees them.
-    pub(super) fn tools(self, client: Option<&Implementation>) -> Vec<Tool> {
-        tools::list(self.toolsets, self.spelling(client))
+    pub(super) fn offered_tools(self, client: Option<&Implementation>) -> Vec<Tool> {
+        tools::list_tools(self.toolsets, self.tool_name_spelling(client))
     }
 
     /// The tool of this name, in either spelling.
-    pub(super) fn tool(self, name: &str) -> Result<&'static ToolSpec> {
-        tools::find(self.toolsets, name)
+    pub(super) fn find_tool(self, name: &str) -> Result<&'static ToolSpec> {
+        tools::find_tool(self.toolsets, name)
     }
 
     /// The names of the tools, as an unknown client sees them.
-    pub(crate) fn names(self) -> Vec<String> {
-        let spelling = self.spelling(None);
-        let names = tools::names(self.toolsets).into_iter();
-        names.map(|name| spelling.name(name)).collect()
+    pub(crate) fn tool_names(self) -> Vec<String> {
+        let spelling = self.tool_name_spelling(None);
+        let names = tools::tool_names(self.toolsets).into_iter();
+        names.map(|name| spelling.spell_name(name)).collect()
     }
 
     /// The instructions that this client gets in the handshake.
-    pub(super) fn instructions(self, client: Option<&Implementation>) -> String {
+    pub(super) fn client_instructions(self, client: Option<&Implementation>) -> String {
         let first = if self.toolsets.contains(Toolset::Run) {
             RUN_INSTRUCTIONS
         } else {
@@ -83,15 +83,16 @@ impl ToolProfile {
             ""
         };
         let text = format!("{first}{catalogs}{COMMON_INSTRUCTIONS}");
-        match self.spelling(client) {
+        match self.tool_name_spelling(client) {
             Spelling::Dotted => text,
             spelling @ Spelling::Underscored => {
-                spelling.text(&text, &tools::names(Toolsets::ALL)) + UNDERSCORE_NAMES_NOTE
+                spelling.spell_text(&text, &tools::tool_names(Toolsets::ALL))
+                    + UNDERSCORE_NAMES_NOTE
             }
         }
     }
 
-    pub(super) fn spelling(self, client: Option<&Implementation>) -> Spelling {
+    pub(super) fn tool_name_spelling(self, client: Option<&Implementation>) -> Spelling {
         Spelling::for_client(self.tool_names, client)
     }
 }

@@ -16,7 +16,7 @@ use midex_domain::limits;
 ///
 /// Notifications are sent from the task of the call: over HTTP, a notification from another task does not reach the
 /// caller's stream.
-pub(super) async fn with_progress<T>(
+pub(super) async fn run_with_progress<T>(
     context: &RequestContext<RoleServer>,
     tool: &str,
     longest: Option<Duration>,

@@ -21,15 +21,15 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    backlog::Backlog,
+    backlog::OutputBacklog,
     message::Message,
-    pending::{OwnerLineAction, Pending},
+    pending::{OwnerLineAction, PendingCalls},
     questions::OwnerRequests,
-    silence::Silence,
+    silence::SilenceTimer,
 };
 use super::{
-    frame::{self, Frame, Frames},
-    process::{Link, LinkCloser, Process},
+    frame::{self, Frame, FrameReader},
+    process::{LinkCloser, OwnerLink, Process},
     transport::complete_error_payload,
 };
 use midex_domain::{
@@ -38,7 +38,7 @@ use midex_domain::{
     limits,
 };
 
-type LinkFuture<'a> = Pin<Box<dyn Future<Output = Result<Link>> + Send + 'a>>;
+type LinkFuture<'a> = Pin<Box<dyn Future<Output = Result<OwnerLink>> + Send + 'a>>;
 
 /// Relays the process's own standard streams: see [`relay`].
 pub async fn relay_stdio(process: &Process, stop: CancellationToken) -> Option<LinkCloser> {
@@ -67,35 +67,35 @@ async fn relay_until_gone(
 ) -> Option<LinkCloser> {
     let mut relay = Relay {
         process,
-        frames: Frames::new(BufReader::new(input), limits::FRAME_BYTES_MAX),
+        frames: FrameReader::new(BufReader::new(input), limits::FRAME_BYTES_MAX),
         has_hung_up,
-        client: Backlog::new(output),
-        pending: Pending::default(),
+        client: OutputBacklog::new(output),
+        pending: PendingCalls::default(),
         questions: OwnerRequests::default(),
         owner: None,
         ended: None,
-        linking: Some(Box::pin(process.find())),
+        linking: Some(Box::pin(process.find_owner())),
         refused: None,
         failed: None,
         local: None,
-        silence: Silence::default(),
+        silence: SilenceTimer::default(),
         lost_at: None,
         ends_at: None,
         // Used only for correlation ids.
         ids: Arc::new(SystemIds),
         stop,
     };
-    relay.local_later();
+    relay.schedule_local_server();
     while relay.is_running() {
-        let event = relay.event().await;
-        relay.handle(event);
+        let event = relay.next_event().await;
+        relay.handle_event(event);
     }
     let owner = relay.owner.take().map(|owner| owner.closing);
     owner.or(relay.ended)
 }
 
 /// An event that the relay handles.
-enum Event {
+enum RelayEvent {
     /// A frame from the client.
     Client(io::Result<Frame>),
     /// A frame from the owner.
@@ -105,9 +105,9 @@ enum Event {
     /// A write to the owner succeeded or failed.
     Sent(io::Result<()>),
     /// The search for an owner ended.
-    Linked(Result<Link>),
+    Linked(Result<OwnerLink>),
     /// No owner was found in time, so a server in this process is available for requests that need no store.
-    Local(Result<Link>),
+    Local(Result<OwnerLink>),
     /// The owner has been silent for too long.
     Silent,
     /// It is time to search for an owner again.
@@ -123,9 +123,9 @@ enum Event {
 }
 
 /// The connection to the owner of the directory, or to a server in this process without a store.
-struct Owner {
-    frames: Frames<Box<dyn AsyncBufRead + Send + Unpin>>,
-    output: Backlog<Box<dyn AsyncWrite + Send + Unpin>>,
+struct OwnerConnection {
+    frames: FrameReader<Box<dyn AsyncBufRead + Send + Unpin>>,
+    output: OutputBacklog<Box<dyn AsyncWrite + Send + Unpin>>,
     closing: LinkCloser,
     is_local: bool,
     /// Whether the owner has sent anything yet.
@@ -136,13 +136,13 @@ struct Owner {
 
 struct Relay<'a, R, W> {
     process: &'a Process,
-    frames: Frames<BufReader<R>>,
+    frames: FrameReader<BufReader<R>>,
     /// Whether the client has closed its end of the stream, even if its output is not completely read.
     has_hung_up: fn() -> bool,
-    client: Backlog<W>,
-    pending: Pending,
+    client: OutputBacklog<W>,
+    pending: PendingCalls,
     questions: OwnerRequests,
-    owner: Option<Owner>,
+    owner: Option<OwnerConnection>,
     /// The resources of an owner that disconnected while the relay was ending, for the caller to close.
     ended: Option<LinkCloser>,
     linking: Option<LinkFuture<'a>>,
@@ -152,7 +152,7 @@ struct Relay<'a, R, W> {
     failed: Option<Code>,
     /// The future of a server in this process, for requests that need no store, if no owner is found in time.
     local: Option<LinkFuture<'a>>,
-    silence: Silence,
+    silence: SilenceTimer,
     /// The deadline for an owner in this process that is giving up the directory.
     lost_at: Option<Instant>,
     /// The deadline of the relay, even if calls are pending. Once it is set, nothing more is read from the client.
@@ -166,9 +166,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         self.ends_at.is_none() || !self.pending.is_settled() || !self.client.is_empty()
     }
 
-    async fn event(&mut self) -> Event {
+    async fn next_event(&mut self) -> RelayEvent {
         let reads_client = self.ends_at.is_none()
-            && self.pending.has_room()
+            && self.pending.has_room_for_call()
             && self.client.len() < limits::RELAY_BACKLOG_BYTES_MAX
             && self
                 .owner
@@ -192,39 +192,39 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         let local = local.filter(|_| self.pending.waits_without_store());
         let may_be_gone = !reads_client && self.ends_at.is_none();
         tokio::select! {
-            frame = self.frames.next(), if reads_client => Event::Client(frame),
-            frame = await_if_some(input.map(Frames::next)), if reads_owner => Event::Owner(frame),
-            told = timeout(limits::CLIENT_STALL_MAX, self.client.write()), if !self.client.is_empty() => {
-                Event::Told(told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
+            frame = self.frames.next_frame(), if reads_client => RelayEvent::Client(frame),
+            frame = await_if_some(input.map(FrameReader::next_frame)), if reads_owner => RelayEvent::Owner(frame),
+            told = timeout(limits::CLIENT_STALL_MAX, self.client.write_available()), if !self.client.is_empty() => {
+                RelayEvent::Told(told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
             }
-            sent = await_if_some(output.map(Backlog::write)) => Event::Sent(sent),
-            link = await_if_some(self.linking.as_mut()) => Event::Linked(link),
-            link = await_if_some(local) => Event::Local(link),
-            () = await_if_some(stopping.map(CancellationToken::cancelled)) => Event::Ending,
-            () = sleep_until_instant(self.lost_at) => Event::Ended,
-            () = sleep_until_instant(self.silence.deadline()) => Event::Silent,
-            () = sleep_until_instant(self.refused.as_ref().map(|(_, until)| *until)) => Event::Again,
-            () = self.stop.cancelled(), if self.ends_at.is_none() => Event::Stop,
-            () = wait_for_hang_up(self.has_hung_up), if may_be_gone => Event::Late,
-            () = sleep_until_instant(self.ends_at) => Event::Late,
+            sent = await_if_some(output.map(OutputBacklog::write_available)) => RelayEvent::Sent(sent),
+            link = await_if_some(self.linking.as_mut()) => RelayEvent::Linked(link),
+            link = await_if_some(local) => RelayEvent::Local(link),
+            () = await_if_some(stopping.map(CancellationToken::cancelled)) => RelayEvent::Ending,
+            () = sleep_until_instant(self.lost_at) => RelayEvent::Ended,
+            () = sleep_until_instant(self.silence.deadline()) => RelayEvent::Silent,
+            () = sleep_until_instant(self.refused.as_ref().map(|(_, until)| *until)) => RelayEvent::Again,
+            () = self.stop.cancelled(), if self.ends_at.is_none() => RelayEvent::Stop,
+            () = wait_for_hang_up(self.has_hung_up), if may_be_gone => RelayEvent::Late,
+            () = sleep_until_instant(self.ends_at) => RelayEvent::Late,
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle_event(&mut self, event: RelayEvent) {
         match event {
-            Event::Client(Ok(Frame::Line(line))) => self.receive_client_line(&line),
-            Event::Client(Ok(Frame::Oversized(beginning))) => {
-                self.refuse(frame::refuse_oversized(&beginning));
+            RelayEvent::Client(Ok(Frame::Line(line))) => self.receive_client_line(&line),
+            RelayEvent::Client(Ok(Frame::Oversized(beginning))) => {
+                self.answer_invalid_frame(frame::oversized_frame_error(&beginning));
             }
-            Event::Client(Ok(Frame::End)) => self.end_within(limits::EOF_GRACE),
-            Event::Client(Err(error)) => {
+            RelayEvent::Client(Ok(Frame::End)) => self.set_end_deadline(limits::EOF_GRACE),
+            RelayEvent::Client(Err(error)) => {
                 tracing::warn!(%error, "the client's stream could not be read");
-                self.end_within(limits::EOF_GRACE);
+                self.set_end_deadline(limits::EOF_GRACE);
             }
-            Event::Owner(Ok(Frame::Line(line))) => self.pass_owner_line(&line),
-            Event::Owner(_) | Event::Ended => self.lose_owner(),
-            Event::Silent => self.check_silent_owner(),
-            Event::Sent(Err(_)) => {
+            RelayEvent::Owner(Ok(Frame::Line(line))) => self.pass_owner_line(&line),
+            RelayEvent::Owner(_) | RelayEvent::Ended => self.reconnect_after_loss(),
+            RelayEvent::Silent => self.check_silent_owner(),
+            RelayEvent::Sent(Err(_)) => {
                 if let Some(owner) = &mut self.owner {
                     owner.is_deaf = true;
                     owner.output.clear();
@@ -232,25 +232,25 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             }
             // Set a deadline: if the client reads nothing, the relay does not read the owner's output and would not see
             // its end.
-            Event::Ending => self.lost_at = Some(instant_after(limits::EOF_GRACE)),
-            Event::Told(Ok(())) | Event::Sent(Ok(())) => {}
-            Event::Told(Err(error)) => {
+            RelayEvent::Ending => self.lost_at = Some(instant_after(limits::EOF_GRACE)),
+            RelayEvent::Told(Ok(())) | RelayEvent::Sent(Ok(())) => {}
+            RelayEvent::Told(Err(error)) => {
                 tracing::warn!(%error, "the client takes no replies; it is given up");
-                self.give_up();
+                self.end_immediately();
             }
-            Event::Linked(link) => self.handle_link_result(link),
-            Event::Local(link) => self.serve_locally(link),
-            Event::Again => {
+            RelayEvent::Linked(link) => self.handle_link_result(link),
+            RelayEvent::Local(link) => self.serve_locally(link),
+            RelayEvent::Again => {
                 self.refused = None;
-                self.linking = Some(Box::pin(self.process.find()));
+                self.linking = Some(Box::pin(self.process.find_owner()));
             }
-            Event::Stop => {
+            RelayEvent::Stop => {
                 if let Some(owner) = &self.owner {
-                    owner.closing.begin();
+                    owner.closing.begin_shutdown();
                 }
-                self.end_within(limits::SIGNAL_GRACE);
+                self.set_end_deadline(limits::SIGNAL_GRACE);
             }
-            Event::Late => self.give_up(),
+            RelayEvent::Late => self.end_immediately(),
         }
     }
 
@@ -260,27 +260,27 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             return;
         }
         let message = Message::parse(line);
-        if message.is_none() {
-            if let Err(refusal) = frame::parse(line) {
-                self.refuse(*refusal);
+        if message.is_invalid() {
+            if let Err(refusal) = frame::parse_message(line) {
+                self.answer_invalid_frame(*refusal);
             }
             return;
         }
         if let (None, Some(id)) = (&message.method, message.id()) {
-            let answer = self.questions.answer(&id, line);
+            let answer = self.questions.forward_answer(&id, line);
             // An answer to a question of a previous owner is dropped.
             if let (Some(answer), Some(owner)) = (answer, &mut self.owner) {
-                owner.output.push(&answer);
+                owner.output.push_line(&answer);
             }
             return;
         }
         let owner = self.owner.as_ref();
         let can_send = owner.is_some_and(|owner| owner.can_answer(&message));
         if let Err(id) = self.pending.record_client_line(line, &message, can_send) {
-            return self.refuse(frame::refuse_duplicate(&id));
+            return self.answer_invalid_frame(frame::duplicate_id_error(&id));
         }
         if let Some(owner) = self.owner.as_mut().filter(|_| can_send) {
-            owner.output.push(line);
+            owner.output.push_line(line);
         }
         if !can_send {
             self.refuse_calls();
@@ -294,15 +294,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             if !answers.is_empty() {
                 *again_at = (*again_at).min(instant_after(limits::STORE_RETRY_EVERY));
             }
-            self.client.push_all(&answers);
+            self.client.push_lines(&answers);
         }
     }
 
     /// Answers a frame that is not a message.
-    fn refuse(&mut self, refusal: TxJsonRpcMessage<RoleServer>) {
+    fn answer_invalid_frame(&mut self, refusal: TxJsonRpcMessage<RoleServer>) {
         let refusal = complete_error_payload(refusal, &*self.ids);
         self.client
-            .push(&serde_json::to_vec(&refusal).unwrap_or_default());
+            .push_line(&serde_json::to_vec(&refusal).unwrap_or_default());
     }
 
     /// Sends a line of the owner to the client.
@@ -316,22 +316,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
         let message = Message::parse(line);
         if let (Some(_), Some(own)) = (&message.method, message.id()) {
-            let question = self.questions.ask(own, line);
-            return self.client.push_all(question.as_slice());
+            let question = self.questions.forward_request(own, line);
+            return self.client.push_lines(question.as_slice());
         }
-        let withdrawn = message.cancels();
-        if let Some(line) = withdrawn.and_then(|own| self.questions.withdraw(&own)) {
-            return self.client.push(&line);
+        let withdrawn = message.cancelled_request();
+        if let Some(line) = withdrawn.and_then(|own| self.questions.withdraw_request(&own)) {
+            return self.client.push_line(&line);
         }
         match self
             .pending
             .handle_owner_message(line, &message, self.ends_at.is_some())
         {
-            OwnerLineAction::On => self.client.push(line),
-            OwnerLineAction::Instead(lines) => self.client.push_all(&lines),
+            OwnerLineAction::On => self.client.push_line(line),
+            OwnerLineAction::Instead(lines) => self.client.push_lines(&lines),
         }
         if self.pending.is_settled() {
-            self.questions.forget();
+            self.questions.forget_requests();
         }
     }
 
@@ -339,10 +339,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     /// Otherwise stops it.
     #[expect(clippy::disallowed_methods, reason = "no time of an execution")]
     fn watch_silence(&mut self, reads_owner: bool) {
-        let is_other = |owner: &Owner| !owner.is_local && !owner.closing.owns() && !owner.is_deaf;
+        let is_other = |owner: &OwnerConnection| {
+            !owner.is_local && !owner.closing.owns_directory() && !owner.is_deaf
+        };
         let is_waited_for = reads_owner && self.owner.as_ref().is_some_and(is_other);
         if is_waited_for && !self.pending.is_settled() {
-            self.silence.begin(Instant::now());
+            self.silence.start_timer(Instant::now());
         } else {
             self.silence.stop_timer();
         }
@@ -351,14 +353,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     /// Pings a silent owner, or disconnects from one that did not answer the ping. After that, a late answer is never
     /// read, and the relay reconnects once the owner responds again.
     fn check_silent_owner(&mut self) {
-        if self.silence.ask_or_end() {
+        if self.silence.advance_stage() {
             let busy = self.process.suspended_owner_error();
             tracing::warn!("{busy}, and is stopped or hangs");
             self.client
-                .push_all(&self.pending.abandon_owner(&busy, &*self.ids));
-            self.lose_owner();
-        } else if let Some(owner) = self.owner.as_mut().filter(|_| self.pending.has_room()) {
-            owner.output.push(frame::RELAY_PING_LINE);
+                .push_lines(&self.pending.abandon_owner(&busy, &*self.ids));
+            self.reconnect_after_loss();
+        } else if let Some(owner) = self
+            .owner
+            .as_mut()
+            .filter(|_| self.pending.has_room_for_call())
+        {
+            owner.output.push_line(frame::RELAY_PING_LINE);
         } else {
             // Too many calls are pending at this owner, so it may not read a ping. Do not judge it.
             self.silence.stop_timer();
@@ -366,24 +372,25 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     }
 
     /// Handles the loss of the owner: connects to the next one, or becomes the owner.
-    fn lose_owner(&mut self) {
+    fn reconnect_after_loss(&mut self) {
         let Some(owner) = self.owner.take() else {
             return;
         };
         self.lost_at = None;
-        self.client.push_all(&self.questions.withdraw_all());
+        self.client
+            .push_lines(&self.questions.withdraw_all_requests());
         if owner.is_local {
             return;
         }
         if self.ends_at.is_some() && (self.stop.is_cancelled() || self.pending.is_settled()) {
             // The relay is ending: send what is queued, but do not search for another owner.
-            self.pending = Pending::default();
+            self.pending = PendingCalls::default();
             self.ended = Some(owner.closing);
             return;
         }
         let (process, closing, has_spoken) = (self.process, owner.closing, owner.has_spoken);
         self.linking = Some(Box::pin(async move {
-            if closing.owns() {
+            if closing.owns_directory() {
                 // Release the store before the search for a new owner: the process that asked for it takes it.
                 if let Err(error) = closing.close().await {
                     tracing::warn!(%error, "the store was not closed in order");
@@ -392,15 +399,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             } else if !has_spoken {
                 sleep(limits::OWNER_LOOK_EVERY_MAX).await;
             }
-            process.find().await
+            process.find_owner().await
         }));
-        self.local_later();
+        self.schedule_local_server();
     }
 
-    fn handle_link_result(&mut self, link: Result<Link>) {
+    fn handle_link_result(&mut self, link: Result<OwnerLink>) {
         self.linking = None;
         match link {
-            Ok(link) => self.take_over(link),
+            Ok(link) => self.use_new_owner(link),
             Err(error) => {
                 if self.failed != Some(error.code()) {
                     tracing::warn!(code = error.code().as_str(), "{error}");
@@ -412,8 +419,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
     }
 
-    fn take_over(&mut self, link: Link) {
-        if let Some(owner) = link.owner() {
+    fn use_new_owner(&mut self, link: OwnerLink) {
+        if let Some(owner) = link.owner_greeting() {
             tracing::info!(
                 "process {} (midex {}) owns the data directory; this one relays to it",
                 owner.pid,
@@ -424,17 +431,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             tracing::warn!("the process that owns the data directory has its own settings: {flag}");
         }
         // A server without a store is no longer needed.
-        self.lose_owner();
+        self.reconnect_after_loss();
         (self.local, self.failed) = (None, None);
-        let mut owner = Owner::from_link(link, false);
-        let (lines, answers) = self.pending.replay(&*self.ids);
-        owner.output.push_all(&lines);
-        self.client.push_all(&answers);
+        let mut owner = OwnerConnection::from_link(link, false);
+        let (lines, answers) = self.pending.replay_lines(&*self.ids);
+        owner.output.push_lines(&lines);
+        self.client.push_lines(&answers);
         self.owner = Some(owner);
     }
 
     /// Prepares a server in this process for requests that need no store, in case no owner is found in time.
-    fn local_later(&mut self) {
+    fn schedule_local_server(&mut self) {
         let process = self.process;
         self.local = Some(Box::pin(async move {
             sleep(limits::LOCAL_ANSWER_AFTER).await;
@@ -442,13 +449,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }));
     }
 
-    fn serve_locally(&mut self, link: Result<Link>) {
+    fn serve_locally(&mut self, link: Result<OwnerLink>) {
         self.local = None;
         match link {
             Ok(link) => {
-                let mut owner = Owner::from_link(link, true);
+                let mut owner = OwnerConnection::from_link(link, true);
                 let lines = self.pending.lines_needing_no_store();
-                owner.output.push_all(&lines);
+                owner.output.push_lines(&lines);
                 self.owner = Some(owner);
             }
             Err(error) => tracing::warn!(%error, "nothing is answered before an owner is found"),
@@ -456,24 +463,24 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     }
 
     /// Ends the relay without waiting for pending work.
-    fn give_up(&mut self) {
-        self.end_within(Duration::ZERO);
-        self.pending = Pending::default();
+    fn end_immediately(&mut self) {
+        self.set_end_deadline(Duration::ZERO);
+        self.pending = PendingCalls::default();
         self.client.clear();
     }
 
-    fn end_within(&mut self, grace: Duration) {
+    fn set_end_deadline(&mut self, grace: Duration) {
         self.ends_at = Some(instant_after(grace));
         self.local = None;
     }
 }
 
-impl Owner {
-    fn from_link(link: Link, is_local: bool) -> Self {
-        let (input, output, closing) = link.split();
+impl OwnerConnection {
+    fn from_link(link: OwnerLink, is_local: bool) -> Self {
+        let (input, output, closing) = link.into_streams();
         Self {
-            frames: Frames::new(input, usize::MAX),
-            output: Backlog::new(output),
+            frames: FrameReader::new(input, usize::MAX),
+            output: OutputBacklog::new(output),
             closing,
             is_local,
             has_spoken: false,

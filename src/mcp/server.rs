@@ -29,19 +29,22 @@ use tokio_util::sync::CancellationToken;
 use self::methods::is_known_method;
 use super::{
     answer,
-    asking::{Call, CallOutcome, ConfirmationOutcome, ask_pending_questions, trust_confirmation},
+    asking::{
+        CallOutcome, ConfirmationOutcome, InteractiveCall, ask_pending_questions,
+        trust_confirmation,
+    },
     guard::catch_panic_as_error,
     metadata::{
-        CacheHint, branching_metadata, is_modern, server_implementation, suggested_tool,
+        CacheHint, branching_metadata, has_modern_metadata, server_implementation, suggested_tool,
         with_cache_hint, with_metadata,
     },
     page::paginate,
     profile::ToolProfile,
     progress,
-    prompts::Offer,
+    prompts::PromptOffer,
     resources, splice,
-    subscriptions::{Listens, Subscriptions},
-    tools::{self, ToolSpec, Work, personas::known_agents},
+    subscriptions::{ListenLimit, Subscriptions},
+    tools::{self, ToolSpec, ToolWork, personas::known_agents},
     transport::LineTransport,
 };
 use midex_domain::{
@@ -69,11 +72,11 @@ pub struct Server {
 impl Server {
     /// A server for one client, with all tools, spelled as the client accepts them.
     pub fn new(app: Arc<App>) -> Self {
-        Self::sharing(app, Listens::for_one_client())
+        Self::sharing(app, ListenLimit::for_one_client())
     }
 
     /// A server for one client or one request, whose listens share a limit with those of others.
-    pub fn sharing(app: Arc<App>, listens: Listens) -> Self {
+    pub fn sharing(app: Arc<App>, listens: ListenLimit) -> Self {
         Self {
             subscriptions: Arc::new(Subscriptions::new(app.clone(), listens)),
             profile: ToolProfile::default(),
@@ -113,7 +116,7 @@ impl Server {
         &self,
         tool: &ToolSpec,
         arguments: Map<String, Value>,
-        call: Call<'_>,
+        call: InteractiveCall<'_>,
     ) -> Result<ToolCallOutcome> {
         let asking = call.clone();
         let refused = match self.run_tool(tool, arguments.clone(), call).await {
@@ -139,19 +142,19 @@ impl Server {
         &self,
         tool: &ToolSpec,
         arguments: Map<String, Value>,
-        call: Call<'_>,
+        call: InteractiveCall<'_>,
     ) -> Result<ToolCallOutcome> {
         let advance = match tool.work() {
-            Work::Answer(answer) => {
+            ToolWork::Answer(answer) => {
                 let arguments = tool.check_arguments(arguments)?;
-                if let Some(uri) = tool.address_read(&arguments) {
+                if let Some(uri) = tool.resource_address(&arguments) {
                     resources::check_resource_offered(uri, self.profile.toolsets)?;
                 }
                 let view = answer(&self.app, arguments).await?;
                 let suggested = suggested_tool(&view);
                 return tool_call_result(&view, suggested, call.context);
             }
-            Work::Confirmed(confirm, answer) => {
+            ToolWork::Confirmed(confirm, answer) => {
                 let mut arguments = tool.check_arguments(arguments)?;
                 let (context, mut by) = (call.context, self.app.requester());
                 if let Some(mut question) = confirm(&self.app, arguments.clone()).await? {
@@ -167,7 +170,7 @@ impl Server {
                 let app = self.app.for_requester(by);
                 return tool_call_result(&answer(&app, arguments).await?, None, context);
             }
-            Work::Advance(advance) => advance,
+            ToolWork::Advance(advance) => advance,
         };
         let (known_agents, context) = (known_agents(&arguments), call.context);
         let reply = match call.resume_repeated_call().await {
@@ -208,7 +211,7 @@ fn tool_call_result(
     suggested: Option<&str>,
     context: &RequestContext<RoleServer>,
 ) -> Result<ToolCallOutcome> {
-    let mut result = splice::answer(view, context)?;
+    let mut result = splice::spliced_result(view, context)?;
     result.meta = branching_metadata(suggested);
     Ok(ToolCallOutcome::Answered(Box::new(result)))
 }
@@ -250,14 +253,14 @@ pub async fn serve(
 
 /// The lines that are logged at start-up: where the server runs, and what it offers.
 pub fn start_up_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
-    let templates = resources::templates(profile.toolsets);
+    let templates = resources::resource_templates(profile.toolsets);
     let fixed = resources::static_resources(profile.toolsets);
     let names = fixed.into_iter().map(|resource| resource.name);
     let names: BTreeSet<_> = names
         .chain(templates.into_iter().map(|template| template.name))
         .collect();
     let shown: Vec<_> = names.iter().map(String::as_str).collect();
-    let tools = profile.names();
+    let tools = profile.tool_names();
     [
         format!(
             "midex v{} running on {}",
@@ -283,7 +286,7 @@ impl ServerHandler for Server {
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(server_implementation())
-            .with_instructions(self.profile.instructions(None))
+            .with_instructions(self.profile.client_instructions(None))
     }
 
     async fn initialize(
@@ -293,7 +296,7 @@ impl ServerHandler for Server {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let mut answer = self.negotiate_initialize(&request)?;
-        answer.instructions = Some(self.profile.instructions(Some(&request.client_info)));
+        answer.instructions = Some(self.profile.client_instructions(Some(&request.client_info)));
         Ok(answer)
     }
 
@@ -302,7 +305,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<DiscoverResult, ErrorData> {
         let client = context.client_info();
-        let instructions = self.profile.instructions(client.as_ref());
+        let instructions = self.profile.client_instructions(client.as_ref());
         let versions = self.supported_protocol_versions().into_owned();
         let info = self.get_info().with_instructions(instructions);
         let answer = DiscoverResult::from_server_info(versions, info);
@@ -316,7 +319,7 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         const METHOD: &str = "tools/list";
         let listing = async {
-            let tools = self.profile.tools(context.client_info().as_ref());
+            let tools = self.profile.offered_tools(context.client_info().as_ref());
             paginate(METHOD, tools, |tool| &tool.name, request)
         };
         let page = self.answer_request(METHOD, listing).await?;
@@ -327,7 +330,7 @@ impl ServerHandler for Server {
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.profile
-            .tool(name)
+            .find_tool(name)
             .ok()
             .and_then(ToolSpec::documented_tool)
     }
@@ -338,17 +341,17 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let ids = self.app.ids();
-        let tool = self.profile.tool(&request.name);
+        let tool = self.profile.find_tool(&request.name);
         let tool = tool.map_err(|error| answer::request_error_data(&error, "tools/call", ids))?;
-        let call = Call::new(&self.app, &context, &request);
+        let call = InteractiveCall::new(&self.app, &context, &request);
         let arguments = request.arguments.unwrap_or_default();
         let longest = tool.max_duration(&arguments);
-        let named = tools::execution_named(&arguments);
+        let named = tools::execution_in_arguments(&arguments);
         // Boxed to keep the future small, since few calls ask the user.
         let work = catch_panic_as_error(Box::pin(self.run_tool_with_trust(tool, arguments, call)));
         let done = tokio::select! {
             biased;
-            done = progress::with_progress(&context, tool.name(), longest, work) => done,
+            done = progress::run_with_progress(&context, tool.name(), longest, work) => done,
             // A read that was cancelled is not finished.
             () = self.wait_for_cancellation(&context), if tool.is_read_only() => {
                 Err(Error::new(Code::Cancelled, "the call was withdrawn before it was done"))
@@ -372,8 +375,8 @@ impl ServerHandler for Server {
     ) -> Result<ListPromptsResult, ErrorData> {
         const METHOD: &str = "prompts/list";
         let listing = async {
-            let offer = Offer::for_client(self.profile, context.client_info().as_ref());
-            let all = offer.list(&*self.app.registry().await?);
+            let offer = PromptOffer::for_client(self.profile, context.client_info().as_ref());
+            let all = offer.list_prompts(&*self.app.registry().await?);
             paginate(METHOD, all, |prompt| &prompt.name, request)
         };
         let page = self.answer_request(METHOD, listing).await?;
@@ -387,9 +390,9 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let offer = Offer::for_client(self.profile, context.client_info().as_ref());
+        let offer = PromptOffer::for_client(self.profile, context.client_info().as_ref());
         let arguments = request.arguments.unwrap_or_default();
-        let getting = offer.get(&self.app, &request.name, arguments);
+        let getting = offer.prompt_text(&self.app, &request.name, arguments);
         let text = self.answer_request("prompts/get", getting).await?;
         let message = PromptMessage::new_text(Role::User, text);
         let answer = GetPromptResult::new(vec![message]);
@@ -403,7 +406,8 @@ impl ServerHandler for Server {
     ) -> Result<ListResourcesResult, ErrorData> {
         const METHOD: &str = "resources/list";
         let listing = async {
-            let all = resources::list(&*self.app.registry().await?, self.profile.toolsets);
+            let all =
+                resources::list_resources(&*self.app.registry().await?, self.profile.toolsets);
             paginate(METHOD, all, |resource| &resource.uri, request)
         };
         let page = self.answer_request(METHOD, listing).await?;
@@ -419,7 +423,7 @@ impl ServerHandler for Server {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         const METHOD: &str = "resources/templates/list";
         let listing = async {
-            let all = resources::templates(self.profile.toolsets);
+            let all = resources::resource_templates(self.profile.toolsets);
             paginate(METHOD, all, |template| &template.uri_template, request)
         };
         let page = self.answer_request(METHOD, listing).await?;
@@ -435,10 +439,10 @@ impl ServerHandler for Server {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let reading = async {
             resources::check_resource_offered(&request.uri, self.profile.toolsets)?;
-            resources::read(&self.app, &request.uri, true).await
+            resources::read_resource(&self.app, &request.uri, true).await
         };
         let shown = self.answer_request("resources/read", reading).await?;
-        let mut meta = branching_metadata(shown.content.suggested()).unwrap_or_default();
+        let mut meta = branching_metadata(shown.content.suggested_tool()).unwrap_or_default();
         let contents = ResourceContents::text(shown.content.into_text(), request.uri);
         let mut contents = contents.with_mime_type(shown.media_type);
         let addresses = [("next", shown.next), ("parts", shown.parts)];
@@ -482,7 +486,8 @@ impl ServerHandler for Server {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.subscriptions.begin(&context.peer, &context.extensions);
+        self.subscriptions
+            .start_notifications(&context.peer, &context.extensions);
     }
 
     async fn subscribe(
@@ -514,7 +519,7 @@ impl ServerHandler for Server {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(self.subscriptions.accept(requested))
+        Some(self.subscriptions.accept_listen(requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
@@ -540,11 +545,12 @@ impl ServerHandler for Server {
             match reference {
                 Ok(uri) => {
                     let sets = self.profile.toolsets;
-                    resources::complete(&self.app, sets, uri, name, value, &given).await
+                    resources::complete_variable(&self.app, sets, uri, name, value, &given).await
                 }
                 Err(prompt) => {
-                    let offer = Offer::for_client(self.profile, context.client_info().as_ref());
-                    let values = offer.complete(&self.app, prompt, name).await?;
+                    let offer =
+                        PromptOffer::for_client(self.profile, context.client_info().as_ref());
+                    let values = offer.complete_argument(&self.app, prompt, name).await?;
                     Ok(resources::filter_by_prefix(values, value))
                 }
             }
@@ -568,7 +574,7 @@ impl ServerHandler for Server {
     ) -> Result<CustomResult, ErrorData> {
         let method = &request.method;
         let shown: String = method.chars().take(limits::NAME_SHOWN_CHARS).collect();
-        let error = if is_known_method(method, is_modern(&context)) {
+        let error = if is_known_method(method, has_modern_metadata(&context)) {
             let message = format!("malformed params for {shown}");
             Error::new(Code::ParamsInvalid, message)
         } else {

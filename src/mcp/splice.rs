@@ -20,7 +20,7 @@ const STRUCTURED_PLACEHOLDER: &str = "(the text of this result)";
 const ENCODED_PLACEHOLDER: &[u8] = br#""structuredContent":"(the text of this result)""#;
 
 /// The result of a call that answers with `view`.
-pub(super) fn answer(
+pub(super) fn spliced_result(
     view: &impl Serialize,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult> {
@@ -40,7 +40,7 @@ pub(super) fn answer(
 pub(super) fn encode_message(
     message: &TxJsonRpcMessage<RoleServer>,
 ) -> serde_json::Result<Vec<u8>> {
-    let Some(text) = text(message) else {
+    let Some(text) = placeholder_text(message) else {
         return serde_json::to_vec(message);
     };
     let mut line = Vec::with_capacity(line_capacity(text));
@@ -59,7 +59,7 @@ pub(super) fn encode_message(
 }
 
 /// The text of a result whose structured content is the placeholder.
-fn text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
+fn placeholder_text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
     let JsonRpcMessage::Response(response) = message else {
         return None;
     };
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    fn line(result: CallToolResult) -> Vec<u8> {
+    fn encode_result(result: CallToolResult) -> Vec<u8> {
         let result = ServerResult::CallToolResult(result);
         let message = JsonRpcMessage::response(result, RequestId::Number(7));
         encode_message(&message).expect("JSON")
@@ -98,7 +98,7 @@ mod tests {
             let whole = CallToolResult::structured(view.clone());
             let mut spliced = whole.clone();
             spliced.structured_content = Some(STRUCTURED_PLACEHOLDER.into());
-            assert_eq!(line(spliced), line(whole), "{view}");
+            assert_eq!(encode_result(spliced), encode_result(whole), "{view}");
         }
     }
 }

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
-    frame::{self, Frame, Frames},
-    gate::Gate,
+    frame::{self, Frame, FrameReader},
+    gate::CallGate,
     splice::{self, SplicedResult},
 };
 use midex_domain::{
@@ -34,8 +34,8 @@ type Outgoing = TxJsonRpcMessage<RoleServer>;
 #[derive(Debug)]
 pub struct LineTransport {
     incoming: mpsc::Receiver<Incoming>,
-    outgoing: Option<mpsc::UnboundedSender<Line>>,
-    gate: Arc<Gate>,
+    outgoing: Option<mpsc::UnboundedSender<OutgoingLine>>,
+    gate: Arc<CallGate>,
     ids: Arc<dyn IdSource>,
     gone: CancellationToken,
     reader: JoinHandle<()>,
@@ -44,7 +44,7 @@ pub struct LineTransport {
 
 /// A line to be written.
 #[derive(Debug)]
-struct Line {
+struct OutgoingLine {
     bytes: Vec<u8>,
     /// Notified once the client has read the line.
     written: Option<oneshot::Sender<()>>,
@@ -66,7 +66,7 @@ impl LineTransport {
         output: impl AsyncWrite + Send + Unpin + 'static,
         end: CancellationToken,
     ) -> Self {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(CallGate::default());
         // Used only for correlation ids.
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
         let (deliver, incoming) = mpsc::channel(limits::READ_AHEAD_FRAMES_MAX);
@@ -75,7 +75,7 @@ impl LineTransport {
         let (outgoing, lines) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write_lines(output, lines, gate.clone()));
         let gone = CancellationToken::new();
-        let reader = Reader {
+        let reader = LineReader {
             gate: gate.clone(),
             deliver,
             answers: outgoing.clone(),
@@ -120,7 +120,7 @@ impl Transport<RoleServer> for LineTransport {
             _ => (None, None),
         };
         let queued = match &self.outgoing {
-            Some(outgoing) => enqueue(
+            Some(outgoing) => enqueue_message(
                 outgoing,
                 &self.gate,
                 &complete_error_payload(message, &*self.ids),
@@ -168,9 +168,9 @@ pub(super) fn complete_error_payload(message: Outgoing, ids: &dyn IdSource) -> O
     }
 }
 
-fn enqueue(
-    outgoing: &mpsc::UnboundedSender<Line>,
-    gate: &Gate,
+fn enqueue_message(
+    outgoing: &mpsc::UnboundedSender<OutgoingLine>,
+    gate: &CallGate,
     message: &Outgoing,
     written: Option<oneshot::Sender<()>>,
 ) -> io::Result<()> {
@@ -181,31 +181,31 @@ fn enqueue(
         JsonRpcMessage::Error(error) => error.id.as_ref(),
         _ => None,
     };
-    gate.queue(bytes.len(), answers);
+    gate.record_queued_line(bytes.len(), answers);
     outgoing
-        .send(Line { bytes, written })
+        .send(OutgoingLine { bytes, written })
         .map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
-struct Reader {
-    gate: Arc<Gate>,
+struct LineReader {
+    gate: Arc<CallGate>,
     deliver: mpsc::Sender<Incoming>,
-    answers: mpsc::UnboundedSender<Line>,
+    answers: mpsc::UnboundedSender<OutgoingLine>,
     ids: Arc<dyn IdSource>,
     gone: CancellationToken,
     end: CancellationToken,
 }
 
-impl Reader {
+impl LineReader {
     async fn run(self, input: BufReader<impl AsyncRead + Unpin>) {
-        let mut frames = Frames::new(input, limits::FRAME_BYTES_MAX);
+        let mut frames = FrameReader::new(input, limits::FRAME_BYTES_MAX);
         let mut greeted = false;
         loop {
             if !self.gate.wait_until_readable().await {
                 tracing::warn!("the client takes no replies; it is given up");
                 break;
             }
-            let read = self.end.run_until_cancelled(frames.next()).await;
+            let read = self.end.run_until_cancelled(frames.next_frame()).await;
             match read.unwrap_or(Ok(Frame::End)) {
                 Ok(Frame::Line(line)) => {
                     if !self.deliver_line(&line, &mut greeted).await {
@@ -213,7 +213,7 @@ impl Reader {
                     }
                 }
                 Ok(Frame::Oversized(beginning)) => {
-                    self.refuse(frame::refuse_oversized(&beginning));
+                    self.send_refusal(frame::oversized_frame_error(&beginning));
                 }
                 Ok(Frame::End) => break,
                 Err(error) => {
@@ -223,7 +223,7 @@ impl Reader {
             }
         }
         // Wait for pending replies, then signal that the client has disconnected.
-        let _ = tokio::time::timeout(limits::EOF_GRACE, self.gate.idle()).await;
+        let _ = tokio::time::timeout(limits::EOF_GRACE, self.gate.wait_until_idle()).await;
         self.gone.cancel();
     }
 
@@ -235,19 +235,19 @@ impl Reader {
         // Answer a relay's ping here, so that calls in progress do not delay it.
         if line == frame::RELAY_PING_LINE {
             let bytes = [frame::RELAY_PONG_LINE, b"\n"].concat();
-            self.gate.queue(bytes.len(), None);
+            self.gate.record_queued_line(bytes.len(), None);
             return self
                 .answers
-                .send(Line {
+                .send(OutgoingLine {
                     bytes,
                     written: None,
                 })
                 .is_ok();
         }
-        let mut message = match frame::parse(line) {
+        let mut message = match frame::parse_message(line) {
             Ok(message) => message,
             Err(answer) => {
-                self.refuse(*answer);
+                self.send_refusal(*answer);
                 return true;
             }
         };
@@ -258,9 +258,11 @@ impl Reader {
                     request.request,
                     ClientRequest::SubscriptionsListenRequest(_)
                 );
-                let admitted = self.gate.admit(request.id.clone(), line.len(), is_endless);
+                let admitted = self
+                    .gate
+                    .admit_call(request.id.clone(), line.len(), is_endless);
                 let Some(working) = admitted else {
-                    self.refuse(frame::refuse_duplicate(&request.id));
+                    self.send_refusal(frame::duplicate_id_error(&request.id));
                     return true;
                 };
                 // Dropped with the context of the call, when its handler has finished.
@@ -275,7 +277,7 @@ impl Reader {
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.gate.cancel(id);
+                    self.gate.cancel_call(id);
                 }
             }
             _ => {}
@@ -283,9 +285,9 @@ impl Reader {
         self.deliver.send(message).await.is_ok()
     }
 
-    fn refuse(&self, answer: Outgoing) {
+    fn send_refusal(&self, answer: Outgoing) {
         let answer = complete_error_payload(answer, &*self.ids);
-        let _ = enqueue(&self.answers, &self.gate, &answer, None);
+        let _ = enqueue_message(&self.answers, &self.gate, &answer, None);
     }
 }
 
@@ -293,8 +295,8 @@ impl Reader {
 /// are discarded.
 async fn write_lines(
     mut output: impl AsyncWrite + Unpin,
-    mut lines: mpsc::UnboundedReceiver<Line>,
-    gate: Arc<Gate>,
+    mut lines: mpsc::UnboundedReceiver<OutgoingLine>,
+    gate: Arc<CallGate>,
 ) {
     let mut broken = false;
     while let Some(first) = lines.recv().await {
@@ -305,7 +307,7 @@ async fn write_lines(
             bytes.extend_from_slice(&line.bytes);
             taken.push(line.written);
         }
-        if !broken && let Err(error) = write(&mut output, &bytes).await {
+        if !broken && let Err(error) = write_and_flush(&mut output, &bytes).await {
             // Settle the calls anyway, so that the input can still end in order.
             tracing::debug!(%error, "the client takes no more replies");
             broken = true;
@@ -320,7 +322,7 @@ async fn write_lines(
     }
 }
 
-async fn write(output: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+async fn write_and_flush(output: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
     output.write_all(bytes).await?;
     output.flush().await
 }

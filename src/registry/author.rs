@@ -5,14 +5,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Directory, Registry, Source, Sources, template::Template, validate::DefinitionKind};
+use super::{
+    DefinitionDirectory, Registry, Source, Sources, template::Template, validate::DefinitionKind,
+};
 use midex_domain::error::{Code, Error, Result, describe_io_error, repeat_call};
 use midex_folder::{ExistingFilePolicy, Folder};
 
 /// Writes a new definition into `workflows/` or `agents/` of `project`, which is created if necessary. Returns the path
 /// of the file. Refuses a name that is not a valid file name, a file that exists (unless `existing` allows replacing
 /// it), and a name that another file of the directory already has.
-pub fn create(
+pub fn create_definition(
     template: &Template,
     project: &Path,
     existing: ExistingFilePolicy,
@@ -41,7 +43,7 @@ pub fn create(
     };
     let folder = made.and_then(|()| Folder::open_in(project, &directory));
     let folder = folder.map_err(|error| unusable_path_error(&directory, error))?;
-    write(&folder, &path, &template.text(), existing)?;
+    write_definition(&folder, &path, &template.text(), existing)?;
     Ok(path)
 }
 
@@ -50,7 +52,7 @@ fn find_file_with_same_name(template: &Template, directory: &Path) -> Option<Pat
     if !directory.is_dir() {
         return None;
     }
-    let directories = vec![Directory {
+    let directories = vec![DefinitionDirectory {
         source: Source::Project,
         path: directory.to_owned(),
     }];
@@ -66,7 +68,12 @@ fn find_file_with_same_name(template: &Template, directory: &Path) -> Option<Pat
     }
 }
 
-fn write(folder: &Folder, path: &Path, text: &str, existing: ExistingFilePolicy) -> Result<()> {
+fn write_definition(
+    folder: &Folder,
+    path: &Path,
+    text: &str,
+    existing: ExistingFilePolicy,
+) -> Result<()> {
     let name = path.file_name().unwrap_or_default();
     let written = folder.write(name, text.as_bytes(), None, existing);
     written.map_err(|error| match (existing, error.kind()) {
@@ -108,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_writers_one_wins_and_nothing_else_is_left() {
+    fn one_of_many_writers_wins() {
         let directory = tempfile::tempdir().unwrap();
         let won = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -117,7 +124,7 @@ mod tests {
                 scope.spawn(move || {
                     let text = format!("{writer}").repeat(100_000);
                     let folder = Folder::open(directory).unwrap();
-                    match write(
+                    match write_definition(
                         &folder,
                         &directory.join("w.md"),
                         &text,
@@ -136,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_leaves_nothing_behind() {
+    fn failed_write_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("w.md")).unwrap();
         for (existing, code) in [
@@ -145,7 +152,7 @@ mod tests {
         ] {
             let folder = Folder::open(directory.path()).unwrap();
             let path = directory.path().join("w.md");
-            let error = write(&folder, &path, "x", existing).unwrap_err();
+            let error = write_definition(&folder, &path, "x", existing).unwrap_err();
             assert_eq!(error.code(), code);
         }
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

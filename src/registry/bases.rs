@@ -2,11 +2,14 @@
 
 use std::{borrow::Cow, cell::OnceCell, collections::HashMap};
 
-use super::{Directory, Registry, Source, cache::Cache, extend::Bases, files::File, read};
+use super::{
+    DefinitionDirectory, Registry, Source, cache::LoadCache, extend::Bases, files::DefinitionFile,
+    read,
+};
 use midex_domain::definition::Definition;
 
 impl Bases for Registry {
-    fn file(&self, name: &str) -> Option<File> {
+    fn file(&self, name: &str) -> Option<DefinitionFile> {
         self.read_workflow_file(self.workflow(name)?)
     }
 
@@ -21,17 +24,17 @@ impl Bases for Registry {
 
 /// The files that are loaded or checked together, grouped by directory, nearest directory first.
 pub(super) struct DefinitionLevels<'a> {
-    files: Cow<'a, [(Directory, Vec<File>)]>,
+    files: Cow<'a, [(DefinitionDirectory, Vec<DefinitionFile>)]>,
     /// Results for files that have not changed since the previous load.
-    cache: Option<&'a Cache<Definition>>,
+    cache: Option<&'a LoadCache<Definition>>,
     /// The level and index of each file, by name. Built on first use, since most workflows extend nothing.
     names: OnceCell<HashMap<String, (usize, usize)>>,
 }
 
 impl<'a> DefinitionLevels<'a> {
     pub(super) fn new(
-        files: Cow<'a, [(Directory, Vec<File>)]>,
-        cache: Option<&'a Cache<Definition>>,
+        files: Cow<'a, [(DefinitionDirectory, Vec<DefinitionFile>)]>,
+        cache: Option<&'a LoadCache<Definition>>,
     ) -> Self {
         Self {
             files,
@@ -40,7 +43,7 @@ impl<'a> DefinitionLevels<'a> {
         }
     }
 
-    fn stated_name(&self, file: &File) -> Option<String> {
+    fn stated_name(&self, file: &DefinitionFile) -> Option<String> {
         match self.cache.and_then(|cache| cache.result_for_file(file)) {
             Some(known) => known.named_at.map(|_| known.name.clone()),
             None => read::stated_name(file),
@@ -49,7 +52,7 @@ impl<'a> DefinitionLevels<'a> {
 
     /// The first file of each name. Within one directory, a file that states the name takes precedence over one that
     /// only has it as file name.
-    fn by_name(&self) -> &HashMap<String, (usize, usize)> {
+    fn files_by_name(&self) -> &HashMap<String, (usize, usize)> {
         self.names.get_or_init(|| {
             let mut by_name = HashMap::new();
             for (level, (_, files)) in self.files.iter().enumerate() {
@@ -57,7 +60,7 @@ impl<'a> DefinitionLevels<'a> {
                 for (at, file) in files.iter().enumerate() {
                     match self.stated_name(file) {
                         Some(name) => drop(by_name.entry(name).or_insert((level, at))),
-                        None => called.push((file.stem(), (level, at))),
+                        None => called.push((file.file_stem(), (level, at))),
                     }
                 }
                 for (name, at) in called {
@@ -70,17 +73,17 @@ impl<'a> DefinitionLevels<'a> {
 }
 
 impl Bases for DefinitionLevels<'_> {
-    fn file(&self, name: &str) -> Option<File> {
-        let (level, at) = self.by_name().get(name)?;
+    fn file(&self, name: &str) -> Option<DefinitionFile> {
+        let (level, at) = self.files_by_name().get(name)?;
         Some(self.files[*level].1[*at].clone())
     }
 
     fn has(&self, name: &str) -> bool {
-        self.by_name().contains_key(name)
+        self.files_by_name().contains_key(name)
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.by_name().keys().cloned().collect();
+        let mut names: Vec<_> = self.files_by_name().keys().cloned().collect();
         names.sort_unstable();
         names
     }
@@ -94,7 +97,7 @@ pub(super) struct NearerFiles<'a, F> {
     files: OnceCell<DefinitionLevels<'a>>,
 }
 
-impl<'a, F: Fn() -> Vec<File>> NearerFiles<'a, F> {
+impl<'a, F: Fn() -> Vec<DefinitionFile>> NearerFiles<'a, F> {
     pub(super) fn new(registry: &'a Registry, read: F) -> Self {
         Self {
             registry,
@@ -103,25 +106,25 @@ impl<'a, F: Fn() -> Vec<File>> NearerFiles<'a, F> {
         }
     }
 
-    fn files(&self) -> &DefinitionLevels<'a> {
-        let levels = || vec![(Directory::new(Source::Flag), (self.read)())];
+    fn nearer_levels(&self) -> &DefinitionLevels<'a> {
+        let levels = || vec![(DefinitionDirectory::new(Source::Flag), (self.read)())];
         self.files
             .get_or_init(|| DefinitionLevels::new(Cow::Owned(levels()), None))
     }
 }
 
-impl<F: Fn() -> Vec<File>> Bases for NearerFiles<'_, F> {
-    fn file(&self, name: &str) -> Option<File> {
-        let nearer = self.files().file(name);
+impl<F: Fn() -> Vec<DefinitionFile>> Bases for NearerFiles<'_, F> {
+    fn file(&self, name: &str) -> Option<DefinitionFile> {
+        let nearer = self.nearer_levels().file(name);
         nearer.or_else(|| self.registry.file(name))
     }
 
     fn has(&self, name: &str) -> bool {
-        self.files().has(name) || self.registry.has(name)
+        self.nearer_levels().has(name) || self.registry.has(name)
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names = self.files().names();
+        let mut names = self.nearer_levels().names();
         names.extend(self.registry.names());
         names
     }

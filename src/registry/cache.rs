@@ -6,19 +6,19 @@ use std::{
     sync::Arc,
 };
 
-use super::{files::File, load::LoadResult};
+use super::{files::DefinitionFile, load::LoadResult};
 
 /// The load results of one load, by path. Duplicate names are not refused yet at this point, and texts are not kept.
 #[derive(Debug)]
-pub(super) struct Cache<T>(HashMap<PathBuf, LoadResult<Arc<T>>>);
+pub(super) struct LoadCache<T>(HashMap<PathBuf, LoadResult<Arc<T>>>);
 
-impl<T> Default for Cache<T> {
+impl<T> Default for LoadCache<T> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<T> Cache<T> {
+impl<T> LoadCache<T> {
     /// The result for this path, if the file's metadata is unchanged since it was read. Does not open the file.
     pub(super) fn unchanged_result(&self, path: &Path) -> Option<&LoadResult<Arc<T>>> {
         let loaded = self.result_for_path(path)?;
@@ -31,7 +31,7 @@ impl<T> Cache<T> {
     }
 
     /// The results for all files.
-    pub(super) fn all(&self) -> impl Iterator<Item = &LoadResult<Arc<T>>> {
+    pub(super) fn all_results(&self) -> impl Iterator<Item = &LoadResult<Arc<T>>> {
         self.0.values()
     }
 
@@ -43,14 +43,14 @@ impl<T> Cache<T> {
     }
 
     /// Whether the file still has the text that was read.
-    pub(super) fn has_same_text(&self, file: &File) -> bool {
+    pub(super) fn has_same_text(&self, file: &DefinitionFile) -> bool {
         self.result_for_file(file).is_some()
     }
 
     /// The result for a file, if it still has the text that was read.
     ///
     /// Files that cannot be read completely are never served from the cache.
-    pub(super) fn result_for_file(&self, file: &File) -> Option<&LoadResult<Arc<T>>> {
+    pub(super) fn result_for_file(&self, file: &DefinitionFile) -> Option<&LoadResult<Arc<T>>> {
         let loaded = self.0.get(&file.path)?;
         let is_whole = file.trouble.is_none() && loaded.file.trouble.is_none();
         (is_whole && loaded.file.version == file.version).then_some(loaded)
@@ -60,18 +60,18 @@ impl<T> Cache<T> {
 /// A load in progress that reuses the results of the previous one.
 #[derive(Debug)]
 pub(super) struct CachedLoader<'a, T> {
-    before: &'a Cache<T>,
-    now: Cache<T>,
+    before: &'a LoadCache<T>,
+    now: LoadCache<T>,
     /// How many files were parsed so far.
     parsed: usize,
 }
 
 impl<'a, T> CachedLoader<'a, T> {
     /// Starts a load that reuses results for unchanged texts from `before`.
-    pub(super) fn new(before: &'a Cache<T>) -> Self {
+    pub(super) fn new(before: &'a LoadCache<T>) -> Self {
         Self {
             before,
-            now: Cache::default(),
+            now: LoadCache::default(),
             parsed: 0,
         }
     }
@@ -80,9 +80,9 @@ impl<'a, T> CachedLoader<'a, T> {
     /// something that it refers to has changed.
     pub(super) fn load_or_reuse(
         &mut self,
-        file: &File,
+        file: &DefinitionFile,
         valid: impl FnOnce(&LoadResult<Arc<T>>) -> bool,
-        load: impl FnOnce(File) -> LoadResult<Arc<T>>,
+        load: impl FnOnce(DefinitionFile) -> LoadResult<Arc<T>>,
     ) -> LoadResult<Arc<T>> {
         let known = self
             .before
@@ -104,7 +104,7 @@ impl<'a, T> CachedLoader<'a, T> {
     }
 
     /// All results, and how many files were parsed.
-    pub(super) fn finish(self) -> (Cache<T>, usize) {
+    pub(super) fn into_cache(self) -> (LoadCache<T>, usize) {
         (self.now, self.parsed)
     }
 }

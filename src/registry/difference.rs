@@ -6,7 +6,7 @@ use super::Registry;
 use midex_domain::limits;
 
 /// Logs the names of the entries that differ.
-pub(super) fn log(before: &Registry, after: &Registry) {
+pub(super) fn log_differences(before: &Registry, after: &Registry) {
     let workflows = differing_names(
         &before.workflows.entries,
         &after.workflows.entries,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_what_differs_come_once() {
+    fn differing_names_are_unique() {
         let before = [("a", 1), ("b", 1), ("c", 1), ("c", 2)].map(to_owned_pair);
         let after = [("a", 1), ("b", 2), ("c", 1), ("d", 1)].map(to_owned_pair);
         let names: Vec<_> = differing_names(&before, &after, |entry| &entry.0)

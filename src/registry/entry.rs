@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{
     Format, Source,
-    cache::Cache,
-    last_good::{LastGood, Versions},
+    cache::LoadCache,
+    last_good::{GoodVersions, LastGood},
     shipped,
 };
 use midex_domain::{
@@ -18,7 +18,7 @@ use midex_domain::{
 
 /// A definition file with the result of loading it.
 #[derive(Clone, Debug)]
-pub struct Entry<T> {
+pub struct DefinitionEntry<T> {
     /// The name of the definition. Without a definition, the name that the file states, or else its file name.
     pub name: String,
     /// The source that it was loaded from.
@@ -34,12 +34,12 @@ pub struct Entry<T> {
 }
 
 /// A workflow file.
-pub type WorkflowEntry = Entry<Definition>;
+pub type WorkflowEntry = DefinitionEntry<Definition>;
 /// An agent file.
-pub type AgentEntry = Entry<Persona>;
+pub type AgentEntry = DefinitionEntry<Persona>;
 
 /// Entries are equal if they come from the same file with the same bytes, and have the same definition and findings.
-impl<T: PartialEq> PartialEq for Entry<T> {
+impl<T: PartialEq> PartialEq for DefinitionEntry<T> {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, self.source, &self.path) == (&other.name, other.source, &other.path)
             && self.version == other.version
@@ -48,7 +48,7 @@ impl<T: PartialEq> PartialEq for Entry<T> {
     }
 }
 
-impl<T> Entry<T> {
+impl<T> DefinitionEntry<T> {
     /// Whether the file has errors.
     pub fn is_broken(&self) -> bool {
         is_broken(&self.findings)
@@ -65,19 +65,19 @@ impl<T> Entry<T> {
 /// Invariant: entries are sorted by name. If several have the same name, the first one is in effect.
 #[derive(Debug)]
 pub(super) struct Collection<T> {
-    pub(super) entries: Vec<Entry<T>>,
+    pub(super) entries: Vec<DefinitionEntry<T>>,
     /// Entries that a nearer one of the same name hides, sorted by name.
-    pub(super) hidden: Vec<Entry<T>>,
+    pub(super) hidden: Vec<DefinitionEntry<T>>,
     /// The last good versions of files that were missing in this load.
-    pub(super) departed: Versions<T>,
-    pub(super) cache: Cache<T>,
+    pub(super) departed: GoodVersions<T>,
+    pub(super) cache: LoadCache<T>,
     /// How many files this load parsed.
     pub(super) parsed: usize,
 }
 
 impl<T> Collection<T> {
     /// The entry that is in effect for a name.
-    pub(super) fn effective_entry(&self, name: &str) -> Option<&Entry<T>> {
+    pub(super) fn effective_entry(&self, name: &str) -> Option<&DefinitionEntry<T>> {
         let all = &self.entries;
         let at = all.partition_point(|entry| entry.name.as_str() < name);
         all.get(at).filter(|entry| entry.name == name)
@@ -92,8 +92,9 @@ impl<T> Collection<T> {
 impl WorkflowEntry {
     /// The format of its file.
     pub fn format(&self) -> Format {
-        let of_path = |path: &PathBuf| Format::of_path(path);
-        let shipped = || shipped::workflow(&self.name).map(|file| Format::of_path(&file.path));
+        let of_path = |path: &PathBuf| Format::from_path(path);
+        let shipped =
+            || shipped::shipped_workflow(&self.name).map(|file| Format::from_path(&file.path));
         self.path
             .as_ref()
             .map(of_path)

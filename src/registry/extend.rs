@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use super::{files::File, read};
+use super::{files::DefinitionFile, read};
 use midex_domain::{
     check::{self, KnownNames},
     definition::Workflow,
@@ -10,16 +10,16 @@ use midex_domain::{
     draft::{WorkflowDraft, WorkflowFormat},
     error::format_count,
     finding::{Finding, Rule, errors, has_room_for_suggestions, is_broken},
-    grammar::{EXTENDS, is_template},
+    grammar::{EXTENDS_KEY, has_template},
     inherit::{self, MergedManifest},
     limits,
-    node::Node,
+    node::DocumentNode,
 };
 
 /// Looks up workflow files by name.
 pub(super) trait Bases {
     /// The file of the workflow of this name.
-    fn file(&self, name: &str) -> Option<File>;
+    fn file(&self, name: &str) -> Option<DefinitionFile>;
 
     /// Whether there is a workflow of this name.
     fn has(&self, name: &str) -> bool;
@@ -73,7 +73,7 @@ pub(super) struct Checked {
     /// The findings, located in the draft's own file.
     pub(super) findings: Vec<Finding>,
     /// The document that was checked, merged with its bases.
-    pub(super) document: Node,
+    pub(super) document: DocumentNode,
     /// The names of its bases, nearest first, then the names of its children.
     pub(super) used: Vec<Used>,
     /// The findings about the merged document, each at its own place. `None` if they equal `findings`.
@@ -90,7 +90,7 @@ impl Checked {
 
 /// Checks a draft. `heirs` are the names of the workflows that extend it, down to its own name.
 pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) -> Checked {
-    let extends = draft.document.get(EXTENDS);
+    let extends = draft.document.get(EXTENDS_KEY);
     let Some(extends) = extends.filter(|_| draft.form == WorkflowFormat::Manifest) else {
         return alone(draft, beside);
     };
@@ -101,9 +101,9 @@ pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) 
             with_base(draft, (&name, &base), beside, used)
         }
         Err(finding) => {
-            let mut findings = check::shapes(&draft);
+            let mut findings = check::check_shapes(&draft);
             // If the value of `extends` is not a valid name, it has a finding already.
-            let is_told = findings.iter().any(|one| one.path == EXTENDS);
+            let is_told = findings.iter().any(|one| one.path == EXTENDS_KEY);
             if !is_told {
                 findings.push(*finding);
             }
@@ -138,11 +138,11 @@ fn whole(
     beside: Beside<'_>,
     used: &mut Vec<Used>,
 ) -> (Option<Workflow>, Vec<Finding>) {
-    let (workflow, mut findings) = check::workflow(draft, beside.known);
+    let (workflow, mut findings) = check::check_workflow(draft, beside.known);
     let names = OnceCell::new();
     for field in draft.child_workflow_fields() {
         // A value that is not a valid name has a finding already.
-        let is_name = |name: &&str| !name.is_empty() && !is_template(name);
+        let is_name = |name: &&str| !name.is_empty() && !has_template(name);
         let Some(name) = field.value.as_text().filter(is_name) else {
             continue;
         };
@@ -169,7 +169,7 @@ fn whole(
 }
 
 /// The document, with the sections of its Markdown body folded into its steps.
-fn folded(mut draft: WorkflowDraft) -> Node {
+fn folded(mut draft: WorkflowDraft) -> DocumentNode {
     inherit::fold_sections_into_steps(&mut draft.document, &draft.sections);
     draft.document
 }
@@ -181,7 +181,7 @@ fn with_base(
     mut used: Vec<Used>,
 ) -> Checked {
     let mut findings = Vec::new();
-    let merged = inherit::merge(&mut findings, &draft.document, (name, &base.document));
+    let merged = inherit::merge_with_base(&mut findings, &draft.document, (name, &base.document));
     let MergedManifest { mut document, says } = merged;
     inherit::drop_overridden_instructions(&mut document, &draft.sections);
     let draft = WorkflowDraft {
@@ -209,14 +209,14 @@ fn with_base(
 /// Checks the workflow that `extends` names as a base. All names that are looked up are added to `used`. A finding about
 /// the chain of bases is put into `chain` too.
 fn base(
-    extends: &Node,
+    extends: &DocumentNode,
     heirs: &[String],
     beside: Beside<'_>,
     used: &mut Vec<Used>,
     chain: &mut Option<Finding>,
 ) -> Result<Checked, Box<Finding>> {
     let name = extends.as_text().unwrap_or_default();
-    let finding = |rule, message: String| extends.finding(rule, EXTENDS, message);
+    let finding = |rule, message: String| extends.finding(rule, EXTENDS_KEY, message);
     let invalid = |message, hint: String| finding(Rule::InvalidBase, message).suggest(hint);
     let nearer = format!("extend one that is nearer to the first than `{name}`");
     let names: Vec<_> = heirs.iter().cloned().chain([name.to_owned()]).collect();
@@ -260,7 +260,7 @@ fn base(
         let hint = format!("run `midex validate {path}` and mend it first");
         Box::new(invalid(message, hint))
     };
-    let (draft, found) = read::draft(&file).map_err(|_| broken(1))?;
+    let (draft, found) = read::read_draft(&file).map_err(|_| broken(1))?;
     if draft.form == WorkflowFormat::Phases {
         let message = format!("`{name}` has phases: only a manifest with steps can be extended");
         return Err(invalid(message, format!("copy what you need of `{name}`")).into());
@@ -268,7 +268,7 @@ fn base(
     let checked = check(draft, &names, beside);
     used.extend(checked.used.iter().cloned());
     if let Some(above) = &checked.chain {
-        let finding = above.clone().at_other_place(EXTENDS, extends.place);
+        let finding = above.clone().at_other_place(EXTENDS_KEY, extends.place);
         let is_too_deep = finding.rule == Rule::LimitExceeded;
         let hint = finding.suggestion.clone().filter(|_| !is_too_deep);
         let finding = finding.suggest(hint.unwrap_or(nearer));

@@ -15,18 +15,18 @@ use std::{
 
 use rustix::fs::{Dir, Mode, OFlags, openat};
 
-use super::source::{Directory, unreadable_finding};
+use super::source::{DefinitionDirectory, unreadable_finding};
 use midex_domain::{
     document::Digest,
     error::{Code, Error, Result},
     finding::{Finding, Place, Rule},
     limits,
 };
-use midex_folder::{FileStamp, describe_special_file, open_regular, read_within};
+use midex_folder::{FileStamp, describe_special_file, open_regular, read_up_to};
 
 /// A file that was read, or a file or directory that could not be read.
 #[derive(Clone, Debug)]
-pub struct File {
+pub struct DefinitionFile {
     /// The path, for people.
     pub(crate) path: PathBuf,
     /// The text without a byte order mark, as far as it could be read.
@@ -39,7 +39,7 @@ pub struct File {
     pub(super) stamp: Option<FileStamp>,
 }
 
-impl File {
+impl DefinitionFile {
     pub(super) fn from_finding(path: PathBuf, finding: Finding) -> Self {
         Self {
             trouble: Some(finding),
@@ -75,7 +75,7 @@ impl File {
 
     /// Replaces a text that is too large for a file with a finding.
     pub(super) fn limit_file_size(self) -> Self {
-        match too_large(self.text.len() as u64, limits::DEFINITION_BYTES_MAX) {
+        match too_large_finding(self.text.len() as u64, limits::DEFINITION_BYTES_MAX) {
             Some(finding) => Self::from_finding(self.path, finding),
             None => self,
         }
@@ -91,7 +91,7 @@ impl File {
     }
 
     /// The file name without extension. A definition that states no name is listed under it.
-    pub(super) fn stem(&self) -> String {
+    pub(super) fn file_stem(&self) -> String {
         let stem = self.path.file_stem().unwrap_or(self.path.as_os_str());
         stem.to_string_lossy().into_owned()
     }
@@ -142,15 +142,23 @@ pub(super) fn is_hidden(name: &OsStr) -> bool {
 
 /// Reads every definition file in a directory that has one of `extensions`, sorted by path, within the limits of one
 /// source.
-pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<File> {
-    let root = match Root::open(directory) {
+pub(super) fn read_directory(
+    directory: &DefinitionDirectory,
+    extensions: &[&str],
+) -> Vec<DefinitionFile> {
+    let root = match RootDirectory::open(directory) {
         Ok(root) => root,
-        Err(finding) => return vec![File::from_finding(directory.path.clone(), *finding)],
+        Err(finding) => {
+            return vec![DefinitionFile::from_finding(
+                directory.path.clone(),
+                *finding,
+            )];
+        }
     };
     let real_root = root.real.clone();
-    let mut walk = Walk {
+    let mut walk = DirectoryWalk {
         extensions,
-        follows_links: !directory.source.is_of_host(),
+        follows_links: !directory.source.is_host_source(),
         // Mark the root as visited, in case a link points back to it.
         seen: HashSet::from([real_root.clone()]),
         root,
@@ -159,7 +167,7 @@ pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<
         files: Vec::new(),
         full: false,
     };
-    walk.directory(&directory.path, &real_root, 0);
+    walk.walk_directory(&directory.path, &real_root, 0);
     if walk.full {
         let message = format!(
             "the directory holds more than {} definition files, {} bytes of them or {} entries; the rest is not read",
@@ -168,20 +176,22 @@ pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<
             limits::DEFINITION_ENTRIES_MAX
         );
         let finding = Finding::of_file(Rule::TooManyFiles, message);
-        walk.files
-            .push(File::from_finding(directory.path.clone(), finding));
+        walk.files.push(DefinitionFile::from_finding(
+            directory.path.clone(),
+            finding,
+        ));
     }
     walk.files
 }
 
 /// A definition directory that is held open.
-pub(super) struct Root {
+pub(super) struct RootDirectory {
     real: PathBuf,
     directory: OwnedFd,
 }
 
-impl Root {
-    pub(super) fn open(directory: &Directory) -> Result<Self, Box<Finding>> {
+impl RootDirectory {
+    pub(super) fn open(directory: &DefinitionDirectory) -> Result<Self, Box<Finding>> {
         let real = directory.real_path()?;
         // `NOFOLLOW`: the directory may have been replaced by a link since its path was resolved.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -208,26 +218,26 @@ impl Root {
     }
 }
 
-struct Walk<'a> {
+struct DirectoryWalk<'a> {
     extensions: &'a [&'a str],
     /// Whether links that stay within the directory are followed.
     follows_links: bool,
-    root: Root,
+    root: RootDirectory,
     /// The real paths visited so far. Links may lead to one file or directory twice.
     seen: HashSet<PathBuf>,
     entries: usize,
     /// The total size of the files that were read.
     bytes: u64,
-    files: Vec<File>,
+    files: Vec<DefinitionFile>,
     full: bool,
 }
 
-impl Walk<'_> {
-    fn directory(&mut self, path: &Path, real: &Path, depth: usize) {
-        let mut names = match self.names_in(real) {
+impl DirectoryWalk<'_> {
+    fn walk_directory(&mut self, path: &Path, real: &Path, depth: usize) {
+        let mut names = match self.entry_names(real) {
             Ok(names) => names,
             Err(error) => {
-                self.files.push(File::from_finding(
+                self.files.push(DefinitionFile::from_finding(
                     path.to_owned(),
                     unreadable_finding(&error),
                 ));
@@ -239,12 +249,12 @@ impl Walk<'_> {
             if self.full {
                 return;
             }
-            self.entry(path.join(name), depth);
+            self.visit_entry(path.join(name), depth);
         }
     }
 
     /// The names of the entries of a directory, without hidden ones.
-    fn names_in(&mut self, real: &Path) -> io::Result<Vec<OsString>> {
+    fn entry_names(&mut self, real: &Path) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::new(self.root.open_without_links(real)?)? {
             let entry = entry?;
@@ -264,7 +274,7 @@ impl Walk<'_> {
         Ok(names)
     }
 
-    fn entry(&mut self, path: PathBuf, depth: usize) {
+    fn visit_entry(&mut self, path: PathBuf, depth: usize) {
         if !self.follows_links && path.is_symlink() {
             return;
         }
@@ -276,16 +286,18 @@ impl Walk<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let finding =
                     Finding::of_file(Rule::Unreadable, "this symbolic link leads nowhere");
-                return self.files.push(File::from_finding(path, finding));
+                return self.files.push(DefinitionFile::from_finding(path, finding));
             }
             Err(error) => {
-                return self
-                    .files
-                    .push(File::from_finding(path, unreadable_finding(&error)));
+                return self.files.push(DefinitionFile::from_finding(
+                    path,
+                    unreadable_finding(&error),
+                ));
             }
         };
         if let Some(finding) = special_file_finding(metadata.file_type(), wanted) {
-            self.files.push(File::from_finding(path.clone(), finding));
+            self.files
+                .push(DefinitionFile::from_finding(path.clone(), finding));
         }
         // Other entries are ignored, even unreadable ones, since they are not definition files.
         if !(metadata.is_dir() || wanted && metadata.is_file()) {
@@ -299,58 +311,62 @@ impl Walk<'_> {
                 );
                 let finding = Finding::of_file(Rule::OutsideDirectory, message)
                     .suggest("copy the file here, or name its directory".to_owned());
-                self.files.push(File::from_finding(path, finding));
+                self.files.push(DefinitionFile::from_finding(path, finding));
             }
             Ok(real) if !self.seen.insert(real.clone()) => {}
             Ok(real) if metadata.is_dir() && depth < limits::DEFINITION_DIRECTORY_DEPTH_MAX => {
-                self.directory(&path, &real, depth + 1);
+                self.walk_directory(&path, &real, depth + 1);
             }
             Ok(_) if metadata.is_dir() => {
                 let message = "the directory is nested too deep; it is not read";
                 let finding = Finding::of_file(Rule::LimitExceeded, message);
-                self.files.push(File::from_finding(path, finding));
+                self.files.push(DefinitionFile::from_finding(path, finding));
             }
             Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
             Ok(real) => {
                 let opened = self.root.open_without_links(&real);
-                let file = read_opened(path, opened, limits::DEFINITION_BYTES_MAX);
+                let file = read_opened_file(path, opened, limits::DEFINITION_BYTES_MAX);
                 self.bytes += file.text.len() as u64;
                 self.full = self.bytes > limits::DEFINITION_SOURCE_BYTES_MAX;
                 self.files.push(file);
             }
-            Err(error) => self
-                .files
-                .push(File::from_finding(path, unreadable_finding(&error))),
+            Err(error) => self.files.push(DefinitionFile::from_finding(
+                path,
+                unreadable_finding(&error),
+            )),
         }
     }
 }
 
 /// Reads a file again that [`read_directory`] found in one of `directories`, with the same checks. `None` if it no
 /// longer exists or is now outside its directory.
-pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File> {
+pub(super) fn reread_file(
+    directories: &[DefinitionDirectory],
+    path: &Path,
+) -> Option<DefinitionFile> {
     let mut directories = directories.iter();
     let directory = directories.find(|directory| path.starts_with(&directory.path))?;
-    let root = Root::open(directory).ok()?;
+    let root = RootDirectory::open(directory).ok()?;
     let opened = root
         .open_without_links(&fs::canonicalize(path).ok()?)
         .ok()?;
     let max = limits::DEFINITION_BYTES_MAX;
-    Some(read_opened(path.to_owned(), Ok(opened), max))
+    Some(read_opened_file(path.to_owned(), Ok(opened), max))
 }
 
 /// Reads one file of at most `max` bytes.
-pub fn read(path: &Path, max: u64) -> File {
+pub fn read_definition_file(path: &Path, max: u64) -> DefinitionFile {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {
             let opened = open_regular(path).map(|(file, _)| file);
-            read_opened(path.to_owned(), opened, max)
+            read_opened_file(path.to_owned(), opened, max)
         }
         Ok(metadata) => {
-            let finding =
-                special_file_finding(metadata.file_type(), false).unwrap_or_else(not_a_file);
-            File::from_finding(path.to_owned(), finding)
+            let finding = special_file_finding(metadata.file_type(), false)
+                .unwrap_or_else(not_a_file_finding);
+            DefinitionFile::from_finding(path.to_owned(), finding)
         }
-        Err(error) => File::from_finding(path.to_owned(), unreadable_finding(&error)),
+        Err(error) => DefinitionFile::from_finding(path.to_owned(), unreadable_finding(&error)),
     }
 }
 
@@ -358,28 +374,32 @@ pub fn read(path: &Path, max: u64) -> File {
     clippy::disallowed_methods,
     reason = "held against what the file system says by the machine's own clock"
 )]
-fn read_opened(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> File {
+fn read_opened_file(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> DefinitionFile {
     let now = SystemTime::now();
     let read = opened.and_then(|file| {
         let metadata = file.metadata()?;
         let is_read = metadata.is_file() && metadata.len() <= max;
-        let bytes = is_read.then(|| read_within(file, max)).transpose()?;
+        let bytes = is_read.then(|| read_up_to(file, max)).transpose()?;
         Ok((metadata, bytes.unwrap_or_default()))
     });
     match read {
-        Err(error) => File::from_finding(path, unreadable_finding(&error)),
-        Ok((metadata, _)) if !metadata.is_file() => File::from_finding(path, not_a_file()),
-        Ok((metadata, bytes)) => match too_large(metadata.len().max(bytes.len() as u64), max) {
-            Some(finding) => File::from_finding(path, finding),
-            None => File {
-                stamp: FileStamp::from_settled_metadata(&metadata, now),
-                ..file_from_bytes(path, bytes)
-            },
-        },
+        Err(error) => DefinitionFile::from_finding(path, unreadable_finding(&error)),
+        Ok((metadata, _)) if !metadata.is_file() => {
+            DefinitionFile::from_finding(path, not_a_file_finding())
+        }
+        Ok((metadata, bytes)) => {
+            match too_large_finding(metadata.len().max(bytes.len() as u64), max) {
+                Some(finding) => DefinitionFile::from_finding(path, finding),
+                None => DefinitionFile {
+                    stamp: FileStamp::from_settled_metadata(&metadata, now),
+                    ..file_from_bytes(path, bytes)
+                },
+            }
+        }
     }
 }
 
-fn too_large(bytes: u64, max: u64) -> Option<Finding> {
+fn too_large_finding(bytes: u64, max: u64) -> Option<Finding> {
     let message = || format!("the file is larger than {max} bytes");
     (bytes > max).then(|| Finding::of_file(Rule::FileTooLarge, message()))
 }
@@ -398,13 +418,13 @@ fn special_file_finding(kind: fs::FileType, is_named_like_one: bool) -> Option<F
     Some(finding.suggest("remove it, or put a file in its place".to_owned()))
 }
 
-fn not_a_file() -> Finding {
+fn not_a_file_finding() -> Finding {
     Finding::of_file(Rule::Unreadable, "this is not a file")
 }
 
-fn file_from_bytes(path: PathBuf, bytes: Vec<u8>) -> File {
+fn file_from_bytes(path: PathBuf, bytes: Vec<u8>) -> DefinitionFile {
     let error = match String::from_utf8(bytes) {
-        Ok(text) => return File::from_text(path, text),
+        Ok(text) => return DefinitionFile::from_text(path, text),
         Err(error) => error,
     };
     let version = Digest::compute(error.as_bytes());
@@ -412,9 +432,9 @@ fn file_from_bytes(path: PathBuf, bytes: Vec<u8>) -> File {
     let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
     let place = Place::of_bytes(&text, valid, valid);
     let finding = Finding::new(Rule::NotUtf8, "", place, "the file is not UTF-8 from here");
-    File {
+    DefinitionFile {
         version,
         trouble: Some(finding),
-        ..File::from_text(path, text)
+        ..DefinitionFile::from_text(path, text)
     }
 }

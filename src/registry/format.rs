@@ -36,7 +36,7 @@ impl Format {
     }
 
     /// The format of a file, by its extension.
-    pub fn of_path(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         match files::extension(path).as_str() {
             "md" => Self::Markdown,
             "json" => Self::Json,
@@ -45,7 +45,7 @@ impl Format {
     }
 
     /// The format of a text, detected from its beginning: Markdown has front matter, JSON starts with a brace.
-    pub fn of_text(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         let text = text.trim_start_matches('\u{feff}');
         if markdown::has_closed_front_matter(text) {
             Self::Markdown

@@ -8,12 +8,12 @@ use std::{
 };
 
 use super::{
-    Directory, Source,
+    DefinitionDirectory, Source,
     bases::DefinitionLevels,
-    cache::{Cache, CachedLoader},
-    entry::{Collection, Entry},
+    cache::{CachedLoader, LoadCache},
+    entry::{Collection, DefinitionEntry},
     extend::Beside,
-    files::{self, File},
+    files::{self, DefinitionFile},
     last_good::LastGood,
     load::{self, LoadResult},
     markdown, shipped,
@@ -29,19 +29,19 @@ use midex_domain::{
 type PreviousCollection<'a, T> = Option<&'a Collection<T>>;
 
 /// Loads the agents of these directories and those that are part of midex. Unchanged files are taken from `previous`.
-pub(super) fn agents(
-    directories: &[Directory],
+pub(super) fn load_agents(
+    directories: &[DefinitionDirectory],
     previous: PreviousCollection<'_, Persona>,
 ) -> Collection<Persona> {
-    let levels: Vec<_> = levels(directories, &["md"], shipped::AGENTS).collect();
-    let load = |file| load::persona(file).map(Arc::new);
-    collection(&levels, (previous, previous), |_| true, load)
+    let levels: Vec<_> = read_levels(directories, &["md"], shipped::AGENTS).collect();
+    let load = |file| load::load_persona(file).map(Arc::new);
+    load_collection(&levels, (previous, previous), |_| true, load)
 }
 
 /// Loads the workflows of these directories and those that are part of midex, checked against the `known` names.
 /// Unchanged files are taken from `cached`.
-pub(super) fn workflows(
-    directories: &[Directory],
+pub(super) fn load_workflows(
+    directories: &[DefinitionDirectory],
     agents: &Collection<Persona>,
     known: KnownNames<'_>,
     (previous, cached): (
@@ -49,7 +49,7 @@ pub(super) fn workflows(
         PreviousCollection<'_, Definition>,
     ),
 ) -> Collection<Definition> {
-    let levels: Vec<_> = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS).collect();
+    let levels: Vec<_> = read_levels(directories, files::EXTENSIONS, shipped::WORKFLOWS).collect();
     let bases = DefinitionLevels::new(Cow::Borrowed(&levels), previous.map(|before| &before.cache));
     let valid = |loaded: &LoadResult<Arc<Definition>>| {
         let is_valid = |value: &Arc<Definition>| has_current_personas(value, agents);
@@ -61,31 +61,35 @@ pub(super) fn workflows(
         bases: &bases,
     };
     let load = |file| load_definition(file, agents, beside);
-    collection(&levels, (previous, cached), valid, load)
+    load_collection(&levels, (previous, cached), valid, load)
 }
 
-fn collection<T>(
-    levels: &[(Directory, Vec<File>)],
+fn load_collection<T>(
+    levels: &[(DefinitionDirectory, Vec<DefinitionFile>)],
     (previous, cached): (PreviousCollection<'_, T>, PreviousCollection<'_, T>),
     valid: impl Fn(&LoadResult<Arc<T>>) -> bool,
-    load: impl Fn(File) -> LoadResult<Arc<T>>,
+    load: impl Fn(DefinitionFile) -> LoadResult<Arc<T>>,
 ) -> Collection<T> {
-    let empty = Cache::default();
+    let empty = LoadCache::default();
     let mut loader = CachedLoader::new(cached.map_or(&empty, |before| &before.cache));
-    let mut read = |file: &File| loader.load_or_reuse(file, &valid, &load);
+    let mut read = |file: &DefinitionFile| loader.load_or_reuse(file, &valid, &load);
     let levels = levels.iter();
-    let levels = levels
-        .map(|(directory, files)| (directory.source, within_limits(directory, files, &mut read)));
+    let levels = levels.map(|(directory, files)| {
+        (
+            directory.source,
+            load_within_limits(directory, files, &mut read),
+        )
+    });
     let levels = levels.collect();
     let mut last_good = previous.map_or_else(LastGood::default, Collection::last_good);
-    let (shown, hidden) = first_of_each_name(levels, &mut last_good);
+    let (shown, hidden) = split_by_precedence(levels, &mut last_good);
     let entries = |of: Vec<_>| {
         let entries = of.into_iter();
         entries
-            .map(|(source, loaded)| entry(source, loaded))
+            .map(|(source, loaded)| make_entry(source, loaded))
             .collect()
     };
-    let (cache, parsed) = loader.finish();
+    let (cache, parsed) = loader.into_cache();
     Collection {
         entries: entries(shown),
         hidden: entries(hidden),
@@ -101,10 +105,10 @@ fn collection<T>(
     clippy::disallowed_methods,
     reason = "how long a check takes is told by the machine's own clock"
 )]
-fn within_limits<T>(
-    directory: &Directory,
-    files: &[File],
-    mut read: impl FnMut(&File) -> LoadResult<Arc<T>>,
+fn load_within_limits<T>(
+    directory: &DefinitionDirectory,
+    files: &[DefinitionFile],
+    mut read: impl FnMut(&DefinitionFile) -> LoadResult<Arc<T>>,
 ) -> Vec<LoadResult<Arc<T>>> {
     let (began, mut values) = (Instant::now(), 0);
     let (most, within) = (
@@ -126,32 +130,46 @@ fn within_limits<T>(
         let rest = files.len() - at;
         let message = format!("the definitions here {past}: {rest} more files are not used");
         let finding = Finding::of_file(Rule::LimitExceeded, message);
-        level.push(read(&File::from_finding(directory.path.clone(), finding)));
+        level.push(read(&DefinitionFile::from_finding(
+            directory.path.clone(),
+            finding,
+        )));
         break;
     }
     level
 }
 
 /// The files of every directory, nearest first, then those that are part of midex, then those of hosts.
-pub(super) fn levels(
-    directories: &[Directory],
+pub(super) fn read_levels(
+    directories: &[DefinitionDirectory],
     extensions: &'static [&'static str],
     shipped: &'static [(&'static str, &'static str)],
-) -> impl Iterator<Item = (Directory, Vec<File>)> {
-    let is_own = |directory: &&Directory| !directory.source.is_of_host();
+) -> impl Iterator<Item = (DefinitionDirectory, Vec<DefinitionFile>)> {
+    let is_own = |directory: &&DefinitionDirectory| !directory.source.is_host_source();
     let of_hosts = directories
         .iter()
         .filter(move |directory| !is_own(directory));
-    let read = move |directory: &Directory| (directory.clone(), files_of(directory, extensions));
-    let shipped = (Directory::new(Source::Shipped), shipped::files(shipped));
+    let read = move |directory: &DefinitionDirectory| {
+        (
+            directory.clone(),
+            read_definition_files(directory, extensions),
+        )
+    };
+    let shipped = (
+        DefinitionDirectory::new(Source::Shipped),
+        shipped::shipped_files(shipped),
+    );
     let own = directories.iter().filter(is_own).map(read);
     own.chain([shipped]).chain(of_hosts.map(read))
 }
 
 /// The files of a directory that may be definitions. In a host's directory, only files with front matter are.
-fn files_of(directory: &Directory, extensions: &[&str]) -> Vec<File> {
+fn read_definition_files(
+    directory: &DefinitionDirectory,
+    extensions: &[&str],
+) -> Vec<DefinitionFile> {
     let mut files = files::read_directory(directory, extensions);
-    if directory.source.is_of_host() {
+    if directory.source.is_host_source() {
         files.retain(|file| markdown::has_front_matter(&file.text));
     }
     files.retain(|file| !is_readme(file));
@@ -159,9 +177,9 @@ fn files_of(directory: &Directory, extensions: &[&str]) -> Vec<File> {
 }
 
 /// Whether the file is a plain `README.md` next to the definitions. One with front matter is a definition.
-pub(super) fn is_readme(file: &File) -> bool {
+pub(super) fn is_readme(file: &DefinitionFile) -> bool {
     file.trouble.is_none()
-        && file.stem().eq_ignore_ascii_case("readme")
+        && file.file_stem().eq_ignore_ascii_case("readme")
         && files::extension(&file.path) == "md"
         && !markdown::has_front_matter(&file.text)
 }
@@ -169,7 +187,7 @@ pub(super) fn is_readme(file: &File) -> bool {
 /// Splits the entries into those in effect and those that are hidden. For each name, the nearest level that has it is
 /// in effect, even if its file is broken: otherwise an author would run another workflow than the edited one.
 /// `last_good` restores the last good versions of broken files.
-fn first_of_each_name<T>(
+fn split_by_precedence<T>(
     levels: Vec<(Source, Vec<LoadResult<Arc<T>>>)>,
     last_good: &mut LastGood<'_, T>,
 ) -> (SourcedResults<T>, SourcedResults<T>) {
@@ -177,7 +195,7 @@ fn first_of_each_name<T>(
     let (mut kept, mut hidden) = (SourcedResults::new(), SourcedResults::new());
     for (source, mut level) in levels {
         load::refuse_duplicates(&mut level);
-        last_good.restore(&mut level);
+        last_good.restore_broken_files(&mut level);
         let (late, level): (Vec<_>, Vec<_>) = level
             .into_iter()
             .partition(|loaded| taken.contains(&loaded.name));
@@ -185,7 +203,7 @@ fn first_of_each_name<T>(
         kept.extend(level.into_iter().map(|loaded| (source, loaded)));
         hidden.extend(late.into_iter().map(|loaded| (source, loaded)));
     }
-    kept.sort_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)));
+    kept.sort_by(|(_, a), (_, b)| precedence_key(a).cmp(&precedence_key(b)));
     for (_, loaded) in &mut hidden {
         let mut nearer = kept.iter().filter(|(_, nearer)| nearer.name == loaded.name);
         if let Some((_, nearer)) = nearer.next() {
@@ -208,7 +226,7 @@ type SourcedResults<T> = Vec<(Source, LoadResult<Arc<T>>)>;
 
 /// The sort key: by name, then usable entries first, then entries that state their name. The sort is stable, so the
 /// first file wins among equals.
-fn rank<T>(loaded: &LoadResult<T>) -> (&str, bool, bool) {
+fn precedence_key<T>(loaded: &LoadResult<T>) -> (&str, bool, bool) {
     (
         &loaded.name,
         loaded.value.is_none(),
@@ -232,12 +250,12 @@ pub(super) fn known_agents(agents: &Collection<Persona>) -> KnownAgents {
 
 /// Loads a workflow and adds the personas of its agents.
 pub(super) fn load_definition(
-    file: File,
+    file: DefinitionFile,
     agents: &Collection<Persona>,
     beside: Beside<'_>,
 ) -> LoadResult<Arc<Definition>> {
     let define = |workflow| Arc::new(add_personas(workflow, agents));
-    load::workflow(file, beside).map(define)
+    load::load_workflow(file, beside).map(define)
 }
 
 /// Whether the personas in a definition are still those of its agents.
@@ -255,7 +273,7 @@ fn add_personas(workflow: Workflow, agents: &Collection<Persona>) -> Definition 
         .steps
         .iter()
         .filter_map(|step| {
-            let name = step.agent()?;
+            let name = step.agent_name()?;
             let persona = agents.effective_entry(name.as_str())?.value.as_ref()?;
             Some((name.clone(), persona.as_ref().clone()))
         })
@@ -263,8 +281,8 @@ fn add_personas(workflow: Workflow, agents: &Collection<Persona>) -> Definition 
     Definition::new(workflow, personas)
 }
 
-fn entry<T>(source: Source, loaded: LoadResult<Arc<T>>) -> Entry<T> {
-    Entry {
+fn make_entry<T>(source: Source, loaded: LoadResult<Arc<T>>) -> DefinitionEntry<T> {
+    DefinitionEntry {
         name: loaded.name,
         source,
         path: (source != Source::Shipped).then_some(loaded.file.path),

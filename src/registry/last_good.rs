@@ -6,17 +6,17 @@ use std::{
     sync::Arc,
 };
 
-use super::{entry::Entry, load::LoadResult};
+use super::{entry::DefinitionEntry, load::LoadResult};
 
 /// The last good version of a file, with the name that it had.
 #[derive(Debug)]
-pub(super) struct Version<T> {
+pub(super) struct GoodVersion<T> {
     name: String,
     value: Arc<T>,
 }
 
 /// Last good versions, by file path.
-pub(super) type Versions<T> = HashMap<PathBuf, Version<T>>;
+pub(super) type GoodVersions<T> = HashMap<PathBuf, GoodVersion<T>>;
 
 /// The last good versions that a load can fall back on.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct LastGood<'a, T> {
     present: HashMap<&'a Path, (&'a str, &'a Arc<T>)>,
     /// Versions of files that were missing in the previous load. Some editors delete a file before they write it again,
     /// so a load in between must not discard its last good version.
-    departed: Option<&'a Versions<T>>,
+    departed: Option<&'a GoodVersions<T>>,
 }
 
 impl<T> Default for LastGood<'_, T> {
@@ -39,8 +39,8 @@ impl<T> Default for LastGood<'_, T> {
 
 impl<'a, T> LastGood<'a, T> {
     /// Collects the versions of these entries, and those that were missing in the previous load.
-    pub(super) fn new(entries: &'a [Entry<T>], departed: &'a Versions<T>) -> Self {
-        let version = |entry: &'a Entry<T>| {
+    pub(super) fn new(entries: &'a [DefinitionEntry<T>], departed: &'a GoodVersions<T>) -> Self {
+        let version = |entry: &'a DefinitionEntry<T>| {
             let value = entry.value.as_ref()?;
             Some((entry.path.as_deref()?, (entry.name.as_str(), value)))
         };
@@ -52,7 +52,7 @@ impl<'a, T> LastGood<'a, T> {
 
     /// Gives the broken files of `level` their last good version, under the name that it had, so that a call by that
     /// name still finds it.
-    pub(super) fn restore(&mut self, level: &mut [LoadResult<Arc<T>>]) {
+    pub(super) fn restore_broken_files(&mut self, level: &mut [LoadResult<Arc<T>>]) {
         for loaded in level {
             let version = self.take_version(&loaded.file.path);
             if let (None, Some((name, value))) = (&loaded.value, version) {
@@ -73,12 +73,12 @@ impl<'a, T> LastGood<'a, T> {
     }
 
     /// The versions of files that the previous load had, and that are missing in this one.
-    pub(super) fn into_missing_versions(self) -> Versions<T> {
+    pub(super) fn into_missing_versions(self) -> GoodVersions<T> {
         self.present
             .into_iter()
             .map(|(path, (name, value))| {
                 let (name, value) = (name.to_owned(), value.clone());
-                (path.to_owned(), Version { name, value })
+                (path.to_owned(), GoodVersion { name, value })
             })
             .collect()
     }

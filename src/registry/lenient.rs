@@ -4,11 +4,11 @@
 use super::yaml;
 use midex_domain::{
     finding::{Finding, Place, Rule},
-    node::{Content, Entry, Node},
+    node::{DocumentNode, MappingEntry, NodeContent},
 };
 
 /// The keys that hosts know. Only these end a description, since its examples may contain lines such as `user: "look"`.
-const KEYS: &str = " name description tools disallowedTools allowed-tools model color permissionMode mcpServers hooks skills memory \
+const HOST_KEYS: &str = " name description tools disallowedTools allowed-tools model color permissionMode mcpServers hooks skills memory \
     effort maxTurns background isolation initialPrompt tags version ";
 
 /// The lines of one entry.
@@ -21,8 +21,8 @@ struct EntryLines<'a> {
 
 /// Reads the front matter line by line. Returns it with a warning that it is not valid YAML, and with edits that fix
 /// it, if they do. `None` if it has no `name`.
-pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
-    let lines = entries(front);
+pub(super) fn read_front_matter(front: &str) -> Option<(DocumentNode, Finding)> {
+    let lines = split_entries(front);
     let _ = lines.iter().find(|one| one.key == "name")?;
     let (mut read, mut edited, mut mended) = (Vec::new(), Vec::new(), String::from("---\n"));
     for one in &lines {
@@ -34,11 +34,11 @@ pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
         };
         mended.push_str(&text);
         edited.extend(content.is_none().then_some((one, text)));
-        let content = content.unwrap_or_else(|| Content::Text(one.value_text()));
-        read.push(Entry {
+        let content = content.unwrap_or_else(|| NodeContent::Text(one.value_text()));
+        read.push(MappingEntry {
             key: one.key.to_owned(),
             place,
-            value: Node { content, place },
+            value: DocumentNode { content, place },
         });
     }
     let keys: Vec<_> = edited.iter().map(|(one, _)| one.key).collect();
@@ -55,22 +55,22 @@ pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
         }
         warning = warning.suggest("write it as a text of YAML".to_owned());
     }
-    let content = Content::Map(read);
+    let content = NodeContent::Map(read);
     let place = Place::START;
-    Some((Node { content, place }, warning))
+    Some((DocumentNode { content, place }, warning))
 }
 
 /// The entries between the fences. If a key repeats, its first line counts.
-fn entries(front: &str) -> Vec<EntryLines<'_>> {
+fn split_entries(front: &str) -> Vec<EntryLines<'_>> {
     let mut starts: Vec<(&str, usize)> = Vec::new();
     let mut at = 0;
     for (number, line) in front.split_inclusive('\n').enumerate() {
-        if let Some(key) = key_of(line).filter(|_| number > 0) {
+        if let Some(key) = parse_key(line).filter(|_| number > 0) {
             let is_new = starts.iter().all(|(known, _)| *known != key);
             let is_described = starts
                 .last()
                 .is_some_and(|(last, _)| *last == "description");
-            if is_new && (!is_described || KEYS.contains(&format!(" {key} "))) {
+            if is_new && (!is_described || HOST_KEYS.contains(&format!(" {key} "))) {
                 starts.push((key, at));
             }
         }
@@ -88,7 +88,7 @@ fn entries(front: &str) -> Vec<EntryLines<'_>> {
         .collect()
 }
 
-fn key_of(line: &str) -> Option<&str> {
+fn parse_key(line: &str) -> Option<&str> {
     let (key, rest) = line.split_once(':')?;
     let is_key = key.starts_with(|c: char| c.is_ascii_alphabetic())
         && key
@@ -99,7 +99,7 @@ fn key_of(line: &str) -> Option<&str> {
 
 impl EntryLines<'_> {
     /// The value, if these lines are one valid YAML entry; for `name` and `description`, only if it is a text.
-    fn parse_as_yaml(&self) -> Option<Content> {
+    fn parse_as_yaml(&self) -> Option<NodeContent> {
         let node = yaml::parse(self.text).ok()?;
         let [entry] = node.entries()? else {
             return None;

@@ -33,23 +33,23 @@ mod yaml;
 use std::{path::Path, sync::Arc};
 
 pub use self::{
-    author::create,
+    author::create_definition,
     entry::{AgentEntry, WorkflowEntry},
     files::is_definition_file,
     format::Format,
-    live::Definitions,
+    live::LiveDefinitions,
     manifest::{Manifest, ManifestCheck},
-    schema::{SchemaDraft, SchemaKind, schema},
-    source::{DefinitionPlaces, Directory, Source, Sources},
+    schema::{SchemaDraft, SchemaKind, build_schema},
+    source::{DefinitionDirectory, DefinitionPlaces, Source, Sources},
     template::Template,
-    validate::{DefinitionKind, FileReport, check_text, validate, workflow_file},
+    validate::{DefinitionKind, FileReport, check_text, load_workflow_file, validate_paths},
     write::{
-        DeletedWorkflow, RenamedWorkflow, SaveRequest, SavedWorkflow, delete, preview_delete,
-        rename, save,
+        DeletedWorkflow, RenamedWorkflow, SaveRequest, SavedWorkflow, delete_workflow,
+        preview_delete, rename_workflow, save_workflow,
     },
 };
 use self::{entry::Collection, extend::BaseMatch, load::LoadResult};
-pub use self::{files::read as read_file, source::user_dir};
+pub use self::{files::read_definition_file as read_file, source::user_dir};
 use midex_domain::{
     check::{KnownNames, ServerCapabilities},
     definition::{Definition, Persona},
@@ -57,7 +57,7 @@ use midex_domain::{
     error::{Code, Error, NextCall, Result, call_tool, repeat_call},
     finding::{Finding, errors},
     limits,
-    nearest::nearest,
+    nearest::find_nearest,
 };
 pub use midex_folder::ExistingFilePolicy;
 
@@ -96,7 +96,7 @@ impl Registry {
         previous: Option<&Self>,
     ) -> Self {
         let agents = previous.map(|before| &before.agents);
-        let agents = gather::agents(&sources.agents, agents);
+        let agents = gather::load_agents(&sources.agents, agents);
         let names = gather::known_agents(&agents);
         // A workflow is checked against the known agents and the abilities. If either differs, check all workflows
         // again.
@@ -110,7 +110,7 @@ impl Registry {
             abilities,
         };
         let directories = &sources.workflows;
-        let workflows = gather::workflows(directories, &agents, known, (workflows, cached));
+        let workflows = gather::load_workflows(directories, &agents, known, (workflows, cached));
         let registry = Self {
             sources: sources.clone(),
             abilities: abilities.clone(),
@@ -127,27 +127,29 @@ impl Registry {
     }
 
     /// Whether both registries have the same entries: names, sources, paths, definitions, personas and findings.
-    pub fn same_as(&self, other: &Self) -> bool {
+    pub fn has_same_entries(&self, other: &Self) -> bool {
         self.workflows.entries == other.workflows.entries
             && self.agents.entries == other.agents.entries
     }
 
     /// Whether all files have the same stamps as in `other`.
-    fn has_stamps_of(&self, other: &Self) -> bool {
+    fn has_same_stamps(&self, other: &Self) -> bool {
         self.workflows.cache.has_same_stamps(&other.workflows.cache)
             && self.agents.cache.has_same_stamps(&other.agents.cache)
     }
 
     /// Whether the workflows come from the same files with the same bytes, whatever their findings are.
-    fn is_of_same_files(&self, other: &Self) -> bool {
-        fn files(registry: &Registry) -> impl Iterator<Item = (&str, Source, &Path, Digest)> {
+    fn has_same_files(&self, other: &Self) -> bool {
+        fn workflow_files(
+            registry: &Registry,
+        ) -> impl Iterator<Item = (&str, Source, &Path, Digest)> {
             let entries = registry.all_workflows();
             entries.map(|entry| {
                 let path = entry.path.as_deref().unwrap_or(Path::new(""));
                 (entry.name.as_str(), entry.source, path, entry.version)
             })
         }
-        files(self).eq(files(other))
+        workflow_files(self).eq(workflow_files(other))
     }
 
     /// The directories that the registry was loaded from.
@@ -192,7 +194,9 @@ impl Registry {
 
     /// The definition that a start of this workflow uses.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
+        let entry = self
+            .workflow(name)
+            .ok_or_else(|| self.workflow_not_found_error(name))?;
         entry
             .value
             .clone()
@@ -210,7 +214,7 @@ impl Registry {
 
     /// The workflow files that refer to this workflow, each with whether it extends it. If not, one of its steps or
     /// hooks starts it.
-    pub fn users_of(&self, name: &str) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
+    pub fn referring_workflows(&self, name: &str) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
         let others = self.all_workflows().filter(move |entry| entry.name != name);
         others.filter_map(move |entry| {
             let loaded = self.workflows.cache.result_for_path(entry.path.as_ref()?)?;
@@ -227,7 +231,7 @@ impl Registry {
         let entry = self.workflow(name)?;
         let definition = entry.value.as_ref()?;
         let mut agents = definition.personas.keys();
-        let are_same = agents.all(|name| self.is_agent_same(name.as_str()));
+        let are_same = agents.all(|name| self.is_agent_unchanged(name.as_str()));
         if !are_same {
             return None;
         }
@@ -238,7 +242,7 @@ impl Registry {
         if let Some(loaded) = self.workflows.cache.unchanged_result(path) {
             return uses_same(loaded).then(|| definition.clone());
         }
-        let file = files::read_again(&self.sources.workflows, path)?;
+        let file = files::reread_file(&self.sources.workflows, path)?;
         if let Some(loaded) = self.workflows.cache.result_for_file(&file) {
             return uses_same(loaded).then(|| definition.clone());
         }
@@ -249,7 +253,7 @@ impl Registry {
         }
         match loaded.value {
             Some(value) => {
-                self.mark(Some(entry.source), &value, &[]);
+                self.mark_project_definition(Some(entry.source), &value, &[]);
                 (loaded.name == name).then_some(value)
             }
             // Its file is broken now, so the last good version is used.
@@ -257,10 +261,10 @@ impl Registry {
         }
     }
 
-    fn is_agent_same(&self, name: &str) -> bool {
+    fn is_agent_unchanged(&self, name: &str) -> bool {
         let is_same = |path: &std::path::PathBuf| {
             let cache = &self.agents.cache;
-            let again = || files::read_again(&self.sources.agents, path);
+            let again = || files::reread_file(&self.sources.agents, path);
             cache.unchanged_result(path).is_some()
                 || again().is_some_and(|file| cache.has_same_text(&file))
         };
@@ -269,9 +273,9 @@ impl Registry {
     }
 
     /// The error for an unknown workflow, with the nearest name if there is one.
-    pub fn not_found(&self, name: &str) -> Error {
+    pub fn workflow_not_found_error(&self, name: &str) -> Error {
         let names = self.workflows().map(|entry| entry.name.as_str());
-        let near = nearest(name, names);
+        let near = find_nearest(name, names);
         let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
         let shown: String = name.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
         let message = format!("Workflow '{shown}' not found{hint}");
@@ -285,15 +289,19 @@ impl Registry {
     }
 
     /// Like [`Registry::not_found`], for callers that pass the name as `workflow_id`.
-    pub fn no_such_id(&self, id: &str) -> Error {
-        let error = self.not_found(id);
+    pub fn unknown_id_error(&self, id: &str) -> Error {
+        let error = self.workflow_not_found_error(id);
         let is_near = error.context("nearest").is_some();
-        error.with_next(if is_near { NEAREST_ID } else { LIST_IDS_CALL })
+        error.with_next(if is_near {
+            NEAREST_ID_CALL
+        } else {
+            LIST_IDS_CALL
+        })
     }
 }
 
-fn meets_requirements(abilities: &ServerCapabilities, definition: &Definition) -> Result<()> {
-    let Some(commands) = abilities.commands() else {
+fn check_requirements(abilities: &ServerCapabilities, definition: &Definition) -> Result<()> {
+    let Some(commands) = abilities.operation_lookup() else {
         return Ok(());
     };
     let workflow = &definition.workflow;
@@ -320,7 +328,7 @@ fn meets_requirements(abilities: &ServerCapabilities, definition: &Definition) -
     );
     Err(Error::new(Code::CatalogMissing, message)
         .with_context("workflow", workflow.name.as_str())
-        .with_context("import", missing.import_call()))
+        .with_context("import", missing.import_catalog_call()))
 }
 
 /// Suggests enabling the catalog.
@@ -331,7 +339,7 @@ const ENABLE_CATALOG_CALL: NextCall = call_tool(
 );
 
 /// Suggests the same call with the nearest id.
-const NEAREST_ID: NextCall =
+const NEAREST_ID_CALL: NextCall =
     repeat_call("if that is the one meant").with_arguments(&[("workflow_id", "{nearest}")]);
 
 /// Suggests listing the existing ids.

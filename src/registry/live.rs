@@ -9,7 +9,7 @@ use std::{
 
 use tokio::sync::{Semaphore, watch};
 
-use super::{DefinitionPlaces, Registry, difference, names, stamps::Stamps};
+use super::{DefinitionPlaces, Registry, difference, names, stamps::DefinitionStamps};
 use midex_domain::{
     check::ServerCapabilities,
     definition::Definition,
@@ -17,16 +17,16 @@ use midex_domain::{
     id::AgentName,
     limits,
 };
-use midex_folder::Follower;
+use midex_folder::ChangePoller;
 
 /// The live registry. It is loaded on first use, and reloaded if its files have changed when a caller asks for the
 /// current one. After [`Definitions::watch`], changes are also loaded in the background.
-pub struct Definitions {
+pub struct LiveDefinitions {
     live: Arc<LiveRegistry>,
-    follower: Follower,
+    follower: ChangePoller,
 }
 
-impl fmt::Debug for Definitions {
+impl fmt::Debug for LiveDefinitions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Definitions")
             .field("places", &self.live.places)
@@ -34,7 +34,7 @@ impl fmt::Debug for Definitions {
     }
 }
 
-impl Definitions {
+impl LiveDefinitions {
     /// The definitions in these places, checked against default abilities. Reads nothing yet.
     pub fn new(places: DefinitionPlaces) -> Self {
         Self::new_for(places, ServerCapabilities::default())
@@ -52,7 +52,7 @@ impl Definitions {
                 outside: Mutex::default(),
                 version: watch::Sender::new(0),
             }),
-            follower: Follower::default(),
+            follower: ChangePoller::default(),
         }
     }
 
@@ -63,7 +63,7 @@ impl Definitions {
 
     /// The abilities that definitions are checked against.
     pub fn abilities(&self) -> ServerCapabilities {
-        self.live.abilities().clone()
+        self.live.lock_abilities().clone()
     }
 
     /// The registry, including all changes up to now. Looks at files, so do not call it on an async worker thread.
@@ -103,7 +103,7 @@ impl Definitions {
     ///
     /// # Errors
     /// As [`Definitions::definition`], or if the load panicked.
-    pub async fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
+    pub async fn find_definition(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
         let (live, named) = (self.live.clone(), name.to_owned());
         // This is quick, so it does not acquire a permit.
         if let Some(definition) =
@@ -119,7 +119,7 @@ impl Definitions {
         }
         // The project's files are slow: try to resolve the workflow without them.
         let (live, named) = (self.live.clone(), name.to_owned());
-        match run_off_async_workers(move || live.outside_project(&named)).await? {
+        match run_off_async_workers(move || live.definition_outside_project(&named)).await? {
             Some(definition) => Ok(definition),
             None => load.await?,
         }
@@ -129,47 +129,47 @@ impl Definitions {
     ///
     /// # Errors
     /// `CATALOG_MISSING` with the call that imports it.
-    pub fn meets_requirements(&self, definition: &Definition) -> Result<()> {
-        super::meets_requirements(&self.live.abilities(), definition)
+    pub fn check_requirements(&self, definition: &Definition) -> Result<()> {
+        super::check_requirements(&self.live.lock_abilities(), definition)
     }
 
     /// Loads a change that midex itself just wrote, and returns the new registry.
     pub(super) fn load_written_change(&self) -> Arc<Registry> {
-        let mut seen = self.live.lock();
+        let mut seen = self.live.lock_stamps();
         *seen = Some(LoadedStamps::from_places(&self.live.places));
-        self.live.load();
+        self.live.reload_registry();
         self.live.last_registry()
     }
 
     /// Reads everything again, whether files changed or not. Returns whether any entry differs. Reads files, so do not
     /// call it on an async worker thread.
     pub fn reload(&self) -> bool {
-        let _loading = self.live.lock();
-        self.live.load()
+        let _loading = self.live.lock_stamps();
+        self.live.reload_registry()
     }
 
     /// Changes the abilities of the server and checks all loaded definitions against them. Reads files, so do not call
     /// it on an async worker thread.
     pub fn change_abilities(&self, change: impl FnOnce(&mut ServerCapabilities)) {
-        let _loading = self.live.lock();
+        let _loading = self.live.lock_stamps();
         let abilities = {
-            let mut abilities = self.live.abilities();
+            let mut abilities = self.live.lock_abilities();
             change(&mut abilities);
             abilities.clone()
         };
         if let Some(before) = self.live.known_registry() {
             let after = Registry::load_after(before.sources(), &abilities, Some(&before));
-            self.live.replace(&before, after);
+            self.live.replace_registry(&before, after);
         }
     }
 
     /// A counter that increases whenever entries (see [`Registry::same_as`]) or abilities have changed.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub fn change_counter(&self) -> watch::Receiver<u64> {
         self.live.version.subscribe()
     }
 
     /// Starts to poll for changes and load them in the background, until this value is dropped.
-    pub fn watch(&self) {
+    pub fn start_watching(&self) {
         let live = self.live.clone();
         self.follower
             .start_polling("midex-definitions", move || live.poll_files());
@@ -201,7 +201,7 @@ struct LiveRegistry {
 
 /// The state of the files when the last load began.
 struct LoadedStamps {
-    stamps: Stamps,
+    stamps: DefinitionStamps,
     /// How many more polls reload files that look unchanged. A file may change twice within one tick of the clock that
     /// its stamp uses.
     unsettled: u8,
@@ -210,7 +210,7 @@ struct LoadedStamps {
 impl LoadedStamps {
     fn from_places(places: &DefinitionPlaces) -> Self {
         Self {
-            stamps: Stamps::from_directories(places.candidates()),
+            stamps: DefinitionStamps::from_directories(places.candidate_directories()),
             unsettled: UNSETTLED_POLLS,
         }
     }
@@ -221,7 +221,7 @@ const UNSETTLED_POLLS: u8 = 2;
 
 impl LiveRegistry {
     fn current_registry(&self) -> Arc<Registry> {
-        let mut seen = self.lock();
+        let mut seen = self.lock_stamps();
         self.reload_if_changed(&mut seen);
         self.last_registry()
     }
@@ -233,11 +233,11 @@ impl LiveRegistry {
 
     /// The definition of a workflow that no project file contributes to: none may define its name, or the name of one
     /// of its agents or bases.
-    fn outside_project(&self, name: &str) -> Option<Arc<Definition>> {
+    fn definition_outside_project(&self, name: &str) -> Option<Arc<Definition>> {
         let all = self.places.sources();
         let sources = all.clone().without_project();
         let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
-        let abilities = self.abilities().clone();
+        let abilities = self.lock_abilities().clone();
         let registry = Registry::load_after(&sources, &abilities, outside.as_ref());
         let definition = registry.definition(name);
         let bases = registry.base_names(name);
@@ -254,7 +254,8 @@ impl LiveRegistry {
 
     /// The registry that was loaded last. The caller holds `seen`.
     fn last_registry(&self) -> Arc<Registry> {
-        self.known_registry().unwrap_or_else(|| self.load_first())
+        self.known_registry()
+            .unwrap_or_else(|| self.load_first_registry())
     }
 
     fn loaded_registry(&self) -> Arc<Registry> {
@@ -269,7 +270,7 @@ impl LiveRegistry {
 
     /// One poll: loads changed files, and files that may have changed within a clock tick.
     fn poll_files(&self) {
-        let mut seen = self.lock();
+        let mut seen = self.lock_stamps();
         if self.reload_if_changed(&mut seen) {
             return;
         }
@@ -277,7 +278,7 @@ impl LiveRegistry {
             && seen.unsettled > 0
         {
             seen.unsettled -= 1;
-            self.load();
+            self.reload_registry();
         }
     }
 
@@ -288,15 +289,15 @@ impl LiveRegistry {
         let differs = seen.as_ref().is_none_or(|seen| seen.stamps != now.stamps);
         if differs {
             *seen = Some(now);
-            self.load();
+            self.reload_registry();
         }
         differs
     }
 
     /// Reloads everything. Returns whether any entry differs from before.
-    fn load(&self) -> bool {
+    fn reload_registry(&self) -> bool {
         let Some(before) = self.known_registry() else {
-            self.load_first();
+            self.load_first_registry();
             return false;
         };
         // A text that makes a parser panic must not end the background polling.
@@ -304,11 +305,11 @@ impl LiveRegistry {
         if read.is_err() {
             tracing::error!("reading the definitions panicked; those loaded before stay");
         }
-        read.is_ok_and(|after| self.replace(&before, after))
+        read.is_ok_and(|after| self.replace_registry(&before, after))
     }
 
-    fn load_first(&self) -> Arc<Registry> {
-        let abilities = self.abilities().clone();
+    fn load_first_registry(&self) -> Arc<Registry> {
+        let abilities = self.lock_abilities().clone();
         self.store_registry(Registry::load_for(&self.places.sources(), &abilities))
     }
 
@@ -318,13 +319,13 @@ impl LiveRegistry {
         registry
     }
 
-    fn replace(&self, before: &Registry, after: Registry) -> bool {
-        let differs = !after.same_as(before);
-        let is_elsewhere = after.sources() != before.sources() || !after.is_of_same_files(before);
+    fn replace_registry(&self, before: &Registry, after: Registry) -> bool {
+        let differs = !after.has_same_entries(before);
+        let is_elsewhere = after.sources() != before.sources() || !after.has_same_files(before);
         let has_others = after.abilities() != before.abilities();
-        let has_settled = !after.has_stamps_of(before);
+        let has_settled = !after.has_same_stamps(before);
         if differs {
-            difference::log(before, &after);
+            difference::log_differences(before, &after);
         }
         if differs || is_elsewhere || has_others || has_settled {
             self.store_registry(after);
@@ -335,13 +336,13 @@ impl LiveRegistry {
         differs
     }
 
-    fn abilities(&self) -> MutexGuard<'_, ServerCapabilities> {
+    fn lock_abilities(&self) -> MutexGuard<'_, ServerCapabilities> {
         self.abilities
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<LoadedStamps>> {
+    fn lock_stamps(&self) -> MutexGuard<'_, Option<LoadedStamps>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -354,7 +355,7 @@ mod tests {
 
     const WAIT_MAX: Duration = Duration::from_secs(60);
 
-    fn places(project: &Path) -> DefinitionPlaces {
+    fn project_places(project: &Path) -> DefinitionPlaces {
         DefinitionPlaces {
             flag_workflows: None,
             flag_agents: None,
@@ -366,7 +367,7 @@ mod tests {
         }
     }
 
-    fn write(project: &Path, path: &str, description: &str) {
+    fn write_workflow(project: &Path, path: &str, description: &str) {
         let path = project.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let name = path.file_stem().unwrap().display();
@@ -376,21 +377,27 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    fn description(registry: &Registry, name: &str) -> Option<String> {
+    fn workflow_description(registry: &Registry, name: &str) -> Option<String> {
         let definition = registry.definition(name).ok()?;
         Some(definition.workflow.description.clone())
     }
 
     #[test]
-    fn what_changed_is_loaded_before_the_next_answer() {
+    fn changes_are_loaded_before_the_next_answer() {
         let project = tempfile::tempdir().unwrap();
-        let definitions = Definitions::new(places(project.path()));
-        let changes = definitions.changes();
-        assert_eq!(description(&definitions.last_loaded_registry(), "w"), None);
-        write(project.path(), "workflows/w.md", "one");
-        assert_eq!(description(&definitions.last_loaded_registry(), "w"), None);
+        let definitions = LiveDefinitions::new(project_places(project.path()));
+        let changes = definitions.change_counter();
+        assert_eq!(
+            workflow_description(&definitions.last_loaded_registry(), "w"),
+            None
+        );
+        write_workflow(project.path(), "workflows/w.md", "one");
+        assert_eq!(
+            workflow_description(&definitions.last_loaded_registry(), "w"),
+            None
+        );
         let current = definitions.current_registry();
-        assert_eq!(description(&current, "w").as_deref(), Some("one"));
+        assert_eq!(workflow_description(&current, "w").as_deref(), Some("one"));
         assert_eq!(*changes.borrow(), 1);
         assert_eq!(current.sources().workflows.len(), 1);
 
@@ -399,28 +406,28 @@ mod tests {
             "no change"
         );
         assert_eq!(*changes.borrow(), 1);
-        write(project.path(), "workflows/w.md", "two");
+        write_workflow(project.path(), "workflows/w.md", "two");
         assert!(definitions.reload() && !definitions.reload());
         assert_eq!(*changes.borrow(), 2);
     }
 
     #[test]
-    fn nothing_is_read_before_it_is_asked_for() {
+    fn files_are_read_on_first_use() {
         let project = tempfile::tempdir().unwrap();
-        let definitions = Definitions::new(places(project.path()));
+        let definitions = LiveDefinitions::new(project_places(project.path()));
         definitions.change_abilities(|abilities| abilities.activities = ["send".to_owned()].into());
         assert!(definitions.live.known_registry().is_none());
-        write(project.path(), "workflows/w.md", "one");
+        write_workflow(project.path(), "workflows/w.md", "one");
         let loaded = definitions.last_loaded_registry();
-        assert_eq!(description(&loaded, "w").as_deref(), Some("one"));
+        assert_eq!(workflow_description(&loaded, "w").as_deref(), Some("one"));
         assert!(loaded.abilities().activities.contains("send"));
         assert!(
             Arc::ptr_eq(&loaded, &definitions.current_registry()),
             "read once"
         );
-        assert_eq!(*definitions.changes().borrow(), 0);
+        assert_eq!(*definitions.change_counter().borrow(), 0);
 
-        let followed = Definitions::new(places(project.path()));
+        let followed = LiveDefinitions::new(project_places(project.path()));
         followed.live.poll_files();
         assert!(followed.live.known_registry().is_some());
     }
@@ -429,39 +436,39 @@ mod tests {
     #[test]
     fn a_new_directory_without_definitions_is_no_change() {
         let project = tempfile::tempdir().unwrap();
-        let definitions = Definitions::new(places(project.path()));
+        let definitions = LiveDefinitions::new(project_places(project.path()));
         definitions.last_loaded_registry();
         fs::create_dir(project.path().join("agents")).unwrap();
         assert!(!definitions.reload());
         assert_eq!(definitions.last_loaded_registry().sources().agents.len(), 1);
-        assert_eq!(*definitions.changes().borrow(), 0);
+        assert_eq!(*definitions.change_counter().borrow(), 0);
     }
 
     #[test]
-    fn a_start_looks_at_its_own_file_and_at_no_other() {
+    fn start_reads_only_its_own_file() {
         let project = tempfile::tempdir().unwrap();
         for name in ["a", "b"] {
-            write(project.path(), &format!("workflows/{name}.md"), "one");
+            write_workflow(project.path(), &format!("workflows/{name}.md"), "one");
         }
-        let definitions = Definitions::new(places(project.path()));
+        let definitions = LiveDefinitions::new(project_places(project.path()));
         definitions.last_loaded_registry();
         let told = |name: &str| {
             let definition = definitions.definition(name).unwrap();
             definition.workflow.description.clone()
         };
         for name in ["a", "b"] {
-            write(project.path(), &format!("workflows/{name}.md"), "two");
+            write_workflow(project.path(), &format!("workflows/{name}.md"), "two");
         }
         assert_eq!(told("a"), "two");
         let loaded = definitions.last_loaded_registry();
-        assert_eq!(description(&loaded, "a").as_deref(), Some("one"));
-        assert_eq!(description(&loaded, "b").as_deref(), Some("one"));
+        assert_eq!(workflow_description(&loaded, "a").as_deref(), Some("one"));
+        assert_eq!(workflow_description(&loaded, "b").as_deref(), Some("one"));
 
         fs::write(project.path().join("workflows/a.md"), "broken").unwrap();
         assert_eq!(told("a"), "one", "the last good version that is loaded");
         assert!(Arc::ptr_eq(&loaded, &definitions.last_loaded_registry()));
 
-        write(project.path(), "workflows/new.md", "new");
+        write_workflow(project.path(), "workflows/new.md", "new");
         assert_eq!(told("new"), "new", "what is not known yet is looked for");
         fs::remove_file(project.path().join("workflows/b.md")).unwrap();
         let gone = definitions.definition("b").unwrap_err();
@@ -472,8 +479,8 @@ mod tests {
     fn start_does_not_open_unchanged_files() {
         let project = tempfile::tempdir().unwrap();
         let path = project.path().join("workflows/w.md");
-        write(project.path(), "workflows/w.md", "one");
-        let definitions = Definitions::new(places(project.path()));
+        write_workflow(project.path(), "workflows/w.md", "one");
+        let definitions = LiveDefinitions::new(project_places(project.path()));
         let is_unchanged = || {
             let loaded = definitions.last_loaded_registry();
             loaded.workflows.cache.unchanged_result(&path).is_some()
@@ -488,13 +495,13 @@ mod tests {
             definitions.reload();
         }
         assert_eq!(told(), "one");
-        write(project.path(), "workflows/w.md", "two");
+        write_workflow(project.path(), "workflows/w.md", "two");
         assert!(!is_unchanged());
         assert_eq!(told(), "two", "of as many bytes");
     }
 
     #[test]
-    fn a_start_takes_the_personas_of_its_agents_as_they_are_now() {
+    fn start_uses_current_personas() {
         let project = tempfile::tempdir().unwrap();
         let persona = |text: &str| {
             let path = project.path().join("agents/reviewer.md");
@@ -503,8 +510,8 @@ mod tests {
             fs::write(path, format!("{front}{text}\n")).unwrap();
         };
         persona("One.");
-        write(project.path(), "workflows/w.md", "d");
-        let definitions = Definitions::new(places(project.path()));
+        write_workflow(project.path(), "workflows/w.md", "d");
+        let definitions = LiveDefinitions::new(project_places(project.path()));
         definitions.last_loaded_registry();
         persona("Two.");
         let definition = definitions.definition("w").unwrap();
@@ -514,19 +521,19 @@ mod tests {
     }
 
     #[test]
-    fn a_load_parses_what_changed() {
+    fn reload_parses_only_changed_files() {
         let project = tempfile::tempdir().unwrap();
         for number in 0..20 {
-            write(project.path(), &format!("workflows/w{number:02}.md"), "one");
+            write_workflow(project.path(), &format!("workflows/w{number:02}.md"), "one");
         }
-        let places = places(project.path());
+        let places = project_places(project.path());
         let first = Registry::load(&places.sources());
         assert_eq!(first.reload(&places.sources()).parsed_file_count(), 0);
-        write(project.path(), "workflows/w07.md", "two");
+        write_workflow(project.path(), "workflows/w07.md", "two");
         let second = first.reload(&places.sources());
         assert_eq!(second.parsed_file_count(), 1);
-        assert_eq!(description(&second, "w07").as_deref(), Some("two"));
-        assert_eq!(description(&second, "w08").as_deref(), Some("one"));
+        assert_eq!(workflow_description(&second, "w07").as_deref(), Some("two"));
+        assert_eq!(workflow_description(&second, "w08").as_deref(), Some("one"));
 
         // An agent that steps can refer to from now on may fix or break any workflow.
         let agent = "---\nname: reviewer\ndescription: d\n---\nMine.\n";
@@ -559,10 +566,10 @@ mod tests {
     #[tokio::test]
     async fn watching_ends_when_definitions_drop() {
         let project = tempfile::tempdir().unwrap();
-        let definitions = Definitions::new(places(project.path()));
-        definitions.watch();
-        definitions.watch();
-        let mut changes = definitions.changes();
+        let definitions = LiveDefinitions::new(project_places(project.path()));
+        definitions.start_watching();
+        definitions.start_watching();
+        let mut changes = definitions.change_counter();
         drop(definitions);
         let end = tokio::time::timeout(WAIT_MAX, changes.changed()).await;
         assert!(end.expect("the thread ends").is_err(), "and lets go of all");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     extend::{self, Beside, Used},
-    files::File,
+    files::DefinitionFile,
     markdown,
     read::{self, StatedName},
     shipped,
@@ -20,7 +20,7 @@ use midex_domain::{
 #[derive(Clone, Debug)]
 pub(super) struct LoadResult<T> {
     /// The file.
-    pub(super) file: File,
+    pub(super) file: DefinitionFile,
     /// The name that the file states, or else its file name.
     pub(super) name: String,
     /// Where the file states its name. `None` if it does not.
@@ -51,9 +51,9 @@ impl<T> LoadResult<T> {
 }
 
 /// Loads a workflow, together with the workflows that it extends.
-pub(super) fn workflow(file: File, beside: Beside<'_>) -> LoadResult<Workflow> {
-    let draft = read::draft(&file);
-    let is_shipped = shipped::is_of_midex(&file.path);
+pub(super) fn load_workflow(file: DefinitionFile, beside: Beside<'_>) -> LoadResult<Workflow> {
+    let draft = read::read_draft(&file);
+    let is_shipped = shipped::is_shipped_path(&file.path);
     let (mut used, mut values) = (Vec::new(), 0);
     let mut loaded = finish_load(file, draft, |draft| {
         let name = read::workflow_name(&draft);
@@ -78,21 +78,21 @@ pub(super) fn workflow(file: File, beside: Beside<'_>) -> LoadResult<Workflow> {
 }
 
 /// Loads an agent.
-pub(super) fn persona(file: File) -> LoadResult<Persona> {
+pub(super) fn load_persona(file: DefinitionFile) -> LoadResult<Persona> {
     let draft = markdown::parse_persona(&file.text).map(|(markdown, warning)| {
-        let (draft, mut findings) = read::persona(markdown.front, markdown.body);
+        let (draft, mut findings) = read::draft_persona(markdown.front, markdown.body);
         findings.extend(warning);
         (draft, findings)
     });
     let of_host = is_host_agent_file(&file.path).then(|| file.path.display().to_string());
     finish_load(file, draft, |draft| {
         let name = read::persona_name(&draft);
-        (name, check::persona(&draft, of_host))
+        (name, check::check_persona(&draft, of_host))
     })
 }
 
 fn finish_load<D, T>(
-    file: File,
+    file: DefinitionFile,
     draft: Result<(D, Vec<Finding>), Box<Finding>>,
     check: impl FnOnce(D) -> (StatedName, (Option<T>, Vec<Finding>)),
 ) -> LoadResult<T> {
@@ -118,7 +118,7 @@ fn finish_load<D, T>(
     LoadResult {
         name: named
             .as_ref()
-            .map_or_else(|| file.stem(), |(name, _)| name.clone()),
+            .map_or_else(|| file.file_stem(), |(name, _)| name.clone()),
         named_at: named.map(|(_, place)| place),
         value: value.filter(|_| !is_broken(&findings)),
         findings,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     Format, Registry, WorkflowEntry,
     extend::{self, Beside},
-    files::{self, File},
+    files::{self, DefinitionFile},
     gather,
     load::LoadResult,
     markdown, read, shipped,
@@ -21,10 +21,10 @@ use midex_domain::{
     draft::WorkflowFormat,
     error::Result,
     finding::{Finding, is_broken},
-    grammar::EXTENDS,
+    grammar::EXTENDS_KEY,
     id::WorkflowName,
     inherit,
-    node::Node,
+    node::DocumentNode,
 };
 
 /// The text of a workflow's definition.
@@ -52,8 +52,8 @@ pub struct ManifestCheck {
 impl Manifest {
     /// A text in this format. If `format` is `None`, the format is detected: front matter means Markdown, a leading
     /// brace means JSON.
-    pub fn of_text(text: String, format: Option<Format>) -> Self {
-        let format = format.unwrap_or_else(|| Format::of_text(&text));
+    pub fn from_text(text: String, format: Option<Format>) -> Self {
+        let format = format.unwrap_or_else(|| Format::from_text(&text));
         Self {
             text,
             format,
@@ -62,7 +62,7 @@ impl Manifest {
     }
 
     /// A manifest that was passed as a JSON object. Keys keep their order.
-    pub fn of_object(document: &Value) -> Self {
+    pub fn from_object(document: &Value) -> Self {
         Self {
             text: format!("{document:#}"),
             format: Format::Json,
@@ -80,9 +80,9 @@ impl Manifest {
         match serde_saphyr::to_string(document) {
             Ok(text) => Self {
                 is_object: true,
-                ..Self::of_text(text, Some(Format::Yaml))
+                ..Self::from_text(text, Some(Format::Yaml))
             },
-            Err(_) => Self::of_object(document),
+            Err(_) => Self::from_object(document),
         }
     }
 
@@ -117,10 +117,10 @@ impl Registry {
     fn load_manifest(&self, manifest: &Manifest) -> LoadResult<Arc<Definition>> {
         let agents = gather::known_agents(&self.agents);
         let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
-        let file = File::from_text(path, manifest.text.clone()).limit_file_size();
+        let file = DefinitionFile::from_text(path, manifest.text.clone()).limit_file_size();
         let loaded = gather::load_definition(file, &self.agents, self.check_context(&agents));
         if let Some(definition) = &loaded.value {
-            self.mark(None, definition, &loaded.used);
+            self.mark_project_definition(None, definition, &loaded.used);
         }
         loaded
     }
@@ -131,15 +131,18 @@ impl Registry {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     pub fn merged_manifest(&self, name: &str) -> Result<Manifest> {
-        let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
+        let entry = self
+            .workflow(name)
+            .ok_or_else(|| self.workflow_not_found_error(name))?;
         let file = self
             .read_workflow_file(entry)
             .filter(|_| !entry.is_broken());
         let file = file.ok_or_else(|| super::invalid_workflow_error(entry))?;
-        let (draft, _) = read::draft(&file).map_err(|_| super::invalid_workflow_error(entry))?;
-        if draft.form == WorkflowFormat::Phases || draft.document.get(EXTENDS).is_none() {
-            let format = Format::of_path(&file.path);
-            return Ok(Manifest::of_text(file.full_text(), Some(format)));
+        let (draft, _) =
+            read::read_draft(&file).map_err(|_| super::invalid_workflow_error(entry))?;
+        if draft.form == WorkflowFormat::Phases || draft.document.get(EXTENDS_KEY).is_none() {
+            let format = Format::from_path(&file.path);
+            return Ok(Manifest::from_text(file.full_text(), Some(format)));
         }
         let agents = gather::known_agents(&self.agents);
         let merged = extend::check(
@@ -150,7 +153,10 @@ impl Registry {
         let document = inherit::without_inheritance_keys(&merged.document);
         let mut whole = document.to_json();
         // Keep `version` exactly as it is written, not as a parsed number.
-        if let Some(version) = document.get("version").and_then(Node::text_or_number) {
+        if let Some(version) = document
+            .get("version")
+            .and_then(DocumentNode::text_or_number)
+        {
             whole["version"] = Value::String(version);
         }
         Ok(Manifest::from_object_as_yaml(&whole))
@@ -178,7 +184,7 @@ impl Registry {
         };
         // Places refer to the text without its byte order mark.
         let mark = manifest.text.len()
-            - File::from_text(loaded.file.path, manifest.text.clone())
+            - DefinitionFile::from_text(loaded.file.path, manifest.text.clone())
                 .text
                 .len();
         let (before, rest) = manifest.text.split_at_checked(mark + place.start)?;
@@ -192,7 +198,7 @@ impl Registry {
             .into_iter();
         let texts = texts
             .by_ref()
-            .map(|text| Manifest::of_text(text, Some(manifest.format)));
+            .map(|text| Manifest::from_text(text, Some(manifest.format)));
         let is_named = |manifest: &Manifest| {
             let renamed = self.load_manifest(manifest);
             renamed.name == new
@@ -203,10 +209,10 @@ impl Registry {
     }
 
     /// Reads the file of a workflow as it is now.
-    pub(super) fn read_workflow_file(&self, entry: &WorkflowEntry) -> Option<File> {
+    pub(super) fn read_workflow_file(&self, entry: &WorkflowEntry) -> Option<DefinitionFile> {
         match &entry.path {
-            Some(path) => files::read_again(&self.sources.workflows, path),
-            None => shipped::workflow(&entry.name),
+            Some(path) => files::reread_file(&self.sources.workflows, path),
+            None => shipped::shipped_workflow(&entry.name),
         }
     }
 
@@ -216,20 +222,22 @@ impl Registry {
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` if the file cannot be read, or the place of its name cannot
     /// be determined.
     pub fn copy_workflow(&self, name: &str, new: &WorkflowName) -> Result<Template> {
-        let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
+        let entry = self
+            .workflow(name)
+            .ok_or_else(|| self.workflow_not_found_error(name))?;
         let manifest = self
-            .manifest(entry)
+            .read_manifest(entry)
             .ok_or_else(|| super::invalid_workflow_error(entry))?;
         let named = self.rename_manifest(&manifest, (&entry.name, new.as_str()));
         let copy = named.ok_or_else(|| super::invalid_workflow_error(entry))?;
-        Ok(Template::copy(new, copy.format, copy.text))
+        Ok(Template::new_copy(new, copy.format, copy.text))
     }
 
     /// The current text of the workflow's file. `None` if the file is missing or not a text.
-    pub fn manifest(&self, entry: &WorkflowEntry) -> Option<Manifest> {
+    pub fn read_manifest(&self, entry: &WorkflowEntry) -> Option<Manifest> {
         let file = self.read_workflow_file(entry)?;
-        let format = Format::of_path(&file.path);
+        let format = Format::from_path(&file.path);
         let text = file.trouble.is_none().then(|| file.full_text())?;
-        Some(Manifest::of_text(text, Some(format)))
+        Some(Manifest::from_text(text, Some(format)))
     }
 }

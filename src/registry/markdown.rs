@@ -1,9 +1,9 @@
 //! Markdown with front matter: YAML between two lines of `---`, then the body.
 
 use midex_domain::{
-    draft::{Heading, Section},
+    draft::{MarkdownHeading, StepSection},
     finding::{Finding, Place, Rule, first_line_end},
-    node::{LocatedValue, Node},
+    node::{DocumentNode, LocatedValue},
 };
 
 use super::{lenient, sections, yaml};
@@ -12,14 +12,14 @@ use super::{lenient, sections, yaml};
 #[derive(Debug)]
 pub(super) struct Markdown {
     /// The front matter.
-    pub(super) front: Node,
+    pub(super) front: DocumentNode,
     /// The body, with `
     /// ` line ends and without empty lines around it.
     pub(super) body: LocatedValue<String>,
     /// The sections of the body that belong to steps.
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: Vec<StepSection>,
     /// The other headings of the body.
-    pub(super) headings: Vec<Heading>,
+    pub(super) headings: Vec<MarkdownHeading>,
 }
 
 /// Whether the text begins with front matter.
@@ -34,17 +34,17 @@ pub(super) fn has_closed_front_matter(text: &str) -> bool {
 
 /// Splits a Markdown file and parses its front matter.
 pub(super) fn parse(text: &str) -> Result<Markdown, Box<Finding>> {
-    let (front, body_start) = split(text)?;
+    let (front, body_start) = split_front_matter(text)?;
     Ok(Markdown::from_parts(text, yaml::parse(front)?, body_start))
 }
 
 /// Like [`parse`], for an agent's file. Front matter that is not valid YAML is accepted with a warning.
 pub(super) fn parse_persona(text: &str) -> Result<(Markdown, Option<Finding>), Box<Finding>> {
-    let (front, body_start) = split(text)?;
+    let (front, body_start) = split_front_matter(text)?;
     let (front, warning) = match yaml::parse(front) {
         Ok(front) => (front, None),
         Err(refusal) => {
-            let (front, warning) = lenient::read(front).ok_or(refusal)?;
+            let (front, warning) = lenient::read_front_matter(front).ok_or(refusal)?;
             (front, Some(warning))
         }
     };
@@ -52,7 +52,7 @@ pub(super) fn parse_persona(text: &str) -> Result<(Markdown, Option<Finding>), B
 }
 
 /// The front matter including its opening fence, and the offset of the body.
-fn split(text: &str) -> Result<(&str, usize), Box<Finding>> {
+fn split_front_matter(text: &str) -> Result<(&str, usize), Box<Finding>> {
     if !has_front_matter(text) {
         let place = Place::of_bytes(text, 0, text.len());
         return Err(Finding::new(
@@ -80,9 +80,9 @@ fn split(text: &str) -> Result<(&str, usize), Box<Finding>> {
 }
 
 impl Markdown {
-    fn from_parts(text: &str, front: Node, body_start: usize) -> Self {
+    fn from_parts(text: &str, front: DocumentNode, body_start: usize) -> Self {
         let body = text[body_start..].trim_matches(['\r', '\n']).trim_end();
-        let (sections, headings) = sections::sections(text, body_start);
+        let (sections, headings) = sections::parse_sections(text, body_start);
         Self {
             front,
             body: LocatedValue {

@@ -1,18 +1,18 @@
 //! Checks cheaply whether files may define certain names.
 
-use super::{Directory, files, read};
+use super::{DefinitionDirectory, files, read};
 use midex_domain::limits;
 
 /// Whether a file in the project's directories among these may define one of `names`. The name may be the file name, or
 /// be in a line with its key.
-pub(super) fn may_define_in_project(directories: &[Directory], names: &[&str]) -> bool {
+pub(super) fn may_define_in_project(directories: &[DefinitionDirectory], names: &[&str]) -> bool {
     let mut parsed = 0;
     let mut files = directories
         .iter()
-        .filter(|directory| directory.source.is_of_project())
+        .filter(|directory| directory.source.is_project_source())
         .flat_map(|directory| files::read_directory(directory, files::EXTENSIONS));
     files.any(|file| {
-        let stem = file.stem();
+        let stem = file.file_stem();
         if names.contains(&stem.as_str()) {
             return true;
         }

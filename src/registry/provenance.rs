@@ -19,16 +19,16 @@ impl Registry {
                 .and_then(|path| cache.result_for_path(path));
             let used = loaded.map_or(&[][..], |loaded| &loaded.used);
             if let Some(definition) = &entry.value {
-                self.mark(Some(entry.source), definition, used);
+                self.mark_project_definition(Some(entry.source), definition, used);
             }
         }
         // Definitions that are part of midex have no path in their entry, so find them in the cache.
         let shipped = cache
-            .all()
-            .filter(|one| shipped::is_of_midex(&one.file.path));
+            .all_results()
+            .filter(|one| shipped::is_shipped_path(&one.file.path));
         for loaded in shipped {
             if let Some(definition) = &loaded.value {
-                self.mark(None, definition, &loaded.used);
+                self.mark_project_definition(None, definition, &loaded.used);
             }
         }
     }
@@ -43,14 +43,19 @@ impl Registry {
 
     /// Marks a definition of this source if it comes in part from the project. `used` lists the workflows that it
     /// refers to.
-    pub(super) fn mark(&self, source: Option<Source>, definition: &Definition, used: &[Used]) {
+    pub(super) fn mark_project_definition(
+        &self,
+        source: Option<Source>,
+        definition: &Definition,
+        used: &[Used],
+    ) {
         let extends = |one: &&Used| matches!(one.meant, BaseMatch::Base(_));
         let bases = used.iter().filter(extends);
         let bases = bases.filter_map(|one| Some(self.workflow(&one.name)?.source));
         let agents = definition.personas.keys();
         let agents = agents.filter_map(|name| Some(self.agent(name.as_str())?.source));
         let mut sources = source.into_iter().chain(bases).chain(agents);
-        if sources.any(Source::is_of_project) {
+        if sources.any(Source::is_project_source) {
             definition.mark_of_project();
         }
     }

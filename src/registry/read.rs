@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    files::{File, extension},
+    files::{DefinitionFile, extension},
     markdown::{self, Markdown},
     recover, slips, yaml,
 };
@@ -12,7 +12,7 @@ use midex_domain::{
     finding::{Finding, Place, Rule},
     grammar,
     id::{AgentName, WorkflowName},
-    node::{Content, Entry, LocatedValue, Node, join},
+    node::{DocumentNode, LocatedValue, MappingEntry, NodeContent, join_path},
 };
 
 /// A name that a file states, with its place.
@@ -22,7 +22,9 @@ pub(super) type StatedName = Option<(String, Place)>;
 ///
 /// # Errors
 /// The finding that explains why the text cannot be read.
-pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Finding>> {
+pub(super) fn read_draft(
+    file: &DefinitionFile,
+) -> Result<(WorkflowDraft, Vec<Finding>), Box<Finding>> {
     if let Some(trouble) = &file.trouble {
         return Err(trouble.clone().into());
     }
@@ -44,7 +46,7 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
     refuse_foreign_document(document)?;
     let (draft, mut findings) = match &markdown {
         Some(markdown) => draft_from_markdown(markdown),
-        None => manifest(document, text),
+        None => draft_from_manifest(document, text),
     };
     // Collecting the path of every text is expensive and most files have no trailing comments, so look for a `#` first.
     if text.contains(" #") || text.contains("\t#") {
@@ -56,7 +58,7 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
 }
 
 /// Refuses documents of other systems as a whole, since findings about their single keys would not help.
-fn refuse_foreign_document(document: &Node) -> Result<(), Box<Finding>> {
+fn refuse_foreign_document(document: &DocumentNode) -> Result<(), Box<Finding>> {
     let Some((system, place)) = grammar::foreign::detect_foreign_document(document) else {
         return Ok(());
     };
@@ -70,8 +72,8 @@ fn refuse_foreign_document(document: &Node) -> Result<(), Box<Finding>> {
 }
 
 /// The name that a workflow file states.
-pub(super) fn stated_name(file: &File) -> Option<String> {
-    workflow_name(&draft(file).ok()?.0).map(|(name, _)| name)
+pub(super) fn stated_name(file: &DefinitionFile) -> Option<String> {
+    workflow_name(&read_draft(file).ok()?.0).map(|(name, _)| name)
 }
 
 /// The name that a workflow states, with its place.
@@ -86,7 +88,11 @@ pub(super) fn persona_name(draft: &PersonaDraft) -> StatedName {
     find_stated_name(&draft.front, "name", |name| AgentName::parse(name).is_ok())
 }
 
-fn find_stated_name(document: &Node, key: &str, is_name: impl Fn(&str) -> bool) -> StatedName {
+fn find_stated_name(
+    document: &DocumentNode,
+    key: &str,
+    is_name: impl Fn(&str) -> bool,
+) -> StatedName {
     let node = document.get(key)?;
     let name = node.as_text().filter(|text| is_name(text))?;
     Some((name.to_owned(), node.place))
@@ -98,58 +104,65 @@ fn draft_from_markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
     let (front, body) = (&file.front, &file.body.value);
     let has = |key| front.get(key).is_some();
     if has(WorkflowFormat::Phases.steps_key()) || !(has("workflow") || has("steps")) {
-        return workflow(WorkflowFormat::Phases, front, body);
+        return draft_workflow(WorkflowFormat::Phases, front, body);
     }
-    let (mut draft, findings) = manifest(front, body);
+    let (mut draft, findings) = draft_from_manifest(front, body);
     draft.sections.clone_from(&file.sections);
     draft.headings.clone_from(&file.headings);
     (draft, findings)
 }
 
 /// The draft of a manifest.
-fn manifest(document: &Node, text: &str) -> (WorkflowDraft, Vec<Finding>) {
-    workflow(WorkflowFormat::Manifest, document, text)
+fn draft_from_manifest(document: &DocumentNode, text: &str) -> (WorkflowDraft, Vec<Finding>) {
+    draft_workflow(WorkflowFormat::Manifest, document, text)
 }
 
 /// The draft of an agent: front matter, and the persona in the body.
-pub(super) fn persona(front: Node, content: LocatedValue<String>) -> (PersonaDraft, Vec<Finding>) {
+pub(super) fn draft_persona(
+    front: DocumentNode,
+    content: LocatedValue<String>,
+) -> (PersonaDraft, Vec<Finding>) {
     let mut findings = Vec::new();
-    repeated_keys(&mut findings, &front, "");
+    find_repeated_keys(&mut findings, &front, "");
     (PersonaDraft { front, content }, findings)
 }
 
-fn workflow(form: WorkflowFormat, document: &Node, content: &str) -> (WorkflowDraft, Vec<Finding>) {
+fn draft_workflow(
+    form: WorkflowFormat,
+    document: &DocumentNode,
+    content: &str,
+) -> (WorkflowDraft, Vec<Finding>) {
     let mut findings = Vec::new();
-    repeated_keys(&mut findings, document, "");
-    let document = recover::recover(&mut findings, document, form);
+    find_repeated_keys(&mut findings, document, "");
+    let document = recover::replace_foreign_keywords(&mut findings, document, form);
     let draft = WorkflowDraft::new(form, document, content.to_owned());
     (draft, findings)
 }
 
 /// Adds a finding for each key that occurs twice in one mapping, anywhere in the document.
-fn repeated_keys(found: &mut Vec<Finding>, node: &Node, path: &str) {
+fn find_repeated_keys(found: &mut Vec<Finding>, node: &DocumentNode, path: &str) {
     match &node.content {
-        Content::List(items) => {
+        NodeContent::List(items) => {
             for (at, item) in items.iter().enumerate() {
-                repeated_keys(found, item, &format!("{path}[{at}]"));
+                find_repeated_keys(found, item, &format!("{path}[{at}]"));
             }
         }
-        Content::Map(entries) => {
+        NodeContent::Map(entries) => {
             let mut first: HashMap<&str, usize> = HashMap::new();
             for entry in entries {
-                let path = join(path, &entry.key);
+                let path = join_path(path, &entry.key);
                 if let Some(line) = first.get(entry.key.as_str()) {
                     found.push(repeated_key_finding(entry, &path, *line));
                 }
                 first.entry(&entry.key).or_insert(entry.place.line);
-                repeated_keys(found, &entry.value, &path);
+                find_repeated_keys(found, &entry.value, &path);
             }
         }
         _ => {}
     }
 }
 
-fn repeated_key_finding(entry: &Entry, path: &str, first_line: usize) -> Finding {
+fn repeated_key_finding(entry: &MappingEntry, path: &str, first_line: usize) -> Finding {
     let message = format!("`{}` stands twice: first on line {first_line}", entry.key);
     Finding::new(Rule::DuplicateKey, path, entry.place, message)
 }

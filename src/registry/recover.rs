@@ -8,15 +8,15 @@ mod outline;
 mod values;
 
 use midex_domain::{
-    check::unknown_key,
+    check::unknown_key_finding,
     draft::WorkflowFormat,
     finding::{Finding, Rule, has_room_for_suggestions},
     grammar::{
-        self, Record, STEP, Shape,
+        self, MappingShape, STEP_SHAPE, ValueShape,
         foreign::{self, Counterpart},
     },
-    nearest::nearest,
-    node::{Content, Entry, Node, join},
+    nearest::find_nearest,
+    node::{DocumentNode, MappingEntry, NodeContent, join_path},
 };
 
 /// Rewrites a document, adding a finding for each change.
@@ -29,51 +29,60 @@ struct Recovery<'f> {
 }
 
 /// Returns the document with the keywords of other systems replaced, and adds a finding for each.
-pub(super) fn recover(found: &mut Vec<Finding>, document: &Node, form: WorkflowFormat) -> Node {
+pub(super) fn replace_foreign_keywords(
+    found: &mut Vec<Finding>,
+    document: &DocumentNode,
+    form: WorkflowFormat,
+) -> DocumentNode {
     let mut root = document.clone();
-    let is_quoted = |entry: &Entry| entry.place.end - entry.place.start > entry.key.len();
+    let is_quoted = |entry: &MappingEntry| entry.place.end - entry.place.start > entry.key.len();
     let is_json = root.entries().is_some_and(|all| all.iter().all(is_quoted));
     let mut reader = Recovery {
         found,
         form,
         is_json,
     };
-    if let Content::Map(entries) = &mut root.content {
+    if let NodeContent::Map(entries) = &mut root.content {
         reader.hoist_nested_workflow(entries);
-        reader.recover_record(entries, "", form.record());
+        reader.recover_record(entries, "", form.workflow_record());
     }
     root
 }
 
 /// Whether a mapping has more keys than any valid one. Recovery compares each key with all others, so skip such a
 /// mapping.
-fn is_large(entries: &[Entry]) -> bool {
+fn is_oversized_mapping(entries: &[MappingEntry]) -> bool {
     entries.len() > midex_domain::limits::KEYS_RECOVERED_MAX
 }
 
 impl Recovery<'_> {
     /// Rewrites the keys of a mapping, then its values.
-    fn recover_record(&mut self, entries: &mut Vec<Entry>, path: &str, record: &'static Record) {
-        if is_large(entries) {
+    fn recover_record(
+        &mut self,
+        entries: &mut Vec<MappingEntry>,
+        path: &str,
+        record: &'static MappingShape,
+    ) {
+        if is_oversized_mapping(entries) {
             return;
         }
-        let is_step = record.what == STEP.what;
+        let is_step = record.what == STEP_SHAPE.what;
         if is_step {
             self.recover_agent_mapping(entries, path);
             self.recover_misplaced_body(entries, path);
         }
-        self.keys(entries, path, record);
+        self.recover_keys(entries, path, record);
         if is_step {
             self.recover_outcome_condition(entries, path);
             self.recover_type_key(entries, path);
             self.recover_foreign_loop(entries, path);
-            self.body_beside_foreach(entries, path);
+            self.recover_body_beside_foreach(entries, path);
         }
         self.recover_plain_values(entries, path, record.what);
         for entry in entries {
-            let path = join(path, &entry.key);
-            match (entry.key.as_str(), record.key(&entry.key)) {
-                ("branch", Some(_)) if is_step => self.branch(&mut entry.value, &path),
+            let path = join_path(path, &entry.key);
+            match (entry.key.as_str(), record.find_key(&entry.key)) {
+                ("branch", Some(_)) if is_step => self.recover_branch(&mut entry.value, &path),
                 ("depends_on", Some(_)) if is_step => {
                     self.split_joined_ids(&mut entry.value, &path);
                 }
@@ -84,25 +93,30 @@ impl Recovery<'_> {
     }
 
     /// Rewrites a value, if its shape has keys.
-    fn recover_value(&mut self, node: &mut Node, path: &str, shape: &Shape) {
+    fn recover_value(&mut self, node: &mut DocumentNode, path: &str, shape: &ValueShape) {
         match (shape, &mut node.content) {
-            (Shape::Condition, Content::Bool(value)) => {
-                node.content = Content::Text(value.to_string());
+            (ValueShape::Condition, NodeContent::Bool(value)) => {
+                node.content = NodeContent::Text(value.to_string());
             }
-            (Shape::Branches(record), Content::Map(entries)) => {
+            (ValueShape::Branches(record), NodeContent::Map(entries)) => {
                 for entry in entries {
-                    let path = join(path, &entry.key);
-                    self.recover_value(&mut entry.value, &path, &Shape::Record(record));
+                    let path = join_path(path, &entry.key);
+                    self.recover_value(&mut entry.value, &path, &ValueShape::Record(record));
                 }
             }
-            (Shape::Inputs(record), _) => self.inputs(node, path, record),
-            (Shape::Steps(record), _) => self.steps(node, path, record),
-            (Shape::Record(record) | Shape::TextOr(record), Content::Map(entries)) => {
+            (ValueShape::Inputs(record), _) => self.recover_inputs(node, path, record),
+            (ValueShape::Steps(record), _) => self.recover_steps(node, path, record),
+            (
+                ValueShape::Record(record) | ValueShape::TextOr(record),
+                NodeContent::Map(entries),
+            ) => {
                 self.recover_record(entries, path, record);
             }
-            (Shape::Each, Content::List(_)) => self.recover_body_list(node, path),
-            (Shape::Each, Content::Map(entries)) => self.recover_record(entries, path, &STEP),
-            (Shape::List(of, ..), Content::List(items)) => {
+            (ValueShape::Each, NodeContent::List(_)) => self.recover_body_list(node, path),
+            (ValueShape::Each, NodeContent::Map(entries)) => {
+                self.recover_record(entries, path, &STEP_SHAPE)
+            }
+            (ValueShape::List(of, ..), NodeContent::List(items)) => {
                 for (at, item) in items.iter_mut().enumerate() {
                     self.recover_value(item, &format!("{path}[{at}]"), of);
                 }
@@ -111,30 +125,45 @@ impl Recovery<'_> {
         }
     }
 
-    fn inputs(&mut self, node: &mut Node, path: &str, record: &'static Record) {
+    fn recover_inputs(
+        &mut self,
+        node: &mut DocumentNode,
+        path: &str,
+        record: &'static MappingShape,
+    ) {
         self.recover_inputs_shape(node, path);
-        let Content::Map(inputs) = &mut node.content else {
+        let NodeContent::Map(inputs) = &mut node.content else {
             return;
         };
         for entry in inputs {
-            let path = join(path, &entry.key);
+            let path = join_path(path, &entry.key);
             self.recover_type_only_input(&mut entry.value, &path);
-            self.recover_value(&mut entry.value, &path, &Shape::Record(record));
+            self.recover_value(&mut entry.value, &path, &ValueShape::Record(record));
         }
     }
 
-    fn steps(&mut self, node: &mut Node, path: &str, record: &'static Record) {
+    fn recover_steps(
+        &mut self,
+        node: &mut DocumentNode,
+        path: &str,
+        record: &'static MappingShape,
+    ) {
         self.recover_steps_mapping(node, path);
-        let Content::List(steps) = &mut node.content else {
+        let NodeContent::List(steps) = &mut node.content else {
             return;
         };
         for (at, step) in steps.iter_mut().enumerate() {
-            self.recover_value(step, &format!("{path}[{at}]"), &Shape::Record(record));
+            self.recover_value(step, &format!("{path}[{at}]"), &ValueShape::Record(record));
         }
     }
 
     /// Rewrites the keys of one mapping.
-    fn keys(&mut self, entries: &mut Vec<Entry>, path: &str, known: &'static Record) {
+    fn recover_keys(
+        &mut self,
+        entries: &mut Vec<MappingEntry>,
+        path: &str,
+        known: &'static MappingShape,
+    ) {
         // A text key becomes the kind `guidance`, or `instructions` if the step has another kind. So rewrite other keys
         // first.
         for is_last in [false, true] {
@@ -147,7 +176,7 @@ impl Recovery<'_> {
                     path,
                     known,
                 };
-                if site.is_due(is_last) {
+                if site.is_due_in_pass(is_last) {
                     self.recover_key(&mut site);
                 }
                 at += usize::from(entries.len() == before);
@@ -162,19 +191,19 @@ impl Recovery<'_> {
         };
         match *meant {
             Counterpart::Key(keys) => {
-                if let Some(key) = keys.iter().find(|key| site.is_free(key)) {
-                    self.rename(site, key);
+                if let Some(key) = keys.iter().find(|key| site.is_key_free(key)) {
+                    self.rename_key(site, key);
                 }
             }
             Counterpart::TextOrWords(key, words) => {
-                if site.entry().value.as_text().is_some() && site.is_free(key) {
-                    self.rename(site, key);
+                if site.entry().value.as_text().is_some() && site.is_key_free(key) {
+                    self.rename_key(site, key);
                 } else if site
                     .entries
                     .iter()
-                    .any(|entry| grammar::is_kind(&entry.key))
+                    .any(|entry| grammar::is_step_kind(&entry.key))
                 {
-                    self.remove(site, words);
+                    self.remove_entry(site, words);
                 } else {
                     self.add_key_finding(site, words);
                     replace_by_placeholder_kind(&mut site.entries[site.at]);
@@ -182,10 +211,10 @@ impl Recovery<'_> {
             }
             Counterpart::KeyOrWords(key, words) => {
                 let is_schema = |word: &&str| site.entry().value.get(word).is_some();
-                if SCHEMA_WORDS.iter().any(is_schema) && site.is_free(key) {
-                    self.rename(site, key);
+                if JSON_SCHEMA_KEYWORDS.iter().any(is_schema) && site.is_key_free(key) {
+                    self.rename_key(site, key);
                 } else {
-                    self.remove(site, words);
+                    self.remove_entry(site, words);
                 }
             }
             Counterpart::Inside(outer, inner) => self.nest_entry(site, (outer, inner), None),
@@ -193,7 +222,7 @@ impl Recovery<'_> {
                 let more = site
                     .entry()
                     .value
-                    .count()
+                    .as_count()
                     .map(|count| (count + 1).to_string());
                 match (outer, more) {
                     (Some(outer), more) => self.nest_entry(site, (outer, inner), more.as_deref()),
@@ -201,17 +230,17 @@ impl Recovery<'_> {
                     (None, None) => {}
                 }
             }
-            Counterpart::Counted(key, unit) => match site.entry().value.count() {
+            Counterpart::Counted(key, unit) => match site.entry().value.as_count() {
                 Some(count) => self.replace_entry(site, key, &format!("{count}{unit}")),
-                None if site.is_free(key) => self.rename(site, key),
+                None if site.is_key_free(key) => self.rename_key(site, key),
                 None => {}
             },
             Counterpart::Flag(when, key, word) => match site.entry().value.content {
-                Content::Bool(value) if value == when => self.replace_entry(site, key, word),
-                Content::Bool(_) => self.remove(site, flag_without_effect(key)),
+                NodeContent::Bool(value) if value == when => self.replace_entry(site, key, word),
+                NodeContent::Bool(_) => self.remove_entry(site, default_flag_hint(key)),
                 _ => {}
             },
-            Counterpart::Words(words) => self.remove(site, words),
+            Counterpart::Words(words) => self.remove_entry(site, words),
             Counterpart::Kind(words) => {
                 self.add_key_finding(site, words);
                 replace_by_placeholder_kind(&mut site.entries[site.at]);
@@ -225,8 +254,8 @@ impl Recovery<'_> {
             return;
         }
         let entry = site.entry();
-        let near = nearest(&entry.key, site.known.keys.iter().map(|key| key.name));
-        if let Some(near) = near.filter(|near| site.is_free(near)) {
+        let near = find_nearest(&entry.key, site.known.keys.iter().map(|key| key.name));
+        if let Some(near) = near.filter(|near| site.is_key_free(near)) {
             self.found
                 .push(site.unknown_key_finding().suggest_replacement(
                     entry.place,
@@ -238,7 +267,7 @@ impl Recovery<'_> {
     }
 
     /// Renames a key and keeps its value.
-    fn rename(&mut self, site: &mut KeySite<'_>, key: &str) {
+    fn rename_key(&mut self, site: &mut KeySite<'_>, key: &str) {
         let entry = site.entry();
         self.found
             .push(
@@ -253,7 +282,7 @@ impl Recovery<'_> {
         let finding = site
             .unknown_key_finding()
             .suggest(format!("write `{key}: {value}`"));
-        if !site.is_free(key) {
+        if !site.is_key_free(key) {
             self.found.push(finding);
             site.entries.remove(site.at);
             return;
@@ -285,7 +314,7 @@ impl Recovery<'_> {
 
     /// Like [`Self::add_key_finding`], and removes the entry from the tree. There is no edit that removes it from the file, since
     /// the author may have meant something by it.
-    fn remove(&mut self, site: &mut KeySite<'_>, words: &str) {
+    fn remove_entry(&mut self, site: &mut KeySite<'_>, words: &str) {
         self.add_key_finding(site, words);
         site.entries.remove(site.at);
     }
@@ -304,7 +333,7 @@ impl Recovery<'_> {
         if let Some(value) = value {
             moved.value = values::parse_plain_value(value, moved.value.place);
         }
-        if site.is_free(outer) {
+        if site.is_key_free(outer) {
             let finding = site
                 .unknown_key_finding()
                 .suggest(format!("write `{outer}: {{ {inner}: {shown} }}`"));
@@ -314,14 +343,14 @@ impl Recovery<'_> {
                 .push(self.add_wrapping_edit(finding, &entry.value, &before, value));
             site.set_key(outer);
             let entry = &mut site.entries[site.at];
-            entry.value = values::mapping(entry.place, vec![moved]);
+            entry.value = values::make_mapping(entry.place, vec![moved]);
             return;
         }
         let hint = format!("write it inside `{outer}`: `{inner}: {shown}`");
         self.found.push(site.unknown_key_finding().suggest(hint));
         site.entries.remove(site.at);
         let there = site.entries.iter_mut().find(|entry| entry.key == outer);
-        if let Some(Content::Map(below)) = there.map(|entry| &mut entry.value.content)
+        if let Some(NodeContent::Map(below)) = there.map(|entry| &mut entry.value.content)
             && below.iter().all(|entry| entry.key != inner)
         {
             below.push(moved);
@@ -333,7 +362,7 @@ impl Recovery<'_> {
     fn add_wrapping_edit(
         &self,
         finding: Finding,
-        node: &Node,
+        node: &DocumentNode,
         before: &str,
         value: Option<&str>,
     ) -> Finding {
@@ -342,7 +371,7 @@ impl Recovery<'_> {
             return finding.without_edit();
         }
         let (open, close) = (format!("{{ {before}"), " }");
-        if let (Some(text), None) = (values::needs_quotes(node), value) {
+        if let (Some(text), None) = (values::text_needing_quotes(node), value) {
             let quoted = format!("{open}{}{close}", values::format_value(node));
             return finding.edit_rewrite_unquoted(node.place, text, &quoted);
         }
@@ -360,14 +389,14 @@ impl Recovery<'_> {
 
 /// The entry of a mapping that is being rewritten.
 struct KeySite<'e> {
-    entries: &'e mut Vec<Entry>,
+    entries: &'e mut Vec<MappingEntry>,
     at: usize,
     path: &'e str,
-    known: &'static Record,
+    known: &'static MappingShape,
 }
 
 impl KeySite<'_> {
-    fn entry(&self) -> &Entry {
+    fn entry(&self) -> &MappingEntry {
         &self.entries[self.at]
     }
 
@@ -377,19 +406,21 @@ impl KeySite<'_> {
     }
 
     /// Whether the key is rewritten in this pass.
-    fn is_due(&self, is_last: bool) -> bool {
+    fn is_due_in_pass(&self, is_last: bool) -> bool {
         let counterpart = self.counterpart();
         let is_told =
             matches!(counterpart, Some(Counterpart::Key(keys)) if keys.contains(&"instructions"));
         let key = &self.entry().key;
         let is_first = || self.entries.iter().position(|entry| entry.key == *key) == Some(self.at);
-        (self.known.key(key).is_none() || is_told) && is_told == is_last && is_first()
+        (self.known.find_key(key).is_none() || is_told) && is_told == is_last && is_first()
     }
 
     /// Whether the mapping can still take `key`. A step can have only one kind.
-    fn is_free(&self, key: &str) -> bool {
-        let is_kind = self.known.what == STEP.what && grammar::is_kind(key);
-        let takes = |entry: &Entry| entry.key == key || (is_kind && grammar::is_kind(&entry.key));
+    fn is_key_free(&self, key: &str) -> bool {
+        let is_kind = self.known.what == STEP_SHAPE.what && grammar::is_step_kind(key);
+        let takes = |entry: &MappingEntry| {
+            entry.key == key || (is_kind && grammar::is_step_kind(&entry.key))
+        };
         !self.entries.iter().any(takes)
     }
 
@@ -400,9 +431,9 @@ impl KeySite<'_> {
     /// The finding for the key: an unknown key, or a second kind.
     fn unknown_key_finding(&self) -> Finding {
         let entry = self.entry();
-        let path = join(self.path, &entry.key);
-        if self.known.key(&entry.key).is_none() {
-            return unknown_key(self.known.what, entry, path);
+        let path = join_path(self.path, &entry.key);
+        if self.known.find_key(&entry.key).is_none() {
+            return unknown_key_finding(self.known.what, entry, path);
         }
         let message = "a step has one kind: this one has another one".to_owned();
         Finding::new(Rule::SeveralKinds, path, entry.place, message)
@@ -410,7 +441,7 @@ impl KeySite<'_> {
 }
 
 /// Keywords that identify a value as a JSON Schema.
-const SCHEMA_WORDS: [&str; 8] = [
+const JSON_SCHEMA_KEYWORDS: [&str; 8] = [
     "type",
     "properties",
     "required",
@@ -422,7 +453,7 @@ const SCHEMA_WORDS: [&str; 8] = [
 ];
 
 /// The hint for a flag that only states the default.
-fn flag_without_effect(key: &str) -> &'static str {
+fn default_flag_hint(key: &str) -> &'static str {
     match key {
         "optional" => "remove it: inputs are required unless they say `optional: true`",
         _ => "remove it: so it is without it",
@@ -430,7 +461,7 @@ fn flag_without_effect(key: &str) -> &'static str {
 }
 
 /// Turns the entry into a placeholder kind, so that the step does not also get a finding for a missing kind.
-fn replace_by_placeholder_kind(entry: &mut Entry) {
+fn replace_by_placeholder_kind(entry: &mut MappingEntry) {
     "guidance".clone_into(&mut entry.key);
-    entry.value.content = Content::Text("…".to_owned());
+    entry.value.content = NodeContent::Text("…".to_owned());
 }

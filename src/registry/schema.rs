@@ -45,17 +45,17 @@ pub enum SchemaDraft {
 }
 
 /// The schema, self-contained: it refers to no other document.
-pub fn schema(of: SchemaKind, draft: SchemaDraft) -> Value {
+pub fn build_schema(of: SchemaKind, draft: SchemaDraft) -> Value {
     let schema = match of {
         SchemaKind::Manifest => add_title(
             "A midex workflow",
-            grammar::workflow(WorkflowFormat::Manifest),
+            grammar::workflow_schema(WorkflowFormat::Manifest),
         ),
         SchemaKind::FrontMatter => {
-            let schema = grammar::workflow(WorkflowFormat::Phases);
+            let schema = grammar::workflow_schema(WorkflowFormat::Phases);
             add_title("Front matter of a midex workflow", schema)
         }
-        SchemaKind::Agent => add_title("Front matter of a midex agent", grammar::persona()),
+        SchemaKind::Agent => add_title("Front matter of a midex agent", grammar::persona_schema()),
         SchemaKind::Output => add_title("The output of a midex step", output_schema_json()),
         SchemaKind::Error => add_title("An error of midex", error_schema()),
     };
@@ -110,7 +110,7 @@ fn error_schema() -> Value {
         "type": "object",
         "properties": {
             "error_code": { "description": "The stable name of what went wrong", "enum": codes },
-            "category": { "description": "The kind of the error", "enum": categories() },
+            "category": { "description": "The kind of the error", "enum": error_categories() },
             "message": { "description": "What went wrong, for a reader", "type": "string" },
             "context": { "description": "The identifiers it concerns", "type": "object" },
             "retryable": { "description": "Whether the same call may succeed later", "type": "boolean" },
@@ -127,11 +127,11 @@ fn error_schema() -> Value {
         "required": [
             "error_code", "category", "message", "context", "retryable", "suggested_action", "correlation_id"
         ],
-        "$defs": { "violation": violation() },
+        "$defs": { "violation": violation_schema() },
     })
 }
 
-fn categories() -> Vec<Category> {
+fn error_categories() -> Vec<Category> {
     let mut categories = Vec::new();
     for category in Code::ALL.iter().map(|code| code.category()) {
         if !categories.contains(&category) {
@@ -141,7 +141,7 @@ fn categories() -> Vec<Category> {
     categories
 }
 
-fn violation() -> Value {
+fn violation_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -152,14 +152,14 @@ fn violation() -> Value {
             "column": { "description": "The column there, in characters from 1", "type": "integer", "minimum": 1 },
             "expected": { "description": "What the rule asks for", "type": "string" },
             "actual": { "description": "What was found", "type": "string" },
-            "suggestion": suggestion(),
+            "suggestion": suggestion_schema(),
         },
         "required": ["path", "rule", "message"],
         "additionalProperties": false,
     })
 }
 
-fn suggestion() -> Value {
+fn suggestion_schema() -> Value {
     let position = |what: &str| json!({ "description": what, "type": "integer", "minimum": 0 });
     json!({
         "type": "object",
@@ -223,7 +223,7 @@ mod tests {
                 (SchemaDraft::Draft202012, "#/$defs/"),
                 (SchemaDraft::Draft7, "#/definitions/"),
             ] {
-                let schema = schema(of, draft);
+                let schema = build_schema(of, draft);
                 jsonschema::meta::validate(&schema).unwrap();
                 jsonschema::validator_for(&schema).unwrap();
                 for part in all_subschemas(&schema) {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn every_error_satisfies_its_schema() {
-        let schema = schema(SchemaKind::Error, SchemaDraft::default());
+        let schema = build_schema(SchemaKind::Error, SchemaDraft::default());
         let schema = Schema::compile(&schema).unwrap();
         let violation = |expected: Option<&str>| Violation {
             expected: expected.map(str::to_owned),
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_output_schema_is_the_one_that_is_enforced() {
-        let mut shown = schema(SchemaKind::Output, SchemaDraft::Draft7);
+        let mut shown = build_schema(SchemaKind::Output, SchemaDraft::Draft7);
         let shown = shown.as_object_mut().unwrap();
         for added in ["$schema", "title"] {
             assert!(shown.shift_remove(added).is_some());

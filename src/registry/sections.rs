@@ -4,28 +4,28 @@
 use std::cell::LazyCell;
 
 use midex_domain::{
-    draft::{Heading, Section},
+    draft::{MarkdownHeading, StepSection},
     finding::LineTable,
     node::LocatedValue,
 };
 
 /// An open code fence: its character, and how many of them opened it.
-type Fence = (char, usize);
+type SectionFence = (char, usize);
 
 /// The sections and other headings of the body that begins at byte `body` of `text`. A section ends at the next heading
 /// of its level or above. Lines inside code fences are never headings.
-pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) {
+pub(super) fn parse_sections(text: &str, body: usize) -> (Vec<StepSection>, Vec<MarkdownHeading>) {
     // Build the line table only if needed, since most bodies have no sections.
     let lines = LazyCell::new(|| LineTable::new(text));
     let mut sections: Vec<(LocatedValue<String>, usize, usize)> = Vec::new();
     let mut headings = Vec::new();
-    let mut fence: Option<Fence> = None;
+    let mut fence: Option<SectionFence> = None;
     let mut inside = false;
     let mut at = body;
     for line in text[body..].split_inclusive('\n') {
         let (start, end) = (at, at + line.len());
         at = end;
-        let other = |title: &str, is_inside| Heading {
+        let other = |title: &str, is_inside| MarkdownHeading {
             title: title.to_owned(),
             written: LocatedValue {
                 value: line.trim_end().to_owned(),
@@ -40,23 +40,23 @@ pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) 
             }
         } else if let Some(open) = parse_opening_fence(line) {
             fence = Some(open);
-        } else if let Some((level, title)) = heading(line)
+        } else if let Some((level, title)) = parse_heading(line)
             && level <= 2
         {
-            let step = step(level, title)
+            let step = parse_step_heading(level, title)
                 .map(|id| locate_step_id(&lines, start + offset_in(line, id), id));
             inside = step.is_some();
             headings.extend(step.is_none().then(|| other(title, false)));
             sections.extend(step.map(|step| (step, end, end)));
             continue;
-        } else if let Some(title) = loose_heading(line) {
+        } else if let Some(title) = parse_loose_heading(line) {
             headings.push(other(title, inside));
         }
         if inside && let Some((_, _, until)) = sections.last_mut() {
             *until = end;
         }
     }
-    let made = |(step, from, until): (LocatedValue<String>, usize, usize)| Section {
+    let made = |(step, from, until): (LocatedValue<String>, usize, usize)| StepSection {
         text: section_text(&lines, from, until, &step),
         step,
     };
@@ -64,10 +64,10 @@ pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) 
 }
 
 /// The title of a deeper heading, or of one without a space after its `#` characters.
-fn loose_heading(line: &str) -> Option<&str> {
-    let signs = || unindented(line).filter(|line| line.starts_with('#'));
+fn parse_loose_heading(line: &str) -> Option<&str> {
+    let signs = || strip_indentation(line).filter(|line| line.starts_with('#'));
     let near = || Some(signs()?.trim().trim_matches('#').trim());
-    heading(line).map(|(_, title)| title).or_else(near)
+    parse_heading(line).map(|(_, title)| title).or_else(near)
 }
 
 /// The text between two byte offsets, without empty lines around it.
@@ -101,14 +101,14 @@ fn offset_in(line: &str, part: &str) -> usize {
 }
 
 /// A line without its indentation. `None` if it is indented deep enough to be a code block.
-fn unindented(line: &str) -> Option<&str> {
+fn strip_indentation(line: &str) -> Option<&str> {
     let rest = line.trim_start_matches(' ');
     (line.len() - rest.len() < 4).then_some(rest)
 }
 
 /// The level and the title of a heading.
-fn heading(line: &str) -> Option<(usize, &str)> {
-    let line = unindented(line)?;
+fn parse_heading(line: &str) -> Option<(usize, &str)> {
+    let line = strip_indentation(line)?;
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
     let spaced = title.is_empty() || title.starts_with([' ', '\t', '\r', '\n']);
@@ -127,13 +127,13 @@ fn heading(line: &str) -> Option<(usize, &str)> {
 }
 
 /// The id in a heading of the form `## step: ID`.
-fn step(level: usize, title: &str) -> Option<&str> {
+fn parse_step_heading(level: usize, title: &str) -> Option<&str> {
     let id = title.strip_prefix("step:").filter(|_| level == 2)?;
     Some(id.trim())
 }
 
-fn parse_opening_fence(line: &str) -> Option<Fence> {
-    let line = unindented(line)?;
+fn parse_opening_fence(line: &str) -> Option<SectionFence> {
+    let line = strip_indentation(line)?;
     let sign = line
         .chars()
         .next()
@@ -144,8 +144,8 @@ fn parse_opening_fence(line: &str) -> Option<Fence> {
     (length >= 3 && !(sign == '`' && rest.contains('`'))).then_some((sign, length))
 }
 
-fn is_closing_fence(line: &str, (sign, length): Fence) -> bool {
-    let Some(line) = unindented(line) else {
+fn is_closing_fence(line: &str, (sign, length): SectionFence) -> bool {
+    let Some(line) = strip_indentation(line) else {
         return false;
     };
     let rest = line.trim_start_matches(sign);
@@ -156,14 +156,14 @@ fn is_closing_fence(line: &str, (sign, length): Fence) -> bool {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Vec<(String, String)> {
-        let sections = sections(text, 0).0.into_iter();
+    fn read_sections(text: &str) -> Vec<(String, String)> {
+        let sections = parse_sections(text, 0).0.into_iter();
         sections
             .map(|section| (section.step.value, section.text.value))
             .collect()
     }
 
-    fn pair(id: &str, text: &str) -> (String, String) {
+    fn owned_pair(id: &str, text: &str) -> (String, String) {
         (id.to_owned(), text.to_owned())
     }
 
@@ -171,12 +171,15 @@ mod tests {
     fn a_section_ends_at_the_next_heading_of_its_level() {
         let text = "intro\n## step: a\n\nfirst\n\n### part\nmore\n## Notes\nnot this\n   ## step:  b ##\r\nx\r\n\r\n# End\ny\n";
         assert_eq!(
-            read(text),
-            [pair("a", "first\n\n### part\nmore"), pair("b", "x")]
+            read_sections(text),
+            [
+                owned_pair("a", "first\n\n### part\nmore"),
+                owned_pair("b", "x")
+            ]
         );
         assert_eq!(
-            read("## step: a\n## step: b"),
-            [pair("a", ""), pair("b", "")]
+            read_sections("## step: a\n## step: b"),
+            [owned_pair("a", ""), owned_pair("b", "")]
         );
     }
 
@@ -184,17 +187,20 @@ mod tests {
     fn code_is_no_heading() {
         let fenced = "## step: a\n```md\n## step: b\n~~~\n````\n## step: c\n";
         assert_eq!(
-            read(fenced),
-            [pair("a", "```md\n## step: b\n~~~\n````"), pair("c", "")]
+            read_sections(fenced),
+            [
+                owned_pair("a", "```md\n## step: b\n~~~\n````"),
+                owned_pair("c", "")
+            ]
         );
         let code = "## step: a\n    ## step: b\n~~~~\n## step: c\n~~~\n## step: d";
-        assert_eq!(read(code).len(), 1, "{:?}", read(code));
+        assert_eq!(read_sections(code).len(), 1, "{:?}", read_sections(code));
         let inline = "## step: a\n```x``` y\n## step: b\n";
-        assert_eq!(read(inline).len(), 2);
+        assert_eq!(read_sections(inline).len(), 2);
     }
 
     #[test]
-    fn only_this_heading_is_a_step() {
+    fn only_step_headings_begin_steps() {
         for text in [
             "# step: a",
             "### step: a",
@@ -203,14 +209,14 @@ mod tests {
             "## Step a",
             "text ## step: a",
         ] {
-            assert_eq!(read(text), [], "{text}");
+            assert_eq!(read_sections(text), [], "{text}");
         }
     }
 
     #[test]
     fn the_place_is_that_of_the_id_in_the_file() {
         let text = "---\nx: 1\n---\n\n## step:  réview\ntext\n";
-        let place = sections(text, 12).0[0].step.place;
+        let place = parse_sections(text, 12).0[0].step.place;
         assert_eq!((place.line, place.column), (5, 11));
         assert_eq!(&text[place.start..place.end], "réview");
     }

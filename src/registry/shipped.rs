@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::files::File;
+use super::files::DefinitionFile;
 
 macro_rules! table {
     ($(#[doc = $doc:literal])* $name:ident: $($path:literal)*) => {
@@ -50,32 +50,35 @@ table! {
 }
 
 /// The files of a table, under paths that mark them as part of midex.
-pub(super) fn files(table: &[(&str, &str)]) -> Vec<File> {
-    table.iter().map(|(path, text)| file(path, text)).collect()
+pub(super) fn shipped_files(table: &[(&str, &str)]) -> Vec<DefinitionFile> {
+    table
+        .iter()
+        .map(|(path, text)| shipped_file(path, text))
+        .collect()
 }
 
 /// The file of the workflow of this name that is part of midex.
-pub(super) fn workflow(name: &str) -> Option<File> {
+pub(super) fn shipped_workflow(name: &str) -> Option<DefinitionFile> {
     let named = |path: &str| {
         let file = path.rsplit('/').next().unwrap_or(path);
         file.split('.').next() == Some(name)
     };
     let mut table = WORKFLOWS.iter();
     let (path, text) = table.find(|(path, _)| named(path))?;
-    Some(file(path, text))
+    Some(shipped_file(path, text))
 }
 
 /// Whether the file at this path is part of midex.
-pub(super) fn is_of_midex(path: &Path) -> bool {
+pub(super) fn is_shipped_path(path: &Path) -> bool {
     path.starts_with(SHIPPED_PREFIX)
 }
 
 /// The prefix of the paths of files that are part of midex.
 const SHIPPED_PREFIX: &str = "(shipped)";
 
-fn file(path: &str, text: &str) -> File {
+fn shipped_file(path: &str, text: &str) -> DefinitionFile {
     let path = Path::new(SHIPPED_PREFIX).join(path);
-    File::from_text(path, text.replace("\r\n", "\n"))
+    DefinitionFile::from_text(path, text.replace("\r\n", "\n"))
 }
 
 #[cfg(test)]

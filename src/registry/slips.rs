@@ -156,7 +156,7 @@ fn fix_tabs(text: &str, _: &Finding) -> Option<SyntaxFix> {
 
 /// `{{ … }}` as a value: without `$` and quotes, YAML reads it as a mapping.
 fn fix_bare_braces(text: &str, finding: &Finding) -> Option<SyntaxFix> {
-    let line = Line::from_text(text, finding.line)?;
+    let line = KeyValueLine::from_text(text, finding.line)?;
     let value = line.value.trim_end();
     let inner = value.strip_prefix("{{")?.strip_suffix("}}")?.trim();
     let new = if ["if", "when", "until"].contains(&line.key) {
@@ -172,7 +172,7 @@ fn fix_bare_braces(text: &str, finding: &Finding) -> Option<SyntaxFix> {
 
 /// `${{ … }}` inside `{ … }` or `[ … ]`, where YAML interprets its braces and commas.
 fn fix_unquoted_template(text: &str, finding: &Finding) -> Option<SyntaxFix> {
-    let line = Line::from_text(text, finding.line)?;
+    let line = KeyValueLine::from_text(text, finding.line)?;
     let mut changes = Vec::new();
     let mut from = 0;
     while let Some(open) = line.value[from..].find("${{").map(|at| from + at) {
@@ -202,7 +202,7 @@ fn fix_unquoted_template(text: &str, finding: &Finding) -> Option<SyntaxFix> {
 
 /// An unquoted text that YAML reads differently, such as one that contains `: `.
 fn fix_unquoted_value(text: &str, finding: &Finding) -> Option<SyntaxFix> {
-    let line = Line::from_text(text, finding.line)?;
+    let line = KeyValueLine::from_text(text, finding.line)?;
     let value = line.value.trim_end();
     if value.is_empty() || value.starts_with(['|', '>', '{', '[']) || line.goes_on {
         return None;
@@ -235,7 +235,7 @@ fn shorten_text(text: &str) -> String {
 }
 
 /// A line of the form `key: value`.
-struct Line<'a> {
+struct KeyValueLine<'a> {
     key: &'a str,
     value: &'a str,
     /// The offset of the value in the whole text.
@@ -244,7 +244,7 @@ struct Line<'a> {
     goes_on: bool,
 }
 
-impl<'a> Line<'a> {
+impl<'a> KeyValueLine<'a> {
     fn from_text(text: &'a str, number: usize) -> Option<Self> {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let start: usize = lines

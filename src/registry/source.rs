@@ -46,7 +46,7 @@ pub(super) fn is_host_agent_file(path: &Path) -> bool {
 
 impl Source {
     /// The names of the sources, nearest first.
-    pub const NAMES: &[&str] = &[
+    pub const SOURCE_NAMES: &[&str] = &[
         "flag",
         "registry",
         "project",
@@ -58,30 +58,30 @@ impl Source {
 
     /// The name of the source.
     pub fn as_str(self) -> &'static str {
-        Self::NAMES[self as usize]
+        Self::SOURCE_NAMES[self as usize]
     }
 
     /// Whether the source belongs to the project.
-    pub fn is_of_project(self) -> bool {
+    pub fn is_project_source(self) -> bool {
         matches!(self, Self::Project | Self::ProjectHost)
     }
 
     /// Whether its files are written for a host. They never hide a definition of a midex source.
-    pub(super) fn is_of_host(self) -> bool {
+    pub(super) fn is_host_source(self) -> bool {
         self > Self::Shipped
     }
 }
 
 /// A directory of definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Directory {
+pub struct DefinitionDirectory {
     /// The source that it belongs to.
     pub source: Source,
     /// The path of the directory.
     pub path: PathBuf,
 }
 
-impl Directory {
+impl DefinitionDirectory {
     /// A placeholder for files outside any directory, such as those that are part of midex.
     pub(super) fn new(source: Source) -> Self {
         let path = PathBuf::new();
@@ -99,7 +99,7 @@ impl Directory {
         };
         let found = real(&self.path)?;
         let base = self.path.ancestors().nth(2).unwrap_or(&self.path);
-        if self.source.is_of_host() && found != real(base)?.join(HOST_AGENTS) {
+        if self.source.is_host_source() && found != real(base)?.join(HOST_AGENTS) {
             let message = "a symbolic link leads here: it is not followed";
             return Err(Finding::of_file(Rule::OutsideDirectory, message).into());
         }
@@ -125,16 +125,16 @@ impl Directory {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// The workflow directories.
-    pub workflows: Vec<Directory>,
+    pub workflows: Vec<DefinitionDirectory>,
     /// The agent directories.
-    pub agents: Vec<Directory>,
+    pub agents: Vec<DefinitionDirectory>,
 }
 
 impl Sources {
     /// All directories except those of the project.
     pub(super) fn without_project(mut self) -> Self {
         for directories in [&mut self.workflows, &mut self.agents] {
-            directories.retain(|directory| !directory.source.is_of_project());
+            directories.retain(|directory| !directory.source.is_project_source());
         }
         self
     }
@@ -186,18 +186,18 @@ impl DefinitionPlaces {
     /// The directories that exist now, nearest first: see [`Sources::discover`].
     pub fn sources(&self) -> Sources {
         Sources {
-            workflows: remove_duplicates(self.workflows()),
-            agents: remove_duplicates(self.agents()),
+            workflows: remove_duplicates(self.workflow_directories()),
+            agents: remove_duplicates(self.agent_directories()),
         }
     }
 
     /// Every directory that is looked for, including those that do not exist yet.
-    pub(super) fn candidates(&self) -> impl Iterator<Item = Directory> {
-        let all = self.workflows().chain(self.agents());
-        all.map(|(source, path)| Directory { source, path })
+    pub(super) fn candidate_directories(&self) -> impl Iterator<Item = DefinitionDirectory> {
+        let all = self.workflow_directories().chain(self.agent_directories());
+        all.map(|(source, path)| DefinitionDirectory { source, path })
     }
 
-    fn workflows(&self) -> impl Iterator<Item = (Source, PathBuf)> {
+    fn workflow_directories(&self) -> impl Iterator<Item = (Source, PathBuf)> {
         let registry = self.registry.clone().map(|path| (Source::Registry, path));
         let by_project = self.by_project.workflows.clone();
         self.candidate_paths(
@@ -207,7 +207,7 @@ impl DefinitionPlaces {
         )
     }
 
-    fn agents(&self) -> impl Iterator<Item = (Source, PathBuf)> {
+    fn agent_directories(&self) -> impl Iterator<Item = (Source, PathBuf)> {
         let by_project = self.by_project.agents.clone();
         let own = self.candidate_paths((self.flag_agents.clone(), by_project), None, "agents");
         let project = (Source::ProjectHost, self.project.join(HOST_AGENTS));
@@ -240,16 +240,18 @@ pub fn user_dir() -> Option<PathBuf> {
 }
 
 /// Removes repeated directories, such as when the project is the user's home directory. The first one is kept.
-fn remove_duplicates(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directory> {
+fn remove_duplicates(
+    directories: impl Iterator<Item = (Source, PathBuf)>,
+) -> Vec<DefinitionDirectory> {
     let mut seen = Vec::new();
     let mut kept = Vec::new();
     for (source, path) in directories {
-        let directory = Directory { source, path };
+        let directory = DefinitionDirectory { source, path };
         // `real_path` fails for a link out of the project, so a project that links to the user's directory cannot hide
         // it as a duplicate.
         let real = directory.real_path().ok();
         let met = real.as_ref().is_some_and(|real| seen.contains(real));
-        let is_led_to = source.is_of_host() && real.is_none();
+        let is_led_to = source.is_host_source() && real.is_none();
         if met || is_led_to || (source != Source::Flag && !directory.path.is_dir()) {
             continue;
         }

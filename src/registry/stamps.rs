@@ -6,17 +6,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Directory, files};
+use super::{DefinitionDirectory, files};
 use midex_domain::limits;
 use midex_folder::FileStamp;
 
 /// The stamps of all files and directories that a load would read, by path. `None` for a path that does not exist.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stamps(BTreeMap<PathBuf, Option<FileStamp>>);
+pub(super) struct DefinitionStamps(BTreeMap<PathBuf, Option<FileStamp>>);
 
-impl Stamps {
+impl DefinitionStamps {
     /// Collects the stamps below these directories. Like a load, does not follow links that point out of a directory.
-    pub(super) fn from_directories(directories: impl Iterator<Item = Directory>) -> Self {
+    pub(super) fn from_directories(directories: impl Iterator<Item = DefinitionDirectory>) -> Self {
         let mut stamps = BTreeMap::new();
         // Track visited directories, since a link may point back to an ancestor.
         let mut seen = HashSet::new();
@@ -24,7 +24,7 @@ impl Stamps {
             let root = directory.real_path().ok();
             let mut waiting = vec![(directory.path, 0)];
             while let Some((path, depth)) = waiting.pop() {
-                let metadata = metadata(&path, root.as_deref());
+                let metadata = metadata_inside_root(&path, root.as_deref());
                 let is_directory = metadata.as_ref().is_some_and(Metadata::is_dir);
                 let stamp = metadata.as_ref().map(FileStamp::from_metadata);
                 if is_directory
@@ -32,7 +32,7 @@ impl Stamps {
                     && stamps.len() + waiting.len() < limits::DEFINITION_STAMPS_MAX
                     && seen.insert(stamp.as_ref().map(FileStamp::device_and_inode))
                 {
-                    waiting.extend(entries(&path).map(|path| (path, depth + 1)));
+                    waiting.extend(directory_entries(&path).map(|path| (path, depth + 1)));
                 }
                 stamps.insert(path, stamp);
             }
@@ -42,7 +42,7 @@ impl Stamps {
 }
 
 /// The metadata of the file at this path, following a link only if its target is inside `root`.
-fn metadata(path: &Path, root: Option<&Path>) -> Option<Metadata> {
+fn metadata_inside_root(path: &Path, root: Option<&Path>) -> Option<Metadata> {
     let own = fs::symlink_metadata(path).ok()?;
     let is_inside = |real: PathBuf| root.is_some_and(|root| real.starts_with(root));
     if own.is_symlink() && fs::canonicalize(path).is_ok_and(is_inside) {
@@ -51,14 +51,16 @@ fn metadata(path: &Path, root: Option<&Path>) -> Option<Metadata> {
     Some(own)
 }
 
-fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+fn directory_entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let entries = entries.take(limits::DEFINITION_ENTRIES_MAX);
-    entries.filter(may_define).map(|entry| entry.path())
+    entries
+        .filter(may_hold_definitions)
+        .map(|entry| entry.path())
 }
 
 /// Whether the entry is a definition file, or may be a directory of such files.
-fn may_define(entry: &DirEntry) -> bool {
+fn may_hold_definitions(entry: &DirEntry) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
     !files::is_hidden(&entry.file_name()) && (!is_file || files::is_definition_file(&entry.path()))
 }
@@ -74,11 +76,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         let look = || {
-            let all = ["workflows", "agents"].map(|name| Directory {
+            let all = ["workflows", "agents"].map(|name| DefinitionDirectory {
                 source: Source::Project,
                 path: path(name),
             });
-            Stamps::from_directories(all.into_iter())
+            DefinitionStamps::from_directories(all.into_iter())
         };
         let nothing = look();
         assert_eq!(nothing.0.len(), 2);

@@ -24,7 +24,7 @@ pub struct Template {
 
 impl Template {
     /// A starter workflow.
-    pub fn workflow(name: &WorkflowName, format: Format) -> Self {
+    pub fn new_workflow(name: &WorkflowName, format: Format) -> Self {
         Self {
             kind: DefinitionKind::Workflow,
             name: name.as_str().to_owned(),
@@ -35,7 +35,7 @@ impl Template {
     }
 
     /// A starter agent.
-    pub fn agent(name: &AgentName) -> Self {
+    pub fn new_agent(name: &AgentName) -> Self {
         Self {
             kind: DefinitionKind::Agent,
             name: name.as_str().to_owned(),
@@ -46,15 +46,15 @@ impl Template {
     }
 
     /// A copy of another workflow. Its text contains the new name already.
-    pub(super) fn copy(name: &WorkflowName, format: Format, text: String) -> Self {
+    pub(super) fn new_copy(name: &WorkflowName, format: Format, text: String) -> Self {
         Self {
             copy: Some(text),
-            ..Self::workflow(name, format)
+            ..Self::new_workflow(name, format)
         }
     }
 
     /// Sets the description: one line of at most [`limits::DESCRIPTION_BYTES_MAX`].
-    pub fn describe(self, description: &str) -> Result<Self> {
+    pub fn with_description(self, description: &str) -> Result<Self> {
         let fault = if description.trim().is_empty() {
             "is empty".to_owned()
         } else if description.contains(char::is_control) {
@@ -99,24 +99,24 @@ impl Template {
             return text.clone();
         }
         match (self.kind, self.format) {
-            (DefinitionKind::Agent, _) => self.fill(include_str!("template/agent.md")),
-            (_, Format::Markdown) => self.fill(include_str!("template/workflow.md")),
-            (_, Format::Yaml) => self.fill(include_str!("template/workflow.yaml")),
-            (_, Format::Json) => self.json(),
+            (DefinitionKind::Agent, _) => self.fill_template(include_str!("template/agent.md")),
+            (_, Format::Markdown) => self.fill_template(include_str!("template/workflow.md")),
+            (_, Format::Yaml) => self.fill_template(include_str!("template/workflow.yaml")),
+            (_, Format::Json) => self.render_json(),
         }
     }
 
-    fn fill(&self, template: &str) -> String {
+    fn fill_template(&self, template: &str) -> String {
         let part = |part| match part {
-            "name" => scalar(&self.name),
-            "description" => scalar(&self.description),
+            "name" => yaml_scalar(&self.name),
+            "description" => yaml_scalar(&self.description),
             "title" => self.name.clone(),
             text => text.to_owned(),
         };
         template.split('@').map(part).collect()
     }
 
-    fn json(&self) -> String {
+    fn render_json(&self) -> String {
         let manifest = json!({
             "workflow": self.name,
             "description": self.description,
@@ -148,8 +148,8 @@ impl Template {
 }
 
 /// A text as a YAML scalar on one line: plain if it cannot be misread, otherwise in quotes.
-fn scalar(text: &str) -> String {
-    if is_plain(text) {
+fn yaml_scalar(text: &str) -> String {
+    if is_plain_scalar(text) {
         return text.to_owned();
     }
     let mut quoted = String::from("\"");
@@ -174,7 +174,7 @@ fn scalar(text: &str) -> String {
 
 /// Whether every YAML reader reads the text as itself: only ASCII letters, digits and a few characters without special
 /// meaning, and not a word for a boolean, null or a number.
-fn is_plain(text: &str) -> bool {
+fn is_plain_scalar(text: &str) -> bool {
     const RESERVED_WORDS: &[&str] = &[
         "true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "infinity",
     ];
@@ -192,12 +192,12 @@ mod tests {
 
     use super::*;
     use crate::{Registry, Sources, check_text};
-    use midex_domain::node::Content;
+    use midex_domain::node::NodeContent;
 
     #[test]
     fn a_value_is_quoted_only_where_it_must_be() {
         for plain in ["bug-fix", "Find the cause, remove it", "it's (all) a/b; c"] {
-            assert_eq!(scalar(plain), plain);
+            assert_eq!(yaml_scalar(plain), plain);
         }
         for (text, quoted) in [
             ("1.10", "\"1.10\""),
@@ -206,14 +206,14 @@ mod tests {
             ("say \"\\\"", r#""say \"\\\"""#),
             ("\u{feff}é\u{2028}", "\"\\ufeffé\\u2028\""),
         ] {
-            assert_eq!(scalar(text), quoted);
+            assert_eq!(yaml_scalar(text), quoted);
         }
     }
 
     #[test]
     fn commented_examples_are_valid() {
         let name = WorkflowName::parse("w").unwrap();
-        let text = Template::workflow(&name, Format::Yaml).text();
+        let text = Template::new_workflow(&name, Format::Yaml).text();
         let shown = |line: &str| {
             line.strip_prefix("#  ")
                 .map_or_else(|| line.to_owned(), |rest| format!("  {rest}"))
@@ -238,9 +238,9 @@ mod tests {
         #[test]
         fn every_value_is_read_back_as_it_was(any in any::<String>(), signs in "[ -~]{0,12}", word in "[a-zA-Z.,' 0-9_-]{0,8}") {
             for text in [any, signs, word] {
-                let document = super::super::yaml::parse(&format!("key: {}\n", scalar(&text))).unwrap();
-                let Content::Map(entries) = document.content else { panic!("{text:?}") };
-                prop_assert_eq!(&entries[0].value.content, &Content::Text(text));
+                let document = super::super::yaml::parse(&format!("key: {}\n", yaml_scalar(&text))).unwrap();
+                let NodeContent::Map(entries) = document.content else { panic!("{text:?}") };
+                prop_assert_eq!(&entries[0].value.content, &NodeContent::Text(text));
             }
         }
     }

@@ -9,11 +9,11 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Directory, Registry, Source,
+    DefinitionDirectory, Registry, Source,
     bases::{DefinitionLevels, NearerFiles},
     extend::{Bases, Beside},
-    files::{self, File, is_definition_file},
-    gather::{is_readme, known_agents, levels},
+    files::{self, DefinitionFile, is_definition_file},
+    gather::{is_readme, known_agents, read_levels},
     load::{self, LoadResult},
     shipped,
 };
@@ -60,14 +60,14 @@ impl FileReport {
 /// Checks the files and directories in `paths`. If there are none, checks everything that `registry` was loaded from
 /// and all that is part of midex. Agents in the `agents/` directory inside or next to a named directory count as known.
 /// Workflows in the directory of a named file can be extended by it.
-pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport>> {
+pub fn validate_paths(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport>> {
     let mut agents = known_agents(&registry.agents);
     if paths.is_empty() {
         return Ok(check_everything(registry, &agents));
     }
     let mut groups = Vec::new();
     for path in paths {
-        groups.extend(group(path)?);
+        groups.extend(group_files(path)?);
     }
     for directory in groups.iter().filter_map(|group| group.agents.as_deref()) {
         add_agents(&mut agents, directory);
@@ -75,8 +75,8 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
     Ok(groups
         .into_iter()
         .flat_map(|group| {
-            let bases = NearerFiles::new(registry, || group.workflows());
-            reports(
+            let bases = NearerFiles::new(registry, || group.extendable_workflows());
+            check_files(
                 group.files.clone(),
                 check_context(&agents, registry, &bases),
             )
@@ -86,23 +86,29 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
 
 /// Loads one named file as a workflow, with its report. The workflow is `None` if the report has errors. Known agents
 /// are as in [`validate`].
-pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Option<Workflow>)> {
+pub fn load_workflow_file(
+    path: &Path,
+    registry: &Registry,
+) -> Result<(FileReport, Option<Workflow>)> {
     let real = resolve_path(path)?;
     let mut agents = known_agents(&registry.agents);
-    if let Some(directory) = agents_beside(&real) {
+    if let Some(directory) = nearest_agents_directory(&real) {
         add_agents(&mut agents, &directory);
     }
-    let bases = NearerFiles::new(registry, || siblings(path));
-    let mut loaded = load::workflow(read_named(path), check_context(&agents, registry, &bases));
+    let bases = NearerFiles::new(registry, || sibling_workflows(path));
+    let mut loaded = load::load_workflow(
+        read_named_file(path),
+        check_context(&agents, registry, &bases),
+    );
     let workflow = loaded.value.take();
-    Ok((report(DefinitionKind::Workflow, loaded), workflow))
+    Ok((report_on_file(DefinitionKind::Workflow, loaded), workflow))
 }
 
 /// Checks a text as if it were a file of this name, against the agents and the abilities of `registry`.
 pub fn check_text(name: &str, text: &str, registry: &Registry) -> (Option<Workflow>, Vec<Finding>) {
-    let file = File::from_text(PathBuf::from(name), text.to_owned());
+    let file = DefinitionFile::from_text(PathBuf::from(name), text.to_owned());
     let agents = known_agents(&registry.agents);
-    let loaded = load::workflow(file, registry.check_context(&agents));
+    let loaded = load::load_workflow(file, registry.check_context(&agents));
     (loaded.value, loaded.findings)
 }
 
@@ -119,19 +125,19 @@ fn check_context<'a>(
 }
 
 /// The workflow files in the directory of a file.
-fn siblings(path: &Path) -> Vec<File> {
+fn sibling_workflows(path: &Path) -> Vec<DefinitionFile> {
     let directory = path.parent().map(|parent| match parent.as_os_str() {
         here if here.is_empty() => Path::new("."),
         _ => parent,
     });
     let files = directory.map(|path| directory_files(Source::Flag, path, files::EXTENSIONS));
     let mut files = files.unwrap_or_default();
-    files.retain(|file| kind(&file.path, &file.text) == DefinitionKind::Workflow);
+    files.retain(|file| definition_kind(&file.path, &file.text) == DefinitionKind::Workflow);
     files
 }
 
 fn add_agents(agents: &mut KnownAgents, directory: &Path) {
-    for loaded in personas(directory_files(Source::Project, directory, &["md"])) {
+    for loaded in load_personas(directory_files(Source::Project, directory, &["md"])) {
         let state = agent_state(&loaded);
         agents.insert(loaded.name, state);
     }
@@ -153,37 +159,37 @@ fn resolve_path(path: &Path) -> Result<PathBuf> {
 fn check_everything(registry: &Registry, agents: &KnownAgents) -> Vec<FileReport> {
     let sources = registry.sources();
     let (directories, extensions) = (&sources.workflows, files::EXTENSIONS);
-    let workflows: Vec<_> = levels(directories, extensions, shipped::WORKFLOWS).collect();
+    let workflows: Vec<_> = read_levels(directories, extensions, shipped::WORKFLOWS).collect();
     let bases = DefinitionLevels::new(Cow::Borrowed(&workflows), None);
     let beside = check_context(agents, registry, &bases);
     let workflows = workflows
         .iter()
         .map(|(_, files)| (DefinitionKind::Workflow, files.clone()));
-    let personas = levels(&sources.agents, &["md"], shipped::AGENTS)
+    let personas = read_levels(&sources.agents, &["md"], shipped::AGENTS)
         // Skip files written for hosts, since they are not the user's to fix here.
-        .filter(|(directory, _)| !directory.source.is_of_host())
+        .filter(|(directory, _)| !directory.source.is_host_source())
         .map(|(_, files)| (DefinitionKind::Agent, files))
         .collect::<Vec<_>>();
     workflows
         .into_iter()
         .chain(personas)
         .map(|(kind, files)| files.into_iter().map(|file| (kind, file)).collect())
-        .flat_map(|files| reports(files, beside))
+        .flat_map(|files| check_files(files, beside))
         .collect()
 }
 
 /// Files that are checked together; each name may occur once.
-struct Group {
-    files: Vec<(DefinitionKind, File)>,
+struct FileGroup {
+    files: Vec<(DefinitionKind, DefinitionFile)>,
     /// The directory of the agents that these files may refer to.
     agents: Option<PathBuf>,
 }
 
-impl Group {
+impl FileGroup {
     /// The workflows that the files may extend: those of the group, or for a single named file those of its directory.
-    fn workflows(&self) -> Vec<File> {
+    fn extendable_workflows(&self) -> Vec<DefinitionFile> {
         match &self.files[..] {
-            [(DefinitionKind::Workflow, file)] => siblings(&file.path),
+            [(DefinitionKind::Workflow, file)] => sibling_workflows(&file.path),
             files => {
                 let workflows = files
                     .iter()
@@ -194,13 +200,13 @@ impl Group {
     }
 }
 
-fn group(path: &Path) -> Result<Vec<Group>> {
+fn group_files(path: &Path) -> Result<Vec<FileGroup>> {
     let real = resolve_path(path)?;
     if !real.is_dir() {
-        let file = read_named(path);
-        return Ok(vec![Group {
-            agents: agents_beside(&real),
-            files: vec![(kind(&real, &file.text), file)],
+        let file = read_named_file(path);
+        return Ok(vec![FileGroup {
+            agents: nearest_agents_directory(&real),
+            files: vec![(definition_kind(&real, &file.text), file)],
         }]);
     }
     let parts = ["workflows", "agents"].map(|name| path.join(name));
@@ -210,15 +216,15 @@ fn group(path: &Path) -> Result<Vec<Group>> {
             .map(|part| directory_group((Source::Project, part), &real.join("agents")))
             .collect());
     }
-    let agents = agents_beside(&real.join("any")).unwrap_or_default();
+    let agents = nearest_agents_directory(&real.join("any")).unwrap_or_default();
     Ok(vec![directory_group((Source::Flag, path), &agents)])
 }
 
-fn directory_group((source, path): (Source, &Path), agents: &Path) -> Group {
+fn directory_group((source, path): (Source, &Path), agents: &Path) -> FileGroup {
     let files = directory_files(source, path, files::EXTENSIONS).into_iter();
-    Group {
+    FileGroup {
         files: files
-            .map(|file| (kind(&file.path, &file.text), file))
+            .map(|file| (definition_kind(&file.path, &file.text), file))
             // Other files may be next to personas, but only a Markdown file can be one.
             .filter(|(kind, file)| {
                 *kind == DefinitionKind::Workflow || files::extension(&file.path) == "md"
@@ -228,16 +234,16 @@ fn directory_group((source, path): (Source, &Path), agents: &Path) -> Group {
     }
 }
 
-fn directory_files(source: Source, path: &Path, extensions: &[&str]) -> Vec<File> {
+fn directory_files(source: Source, path: &Path, extensions: &[&str]) -> Vec<DefinitionFile> {
     let path = path.to_owned();
-    let mut files = files::read_directory(&Directory { source, path }, extensions);
+    let mut files = files::read_directory(&DefinitionDirectory { source, path }, extensions);
     files.retain(|file| !is_readme(file));
     files
 }
 
 /// Reads a file that was named explicitly. Any file name is accepted, but the extension must be one that midex reads.
-fn read_named(path: &Path) -> File {
-    let mut file = files::read(path, limits::DEFINITION_BYTES_MAX);
+fn read_named_file(path: &Path) -> DefinitionFile {
+    let mut file = files::read_definition_file(path, limits::DEFINITION_BYTES_MAX);
     if file.trouble.is_none() && !is_definition_file(path) {
         let finding = Finding::of_file(Rule::UnsupportedFile, "midex does not read such files")
             .with_expected(".md, .yaml, .yml or .json", files::extension(path));
@@ -247,7 +253,7 @@ fn read_named(path: &Path) -> File {
 }
 
 /// The kind of a file: from the nearest directory called `agents` or `workflows`, or else from its keys.
-fn kind(path: &Path, text: &str) -> DefinitionKind {
+fn definition_kind(path: &Path, text: &str) -> DefinitionKind {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let named =
         real.ancestors()
@@ -276,7 +282,7 @@ fn kind(path: &Path, text: &str) -> DefinitionKind {
 }
 
 /// The nearest `agents/` directory: in the file's directory, or in one of the two directories above it.
-fn agents_beside(real: &Path) -> Option<PathBuf> {
+fn nearest_agents_directory(real: &Path) -> Option<PathBuf> {
     real.ancestors()
         .skip(1)
         .take(3)
@@ -284,8 +290,8 @@ fn agents_beside(real: &Path) -> Option<PathBuf> {
         .find(|agents| agents.is_dir())
 }
 
-fn personas(files: Vec<File>) -> Vec<LoadResult<Persona>> {
-    let mut loaded: Vec<_> = files.into_iter().map(load::persona).collect();
+fn load_personas(files: Vec<DefinitionFile>) -> Vec<LoadResult<Persona>> {
+    let mut loaded: Vec<_> = files.into_iter().map(load::load_persona).collect();
     load::refuse_duplicates(&mut loaded);
     loaded
 }
@@ -298,29 +304,32 @@ fn agent_state(loaded: &LoadResult<Persona>) -> AgentFileState {
     }
 }
 
-fn reports(files: Vec<(DefinitionKind, File)>, beside: Beside<'_>) -> Vec<FileReport> {
+fn check_files(
+    files: Vec<(DefinitionKind, DefinitionFile)>,
+    beside: Beside<'_>,
+) -> Vec<FileReport> {
     let (workflows, others): (Vec<_>, Vec<_>) = files
         .into_iter()
         .partition(|(kind, _)| *kind == DefinitionKind::Workflow);
     let mut workflows: Vec<_> = workflows
         .into_iter()
-        .map(|(_, file)| load::workflow(file, beside))
+        .map(|(_, file)| load::load_workflow(file, beside))
         .collect();
     load::refuse_duplicates(&mut workflows);
-    let personas = personas(others.into_iter().map(|(_, file)| file).collect());
+    let personas = load_personas(others.into_iter().map(|(_, file)| file).collect());
     let workflows = workflows
         .into_iter()
-        .map(|loaded| report(DefinitionKind::Workflow, loaded));
+        .map(|loaded| report_on_file(DefinitionKind::Workflow, loaded));
     workflows
         .chain(
             personas
                 .into_iter()
-                .map(|loaded| report(DefinitionKind::Agent, loaded)),
+                .map(|loaded| report_on_file(DefinitionKind::Agent, loaded)),
         )
         .collect()
 }
 
-fn report<T>(kind: DefinitionKind, loaded: LoadResult<T>) -> FileReport {
+fn report_on_file<T>(kind: DefinitionKind, loaded: LoadResult<T>) -> FileReport {
     FileReport {
         path: loaded.file.path.display().to_string(),
         kind,

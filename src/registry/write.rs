@@ -14,7 +14,8 @@ use serde::Serialize;
 
 use self::held::{LockedDirectory, LockedFile, write_error};
 use super::{
-    Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable_path_error,
+    DefinitionDirectory, Format, LiveDefinitions, Manifest, Registry, WorkflowEntry,
+    author::unusable_path_error,
 };
 use midex_domain::{
     error::Result,
@@ -46,7 +47,7 @@ pub struct SavedWorkflow {
     replaced_version: Option<String>,
     #[schemars(with = "Vec<serde_json::Value>")]
     warnings: Vec<Finding>,
-    sync: Counts,
+    sync: WorkflowCounts,
 }
 
 /// The result of a rename.
@@ -58,7 +59,7 @@ pub struct RenamedWorkflow {
     path: String,
     format: &'static str,
     version: String,
-    sync: Counts,
+    sync: WorkflowCounts,
 }
 
 /// The result of a delete, or of its preview.
@@ -70,17 +71,17 @@ pub struct DeletedWorkflow {
     pub path: String,
     /// The version of the file.
     pub version: String,
-    sync: Counts,
+    sync: WorkflowCounts,
 }
 
 /// The number of workflows and workflow commands after a change.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-struct Counts {
+struct WorkflowCounts {
     workflow_count: usize,
     synthetic_command_count: usize,
 }
 
-impl Counts {
+impl WorkflowCounts {
     fn from_registry(registry: &Registry) -> Self {
         let usable = registry.workflows().filter(|entry| entry.value.is_some());
         Self {
@@ -95,9 +96,9 @@ impl Counts {
 /// # Errors
 /// `WORKFLOW_VALIDATION_FAILED` with every violation; `IDENTIFIER_INVALID`; `WORKFLOW_ALREADY_EXISTS`,
 /// `VERSION_CONFLICT`, `WORKFLOW_NOT_WRITABLE`, `SERVER_BUSY`, `FILE_UNUSABLE`. Nothing is written in these cases.
-pub fn save(
-    definitions: &Definitions,
-    target: &Directory,
+pub fn save_workflow(
+    definitions: &LiveDefinitions,
+    target: &DefinitionDirectory,
     save: &SaveRequest,
 ) -> Result<SavedWorkflow> {
     let registry = definitions.current_registry();
@@ -105,23 +106,23 @@ pub fn save(
     let id = &*examined.name;
     let of_name = |one: &Finding| one.rule == Rule::IllFormedName && one.path == "workflow";
     if !id.is_empty() && examined.findings.iter().any(of_name) {
-        check_id(id)?;
+        check_file_name_id(id)?;
     }
     if is_broken(&examined.findings) {
         return Err(super::invalid_definition_error(id, &examined.findings));
     }
-    check_id(id)?;
+    check_file_name_id(id)?;
     if !target.path.exists() {
         // Refuse before the directory is created, so that a refused save leaves nothing behind.
         refuse_replacing(id, registry.workflow(id), &target.path, save)?;
     }
     held::open_target_folder(target)?;
-    let seen = LockedDirectory::open(definitions, target)?.find_file(id)?;
+    let seen = LockedDirectory::open_unlocked(definitions, target)?.find_file(id)?;
     let room = LockedDirectory::open_locked(definitions, target)?;
     let held = room.find_file(id)?;
     let path = match &held {
-        Some(held) => replace(held, seen.as_ref(), id, save)?,
-        None => create(&room, id, save)?,
+        Some(held) => replace_file(held, seen.as_ref(), id, save)?,
+        None => create_file(&room, id, save)?,
     };
     let registry = definitions.load_written_change();
     let mut warnings = examined.findings;
@@ -134,13 +135,13 @@ pub fn save(
         created: held.is_none(),
         replaced_version: held.map(|held| held.version()),
         warnings,
-        sync: Counts::from_registry(&registry),
+        sync: WorkflowCounts::from_registry(&registry),
     })
 }
 
 /// Replaces the file that has the id of the workflow. If the format differs, the old file is removed, since an id has
 /// one file. Without an expected version, the file must still be the one `seen` when the save began.
-fn replace(
+fn replace_file(
     held: &LockedFile,
     seen: Option<&LockedFile>,
     id: &str,
@@ -155,7 +156,7 @@ fn replace(
         _ => {}
     }
     let bytes = save.manifest.text.as_bytes();
-    if Format::of_path(&held.path) == save.manifest.format {
+    if Format::from_path(&held.path) == save.manifest.format {
         let (name, before) = (&held.name, Some(&held.metadata));
         let written = held
             .folder
@@ -184,12 +185,12 @@ fn refuse_replacing(
     match (elsewhere, &save.expected_version) {
         (None, None) => Ok(()),
         (Some(_), None) if !save.overwrite => Ok(()),
-        (Some(entry), _) => Err(refusal::not_writable(entry, directory)),
+        (Some(entry), _) => Err(refusal::not_writable_error(entry, directory)),
         (None, Some(expected)) => Err(refusal::version_conflict_error(id, expected, None)),
     }
 }
 
-fn create(room: &LockedDirectory, id: &str, save: &SaveRequest) -> Result<PathBuf> {
+fn create_file(room: &LockedDirectory, id: &str, save: &SaveRequest) -> Result<PathBuf> {
     refuse_replacing(id, room.find_in_other_directory(id), &room.directory, save)?;
     room.refuse_look_alike(id, None)?;
     let path = room.directory.join(save.manifest.file_name(id));
@@ -209,14 +210,14 @@ fn create(room: &LockedDirectory, id: &str, save: &SaveRequest) -> Result<PathBu
 ///
 /// # Errors
 /// As [`save`], and `WORKFLOW_NOT_FOUND`.
-pub fn rename(
-    definitions: &Definitions,
-    target: &Directory,
+pub fn rename_workflow(
+    definitions: &LiveDefinitions,
+    target: &DefinitionDirectory,
     (id, new_id): (&str, &str),
     expected_version: Option<&str>,
 ) -> Result<RenamedWorkflow> {
-    check_id(new_id)?;
-    let (room, held) = open(definitions, target, id, expected_version)?;
+    check_file_name_id(new_id)?;
+    let (room, held) = open_locked_file(definitions, target, id, expected_version)?;
     room.refuse_look_alike(new_id, Some(id))?;
     if let Some(taken) = room.find_file(new_id)? {
         return Err(refusal::already_exists_error(new_id, &taken));
@@ -244,7 +245,7 @@ pub fn rename(
         path: path.display().to_string(),
         format: after.format.as_str(),
         version: after.version().to_string(),
-        sync: Counts::from_registry(&definitions.load_written_change()),
+        sync: WorkflowCounts::from_registry(&definitions.load_written_change()),
     })
 }
 
@@ -253,17 +254,17 @@ pub fn rename(
 /// # Errors
 /// As [`delete`].
 pub fn preview_delete(
-    definitions: &Definitions,
-    target: &Directory,
+    definitions: &LiveDefinitions,
+    target: &DefinitionDirectory,
     id: &str,
     expected_version: Option<&str>,
 ) -> Result<DeletedWorkflow> {
     let registry = definitions.current_registry();
-    let room = LockedDirectory::open(definitions, target);
+    let room = LockedDirectory::open_unlocked(definitions, target);
     let room = room.map_err(|error| match registry.workflow(id) {
-        Some(entry) => refusal::not_writable(entry, &target.path),
+        Some(entry) => refusal::not_writable_error(entry, &target.path),
         // The directory does not exist, so it holds no workflow.
-        None if !target.path.exists() => registry.no_such_id(id),
+        None if !target.path.exists() => registry.unknown_id_error(id),
         None => error,
     })?;
     let held = find_expected_file(&room, id, expected_version)?;
@@ -274,13 +275,13 @@ pub fn preview_delete(
 ///
 /// # Errors
 /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_NOT_WRITABLE`, `VERSION_CONFLICT`, `SERVER_BUSY`, `FILE_UNUSABLE`.
-pub fn delete(
-    definitions: &Definitions,
-    target: &Directory,
+pub fn delete_workflow(
+    definitions: &LiveDefinitions,
+    target: &DefinitionDirectory,
     id: &str,
     expected_version: Option<&str>,
 ) -> Result<DeletedWorkflow> {
-    let (_room, held) = open(definitions, target, id, expected_version)?;
+    let (_room, held) = open_locked_file(definitions, target, id, expected_version)?;
     let removed = held.folder.remove(&held.name);
     removed.map_err(|error| unusable_path_error(&held.path, error))?;
     Ok(deletion_result(
@@ -295,14 +296,14 @@ fn deletion_result(id: &str, held: &LockedFile, registry: &Registry) -> DeletedW
         workflow_id: id.to_owned(),
         path: held.path.display().to_string(),
         version: held.version(),
-        sync: Counts::from_registry(registry),
+        sync: WorkflowCounts::from_registry(registry),
     }
 }
 
 /// Locks the directory, and finds the file in it that has this id.
-fn open(
-    definitions: &Definitions,
-    target: &Directory,
+fn open_locked_file(
+    definitions: &LiveDefinitions,
+    target: &DefinitionDirectory,
     id: &str,
     expected_version: Option<&str>,
 ) -> Result<(LockedDirectory, LockedFile)> {
@@ -321,9 +322,9 @@ fn find_expected_file(
 ) -> Result<LockedFile> {
     let Some(held) = room.find_file(id)? else {
         return Err(match (room.find_in_other_directory(id), expected_version) {
-            (Some(entry), _) => refusal::not_writable(entry, &room.directory),
+            (Some(entry), _) => refusal::not_writable_error(entry, &room.directory),
             (None, Some(expected)) => refusal::version_conflict_error(id, expected, None),
-            (None, None) => room.registry.no_such_id(id),
+            (None, None) => room.registry.unknown_id_error(id),
         });
     };
     match expected_version {
@@ -335,7 +336,7 @@ fn find_expected_file(
 }
 
 /// Refuses an id that is not a portable file name.
-fn check_id(id: &str) -> Result<()> {
+fn check_file_name_id(id: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     // Readers skip files whose names begin with an underscore or a dot.
     if id.is_empty() || id.starts_with(['.', '-', '_']) || !id.chars().all(fits) {

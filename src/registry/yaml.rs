@@ -14,14 +14,14 @@ use super::slips;
 use midex_domain::{
     finding::{Finding, Place, Rule, first_line_end},
     limits,
-    node::{Content, Entry, Node},
+    node::{DocumentNode, MappingEntry, NodeContent},
 };
 
 /// Parses a YAML document. Empty text is an empty mapping.
-pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
+pub(super) fn parse(text: &str) -> Result<DocumentNode, Box<Finding>> {
     let read = |text: &str| {
-        let value = read(text).map_err(|error| Box::new(syntax_finding(text, &error)))?;
-        document(text, value)
+        let value = read_yaml(text).map_err(|error| Box::new(syntax_finding(text, &error)))?;
+        build_document(text, value)
     };
     read(text).map_err(|finding| {
         let again = |text: &str| read(text).map(|_| ());
@@ -29,15 +29,15 @@ pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
     })
 }
 
-fn read(text: &str) -> Result<Spanned<Loose>, Error> {
-    serde_saphyr::from_str_with_options(text, options())
+fn read_yaml(text: &str) -> Result<Spanned<LooseValue>, Error> {
+    serde_saphyr::from_str_with_options(text, yaml_options())
 }
 
-fn document(text: &str, value: Spanned<Loose>) -> Result<Node, Box<Finding>> {
-    let mut node = tree(text, value)?;
-    if node.content == Content::Null {
-        node = Node {
-            content: Content::Map(Vec::new()),
+fn build_document(text: &str, value: Spanned<LooseValue>) -> Result<DocumentNode, Box<Finding>> {
+    let mut node = build_node(text, value)?;
+    if node.content == NodeContent::Null {
+        node = DocumentNode {
+            content: NodeContent::Map(Vec::new()),
             place: Place::START,
         };
     }
@@ -45,7 +45,7 @@ fn document(text: &str, value: Spanned<Loose>) -> Result<Node, Box<Finding>> {
 }
 
 /// Parses a JSON document. `serde_json` runs first, since it refuses what JSON forbids but YAML allows.
-pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
+pub(super) fn parse_json(text: &str) -> Result<DocumentNode, Box<Finding>> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line().max(1), error.column().max(1));
         let words = error.to_string();
@@ -56,11 +56,13 @@ pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
                 .unwrap_or_else(|| Finding::new(Rule::Syntax, "", place, words)),
         )
     })?;
-    match read(text) {
-        Ok(value) => document(text, value),
+    match read_yaml(text) {
+        Ok(value) => build_document(text, value),
         // JSON writes some characters as surrogate escapes that the YAML reader cannot parse. Such a text is accepted,
         // but has no places.
-        Err(_) if has_surrogates(text) && is_within_limits(&value) => Ok(node_from_json(value)),
+        Err(_) if has_surrogate_escape(text) && is_within_limits(&value) => {
+            Ok(node_from_json(value))
+        }
         Err(error) => Err(Box::new(syntax_finding(text, &error))),
     }
 }
@@ -82,7 +84,7 @@ fn lenient_json_finding(text: &str, at: Place) -> Option<Finding> {
 }
 
 /// Whether `text` contains a surrogate escape, which JSON uses for characters beyond U+FFFF.
-fn has_surrogates(text: &str) -> bool {
+fn has_surrogate_escape(text: &str) -> bool {
     text.match_indices("\\u").any(|(at, _)| {
         let digits = text.get(at + 2..at + 4).map(str::to_ascii_lowercase);
         digits.is_some_and(|digits| ("d8"..="df").contains(&digits.as_str()))
@@ -111,7 +113,7 @@ fn is_within_limits(value: &serde_json::Value) -> bool {
     true
 }
 
-fn options() -> Options {
+fn yaml_options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: limits::YAML_EVENTS_MAX,
@@ -136,16 +138,16 @@ fn options() -> Options {
 }
 
 /// A value as the YAML library returns it, with the library's locations.
-enum Loose {
+enum LooseValue {
     Null,
     Bool(bool),
     Number(Number),
     Text(String),
-    List(Vec<Spanned<Loose>>),
-    Map(Vec<(Spanned<Loose>, Spanned<Loose>)>),
+    List(Vec<Spanned<LooseValue>>),
+    Map(Vec<(Spanned<LooseValue>, Spanned<LooseValue>)>),
 }
 
-impl<'de> Deserialize<'de> for Loose {
+impl<'de> Deserialize<'de> for LooseValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(LooseVisitor)
     }
@@ -154,66 +156,66 @@ impl<'de> Deserialize<'de> for Loose {
 struct LooseVisitor;
 
 impl<'de> Visitor<'de> for LooseVisitor {
-    type Value = Loose;
+    type Value = LooseValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Loose, E> {
-        Ok(Loose::Null)
+    fn visit_unit<E>(self) -> Result<LooseValue, E> {
+        Ok(LooseValue::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Loose, E> {
-        Ok(Loose::Null)
+    fn visit_none<E>(self) -> Result<LooseValue, E> {
+        Ok(LooseValue::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Loose, D::Error> {
-        Loose::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<LooseValue, D::Error> {
+        LooseValue::deserialize(deserializer)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Loose, E> {
-        Ok(Loose::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<LooseValue, E> {
+        Ok(LooseValue::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Loose, E> {
-        Ok(Loose::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<LooseValue, E> {
+        Ok(LooseValue::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Loose, E> {
-        Ok(Loose::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<LooseValue, E> {
+        Ok(LooseValue::Number(value.into()))
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Loose, E> {
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<LooseValue, E> {
         let number = Number::from_f64(value);
         number
-            .map(Loose::Number)
+            .map(LooseValue::Number)
             .ok_or_else(|| E::custom("a number must be finite"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Loose, E> {
-        Ok(Loose::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<LooseValue, E> {
+        Ok(LooseValue::Text(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Loose, E> {
-        Ok(Loose::Text(value))
+    fn visit_string<E>(self, value: String) -> Result<LooseValue, E> {
+        Ok(LooseValue::Text(value))
     }
 
-    fn visit_bytes<E: serde::de::Error>(self, value: &[u8]) -> Result<Loose, E> {
+    fn visit_bytes<E: serde::de::Error>(self, value: &[u8]) -> Result<LooseValue, E> {
         String::from_utf8(value.to_vec())
-            .map(Loose::Text)
+            .map(LooseValue::Text)
             .map_err(|_| E::custom("binary values are not read"))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Loose, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<LooseValue, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = access.next_element()? {
             items.push(item);
         }
-        Ok(Loose::List(items))
+        Ok(LooseValue::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Loose, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<LooseValue, A::Error> {
         let mut entries = Vec::new();
         while let Some(entry) = access.next_entry()? {
             entries.push(entry);
@@ -221,39 +223,43 @@ impl<'de> Visitor<'de> for LooseVisitor {
                 return Err(A::Error::custom("the mapping is too large"));
             }
         }
-        Ok(Loose::Map(entries))
+        Ok(LooseValue::Map(entries))
     }
 }
 
-fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Box<Finding>> {
-    let place = location_place(text, &spanned.referenced);
+fn build_node(text: &str, spanned: Spanned<LooseValue>) -> Result<DocumentNode, Box<Finding>> {
+    let place = place_of_location(text, &spanned.referenced);
     let content = match spanned.value {
-        Loose::Null => Content::Null,
-        Loose::Bool(value) => Content::Bool(value),
-        Loose::Number(number) => {
+        LooseValue::Null => NodeContent::Null,
+        LooseValue::Bool(value) => NodeContent::Bool(value),
+        LooseValue::Number(number) => {
             let written = source_text(text, &spanned.defined).unwrap_or_else(|| number.to_string());
             parse_number(number, written, place)?
         }
-        Loose::Text(value) => Content::Text(value),
-        Loose::List(items) => {
-            let items = items.into_iter().map(|item| tree(text, item));
-            Content::List(items.collect::<Result<_, _>>()?)
+        LooseValue::Text(value) => NodeContent::Text(value),
+        LooseValue::List(items) => {
+            let items = items.into_iter().map(|item| build_node(text, item));
+            NodeContent::List(items.collect::<Result<_, _>>()?)
         }
-        Loose::Map(entries) => {
+        LooseValue::Map(entries) => {
             let entries = entries
                 .into_iter()
-                .map(|(key, value)| entry(text, key, value));
-            Content::Map(entries.collect::<Result<_, _>>()?)
+                .map(|(key, value)| build_entry(text, key, value));
+            NodeContent::Map(entries.collect::<Result<_, _>>()?)
         }
     };
-    Ok(Node { content, place })
+    Ok(DocumentNode { content, place })
 }
 
 /// Interprets a number by YAML's core schema. The library accepts more notations as numbers than that schema does.
-fn parse_number(number: Number, written: String, place: Place) -> Result<Content, Box<Finding>> {
+fn parse_number(
+    number: Number,
+    written: String,
+    place: Place,
+) -> Result<NodeContent, Box<Finding>> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_+-.:".contains(c);
     if !written.chars().all(is_plain) {
-        return Ok(Content::Number(number, written));
+        return Ok(NodeContent::Number(number, written));
     }
     let digits = written.trim_start_matches(['+', '-']);
     let radix = match digits.get(..2) {
@@ -267,9 +273,9 @@ fn parse_number(number: Number, written: String, place: Place) -> Result<Content
             .bytes()
             .all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c));
         return Ok(if is_float {
-            Content::Number(number, written)
+            NodeContent::Number(number, written)
         } else {
-            Content::Text(written)
+            NodeContent::Text(written)
         });
     };
     let digits = if radix == 10 { digits } else { &digits[2..] };
@@ -281,13 +287,13 @@ fn parse_number(number: Number, written: String, place: Place) -> Result<Content
         u64::from_str_radix(digits, radix).ok().map(Number::from)
     };
     match whole {
-        Some(whole) => Ok(Content::Number(whole, written)),
-        None => Err(Box::new(too_large(&written, place))),
+        Some(whole) => Ok(NodeContent::Number(whole, written)),
+        None => Err(Box::new(large_integer_finding(&written, place))),
     }
 }
 
 /// The finding for an integer that is too large to be stored exactly.
-fn too_large(written: &str, place: Place) -> Finding {
+fn large_integer_finding(written: &str, place: Place) -> Finding {
     let message =
         format!("the whole number `{written}` is too large: it could not be kept as it is");
     Finding::new(Rule::OutOfRange, "", place, message)
@@ -296,16 +302,20 @@ fn too_large(written: &str, place: Place) -> Finding {
         .edit_rewrite_unquoted(place, written, &format!("\"{written}\""))
 }
 
-fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry, Box<Finding>> {
-    let place = location_place(text, &key.referenced);
+fn build_entry(
+    text: &str,
+    key: Spanned<LooseValue>,
+    value: Spanned<LooseValue>,
+) -> Result<MappingEntry, Box<Finding>> {
+    let place = place_of_location(text, &key.referenced);
     let key = match key.value {
-        Loose::Text(key) => key,
-        Loose::Null => "null".to_owned(),
-        Loose::Bool(value) => value.to_string(),
-        Loose::Number(number) => {
+        LooseValue::Text(key) => key,
+        LooseValue::Null => "null".to_owned(),
+        LooseValue::Bool(value) => value.to_string(),
+        LooseValue::Number(number) => {
             source_text(text, &key.defined).unwrap_or_else(|| number.to_string())
         }
-        Loose::List(_) | Loose::Map(_) => {
+        LooseValue::List(_) | LooseValue::Map(_) => {
             let message = "a key must be a text";
             return Err(Finding::new(Rule::Syntax, "", place, message).into());
         }
@@ -313,12 +323,12 @@ fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry
     if let Some(finding) = tag_finding(text, &key, place) {
         return Err(Box::new(finding));
     }
-    let mut value = tree(text, value)?;
+    let mut value = build_node(text, value)?;
     // A key without a value has no place for the value, so use the place of the key.
-    if value.content == Content::Null && value.place.end <= value.place.start {
+    if value.content == NodeContent::Null && value.place.end <= value.place.start {
         value.place = place;
     }
-    Ok(Entry { key, place, value })
+    Ok(MappingEntry { key, place, value })
 }
 
 /// The finding for a value that begins with `!`: YAML reads it as a tag, and drops the word from the text.
@@ -368,7 +378,7 @@ fn source_text(text: &str, location: &serde_saphyr::Location) -> Option<String> 
     (!written.is_empty()).then(|| written.to_owned())
 }
 
-fn location_place(text: &str, location: &serde_saphyr::Location) -> Place {
+fn place_of_location(text: &str, location: &serde_saphyr::Location) -> Place {
     let line = usize::try_from(location.line()).unwrap_or(1).max(1);
     let column = usize::try_from(location.column()).unwrap_or(1).max(1);
     let start = location.span().byte_offset().map(usize::try_from);
@@ -406,33 +416,33 @@ fn place_at(text: &str, line: usize, column: usize) -> Place {
 fn syntax_finding(text: &str, error: &Error) -> Finding {
     let place = error
         .location()
-        .map_or(Place::START, |location| location_place(text, &location));
+        .map_or(Place::START, |location| place_of_location(text, &location));
     let words = error.without_snippet().to_string();
     let words = words.split(" at line ").next().unwrap_or_default();
     Finding::new(Rule::Syntax, "", place, words.trim_end_matches('.'))
 }
 
-fn node_from_json(value: serde_json::Value) -> Node {
+fn node_from_json(value: serde_json::Value) -> DocumentNode {
     use serde_json::Value;
     let content = match value {
-        Value::Null => Content::Null,
-        Value::Bool(value) => Content::Bool(value),
+        Value::Null => NodeContent::Null,
+        Value::Bool(value) => NodeContent::Bool(value),
         Value::Number(number) => {
             let written = number.to_string();
-            Content::Number(number, written)
+            NodeContent::Number(number, written)
         }
-        Value::String(text) => Content::Text(text),
-        Value::Array(items) => Content::List(items.into_iter().map(node_from_json).collect()),
+        Value::String(text) => NodeContent::Text(text),
+        Value::Array(items) => NodeContent::List(items.into_iter().map(node_from_json).collect()),
         Value::Object(map) => {
-            let entry = |(key, value)| Entry {
+            let entry = |(key, value)| MappingEntry {
                 key,
                 place: Place::START,
                 value: node_from_json(value),
             };
-            Content::Map(map.into_iter().map(entry).collect())
+            NodeContent::Map(map.into_iter().map(entry).collect())
         }
     };
-    Node {
+    DocumentNode {
         content,
         place: Place::START,
     }

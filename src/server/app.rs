@@ -22,23 +22,23 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    author::{DefinitionSubject, Plan, ResolvedInputs, RunOutcome},
+    author::{DefinitionSubject, ExecutionPlan, ResolvedInputs, RunOutcome},
     list::ListRequest,
-    open::{StoreVerification, verify},
+    open::{StoreVerification, verify_store},
     options::Options,
-    write::{Reference, WithReferences},
+    write::{WithReferences, WorkflowReference},
 };
 #[cfg(feature = "catalog")]
 pub use self::{
     catalog::{BrokenStep, SourceType},
-    command::{Command as CommandMeant, CommandCall, WORKFLOW_PREFIX as WORKFLOW_COMMAND},
+    command::{CommandCall, CommandTarget as CommandMeant, WORKFLOW_PREFIX as WORKFLOW_COMMAND},
 };
 use self::{
-    list::{ALL_PROJECTS, OPEN},
+    list::{ALL_PROJECTS_FILTER, OPEN_STATES_FILTER},
     open::EngineSlot,
     workflows::DefinitionCache,
 };
-use crate::config::{Authoring, Config};
+use crate::config::{AuthoringDirectory, Config};
 #[cfg(feature = "catalog")]
 use midex_catalog::{Catalogs, Requester};
 use midex_domain::{
@@ -49,7 +49,7 @@ use midex_domain::{
     error::{Code, Error, NextCall, Result, address, read_resource},
     execution::Submission,
     limits,
-    nearest::nearest,
+    nearest::find_nearest,
     telemetry::EventType,
     view::{
         Advanced, ArtifactContent, ArtifactView, CurrentStep, GraphView, HistoryRow, Listing,
@@ -65,7 +65,7 @@ pub use midex_engine::{
     },
 };
 use midex_folder::Folder;
-use midex_registry::{Definitions, Registry};
+use midex_registry::{LiveDefinitions, Registry};
 
 pub use midex_engine::store::{lock_holder_pid, store_busy_error};
 
@@ -74,10 +74,10 @@ pub use midex_engine::store::{lock_holder_pid, store_busy_error};
 #[derive(Clone)]
 pub struct App {
     host: Arc<SharedState>,
-    definitions: Arc<Definitions>,
+    definitions: Arc<LiveDefinitions>,
     lookup: Arc<WorkflowLookup>,
     project_dir: Arc<Path>,
-    authoring: Option<Arc<Authoring>>,
+    authoring: Option<Arc<AuthoringDirectory>>,
     environment: Arc<Environment>,
     #[cfg(feature = "catalog")]
     by: Requester,
@@ -157,7 +157,7 @@ impl App {
         let abilities = ServerCapabilities {
             #[cfg(feature = "catalog")]
             operations: catalogs.as_ref().map(|catalogs| {
-                midex_domain::check::Operations::capture(catalogs.last_loaded_catalogs())
+                midex_domain::check::OperationsSnapshot::capture(catalogs.last_loaded_catalogs())
             }),
             ..options.abilities()
         };
@@ -165,9 +165,9 @@ impl App {
         let directories = config.directories();
         let trust = config.trust.clone();
         let cache = DefinitionCache::new(directories.clone(), definitions.clone(), trust);
-        let lookup = Arc::new(cache.lookup(directories));
+        let lookup = Arc::new(cache.lookup_for(directories));
         let project_dir = config.project_dir.as_path().into();
-        let authoring = config.authoring().map(Arc::new);
+        let authoring = config.authoring_directory().map(Arc::new);
         if let Some(authoring) = &authoring {
             Folder::remove_temporary_files(&authoring.directory.path);
         }
@@ -207,9 +207,9 @@ impl App {
         Self {
             host: self.host.clone(),
             definitions: self.host.definitions.definitions_in(&directories),
-            lookup: Arc::new(self.host.definitions.lookup(directories)),
+            lookup: Arc::new(self.host.definitions.lookup_for(directories)),
             project_dir: caller.project_dir.as_path().into(),
-            authoring: caller.authoring().map(Arc::new),
+            authoring: caller.authoring_directory().map(Arc::new),
             environment: Arc::new(environment),
             #[cfg(feature = "catalog")]
             by: Requester::Tool,
@@ -220,7 +220,7 @@ impl App {
     /// Makes the caller's environment the one that executions of its project read from now on.
     fn claim_environment(self) -> Self {
         let environments = &self.host.environments;
-        environments.set(&self.project(), self.environment.clone());
+        environments.set(&self.caller_project(), self.environment.clone());
         self
     }
 
@@ -231,43 +231,44 @@ impl App {
 
     /// The current definitions, including changes on disk.
     pub async fn registry(&self) -> Result<Arc<Registry>> {
-        self.look_into_files(Definitions::current_registry).await
+        self.with_definitions(LiveDefinitions::current_registry)
+            .await
     }
 
     /// Runs `look` on the current definitions, off the async worker threads.
-    pub async fn look_into_registry<T: Send + 'static>(
+    pub async fn with_registry<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Registry) -> T + Send + 'static,
     ) -> Result<T> {
-        self.look_into_files(move |definitions| look(&definitions.current_registry()))
+        self.with_definitions(move |definitions| look(&definitions.current_registry()))
             .await
     }
 
     /// The definition that a new execution of this workflow would use.
     async fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        self.definitions.find(name).await
+        self.definitions.find_definition(name).await
     }
 
-    async fn look_into_files<T: Send + 'static>(
+    async fn with_definitions<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Definitions) -> T + Send + 'static,
+        look: impl FnOnce(&LiveDefinitions) -> T + Send + 'static,
     ) -> Result<T> {
         self.definitions.run_blocking(look).await
     }
 
     /// The live definitions, which follow their files.
-    pub fn definitions(&self) -> &Definitions {
+    pub fn definitions(&self) -> &LiveDefinitions {
         &self.definitions
     }
 
     /// The source of change notifications for executions. Subscribing does not open the store.
-    pub fn changes(&self) -> &Notifier {
+    pub fn change_notifier(&self) -> &Notifier {
         &self.host.changes
     }
 
     /// Acquires one of [`limits::LARGE_READS_MAX`] permits for a large read. The permit is held until the guard is
     /// dropped.
-    pub async fn large_read(&self) -> Option<SemaphorePermit<'_>> {
+    pub async fn acquire_large_read(&self) -> Option<SemaphorePermit<'_>> {
         // `ok`: the semaphore is never closed, so acquiring does not fail.
         self.host.large_reads.acquire().await.ok()
     }
@@ -324,14 +325,14 @@ impl App {
         inputs: Option<Value>,
         project: Option<String>,
     ) -> Result<Advanced> {
-        self.definitions.meets_requirements(&definition)?;
+        self.definitions.check_requirements(&definition)?;
         self.check_trust(&definition).await?;
         #[cfg(feature = "catalog")]
         if self.host.catalogs.is_some() && definition.calls().next().is_some() {
             // Load the user's latest catalog changes before the start.
             self.catalog_set().await?;
         }
-        let own = self.project();
+        let own = self.caller_project();
         let project = project.unwrap_or_else(|| own.clone());
         let environments = &self.host.environments;
         if project == own {
@@ -373,7 +374,7 @@ impl App {
 
     /// The project name under which lists of executions show the commands that this caller's project ran.
     pub fn commands_project(&self) -> String {
-        format!("{}#commands", self.project())
+        format!("{}#commands", self.caller_project())
     }
 
     /// A page of executions, most recently changed first.
@@ -386,7 +387,7 @@ impl App {
         } else {
             self.project_filter(request.project.clone())
         };
-        let query = request.query(project)?;
+        let query = request.into_query(project)?;
         self.engine().await?.list(query).await
     }
 
@@ -445,7 +446,7 @@ impl App {
     }
 
     /// Checks a portion of the stored data: see [`midex_engine::Engine::examine`].
-    pub async fn examine(&self, from: ExaminationProgress) -> Result<Examination> {
+    pub async fn examine_store(&self, from: ExaminationProgress) -> Result<Examination> {
         self.engine().await?.examine(from).await
     }
 
@@ -539,7 +540,7 @@ impl App {
     /// Adds the open execution of the caller's project whose id is nearest to the requested one.
     async fn add_nearest_execution(&self, error: Error) -> Error {
         let request = ListRequest {
-            state: Some(OPEN.into()),
+            state: Some(OPEN_STATES_FILTER.into()),
             children: true,
             limit: Some(limits::LIST_LIMIT_MAX),
             ..ListRequest::default()
@@ -548,7 +549,7 @@ impl App {
         let open = open.unwrap_or_default();
         let ids = open.iter().map(|execution| execution.execution_id.as_str());
         let asked = error.context("asked").and_then(Value::as_str);
-        match asked.and_then(|asked| nearest(asked, ids)) {
+        match asked.and_then(|asked| find_nearest(asked, ids)) {
             Some(near) => {
                 let message = format!("{}; did you mean '{near}'?", error.message());
                 let error = error
@@ -567,11 +568,11 @@ impl App {
     }
 
     fn project_filter(&self, project: Option<String>) -> Option<String> {
-        let project = project.unwrap_or_else(|| self.project());
-        Some(project).filter(|project| project != ALL_PROJECTS)
+        let project = project.unwrap_or_else(|| self.caller_project());
+        Some(project).filter(|project| project != ALL_PROJECTS_FILTER)
     }
 
-    fn project(&self) -> String {
+    fn caller_project(&self) -> String {
         self.project_dir.display().to_string()
     }
 

@@ -13,19 +13,19 @@ use etcetera::BaseStrategy;
 
 pub use self::trust::TRUST_KEY;
 pub use self::{
-    authoring::{AuthorTarget, Authoring, RegistryDir},
-    trust::Trust,
+    authoring::{AuthorTarget, AuthoringDirectory, RegistryDir},
+    trust::TrustedProjects,
 };
 #[cfg(feature = "catalog")]
-use midex_catalog::{self as catalog, Catalogs, call::Sources};
+use midex_catalog::{self as catalog, Catalogs, call::SecretSources};
 use midex_domain::{
-    Directories, ProjectDirectories,
+    DefinitionDirectories, ProjectDirectories,
     check::ServerCapabilities,
     error::{Code, Error, Result},
     limits,
 };
 use midex_engine::Secrets;
-use midex_registry::{DefinitionPlaces, Definitions, Registry, user_dir};
+use midex_registry::{DefinitionPlaces, LiveDefinitions, Registry, user_dir};
 
 /// The environment variable that names the data directory.
 pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
@@ -50,7 +50,7 @@ pub struct Config {
     /// The definition directories that the project's own configuration names.
     pub named_by_project: ProjectDirectories,
     /// The trusted projects, whose workflows may have effects outside midex.
-    pub trust: Trust,
+    pub trust: TrustedProjects,
     /// The lifetime of a token.
     pub token_ttl: Duration,
     /// A snapshot is written every this many transitions.
@@ -91,16 +91,16 @@ impl Config {
             agents_dir: None,
             project_dir: project_dir(),
             named_by_project: ProjectDirectories::default(),
-            trust: Trust::of_user(),
+            trust: TrustedProjects::for_user(),
             token_ttl: limits::TOKEN_TTL,
             snapshot_every: 1,
-            allow_env: named_in(ALLOW_ENV_ENV),
-            secret_env: named_in(SECRET_ENV_ENV),
+            allow_env: names_in_variable(ALLOW_ENV_ENV),
+            secret_env: names_in_variable(SECRET_ENV_ENV),
             secret_hosts: BTreeMap::new(),
             registry_dir: RegistryDir::from_environment()?,
             author_to: AuthorTarget::default(),
             #[cfg(feature = "catalog")]
-            catalogs: authoring::catalogs()?,
+            catalogs: authoring::catalog_paths()?,
             secrets_file: user_dir().map(|dir| dir.join("secrets")),
             import_from: Vec::new(),
         })
@@ -114,24 +114,24 @@ impl Config {
 
     /// The current values of the allowed environment variables. Unset and non-Unicode variables are left out.
     pub fn environment(&self) -> BTreeMap<String, String> {
-        values_of(&self.allow_env).collect()
+        variable_values(&self.allow_env).collect()
     }
 
     /// The current values of the secrets. Unset and non-Unicode variables are left out.
     pub fn secrets(&self) -> Secrets {
-        values_of(&self.secret_env).collect()
+        variable_values(&self.secret_env).collect()
     }
 
     /// Like [`Config::secrets`], as a map by name, for the headers of catalogs.
     pub fn secret_values(&self) -> BTreeMap<String, String> {
-        values_of(&self.secret_env).collect()
+        variable_values(&self.secret_env).collect()
     }
 
     /// The directories that this configuration reads definitions from.
-    pub fn directories(&self) -> Directories {
+    pub fn directories(&self) -> DefinitionDirectories {
         // Make paths absolute, since an execution may outlive the current working directory.
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        Directories {
+        DefinitionDirectories {
             project_dir: absolute(&self.project_dir),
             workflows_dir: self.workflows_dir.as_ref().map(absolute),
             agents_dir: self.agents_dir.as_ref().map(absolute),
@@ -141,34 +141,34 @@ impl Config {
     }
 
     /// The live definitions of this configuration, checked against these abilities. They follow their files.
-    pub fn definitions(&self, abilities: &ServerCapabilities) -> Definitions {
-        Definitions::new_for(self.places(), self.with_secrets(abilities))
+    pub fn definitions(&self, abilities: &ServerCapabilities) -> LiveDefinitions {
+        LiveDefinitions::new_for(self.definition_places(), self.add_secret_names(abilities))
     }
 
     /// The definitions of this configuration as they are now, checked against the user's catalogs and no activities.
     pub fn registry(&self) -> Registry {
         #[cfg(feature = "catalog")]
         let operations = self.catalogs.clone().map(|places| {
-            let catalogs = Catalogs::open(places, Sources::default());
-            midex_domain::check::Operations::capture(catalogs.last_loaded_catalogs())
+            let catalogs = Catalogs::open(places, SecretSources::default());
+            midex_domain::check::OperationsSnapshot::capture(catalogs.last_loaded_catalogs())
         });
-        let abilities = self.with_secrets(&ServerCapabilities {
+        let abilities = self.add_secret_names(&ServerCapabilities {
             #[cfg(feature = "catalog")]
             operations,
             ..ServerCapabilities::default()
         });
-        Registry::load_for(&self.places().sources(), &abilities)
+        Registry::load_for(&self.definition_places().sources(), &abilities)
     }
 
     /// Adds the names of the secrets of this configuration to abilities.
-    fn with_secrets(&self, abilities: &ServerCapabilities) -> ServerCapabilities {
+    fn add_secret_names(&self, abilities: &ServerCapabilities) -> ServerCapabilities {
         ServerCapabilities {
             secrets: Some(self.secret_env.iter().cloned().collect()),
             ..abilities.clone()
         }
     }
 
-    fn places(&self) -> DefinitionPlaces {
+    fn definition_places(&self) -> DefinitionPlaces {
         let (workflows, agents) = (self.workflows_dir.as_deref(), self.agents_dir.as_deref());
         DefinitionPlaces {
             registry: self.registry_dir.as_ref().map(|dir| dir.path.clone()),
@@ -179,7 +179,7 @@ impl Config {
 }
 
 /// The places to read these directories' definitions from, plus those of the user who runs this process.
-pub(crate) fn places(directories: &Directories) -> DefinitionPlaces {
+pub(crate) fn places_of_directories(directories: &DefinitionDirectories) -> DefinitionPlaces {
     let workflows = directories.workflows_dir.as_deref();
     let agents = directories.agents_dir.as_deref();
     DefinitionPlaces {
@@ -190,7 +190,7 @@ pub(crate) fn places(directories: &Directories) -> DefinitionPlaces {
 }
 
 /// An id of the machine and user that paths belong to: the machine id, or else the hostname, and the effective user id.
-pub(crate) fn account() -> String {
+pub(crate) fn account_id() -> String {
     let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"]
         .iter()
         .filter_map(|path| std::fs::read_to_string(path).ok())
@@ -201,14 +201,14 @@ pub(crate) fn account() -> String {
 }
 
 /// The names that an environment variable lists.
-fn named_in(variable: &str) -> Vec<String> {
+fn names_in_variable(variable: &str) -> Vec<String> {
     let names = std::env::var(variable);
     names.map(|names| split_names(&names)).unwrap_or_default()
 }
 
 /// The values of these environment variables; at most [`limits::ENV_NAMES_MAX`]. Unset and non-Unicode variables are
 /// left out.
-fn values_of(names: &[String]) -> impl Iterator<Item = (String, String)> {
+fn variable_values(names: &[String]) -> impl Iterator<Item = (String, String)> {
     let names = names.iter().take(limits::ENV_NAMES_MAX);
     names.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use midex_catalog::CatalogSet;
 use midex_domain::{
-    check::{Operations, ServerCapabilities},
+    check::{OperationsSnapshot, ServerCapabilities},
     definition::Workflow,
     error::Edit,
     finding::Finding,
@@ -32,7 +32,7 @@ use midex_test::{
 /// What the shipped agents make known to a server without catalogs; every check is against it.
 static SHIPPED: LazyLock<Registry> = LazyLock::new(|| {
     let abilities = ServerCapabilities {
-        operations: Some(Operations::capture(Arc::new(CatalogSet::default()))),
+        operations: Some(OperationsSnapshot::capture(Arc::new(CatalogSet::default()))),
         ..ServerCapabilities::default()
     };
     Registry::load_for(&Sources::default(), &abilities)

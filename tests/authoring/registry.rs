@@ -36,7 +36,7 @@ use midex_domain::{
     check::ServerCapabilities,
     finding::{Finding, Rule},
 };
-use midex_registry::{DefinitionPlaces, Directory, Registry, Source, Sources};
+use midex_registry::{DefinitionDirectory, DefinitionPlaces, Registry, Source, Sources};
 use tempfile::TempDir;
 
 /// What is part of midex, loaded once, for a server with the activities that the tests name.
@@ -77,7 +77,7 @@ impl Project {
     }
 
     fn sources(&self) -> Sources {
-        let directory = |name: &str| Directory {
+        let directory = |name: &str| DefinitionDirectory {
             source: Source::Project,
             path: self.path(name),
         };

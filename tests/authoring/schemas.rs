@@ -3,7 +3,7 @@
 use midex_domain::{
     finding::Rule,
     limits,
-    schema::{BUDGET_RULE, Quota, Schema, SchemaFinding, ValueSize},
+    schema::{BUDGET_RULE, PatternQuota, Schema, SchemaFinding, ValueSize},
 };
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ mod served;
 mod worst;
 
 fn read(schema: &Value) -> (Schema, Vec<SchemaFinding>) {
-    Schema::compile_with_faults(schema, &mut Quota::default())
+    Schema::compile_with_faults(schema, &mut PatternQuota::default())
 }
 
 #[track_caller]

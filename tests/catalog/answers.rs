@@ -10,7 +10,7 @@ use midex_test::service::{answer, json as answer_json};
 async fn answered(reply: midex_test::service::Reply) -> Result<Answer, OperationFailure> {
     let service = Service::new(move |_| reply.clone()).await;
     let operation = operation("GET", "/x", json!({}));
-    call_with(&service, operation, &Options::default()).await
+    call_with(&service, operation, &CallOptions::default()).await
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn an_operation_that_cannot_be_called_says_why() {
     let failure = fails_at(&service, operation("POST", "/", why)).await;
     assert_eq!(failure.code.as_deref(), Some("OPERATION_UNCALLABLE"));
     assert!(failure.message.contains("x-mixed-replace"));
-    let broken = Target {
+    let broken = CallTarget {
         base_url: "https://{region}.example".into(),
         ..target(&service)
     };
@@ -184,9 +184,9 @@ async fn a_call_that_changes_something_is_tried_again_only_where_nothing_was_don
         ] {
             let mut operation = operation(method, "/x", json!({}));
             operation.idempotency_header = key.map(str::to_owned);
-            let options = Options {
+            let options = CallOptions {
                 is_idempotent,
-                ..Options::default()
+                ..CallOptions::default()
             };
             let failure = call_with(&service, operation, &options).await.unwrap_err();
             assert_eq!(

@@ -20,8 +20,8 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use midex_catalog::{
-    call::{Caller, Options, PreparedOperation, Target},
-    operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation},
+    call::{CallOptions, CallTarget, Caller, PreparedOperation},
+    operation::{BodyContent, CONTENT_TYPE_ARGUMENT, Operation, ParameterLocation},
 };
 use serde_json::{Map, Value, json};
 
@@ -106,7 +106,7 @@ async fn tally(public: &Public, seed: u64) -> Tally {
     let step = rounds(SHARE, 1);
     let places = (0_u64..).zip(0..public.book.entries().len());
     for (number, place) in places.filter(|(number, _)| number % step == seed % step) {
-        let operation = public.book.operation(place).expect("an operation");
+        let operation = public.book.read_operation(place).expect("an operation");
         let mut dice = Dice(seed ^ number);
         let refused = calling.refused(&judge, operation.clone(), &mut dice).await;
         tally.note(&operation, refused);
@@ -129,7 +129,7 @@ struct Calling {
     service: Service,
     last: Arc<Mutex<Option<Seen>>>,
     caller: Caller,
-    target: Target,
+    target: CallTarget,
 }
 
 impl Calling {
@@ -142,7 +142,7 @@ impl Calling {
         })
         .await;
         let base_url = here(&service, public.compiled.servers.first());
-        let target = Target {
+        let target = CallTarget {
             base_url,
             ..target(&service)
         };
@@ -188,14 +188,14 @@ impl Calling {
         prepared: &PreparedOperation,
         given: &Given,
     ) -> Result<Seen, (String, String)> {
-        let options = Options {
+        let options = CallOptions {
             idempotency_key: Some("0123456789abcdef".repeat(4)),
-            ..Options::default()
+            ..CallOptions::default()
         };
         let body = given.body.as_ref();
-        let called = self
-            .caller
-            .call(prepared, &self.target, &given.with, body, &options);
+        let called =
+            self.caller
+                .call_operation(prepared, &self.target, &given.with, body, &options);
         called
             .await
             .map_err(|failure| (failure.class, failure.message))?;
@@ -232,7 +232,7 @@ impl Given {
         let mut parameters = Map::new();
         for one in &operation.parameters {
             let used = match one.location {
-                Location::Header => Use::Header,
+                ParameterLocation::Header => Use::Header,
                 _ => Use::Encoded,
             };
             if one.is_required || dice.roll(2) == 0 {
@@ -259,7 +259,8 @@ impl Given {
     fn add_body(&mut self, prepared: &PreparedOperation, dice: &mut Dice) -> Option<()> {
         let contents = &prepared.operation().body.as_ref()?.contents;
         let chosen = self.parameters.get(CONTENT_TYPE_ARGUMENT);
-        let is_chosen = |content: &&Content| chosen.is_some_and(|one| *one == content.media_type);
+        let is_chosen =
+            |content: &&BodyContent| chosen.is_some_and(|one| *one == content.media_type);
         let content = contents.iter().find(is_chosen).or(contents.first())?;
         let media_type = content.media_type.as_str();
         let is_json = media_type.ends_with("json");
@@ -291,10 +292,10 @@ impl Given {
     fn meant<'a>(&self, operation: &'a Operation) -> Meant<'a> {
         let parameters = operation.parameters.iter().filter_map(|one| {
             let location = match one.location {
-                Location::Path => "path",
-                Location::Query => "query",
-                Location::Header => "header",
-                Location::Cookie => "cookie",
+                ParameterLocation::Path => "path",
+                ParameterLocation::Query => "query",
+                ParameterLocation::Header => "header",
+                ParameterLocation::Cookie => "cookie",
             };
             let value = self.parameters.get(&one.argument)?;
             // What it says stands in the body's own header.
@@ -316,5 +317,5 @@ fn takes(prepared: &PreparedOperation, fields: &Map<String, Value>) -> bool {
         let mut known = prepared.operation().parameters.iter();
         !known.any(|one| one.argument == *name)
     };
-    prepared.takes_fields() && !fields.is_empty() && fields.keys().all(is_free)
+    prepared.takes_body_fields() && !fields.is_empty() && fields.keys().all(is_free)
 }

@@ -1,7 +1,7 @@
 //! The classes of operations: that of the method, raised by words of the document that tell of a removal.
 
 use midex_catalog::{
-    document::compile,
+    document::compile_document,
     operation::{Class, Method},
 };
 use serde_json::json;
@@ -61,7 +61,7 @@ fn words_raise_the_class_of_a_method_and_never_lower_it() {
             "openapi": "3.1.0", "info": { "title": "x", "version": "1" },
             "paths": { path: { word: operation } }
         });
-        let compiled = compile(document.to_string().as_bytes()).unwrap();
+        let compiled = compile_document(document.to_string().as_bytes()).unwrap();
         let told = compiled.operations[0].class;
         assert_eq!(told, class, "{} {path} {id} {summary}", method.as_str());
     }

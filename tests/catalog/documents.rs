@@ -2,10 +2,13 @@
 
 use midex_catalog::{
     document::{
-        Collision, CompiledDocument, DocumentKind, DocumentReader, Inspection, SearchableCatalog,
-        compile, inspect, search,
+        CompiledDocument, DocumentKind, DocumentReader, Inspection, NameCollision,
+        SearchableCatalog, compile_document, inspect_document, search_operations,
     },
-    operation::{Location, Method, Operation, Pagination, SecurityScheme, Style, ValueStyle},
+    operation::{
+        Method, Operation, Pagination, ParameterLocation, ParameterStyle, SecurityScheme,
+        ValueStyle,
+    },
 };
 use midex_domain::{limits, schema::Schema};
 use midex_test::{list_of, rows};
@@ -25,7 +28,8 @@ fn document(paths: Value, more: Value) -> Value {
 
 #[track_caller]
 fn compiled(document: &Value) -> CompiledDocument {
-    compile(document.to_string().as_bytes()).unwrap_or_else(|refused| panic!("{refused:?}"))
+    compile_document(document.to_string().as_bytes())
+        .unwrap_or_else(|refused| panic!("{refused:?}"))
 }
 
 /// The only operation of a document, as it comes back from its compiled form.
@@ -34,7 +38,7 @@ fn only(document: &Value) -> Operation {
     let compiled = compiled(document);
     let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
     assert_eq!(book.entries().len(), 1, "{:?}", book.entries());
-    book.operation(0).unwrap()
+    book.read_operation(0).unwrap()
 }
 
 /// The operation `GET /things` with these keys.
@@ -44,7 +48,7 @@ fn things(operation: Value, more: Value) -> Operation {
 }
 
 fn refused(text: &str) -> (Inspection, String) {
-    let inspection = inspect(text.as_bytes());
+    let inspection = inspect_document(text.as_bytes());
     let rule = inspection
         .violations
         .first()
@@ -76,7 +80,7 @@ fn what_cannot_be_imported_is_named_with_its_rule() {
         assert_eq!(found, rule, "{text}");
         let message = &inspection.violations[0].message;
         assert!(message.contains(says), "{text}: {message}");
-        assert_eq!(compile(text.as_bytes()).unwrap_err(), inspection);
+        assert_eq!(compile_document(text.as_bytes()).unwrap_err(), inspection);
     }
     let (inspection, _) = refused("{\"openapi\": \"3.0.0\",\n \"paths\": {,}}");
     let first = &inspection.violations[0];
@@ -87,13 +91,16 @@ fn what_cannot_be_imported_is_named_with_its_rule() {
             .operation_count,
         1
     );
-    assert_eq!(inspect(b"\xff\xfe{").violations[0].rule, "encoding");
+    assert_eq!(
+        inspect_document(b"\xff\xfe{").violations[0].rule,
+        "encoding"
+    );
 }
 
 #[test]
 fn json_and_yaml_say_the_same() {
     let yaml = "openapi: 3.1\ninfo: {title: Shop, version: 1.0}\npaths:\n  /a: &a\n    get:\n      operationId: one\n      responses: {200: {description: ok, content: {application/json: {schema: {type: array}}}}}\n  /b: *a\n";
-    let compiled = compile(yaml.as_bytes()).unwrap();
+    let compiled = compile_document(yaml.as_bytes()).unwrap();
     let names = list_of(&compiled.operations, |operation| operation.name.as_str());
     assert_eq!(names, ["a:list", "b:list"]);
     assert_eq!(
@@ -110,7 +117,7 @@ fn json_and_yaml_say_the_same() {
 #[test]
 fn yaml_may_hold_what_json_cannot() {
     let yaml = "openapi: 3.0.3\npaths:\n  /a:\n    get:\n      parameters:\n      - {name: n, in: query, schema: {maximum: 18446744073709552000, default: 2020-01-01}}\n      responses: {200: {description: no}}\n      x-on: on\n      x-1: {1: a, true: b}\n";
-    let compiled = compile(yaml.as_bytes()).unwrap();
+    let compiled = compile_document(yaml.as_bytes()).unwrap();
     let operation = &compiled.operations[0];
     assert_eq!(operation.parameters[0].schema["default"], "2020-01-01");
     assert_eq!(
@@ -180,7 +187,10 @@ fn references_are_followed_everywhere_and_those_outside_refuse_one_operation() {
     });
     let compiled = compiled(&document(paths, more));
     let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
-    let get = |name: &str| book.operation(book.find(name).expect(name)).unwrap();
+    let get = |name: &str| {
+        book.read_operation(book.find_operation(name).expect(name))
+            .unwrap()
+    };
     let things = get("things:list");
     assert_eq!(
         things.parameters[0].schema["$defs"]["a_b"],
@@ -317,14 +327,14 @@ fn parameters_are_inherited_overridden_and_kept_apart() {
     assert_eq!(
         seen,
         [
-            ("id", Location::Path, true),
-            ("part", Location::Path, true),
-            ("limit", Location::Query, true),
-            ("query.id", Location::Query, false),
-            ("filter", Location::Query, false),
-            ("where", Location::Query, false),
-            ("X-Trace", Location::Header, false),
-            ("cookie.id", Location::Cookie, false),
+            ("id", ParameterLocation::Path, true),
+            ("part", ParameterLocation::Path, true),
+            ("limit", ParameterLocation::Query, true),
+            ("query.id", ParameterLocation::Query, false),
+            ("filter", ParameterLocation::Query, false),
+            ("where", ParameterLocation::Query, false),
+            ("X-Trace", ParameterLocation::Header, false),
+            ("cookie.id", ParameterLocation::Cookie, false),
         ]
     );
     let styled = |style, explode| ValueStyle::Styled {
@@ -333,12 +343,12 @@ fn parameters_are_inherited_overridden_and_kept_apart() {
         allow_reserved: false,
     };
     let written = list_of(&operation.parameters, |one| one.written.clone());
-    assert_eq!(written[0], styled(Style::Simple, false));
-    assert_eq!(written[2], styled(Style::Form, true));
-    assert_eq!(written[3], styled(Style::SpaceDelimited, false));
-    assert_eq!(written[4], styled(Style::DeepObject, true));
+    assert_eq!(written[0], styled(ParameterStyle::Simple, false));
+    assert_eq!(written[2], styled(ParameterStyle::Form, true));
+    assert_eq!(written[3], styled(ParameterStyle::SpaceDelimited, false));
+    assert_eq!(written[4], styled(ParameterStyle::DeepObject, true));
     assert_eq!(written[5], ValueStyle::Content("application/json".into()));
-    assert_eq!(written[7], styled(Style::Form, true));
+    assert_eq!(written[7], styled(ParameterStyle::Form, true));
     assert_eq!(operation.parameters[2].description, "of the operation");
     assert_eq!(
         operation.idempotency_header.as_deref(),
@@ -486,14 +496,14 @@ fn security_is_the_operations_own_or_the_documents() {
         (
             "key",
             SecurityScheme::ApiKey {
-                location: Location::Query,
+                location: ParameterLocation::Query,
                 name: "k".into(),
             },
         ),
         (
             "cookie",
             SecurityScheme::ApiKey {
-                location: Location::Cookie,
+                location: ParameterLocation::Cookie,
                 name: "c".into(),
             },
         ),
@@ -639,10 +649,10 @@ fn a_compiled_form_that_is_cut_foreign_or_damaged_is_not_opened() {
     let book = DocumentReader::from_bytes(bytes.clone()).unwrap();
     assert_eq!(book.digest(), compiled.digest);
     assert_eq!(book.head().title.as_str(), "Shop");
-    assert_eq!(book.find("things:list"), Some(0));
-    assert_eq!(book.find("x"), None);
-    assert_eq!(book.operation(0).unwrap(), compiled.operations[0]);
-    assert!(book.operation(1).is_err());
+    assert_eq!(book.find_operation("things:list"), Some(0));
+    assert_eq!(book.find_operation("x"), None);
+    assert_eq!(book.read_operation(0).unwrap(), compiled.operations[0]);
+    assert!(book.read_operation(1).is_err());
     for length in 0..bytes.len() {
         assert!(
             DocumentReader::from_bytes(bytes[..length].to_vec()).is_err(),
@@ -654,9 +664,9 @@ fn a_compiled_form_that_is_cut_foreign_or_damaged_is_not_opened() {
         damaged[at] ^= 1;
         let is_noticed = DocumentReader::from_bytes(damaged).is_ok_and(|book| {
             let same = book
-                .operation(0)
+                .read_operation(0)
                 .is_ok_and(|one| one == compiled.operations[0])
-                && book.notes().is_ok();
+                && book.read_notes().is_ok();
             same && book.digest() == compiled.digest
         });
         assert!(!is_noticed, "{at}");
@@ -690,7 +700,7 @@ fn collisions_are_resolved_in_one_way_and_listed() {
     assert_eq!(name(Method::Patch, "/things/{id}"), "things:update");
     assert_eq!(name(Method::Put, "/things/{id}"), "things:update-things");
     assert_eq!(made.collisions.len(), 4);
-    let first = Collision {
+    let first = NameCollision {
         wanted: "things:create".into(),
         name: "touch-thing".into(),
         method: Method::Post,
@@ -913,7 +923,7 @@ fn what_a_catalog_is_called_is_found_and_may_change() {
             description: "",
         };
         let shelves = [shelf(&apples, title), shelf(&pears, "Other")];
-        let hits = search(&shelves, query, 5).into_iter();
+        let hits = search_operations(&shelves, query, 5).into_iter();
         hits.map(|hit| {
             format!(
                 "{} {}",

@@ -11,21 +11,21 @@ use tokio::{
 use super::*;
 use midex_test::service::{Reply, answer, head};
 
-async fn get(service: &Service, options: &Options) -> Result<Answer, OperationFailure> {
+async fn get(service: &Service, options: &CallOptions) -> Result<Answer, OperationFailure> {
     let prepared = prepared(operation("GET", "/", json!({})));
     caller()
-        .call(&prepared, &target(service), &json!({}), None, options)
+        .call_operation(&prepared, &target(service), &json!({}), None, options)
         .await
 }
 
-fn within(milliseconds: u64) -> Options {
-    Options {
+fn within(milliseconds: u64) -> CallOptions {
+    CallOptions {
         timeout: Some(Duration::from_millis(milliseconds)),
-        ..Options::default()
+        ..CallOptions::default()
     }
 }
 
-async fn class_of(reply: Reply, options: &Options) -> (String, bool) {
+async fn class_of(reply: Reply, options: &CallOptions) -> (String, bool) {
     let service = Service::new(move |_| reply.clone()).await;
     let failure = get(&service, options).await.expect_err("a failure");
     (failure.class, failure.retryable)
@@ -53,7 +53,7 @@ async fn an_answer_past_its_limits_is_read_no_further() {
     let most = limits::CALL_ANSWER_BYTES_MAX;
     // It says that it has too much, or does not say.
     let says = Reply::Bytes(head(200, &[], Some(most + 1)).into_bytes());
-    assert_eq!(class_of(says, &Options::default()).await.0, "too_large");
+    assert_eq!(class_of(says, &CallOptions::default()).await.0, "too_large");
     let chunk = [
         b"10000\r\n".to_vec(),
         b"x".repeat(0x10000),
@@ -62,18 +62,24 @@ async fn an_answer_past_its_limits_is_read_no_further() {
     .concat();
     let chunked = head(200, &[("transfer-encoding", "chunked")], None).into_bytes();
     assert_eq!(
-        class_of(Reply::Endless(chunked, chunk), &Options::default())
+        class_of(Reply::Endless(chunked, chunk), &CallOptions::default())
             .await
             .0,
         "too_large"
     );
     let large = "x".repeat(limits::CALL_HEADERS_BYTES_MAX);
     let large = answer(200, &[("x-large", &large)], b"");
-    assert_eq!(class_of(large, &Options::default()).await.0, "too_large");
+    assert_eq!(
+        class_of(large, &CallOptions::default()).await.0,
+        "too_large"
+    );
     let fits =
         Service::new(move |_| answer(200, &[("content-type", "text/plain")], &b"x".repeat(most)))
             .await;
-    assert_eq!(get(&fits, &Options::default()).await.unwrap().status, 200);
+    assert_eq!(
+        get(&fits, &CallOptions::default()).await.unwrap().status,
+        200
+    );
 }
 
 #[tokio::test]
@@ -112,10 +118,10 @@ async fn a_connection_that_breaks_is_named_and_tried_again_only_where_that_does_
 async fn what_is_no_https_is_not_taken_for_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
-    let secure = Target {
+    let secure = CallTarget {
         reach: Reach::new("shop", [host.as_str()]).unwrap(),
         base_url: format!("https://{host}"),
-        ..Target::default()
+        ..CallTarget::default()
     };
     let plain = async {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -140,7 +146,7 @@ async fn what_is_no_https_is_not_taken_for_it() {
 #[tokio::test]
 async fn a_call_that_is_dropped_closes_its_connection() {
     let service = Service::new(|_| Reply::Bytes(Vec::new())).await;
-    let (came, options) = (service.came.clone(), Options::default());
+    let (came, options) = (service.came.clone(), CallOptions::default());
     tokio::select! {
         outcome = get(&service, &options) => panic!("the service is silent: {outcome:?}"),
         () = came.notified() => {}
@@ -176,7 +182,7 @@ async fn a_document_that_unpacks_without_an_end_is_bounded_while_it_is_unpacked(
     let reach = Reach::new("shop", [service.host.as_str()]).unwrap();
     let fetch = async |path: &str| {
         caller()
-            .fetch(&format!("{}{path}", service.url()), &reach)
+            .fetch_document(&format!("{}{path}", service.url()), &reach)
             .await
     };
     assert_eq!(fetch("/small").await.unwrap(), b"openapi: 3.1.0");
@@ -189,7 +195,10 @@ async fn a_document_that_unpacks_without_an_end_is_bounded_while_it_is_unpacked(
         "{refused}"
     );
     assert_eq!(
-        get(&service, &Options::default()).await.unwrap_err().class,
+        get(&service, &CallOptions::default())
+            .await
+            .unwrap_err()
+            .class,
         "too_large",
         "of calls too"
     );

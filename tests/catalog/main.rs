@@ -31,7 +31,7 @@ mod secrets;
 mod tools;
 
 use midex_catalog::{
-    call::{Answer, Caller, Options, PreparedOperation, Reach, Sources, Target},
+    call::{Answer, CallOptions, CallTarget, Caller, PreparedOperation, Reach, SecretSources},
     operation::Operation,
 };
 use midex_domain::execution::OperationFailure;
@@ -78,46 +78,52 @@ fn prepared(operation: Operation) -> PreparedOperation {
 }
 
 /// A catalog of the service, which its user allowed.
-fn target(service: &Service) -> Target {
-    Target {
+fn target(service: &Service) -> CallTarget {
+    CallTarget {
         reach: Reach::new("shop", [service.host.as_str()]).expect("a reach"),
         base_url: service.url(),
         origins: [service.url()].into(),
-        ..Target::default()
+        ..CallTarget::default()
     }
 }
 
 fn caller() -> Caller {
-    Caller::new(Sources::default())
+    Caller::new(SecretSources::default())
 }
 
 /// What a call without arguments that these options are for comes to.
 async fn call_with(
     service: &Service,
     operation: Operation,
-    options: &Options,
+    options: &CallOptions,
 ) -> Result<Answer, OperationFailure> {
     let (prepared, target) = (prepared(operation), target(service));
     caller()
-        .call(&prepared, &target, &json!({}), None, options)
+        .call_operation(&prepared, &target, &json!({}), None, options)
         .await
 }
 
 /// The failure of a call without arguments.
 async fn fails_at(service: &Service, operation: Operation) -> OperationFailure {
-    let answer = call_with(service, operation, &Options::default()).await;
+    let answer = call_with(service, operation, &CallOptions::default()).await;
     answer.unwrap_err()
 }
 
 async fn call(
     operation: Operation,
-    target: &Target,
+    target: &CallTarget,
     with: Value,
     body: Option<Value>,
 ) -> Result<Answer, OperationFailure> {
     let prepared = prepared(operation);
     caller()
-        .call(&prepared, target, &with, body.as_ref(), &Options::default())
+        .call_operation(
+            &prepared,
+            target,
+            &with,
+            body.as_ref(),
+            &CallOptions::default(),
+        )
         .await
 }
 

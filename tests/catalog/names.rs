@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use midex_catalog::document::compile;
+use midex_catalog::document::compile_document;
 use serde_json::{Map, Value, json};
 
 use midex_test::long::{Dice, rounds, seed};
@@ -13,7 +13,7 @@ type Named = (BTreeMap<String, String>, BTreeSet<String>);
 fn named(paths: &[(String, Value)]) -> Named {
     let map: Map<_, _> = paths.iter().cloned().collect();
     let document = json!({ "openapi": "3.1.0", "info": {}, "paths": map });
-    let compiled = compile(document.to_string().as_bytes()).unwrap();
+    let compiled = compile_document(document.to_string().as_bytes()).unwrap();
     let names = compiled.operations.iter();
     let names: BTreeMap<_, _> = names
         .map(|one| {
@@ -161,7 +161,7 @@ fn an_operation_id_that_is_a_sentence_is_kept_and_one_object_is_shown() {
     // Who knows the name of before still finds it.
     let map: Map<_, _> = paths.iter().cloned().collect();
     let document = json!({ "openapi": "3.1.0", "info": {}, "paths": map });
-    let compiled = compile(document.to_string().as_bytes()).unwrap();
+    let compiled = compile_document(document.to_string().as_bytes()).unwrap();
     let user = compiled
         .operations
         .iter()

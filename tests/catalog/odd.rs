@@ -1,6 +1,6 @@
 //! Documents with something odd anywhere: they are compiled or refused, and every schema that comes of one can be evaluated.
 
-use midex_catalog::document::{DocumentKind, DocumentReader, compile};
+use midex_catalog::document::{DocumentKind, DocumentReader, compile_document};
 use midex_domain::schema::Schema;
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ fn whatever_stands_anywhere_is_compiled_or_refused() {
             let at = usize::try_from(dice.roll(all.len() as u64)).unwrap();
             *document.pointer_mut(&all[at]).unwrap() = value;
         }
-        let compiled = match compile(document.to_string().as_bytes()) {
+        let compiled = match compile_document(document.to_string().as_bytes()) {
             Ok(compiled) => compiled,
             Err(refused) => {
                 assert!(!refused.violations.is_empty() && refused.kind != DocumentKind::OpenApi2);
@@ -111,8 +111,8 @@ fn whatever_stands_anywhere_is_compiled_or_refused() {
         };
         let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
         for place in 0..book.entries().len() {
-            let operation = book.operation(place).unwrap();
-            assert_eq!(book.find(&operation.name), Some(place));
+            let operation = book.read_operation(place).unwrap();
+            assert_eq!(book.find_operation(&operation.name), Some(place));
             for schema in schemas(&operation) {
                 let made = Schema::compile(schema);
                 assert!(made.is_ok(), "{made:?}: {schema} of {document}");

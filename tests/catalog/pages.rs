@@ -1,7 +1,7 @@
 //! Pages of each kind, gathered into one list, and what stops the gathering.
 
 use midex_catalog::call::{ItemsPage, Payload};
-use midex_domain::{definition::Paginate, limits, operation::Cursor};
+use midex_domain::{definition::PaginateOptions, limits, operation::Cursor};
 
 use super::*;
 use midex_test::service::{Reply, Seen, answer, json as answer_json};
@@ -10,17 +10,17 @@ async fn gathered(
     service: &Service,
     operation: Operation,
     with: Value,
-    paginate: Paginate,
+    paginate: PaginateOptions,
 ) -> Result<Answer, OperationFailure> {
-    let options = Options {
+    let options = CallOptions {
         idempotency_key: Some("k".into()),
-        ..Options::default()
+        ..CallOptions::default()
     };
     let (caller, prepared, target) = (caller(), prepared(operation), target(service));
     let (mut items, mut next) = (Vec::new(), None::<Cursor>);
     loop {
         let turn = (paginate, next.as_ref());
-        let page = caller.page(&prepared, &target, (&with, None), &options, turn);
+        let page = caller.request_page(&prepared, &target, (&with, None), &options, turn);
         let ItemsPage {
             mut answer,
             items: more,
@@ -93,7 +93,7 @@ async fn links_lead_through_three_pages() {
         &links,
         list(json!({ "by": "link" })),
         json!({ "q": "a" }),
-        Paginate::default(),
+        PaginateOptions::default(),
     )
     .await
     .unwrap();
@@ -125,9 +125,14 @@ async fn cursors_lead_through_three_pages() {
     let cursors = cursors.await;
     let by_cursor = json!({ "by": "cursor", "argument": "cursor", "field": "meta.next" });
     let in_data = list_at(Some("data.items"), by_cursor);
-    let answer = gathered(&cursors, in_data, json!({ "q": "a" }), Paginate::default())
-        .await
-        .unwrap();
+    let answer = gathered(
+        &cursors,
+        in_data,
+        json!({ "q": "a" }),
+        PaginateOptions::default(),
+    )
+    .await
+    .unwrap();
     assert_eq!(answer.payload, Payload::Json(json!([0, 1, 2])));
     assert_eq!(
         targets(&cursors),
@@ -157,7 +162,7 @@ async fn numbers_of_pages_lead_to_the_one_that_is_not_full() {
         &pages,
         list(by_page),
         json!({ "limit": 2 }),
-        Paginate::default(),
+        PaginateOptions::default(),
     )
     .await
     .unwrap();
@@ -182,9 +187,14 @@ async fn numbers_of_items_lead_to_the_page_that_is_empty() {
     let offsets = offsets.await;
     let by_offset =
         json!({ "by": "page", "argument": "offset", "size": null, "counts_items": true });
-    let answer = gathered(&offsets, list(by_offset), Value::Null, Paginate::default())
-        .await
-        .unwrap();
+    let answer = gathered(
+        &offsets,
+        list(by_offset),
+        Value::Null,
+        PaginateOptions::default(),
+    )
+    .await
+    .unwrap();
     assert_eq!(answer.payload, Payload::Json(json!([0, 1, 2, 3, 4])));
     assert_eq!(
         targets(&offsets),
@@ -205,7 +215,7 @@ async fn stopped(
     let service = Service::new(move |seen| reply(number(seen, "cursor"))).await;
     let pagination = json!({ "by": "cursor", "argument": "cursor", "field": "next" });
     let list = list_at(Some("items"), pagination);
-    let answer = gathered(&service, list, json!({}), Paginate { max_pages })
+    let answer = gathered(&service, list, json!({}), PaginateOptions { max_pages })
         .await
         .unwrap();
     let count = answer.payload.into_value().as_array().unwrap().len();
@@ -270,13 +280,13 @@ async fn a_page_fails_as_a_call_does_and_what_is_no_list_is_one_answer() {
         &service,
         list(by_cursor.clone()),
         json!({}),
-        Paginate::default(),
+        PaginateOptions::default(),
     )
     .await
     .unwrap_err();
     assert_eq!(failure.class, "http_5xx");
     let one = Service::new(|_| answer_json(200, &json!({ "a": 1 }))).await;
-    let found = gathered(&one, list(by_cursor), json!({}), Paginate::default())
+    let found = gathered(&one, list(by_cursor), json!({}), PaginateOptions::default())
         .await
         .unwrap();
     assert_eq!(found.payload, Payload::Json(json!({ "a": 1 })));
@@ -288,7 +298,12 @@ async fn a_page_fails_as_a_call_does_and_what_is_no_list_is_one_answer() {
     });
     let ends = ends.await;
     let by_cursor = json!({ "by": "cursor", "argument": "cursor", "field": "next" });
-    let found = gathered(&ends, list(by_cursor), json!({}), Paginate::default());
+    let found = gathered(
+        &ends,
+        list(by_cursor),
+        json!({}),
+        PaginateOptions::default(),
+    );
     let found = found.await.unwrap();
     assert_eq!((found.payload, found.pages), (Payload::Json(json!([1])), 1));
     let away = Service::new(|_| {
@@ -303,7 +318,7 @@ async fn a_page_fails_as_a_call_does_and_what_is_no_list_is_one_answer() {
         &away,
         list(json!({ "by": "link" })),
         json!({}),
-        Paginate::default(),
+        PaginateOptions::default(),
     )
     .await
     .unwrap_err();

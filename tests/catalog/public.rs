@@ -13,7 +13,7 @@ use std::{
 
 use super::schemas;
 use midex_catalog::document::{
-    CompiledDocument, DocumentReader, SearchableCatalog, compile, search,
+    CompiledDocument, DocumentReader, SearchableCatalog, compile_document, search_operations,
 };
 use midex_domain::schema::Schema;
 use midex_test::{long::rounds, rows};
@@ -62,7 +62,7 @@ fn public(name: &'static str) -> Option<Public> {
         );
         return None;
     };
-    let compiled = compile(&text).unwrap_or_else(|refused| panic!("{name}: {refused:?}"));
+    let compiled = compile_document(&text).unwrap_or_else(|refused| panic!("{name}: {refused:?}"));
     let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
     Some(Public {
         name,
@@ -114,7 +114,7 @@ fn every_schema_of_public_documents_can_be_evaluated() {
         thread::spawn(move || {
             let step = usize::try_from(rounds(29, 1)).unwrap();
             for place in (0..public.book.entries().len()).step_by(step) {
-                let operation = public.book.operation(place).unwrap();
+                let operation = public.book.read_operation(place).unwrap();
                 for schema in schemas(&operation) {
                     let made = Schema::compile(schema);
                     assert!(made.is_ok(), "{} {}: {made:?}", public.name, operation.name);
@@ -194,7 +194,7 @@ fn what_a_person_asks_for_is_among_the_first_three() {
             .iter()
             .any(|one| format!("{} {}", one.method.as_str(), one.path) == *wanted);
         assert!(exists, "{document} has no {wanted}");
-        let found: Vec<_> = search(&shelves, query, 3)
+        let found: Vec<_> = search_operations(&shelves, query, 3)
             .iter()
             .map(|hit| operation(hit.operation, hit.shelf))
             .collect();

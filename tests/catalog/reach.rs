@@ -45,21 +45,21 @@ impl Resolver for Names {
 }
 
 fn resolving(names: &Arc<Names>) -> Caller {
-    Caller::with_resolver(Sources::default(), names.clone())
+    Caller::with_resolver(SecretSources::default(), names.clone())
 }
 
-async fn get(caller: &Caller, target: &Target) -> Result<Answer, OperationFailure> {
+async fn get(caller: &Caller, target: &CallTarget) -> Result<Answer, OperationFailure> {
     let prepared = prepared(operation("GET", "/", json!({})));
     caller
-        .call(&prepared, target, &json!({}), None, &Options::default())
+        .call_operation(&prepared, target, &json!({}), None, &CallOptions::default())
         .await
 }
 
-fn elsewhere(url: &str) -> Target {
-    Target {
+fn elsewhere(url: &str) -> CallTarget {
+    CallTarget {
         reach: Reach::new("shop", []).unwrap(),
         base_url: url.to_owned(),
-        ..Target::default()
+        ..CallTarget::default()
     }
 }
 
@@ -107,13 +107,13 @@ async fn a_name_that_changes_its_address_changes_nothing() {
     let caller = resolving(&names);
     let target = elsewhere("https://rebinding.example:1");
     let prepared = prepared(operation("GET", "/", json!({})));
-    let options = Options {
+    let options = CallOptions {
         timeout: Some(Duration::from_millis(100)),
-        ..Options::default()
+        ..CallOptions::default()
     };
     for expected in [None, Some("ADDRESS_REFUSED")] {
         let outcome = caller
-            .call(&prepared, &target, &json!({}), None, &options)
+            .call_operation(&prepared, &target, &json!({}), None, &options)
             .await;
         let code = outcome.unwrap_err().code;
         assert_eq!(
@@ -135,10 +135,10 @@ async fn a_connection_that_one_catalog_may_use_is_no_other_one_s() {
     let caller = resolving(&names);
     let port = service.host.rsplit(':').next().unwrap();
     let host = format!("home.example:{port}");
-    let allowed = Target {
+    let allowed = CallTarget {
         reach: Reach::new("mine", [host.as_str()]).unwrap(),
         base_url: format!("http://{host}"),
-        ..Target::default()
+        ..CallTarget::default()
     };
     get(&caller, &allowed).await.unwrap();
     let failure = get(&caller, &elsewhere(&allowed.base_url))
@@ -274,7 +274,7 @@ async fn a_document_is_fetched_from_where_may_be_called_and_nowhere_else() {
     let reach = Reach::new("shop", [document.host.as_str()]).unwrap();
     let fetch = async |path: &str| {
         caller()
-            .fetch(&format!("{}{path}", document.url()), &reach)
+            .fetch_document(&format!("{}{path}", document.url()), &reach)
             .await
     };
     assert_eq!(fetch("/a.yaml").await.unwrap(), b"openapi: 3.1.0");
@@ -289,7 +289,7 @@ async fn a_document_is_fetched_from_where_may_be_called_and_nowhere_else() {
     assert_eq!(failed.code(), Code::FetchFailed);
     assert!(failed.message().contains("404"), "{failed}");
     for url in ["file:///etc/passwd", "nothing", "http://user@127.0.0.1/"] {
-        let refused = caller().fetch(url, &reach).await.unwrap_err();
+        let refused = caller().fetch_document(url, &reach).await.unwrap_err();
         assert_eq!(refused.code(), Code::AddressRefused, "{url}");
         assert!(
             !refused.suggested_action().contains("midex catalog allow"),

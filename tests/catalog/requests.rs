@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use midex_catalog::{
-    call::{Arguments, Request},
+    call::{CallArguments, Request},
     operation::{Class, Method},
 };
 
@@ -102,7 +102,7 @@ async fn json_is_sent_as_a_body_or_as_keys_that_are_no_arguments() {
         });
         operation("POST", "/things", more)
     };
-    assert!(prepared(make()).takes_fields());
+    assert!(prepared(make()).takes_body_fields());
     // f13: what stands beside a body is sent too.
     let with_body = reaches(
         make(),
@@ -239,7 +239,7 @@ pub(super) fn broken(
     with: Value,
     body: Option<Value>,
 ) -> Vec<(String, String, String)> {
-    let arguments = Arguments {
+    let arguments = CallArguments {
         with: &with,
         body: body.as_ref(),
         idempotency_key: None,
@@ -308,7 +308,7 @@ fn f02_no_value_of_a_path_leads_elsewhere() {
 }
 
 fn broken_or_url(operation: Operation, with: Value) -> Result<String, String> {
-    let arguments = Arguments {
+    let arguments = CallArguments {
         with: &with,
         body: None,
         idempotency_key: None,
@@ -400,7 +400,7 @@ fn a_body_is_held_to_its_schema_wherever_its_keys_stand() {
     let more = json!({ "parameters": [id], "body": body("application/json", schema, json!({})) });
     let create = prepared(operation("POST", "/things", more));
     let rules = |with: Value, body: Option<Value>| -> Vec<(String, String)> {
-        let arguments = Arguments {
+        let arguments = CallArguments {
             with: &with,
             body: body.as_ref(),
             idempotency_key: None,
@@ -458,9 +458,9 @@ async fn the_key_of_a_repeated_call_is_sent_with_what_changes_something_and_beli
  {
     let service = Service::new(|_| answer(204, &[], b"")).await;
     let mut target = target(&service);
-    let options = Options {
+    let options = CallOptions {
         idempotency_key: Some("k-1".into()),
-        ..Options::default()
+        ..CallOptions::default()
     };
     let declared = parameter("X-Once", "header", true, json!({}));
     let declared = json!({ "parameters": [declared], "idempotency_header": "x-once" });
@@ -473,7 +473,7 @@ async fn the_key_of_a_repeated_call_is_sent_with_what_changes_something_and_beli
     ] {
         let prepared = prepared(operation(method, "/", more));
         caller()
-            .call(&prepared, &target, &with, None, &options)
+            .call_operation(&prepared, &target, &with, None, &options)
             .await
             .unwrap();
     }

@@ -15,22 +15,22 @@ use midex_test::service::{Reply, answer, json as answer_json};
 
 const TOKEN: &str = "canary-0f/9+e d\"ü~token";
 
-fn sources() -> Sources {
+fn sources() -> SecretSources {
     let environment = [
         ("TOKEN", TOKEN),
         ("PASSWORD", "canary-password"),
         ("PLAIN", "canary-plain-7"),
     ];
-    Sources {
+    SecretSources {
         environment: environment
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
-        ..Sources::default()
+        ..SecretSources::default()
     }
 }
 
-fn secured(service: &Service, scheme: Value, credential: &str) -> Target {
-    Target {
+fn secured(service: &Service, scheme: Value, credential: &str) -> CallTarget {
+    CallTarget {
         schemes: [("key".to_owned(), serde_json::from_value(scheme).unwrap())].into(),
         credentials: [("key".to_owned(), credential.to_owned())].into(),
         ..target(service)
@@ -42,13 +42,13 @@ fn guarded() -> Operation {
 }
 
 async fn call_with(
-    sources: Sources,
+    sources: SecretSources,
     operation: Operation,
-    target: &Target,
+    target: &CallTarget,
 ) -> Result<Answer, OperationFailure> {
     let prepared = prepared(operation);
     Caller::new(sources)
-        .call(&prepared, target, &json!({}), None, &Options::default())
+        .call_operation(&prepared, target, &json!({}), None, &CallOptions::default())
         .await
 }
 
@@ -80,7 +80,7 @@ async fn each_security_scheme_stands_in_its_place() {
         assert_eq!(sent, expected);
     }
     let service = Service::new(|_| answer(204, &[], b"")).await;
-    let with_headers = Target {
+    let with_headers = CallTarget {
         headers: vec![
             ("Authorization".into(), "Token ${env:PLAIN}".into()),
             ("X-Version".into(), "2".into()),
@@ -194,7 +194,7 @@ async fn no_error_of_the_network_and_no_redirect_repeats_a_secret() {
     }
     // What the user wrote as it is, without a reference, is covered too.
     let echo = Service::new(|seen| answer_json(200, &json!(seen.headers))).await;
-    let literal = Target {
+    let literal = CallTarget {
         headers: vec![("X-Api-Key".into(), "canary-literal".into())],
         ..secured(&echo, json!({ "type": "basic" }), "me:canary-basic")
     };
@@ -209,7 +209,7 @@ async fn f01_headers_and_credentials_go_to_the_origins_that_they_were_given_for_
         Service::new(|_| answer(204, &[], b"")).await,
         Service::new(|_| answer(204, &[], b"")).await,
     );
-    let moved = Target {
+    let moved = CallTarget {
         base_url: other.url(),
         reach: Reach::new("shop", [own.host.as_str(), other.host.as_str()]).unwrap(),
         headers: vec![("X-Trace".into(), "canary-plain".into())],
@@ -231,7 +231,7 @@ async fn f01_headers_and_credentials_go_to_the_origins_that_they_were_given_for_
     }
     // A server that one operation has of its own is another origin too.
     let servers = json!({ "servers": [other.url()], "security": [["key"]] });
-    let own_target = Target {
+    let own_target = CallTarget {
         base_url: own.url(),
         ..moved.clone()
     };
@@ -255,7 +255,7 @@ async fn a_redirect_to_another_origin_gets_no_secret_and_says_so() {
         let own =
             Service::new(move |_| answer(status, &[("location", &format!("{to}/there"))], b""))
                 .await;
-        let target = Target {
+        let target = CallTarget {
             reach: Reach::new("shop", [own.host.as_str(), other.host.as_str()]).unwrap(),
             headers: vec![("X-Key".into(), "${env:PLAIN}".into())],
             ..secured(
@@ -271,12 +271,12 @@ async fn a_redirect_to_another_origin_gets_no_secret_and_says_so() {
         let create = json!({ "body": body("text/plain", json!({}), json!({})) });
         let prepared = prepared(operation("POST", "/", create));
         let outcome = Caller::new(sources())
-            .call(
+            .call_operation(
                 &prepared,
                 &target,
                 &json!({}),
                 Some(&json!("canary-body")),
-                &Options::default(),
+                &CallOptions::default(),
             )
             .await;
         let failure = outcome.unwrap_err();
@@ -303,7 +303,7 @@ async fn a_secret_that_is_not_there_stops_the_call_before_anything_is_sent() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("secrets");
     fs::write(&file, "KEY=canary-of-file\n").unwrap();
-    let of_file = Sources {
+    let of_file = SecretSources {
         file: Some(file.clone()),
         ..sources()
     };
@@ -363,7 +363,7 @@ async fn what_an_operation_asks_for_and_a_catalog_has_not_is_named_in_its_failur
         "{}",
         failure.message
     );
-    let unknown = Target {
+    let unknown = CallTarget {
         schemes: BTreeMap::from([(
             "key".into(),
             SecurityScheme::Other {
@@ -391,21 +391,21 @@ async fn a_secret_goes_only_to_the_hosts_that_its_user_names() {
         (&[], false),
     ] {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-        let sources = Sources {
+        let sources = SecretSources {
             hosts: [("PLAIN".to_owned(), hosts)].into(),
             ..sources()
         };
         let before = service.seen().len();
         // In a credential of the catalog, and in an argument of a step.
         let by_header = call_with(sources.clone(), guarded(), &target).await;
-        let options = Options {
+        let options = CallOptions {
             secrets: vec!["PLAIN".to_owned()],
-            ..Options::default()
+            ..CallOptions::default()
         };
         let (with, free) = (json!({}), self::target(&service));
         let prepared = prepared(operation("GET", "/x", json!({})));
         let by_argument = Caller::new(sources)
-            .call(&prepared, &free, &with, None, &options)
+            .call_operation(&prepared, &free, &with, None, &options)
             .await;
         for outcome in [by_header, by_argument] {
             match outcome {

@@ -17,7 +17,7 @@ use midex_domain::{
 use midex_engine::activity::{Activities, Context, function};
 use midex_server::{
     app::{App, Options},
-    config::{Config, Trust},
+    config::{Config, TrustedProjects},
 };
 use midex_test::{assert_has, list_of, play::Calls};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn id() -> ExecutionId {
 fn config(home: &Path) -> Config {
     let mut config = Config::new(Some(home.join("data"))).unwrap();
     home.clone_into(&mut config.project_dir);
-    config.trust = Trust::Everything;
+    config.trust = TrustedProjects::Everything;
     config
 }
 

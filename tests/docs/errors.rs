@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use midex_cli::advice::{what_to_do, what_to_do_after};
+use midex_cli::advice::{documented_advice, documented_failure_advice};
 use midex_domain::error::{Category, Code, Error, FailureCode};
 use serde_json::json;
 
@@ -45,7 +45,7 @@ fn next_call(code: Code) -> String {
 
 /// What a person types, with the names in capitals.
 fn typed(code: Code) -> String {
-    let text = what_to_do(code).join("; else: ");
+    let text = documented_advice(code).join("; else: ");
     assert!(!text.contains('{'), "{code}: {text}");
     text.replace('|', "\\|")
 }
@@ -64,7 +64,7 @@ Some are names of refusals above too. Agents, activities and `fail` steps may re
 fn failures() -> String {
     let mut page = FAILURES.to_owned();
     for code in FailureCode::ALL {
-        let (what, next) = (code.description().trim(), what_to_do_after(*code));
+        let (what, next) = (code.description().trim(), documented_failure_advice(*code));
         assert!(!next.contains('{'), "{code}: {next}");
         writeln!(page, "| `{code}` | {what} | {} |", next.replace('|', "\\|")).unwrap();
     }
@@ -137,7 +137,7 @@ fn every_class_of_a_failure_is_a_code_of_the_table_or_has_one() {
                 let call: String = rest.chars().take(200).collect();
                 let before = text.split(rest).next().unwrap();
                 let of_struct = before.rsplit("OperationFailure {").next().unwrap();
-                let has_code = call.contains(".coded(") || of_struct.contains("code: Some(");
+                let has_code = call.contains(".with_code(") || of_struct.contains("code: Some(");
                 classes += 1;
                 assert!(
                     has_code || FailureCode::parse(&class.to_uppercase()).is_some(),

@@ -22,7 +22,9 @@ use midex_engine::{
     activity::{Activities, function},
     store::MemoryStore,
 };
-use midex_registry::{Directory, Registry, Source, Sources, check_text, is_definition_file};
+use midex_registry::{
+    DefinitionDirectory, Registry, Source, Sources, check_text, is_definition_file,
+};
 use midex_test::{EPOCH, TokioClock};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -49,7 +51,7 @@ fn loaded() -> (TempDir, Registry) {
         std::fs::write(path, text).expect("a file");
     }
     let sources = Sources {
-        workflows: vec![Directory {
+        workflows: vec![DefinitionDirectory {
             source: Source::Project,
             path: project.path().to_owned(),
         }],
@@ -304,7 +306,7 @@ fn every_key_of_a_manifest_stands_in_a_table_and_every_kind_has_a_section() {
         .lines()
         .filter(|line| line.starts_with("| "))
         .collect();
-    let keys = grammar::MANIFEST
+    let keys = grammar::MANIFEST_SHAPE
         .self_and_nested_records()
         .into_iter()
         .flat_map(|record| record.keys);
@@ -312,12 +314,12 @@ fn every_key_of_a_manifest_stands_in_a_table_and_every_kind_has_a_section() {
         // A kind has a section of its own; `dependsOn` is the spelling of front matter.
         let is_said = match key.name {
             "dependsOn" => true,
-            name if key.is_kind() => MANUAL.contains(&format!("\n### {name}\n")),
+            name if key.is_step_kind() => MANUAL.contains(&format!("\n### {name}\n")),
             name => rows.iter().any(|row| row.contains(&format!("`{name}`"))),
         };
         assert!(is_said, "`{}`", key.name);
     }
-    let planned = grammar::MANIFEST
+    let planned = grammar::MANIFEST_SHAPE
         .self_and_nested_records()
         .into_iter()
         .flat_map(|record| record.keys);

@@ -119,7 +119,7 @@ fn the_workflows_have_their_phases_and_a_section_on_each() {
         let shown: Vec<_> = workflow
             .steps
             .iter()
-            .map(|step| format!("{}:{}", step.id, step.agent().unwrap()))
+            .map(|step| format!("{}:{}", step.id, step.agent_name().unwrap()))
             .collect();
         assert_eq!(shown, phases, "{name}");
         assert_eq!(json!(workflow.complexity), complexity, "{name}");

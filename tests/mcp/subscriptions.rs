@@ -133,7 +133,7 @@ async fn nobody_listens(app: &App) {
 async fn listened_to(app: &App, executions: usize) {
     let expected = format!("Notifier({executions} executions)");
     patiently(&expected, async {
-        while format!("{:?}", app.changes()) != expected {
+        while format!("{:?}", app.change_notifier()) != expected {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     })

@@ -21,7 +21,7 @@ use midex_catalog as catalog;
 use midex_domain::clock::{SeededIds, SystemClock};
 use midex_server::{
     app::{App, Options},
-    config::{Config, Trust},
+    config::{Config, TrustedProjects},
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -109,7 +109,7 @@ impl World {
     fn config(&self) -> Config {
         let mut config = Config::new(Some(self.path("data"))).expect("a configuration");
         config.project_dir = self.path("repo");
-        config.trust = Trust::Listed(Some(self.path("home/.config/midex/midex.toml")));
+        config.trust = TrustedProjects::Listed(Some(self.path("home/.config/midex/midex.toml")));
         config.catalogs = Some(catalog::CatalogPaths {
             catalogs: self.path("home/.config/midex/catalogs"),
             cache: self.path("cache"),

@@ -8,7 +8,7 @@ use midex_domain::{
     clock::Timestamp,
     event::{BodyKind, Channel, Owner, ReportedOutcome, SkipReason},
     execution::StepStatus,
-    token::Grant,
+    token::TokenGrant,
 };
 use midex_engine::store::{Options, RedbStore, Store};
 use redb::{Database, Key, ReadableDatabase, ReadableTable as _, TableDefinition};
@@ -143,7 +143,7 @@ fn variants_keep_their_places() {
 /// What [`WaitCondition`] is in a later version that waits for one thing more.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum LaterAwaiting {
-    Model(Grant),
+    Model(TokenGrant),
     Operation {
         owner: Owner,
     },
@@ -166,7 +166,7 @@ enum LaterAwaiting {
     },
     Unknown,
     Deferred(Box<ReportedOutcome>),
-    OutputInvalid(Grant),
+    OutputInvalid(TokenGrant),
     Catalog {
         catalog: String,
     },

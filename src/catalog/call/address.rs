@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Address blocks that are not public (IANA's registries of special-purpose addresses, RFC 6890), each with the rule
 /// that refuses it. The first block that contains an address determines the rule.
-const V4: &[(&str, u8, [u8; 4])] = &[
+const NON_PUBLIC_V4_BLOCKS: &[(&str, u8, [u8; 4])] = &[
     ("metadata", 32, [169, 254, 169, 254]),
     ("unspecified", 8, [0, 0, 0, 0]),
     ("private", 8, [10, 0, 0, 0]),
@@ -26,7 +26,7 @@ const V4: &[(&str, u8, [u8; 4])] = &[
 
 /// The same for IPv6. Addresses that embed an IPv4 address are refused whatever that address is, because there is no
 /// need to call them.
-const V6: &[(&str, u8, [u16; 8])] = &[
+const NON_PUBLIC_V6_BLOCKS: &[(&str, u8, [u16; 8])] = &[
     ("unspecified", 128, [0, 0, 0, 0, 0, 0, 0, 0]),
     ("loopback", 128, [0, 0, 0, 0, 0, 0, 0, 1]),
     ("v4_mapped", 96, [0, 0, 0, 0, 0, 0xffff, 0, 0]),
@@ -59,7 +59,9 @@ fn refusal_rule_v4(address: Ipv4Addr) -> Option<&'static str> {
     let bits = u32::from(address);
     let is_in =
         |length: u8, start: [u8; 4]| (bits ^ u32::from_be_bytes(start)) >> (32 - length) == 0;
-    let block = V4.iter().find(|(_, length, start)| is_in(*length, *start));
+    let block = NON_PUBLIC_V4_BLOCKS
+        .iter()
+        .find(|(_, length, start)| is_in(*length, *start));
     block.map(|(rule, ..)| *rule)
 }
 
@@ -68,7 +70,9 @@ fn refusal_rule_v6(address: Ipv6Addr) -> Option<&'static str> {
     let is_in = |length: u8, start: [u16; 8]| {
         (bits ^ u128::from(Ipv6Addr::from(start))) >> (128 - length) == 0
     };
-    let block = V6.iter().find(|(_, length, start)| is_in(*length, *start));
+    let block = NON_PUBLIC_V6_BLOCKS
+        .iter()
+        .find(|(_, length, start)| is_in(*length, *start));
     let is_global = is_in(3, [0x2000, 0, 0, 0, 0, 0, 0, 0]);
     block
         .map(|(rule, ..)| *rule)

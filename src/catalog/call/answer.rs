@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::{
     client::{REDIRECT, broken, causes},
-    payload::{Payload, file_name, header_text, strip_media_type_parameters},
+    payload::{Payload, body_file_name, header_text, strip_media_type_parameters},
 };
 use midex_domain::{
-    FailureCode, JsonText, Mask,
+    FailureCode, JsonText, SecretMask,
     document::to_plain_text,
     error::{Code, Error, Result},
     event,
@@ -47,10 +47,11 @@ const ERROR_TEXT_POINTERS: &[&str] = &[
     "/title",
 ];
 /// JSON pointers at which services list the details of an error, separated by spaces.
-const LISTS: &str = "/detail /errors /error/errors /error/details";
+const ERROR_LIST_POINTERS: &str = "/detail /errors /error/errors /error/details";
 /// JSON pointers within such a detail: to its reason, and (`PLACES`) to the part of the request that it is about.
-const REASONS: &str = "/msg /detail /message /title /description /code";
-const PLACES: &str = "/loc /source/pointer /source/parameter /path /field /param /property";
+const ERROR_REASON_POINTERS: &str = "/msg /detail /message /title /description /code";
+const ERROR_PLACE_POINTERS: &str =
+    "/loc /source/pointer /source/parameter /path /field /param /property";
 
 /// The answer of an operation. Secrets of the catalog are masked in it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,7 +72,7 @@ pub struct Answer {
 
 impl Answer {
     /// Takes the body out of the answer, as a file.
-    fn attachment(&mut self) -> Attachment {
+    fn take_attachment(&mut self) -> Attachment {
         let payload = std::mem::replace(&mut self.payload, Payload::Empty);
         let said = self
             .headers
@@ -99,7 +100,7 @@ impl Answer {
                 self.payload.into_value()
             });
         }
-        let attachment = self.attachment();
+        let attachment = self.take_attachment();
         let around = is_whole.then(|| self.into_value());
         EffectOutput::Attachment(Attachment {
             around,
@@ -162,10 +163,10 @@ pub(super) async fn read_body(
 }
 
 /// The answer with a success status.
-pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answer> {
+pub(super) async fn read_success(response: &mut Response, mask: &SecretMask) -> Result<Answer> {
     let bytes = read_body(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
-    let name = file_name(
+    let name = body_file_name(
         header_text(headers, &CONTENT_DISPOSITION).as_deref(),
         response.url(),
     );
@@ -188,7 +189,11 @@ pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answ
 }
 
 /// The failure for any other status. `what` names the call in the message.
-pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) -> OperationFailure {
+pub(super) async fn read_failure(
+    response: &mut Response,
+    what: &str,
+    mask: &SecretMask,
+) -> OperationFailure {
     let bytes = read_body(response, limits::CALL_ERROR_READ_BYTES_MAX, true)
         .await
         .unwrap_or_default();
@@ -209,12 +214,12 @@ pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) ->
     OperationFailure {
         code: Some(format!("HTTP_{status}")),
         retryable: matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504),
-        retry_after: retry_after(response.headers()),
+        retry_after: parse_retry_after(response.headers()),
         response: Some(Box::new(event::Response {
             status,
             payload: truncate_error_body(&payload),
         })),
-        ..OperationFailure::new(class(status), message.trim_end())
+        ..OperationFailure::new(failure_class(status), message.trim_end())
     }
 }
 
@@ -223,7 +228,7 @@ fn error_message(payload: &Value) -> Option<String> {
     let words = ERROR_TEXT_POINTERS
         .iter()
         .find_map(|pointer| payload.pointer(pointer)?.as_str());
-    let listed = LISTS
+    let listed = ERROR_LIST_POINTERS
         .split(' ')
         .filter_map(|pointer| payload.pointer(pointer));
     let all = words
@@ -254,7 +259,10 @@ fn format_error_details(list: &Value) -> Vec<String> {
             .find_map(|pointer| entry.pointer(pointer));
         found.map(|found| joined(found, "."))
     };
-    let reason = |entry: &Value| match (at(entry, PLACES), at(entry, REASONS)) {
+    let reason = |entry: &Value| match (
+        at(entry, ERROR_PLACE_POINTERS),
+        at(entry, ERROR_REASON_POINTERS),
+    ) {
         (Some(place), Some(reason)) => format!("{place}: {reason}"),
         (None, Some(one)) | (Some(one), None) => one,
         _ => to_plain_text(entry),
@@ -277,7 +285,7 @@ pub(super) fn was_not_carried_out(status: u16, failure: &OperationFailure) -> bo
 }
 
 /// The failure class of a status, as `retry.on` names it.
-fn class(status: u16) -> String {
+fn failure_class(status: u16) -> String {
     match status {
         429 => "http_429".to_owned(),
         status => format!("http_{}xx", status / 100),
@@ -307,7 +315,7 @@ fn truncate_error_body(payload: &Value) -> Option<JsonText> {
 
 /// The delay that the service requests in `Retry-After` (RFC 9110, 10.2.3): in seconds, or as a date relative to the
 /// answer's own. At most [`limits::CALL_RETRY_AFTER_MAX`].
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let said = header_text(headers, &RETRY_AFTER)?;
     let date = |text: &str| {
         rfc2822::parse(text.trim())
@@ -349,7 +357,7 @@ pub(super) fn failure_of(error: &Error, is_repeatable: bool) -> OperationFailure
 mod tests {
     use super::*;
 
-    fn headers(of: &[(&'static str, &str)]) -> HeaderMap {
+    fn header_map(of: &[(&'static str, &str)]) -> HeaderMap {
         let header = |(name, value): &(&'static str, &str)| {
             (
                 HeaderName::from_static(name),
@@ -372,19 +380,19 @@ mod tests {
             ("-1", None),
             ("soon", None),
         ] {
-            let pause = retry_after(&headers(&[("retry-after", said), ("date", date)]));
+            let pause = parse_retry_after(&header_map(&[("retry-after", said), ("date", date)]));
             assert_eq!(pause.map(|pause| pause.as_secs()), expected, "{said}");
         }
         assert_eq!(
-            retry_after(&headers(&[("retry-after", date)])),
+            parse_retry_after(&header_map(&[("retry-after", date)])),
             None,
             "nothing to count from"
         );
-        assert_eq!(retry_after(&HeaderMap::new()), None);
+        assert_eq!(parse_retry_after(&HeaderMap::new()), None);
     }
 
     #[test]
-    fn what_is_kept_of_a_failure_is_bounded() {
+    fn recorded_error_body_is_bounded() {
         assert_eq!(truncate_error_body(&Value::Null), None);
         assert_eq!(
             truncate_error_body(&json!({ "a": 1 })).expect("it").value(),

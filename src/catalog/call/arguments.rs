@@ -7,8 +7,10 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{body, fields, write::escape};
-use crate::operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter};
+use super::{body, fields, write::escape_pointer_key};
+use crate::operation::{
+    BodyContent, CONTENT_TYPE_ARGUMENT, Operation, Parameter, ParameterLocation,
+};
 use midex_domain::{
     check::BodyFields,
     error::{Suggestion, Violation},
@@ -41,7 +43,7 @@ struct BodyValidator {
 }
 
 impl BodyValidator {
-    fn new(content: &Content) -> Self {
+    fn new(content: &BodyContent) -> Self {
         Self {
             fields: fields::infer_body_fields(content),
             schema: content.schema.clone(),
@@ -78,7 +80,7 @@ impl PreparedOperation {
 
     /// Whether keys of `with` that are no arguments are fields of the body, if no body is given. This is so if the
     /// first content may be an object.
-    pub fn takes_fields(&self) -> bool {
+    pub fn takes_body_fields(&self) -> bool {
         let first = self.bodies.first();
         first.is_some_and(|first| first.fields.is_some())
     }
@@ -157,10 +159,10 @@ impl PreparedOperation {
     }
 
     /// The content of the body that [`CONTENT_TYPE_ARGUMENT`] selects, or else the first one.
-    fn select_content(&self, with: &Map<String, Value>) -> Option<(&Content, &BodyValidator)> {
+    fn select_content(&self, with: &Map<String, Value>) -> Option<(&BodyContent, &BodyValidator)> {
         let contents = &self.operation.body.as_ref()?.contents;
         let wanted = with.get(CONTENT_TYPE_ARGUMENT).and_then(Value::as_str);
-        let is_wanted = |content: &Content| wanted == Some(&*content.media_type);
+        let is_wanted = |content: &BodyContent| wanted == Some(&*content.media_type);
         let place = contents.iter().position(is_wanted).unwrap_or_default();
         Some((contents.get(place)?, self.bodies.get(place)?))
     }
@@ -204,7 +206,7 @@ fn merge_parameter_schemas(parameters: &[Parameter]) -> Value {
 #[derive(Debug)]
 pub(super) struct BoundArguments<'a> {
     pub(super) parameters: Vec<(&'a Parameter, &'a Value)>,
-    pub(super) body: Option<(&'a Content, Cow<'a, Value>)>,
+    pub(super) body: Option<(&'a BodyContent, Cow<'a, Value>)>,
     /// Whether several schemas of a `oneOf` match a part of it.
     pub(super) has_several: bool,
 }
@@ -233,8 +235,8 @@ pub(super) fn bind_arguments<'a>(
         violations: Vec::new(),
         has_several: false,
     };
-    let parameters = reading.parameters(has_key);
-    let body = reading.body(body);
+    let parameters = reading.bind_parameters(has_key);
+    let body = reading.bind_body(body);
     reading.violations.truncate(limits::VIOLATIONS_MAX);
     if reading.violations.is_empty() {
         Ok(BoundArguments {
@@ -260,7 +262,7 @@ impl<'a> ArgumentReader<'a> {
         self.has_several |= has_several;
     }
 
-    fn parameters(&mut self, has_key: bool) -> Vec<(&'a Parameter, &'a Value)> {
+    fn bind_parameters(&mut self, has_key: bool) -> Vec<(&'a Parameter, &'a Value)> {
         let operation = self.prepared.operation();
         let (mut given, mut values) = (Vec::new(), Map::new());
         for parameter in &operation.parameters {
@@ -277,8 +279,11 @@ impl<'a> ArgumentReader<'a> {
                     && !(has_key && is_idempotency_header(operation, parameter)) =>
                 {
                     let message = format!("the argument `{name}` is missing");
-                    let missing =
-                        Violation::new(format!("/with/{}", escape(name)), "required", message);
+                    let missing = Violation::new(
+                        format!("/with/{}", escape_pointer_key(name)),
+                        "required",
+                        message,
+                    );
                     self.violations
                         .push(missing.with_expected(describe_expected_value(parameter)));
                 }
@@ -304,7 +309,7 @@ impl<'a> ArgumentReader<'a> {
             .collect()
     }
 
-    fn body(&mut self, body: Option<&'a Value>) -> Option<(&'a Content, Cow<'a, Value>)> {
+    fn bind_body(&mut self, body: Option<&'a Value>) -> Option<(&'a BodyContent, Cow<'a, Value>)> {
         let prepared = self.prepared;
         let declared = prepared.operation.body.as_ref();
         let others = self.non_argument_keys();
@@ -325,7 +330,7 @@ impl<'a> ArgumentReader<'a> {
                     .for_each(|name| self.report_unknown_argument(name, body.is_some()));
                 (
                     "/body",
-                    Cow::Borrowed(body.or_else(|| self.missing_body())?),
+                    Cow::Borrowed(body.or_else(|| self.report_missing_body())?),
                 )
             }
         };
@@ -342,7 +347,7 @@ impl<'a> ArgumentReader<'a> {
     }
 
     /// Returns `None`, and reports a violation if the operation requires a body.
-    fn missing_body(&mut self) -> Option<&'a Value> {
+    fn report_missing_body(&mut self) -> Option<&'a Value> {
         let body = self.prepared.operation.body.as_ref()?;
         if body.is_required {
             let chosen = self.prepared.select_content(self.with);
@@ -375,7 +380,7 @@ impl<'a> ArgumentReader<'a> {
         };
         let message = format!("`{}` has no argument `{name}`", operation.name);
         let violation = Violation::new(
-            format!("/with/{}", escape(name)),
+            format!("/with/{}", escape_pointer_key(name)),
             "unknown_argument",
             message,
         );
@@ -392,7 +397,7 @@ impl<'a> ArgumentReader<'a> {
 /// Whether the parameter is the idempotency header of the operation.
 pub(super) fn is_idempotency_header(operation: &Operation, parameter: &Parameter) -> bool {
     let header = operation.idempotency_header.as_deref();
-    parameter.location == Location::Header
+    parameter.location == ParameterLocation::Header
         && header.is_some_and(|name| name.eq_ignore_ascii_case(&parameter.name))
 }
 

@@ -5,20 +5,20 @@ use std::borrow::Cow;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
-use super::write::{content, escape, pairs};
+use super::write::{escape_pointer_key, serialize_content, serialize_pairs};
 use crate::{
     media_type::BodyFormat,
-    operation::{Content, Style, ValueStyle},
+    operation::{BodyContent, ParameterStyle, ValueStyle},
 };
 use midex_domain::{
     document::{Digest, to_plain_text},
     error::Violation,
-    schema::{composed_schemas, follow_references, types},
+    schema::{composed_schemas, follow_references, non_null_types},
 };
 
 /// The value that is validated against the schema of the body. Files are replaced by their text. A body of bytes is
 /// not validated, hence `None`.
-pub(super) fn value_to_validate<'a>(of: &Content, body: &'a Value) -> Option<Cow<'a, Value>> {
+pub(super) fn value_to_validate<'a>(of: &BodyContent, body: &'a Value) -> Option<Cow<'a, Value>> {
     match (BodyFormat::from_media_type(&of.media_type), body) {
         (BodyFormat::Bytes, _) => None,
         (BodyFormat::Multipart, Value::Object(fields)) => {
@@ -38,7 +38,7 @@ pub(super) fn value_to_validate<'a>(of: &Content, body: &'a Value) -> Option<Cow
 
 /// Whether the document declares a field as a file: as a string or as `format: binary`, or as a list of these. If it
 /// declares the field in several parts of a schema, all of them must.
-fn takes_file(of: &Content, name: &str) -> bool {
+fn takes_file(of: &BodyContent, name: &str) -> bool {
     let whole = &of.schema;
     let body = follow_references(whole, whole);
     let parts = composed_schemas(body, whole).map(|part| follow_references(part, whole));
@@ -48,7 +48,8 @@ fn takes_file(of: &Content, name: &str) -> bool {
         let field = follow_references(field, whole);
         let items = field.get("items");
         let field = items.map_or(field, |items| follow_references(items, whole));
-        types(field) == ["string"] || field.get("format").is_some_and(|said| said == "binary")
+        non_null_types(field) == ["string"]
+            || field.get("format").is_some_and(|said| said == "binary")
     });
     are_files.reduce(|one, other| one && other) == Some(true)
 }
@@ -59,7 +60,7 @@ fn replace_files_by_text(value: &Value, takes_file: bool) -> Value {
             .iter()
             .map(|item| replace_files_by_text(item, takes_file))
             .collect(),
-        Value::Object(map) if is_file(map, takes_file) => {
+        Value::Object(map) if is_file_value(map, takes_file) => {
             let text = map.get("content").or_else(|| map.get("base64"));
             text.cloned().unwrap_or_default()
         }
@@ -69,7 +70,7 @@ fn replace_files_by_text(value: &Value, takes_file: bool) -> Value {
 
 /// Whether the value of a field is a file: `{filename?, content_type?, content | base64}`. Unless the document declares
 /// the field as a file, an object with neither `filename` nor `base64` is none, because it may be JSON with a `content`.
-fn is_file(map: &Map<String, Value>, takes_file: bool) -> bool {
+fn is_file_value(map: &Map<String, Value>, takes_file: bool) -> bool {
     let is_known =
         |key: &String| ["filename", "content_type", "content", "base64"].contains(&key.as_str());
     let is_told = takes_file || map.contains_key("filename") || map.contains_key("base64");
@@ -80,15 +81,21 @@ fn is_file(map: &Map<String, Value>, takes_file: bool) -> bool {
 }
 
 /// Encodes a body. Returns its `Content-Type` and its bytes.
-pub(super) fn encode(of: &Content, body: &Value) -> Result<(String, Vec<u8>), Box<Violation>> {
+pub(super) fn encode_body(
+    of: &BodyContent,
+    body: &Value,
+) -> Result<(String, Vec<u8>), Box<Violation>> {
     let media_type = of.media_type.clone();
     match BodyFormat::from_media_type(&media_type) {
         BodyFormat::Json if media_type == "*/*" => {
             Ok(("application/json".to_owned(), body.to_string().into_bytes()))
         }
         BodyFormat::Json => Ok((media_type, body.to_string().into_bytes())),
-        BodyFormat::Form => Ok((media_type, encode_form(of, fields(body)?).into_bytes())),
-        BodyFormat::Multipart => multipart(of, fields(body)?),
+        BodyFormat::Form => Ok((
+            media_type,
+            encode_form(of, require_fields(body)?).into_bytes(),
+        )),
+        BodyFormat::Multipart => encode_multipart(of, require_fields(body)?),
         BodyFormat::Text => encode_text(media_type, body),
         BodyFormat::Bytes => {
             let media_type = if media_type.contains('*') {
@@ -106,7 +113,7 @@ pub(super) fn encode(of: &Content, body: &Value) -> Result<(String, Vec<u8>), Bo
     }
 }
 
-fn fields(body: &Value) -> Result<&Map<String, Value>, Box<Violation>> {
+fn require_fields(body: &Value) -> Result<&Map<String, Value>, Box<Violation>> {
     let message = "the body is a form: an object whose keys name its fields";
     body.as_object()
         .ok_or_else(|| Box::new(Violation::new("/body", "type", message)))
@@ -130,29 +137,31 @@ fn encode_text(media_type: String, body: &Value) -> Result<(String, Vec<u8>), Bo
 
 /// Encodes the fields of a form. If the document does not specify the encoding, a list repeats the name and an object
 /// is JSON, as most services expect.
-fn encode_form(of: &Content, fields: &Map<String, Value>) -> String {
+fn encode_form(of: &BodyContent, fields: &Map<String, Value>) -> String {
     let pairs = fields
         .iter()
-        .flat_map(|(name, value)| pairs(name, value, &field_style(of, name, value)));
+        .flat_map(|(name, value)| serialize_pairs(name, value, &field_style(of, name, value)));
     let pairs: Vec<_> = pairs
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     pairs.join("&")
 }
 
-fn field_style(of: &Content, name: &str, value: &Value) -> ValueStyle {
+fn field_style(of: &BodyContent, name: &str, value: &Value) -> ValueStyle {
     let encoding = of.encoding.get(name);
     let said = |key: &str| encoding.and_then(|encoding| encoding.get(key));
     let flag = |key: &str| said(key).and_then(Value::as_bool);
-    let style = said("style").and_then(|style| serde_json::from_value::<Style>(style.clone()).ok());
+    let style = said("style")
+        .and_then(|style| serde_json::from_value::<ParameterStyle>(style.clone()).ok());
     let media_type = said("contentType").and_then(Value::as_str);
     let is_styled = style.is_some() || flag("explode").is_some() || flag("allowReserved").is_some();
     match media_type {
         Some(media_type) if !is_styled => ValueStyle::Content(media_type.to_owned()),
         _ if !is_styled && value.is_object() => ValueStyle::Content("application/json".to_owned()),
         _ => ValueStyle::Styled {
-            style: style.unwrap_or(Style::Form),
-            explode: flag("explode").unwrap_or(style.is_none_or(|style| style == Style::Form)),
+            style: style.unwrap_or(ParameterStyle::Form),
+            explode: flag("explode")
+                .unwrap_or(style.is_none_or(|style| style == ParameterStyle::Form)),
             allow_reserved: flag("allowReserved").unwrap_or_default(),
         },
     }
@@ -166,8 +175,8 @@ struct MultipartPart<'a> {
     content: Vec<u8>,
 }
 
-fn multipart(
-    of: &Content,
+fn encode_multipart(
+    of: &BodyContent,
     fields: &Map<String, Value>,
 ) -> Result<(String, Vec<u8>), Box<Violation>> {
     let mut parts = Vec::new();
@@ -176,10 +185,10 @@ fn multipart(
             Value::Null => {}
             Value::Array(items) => {
                 for item in items {
-                    parts.push(part(of, name, item)?);
+                    parts.push(build_part(of, name, item)?);
                 }
             }
-            value => parts.push(part(of, name, value)?),
+            value => parts.push(build_part(of, name, value)?),
         }
     }
     // The boundary is a digest of the contents. So it does not occur in them, and equal requests have equal bytes.
@@ -198,8 +207,8 @@ fn multipart(
     Ok((format!("{}; boundary={boundary}", of.media_type), body))
 }
 
-fn part<'a>(
-    of: &'a Content,
+fn build_part<'a>(
+    of: &'a BodyContent,
     name: &'a str,
     value: &'a Value,
 ) -> Result<MultipartPart<'a>, Box<Violation>> {
@@ -210,14 +219,14 @@ fn part<'a>(
     // A list of types, or a wildcard, leaves the choice to the caller.
     let said = said.filter(|said| !said.contains([',', '*']));
     let (file, content, usual) = match value {
-        Value::Object(map) if is_file(map, takes_file(of, name)) => (
+        Value::Object(map) if is_file_value(map, takes_file(of, name)) => (
             Some(map),
             decode_file_bytes(name, map)?,
             Some("application/octet-stream"),
         ),
         Value::Object(_) | Value::Array(_) => (
             None,
-            content("application/json", value).into_bytes(),
+            serialize_content("application/json", value).into_bytes(),
             Some("application/json"),
         ),
         value => (None, to_plain_text(value).into_bytes(), None),
@@ -230,7 +239,7 @@ fn part<'a>(
         let message =
             format!("the content type of `{name}` has characters that no header may have");
         return Err(Box::new(Violation::new(
-            format!("/body/{}/content_type", escape(name)),
+            format!("/body/{}/content_type", escape_pointer_key(name)),
             "header",
             message,
         )));
@@ -252,7 +261,7 @@ fn decode_file_bytes(name: &str, file: &Map<String, Value>) -> Result<Vec<u8>, B
     let message = format!("the file `{name}` is no base64");
     decoded.map_err(|_| {
         Box::new(Violation::new(
-            format!("/body/{}/base64", escape(name)),
+            format!("/body/{}/base64", escape_pointer_key(name)),
             "base64",
             message,
         ))

@@ -22,7 +22,7 @@ impl Caller {
     /// # Errors
     /// `ADDRESS_REFUSED` if `reach` does not allow the URL or a redirect, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for
     /// errors of the network and the server.
-    pub async fn fetch(&self, url: &str, reach: &Reach) -> Result<Vec<u8>> {
+    pub async fn fetch_document(&self, url: &str, reach: &Reach) -> Result<Vec<u8>> {
         let parsed = Url::parse(url).map_err(|error| error_for_fault(reach.no_url(error), url))?;
         let place = shown(&parsed);
         let request = Request {

@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, ptr};
 
 use serde_json::{Map, Value};
 
-use crate::{media_type::BodyFormat, operation::Content};
+use crate::{media_type::BodyFormat, operation::BodyContent};
 use midex_domain::{
     check::{Argument, BodyFields},
-    schema::{composed_schemas, follow_references, members, ref_target},
+    schema::{composed_schemas, follow_references, member_schemas, ref_target},
 };
 
 /// The fields of a body of this content; `None` if the body cannot be an object.
-pub(super) fn infer_body_fields(content: &Content) -> Option<BodyFields> {
+pub(super) fn infer_body_fields(content: &BodyContent) -> Option<BodyFields> {
     let whole = &content.schema;
     let has_fields = BodyFormat::from_media_type(&content.media_type) <= BodyFormat::Multipart;
     let is_object = has_fields && may_be_object(whole, whole, &mut VisitedSchemas::new());
@@ -97,18 +97,18 @@ impl<'a> FieldReader<'a> {
         let names = declared.into_iter().flat_map(Map::keys);
         self.names.extend(names.map(String::as_str));
         if is_binding {
-            let required = members(schema, "required").iter();
+            let required = member_schemas(schema, "required").iter();
             self.required.extend(required.filter_map(Value::as_str));
         }
         let others = map.get("additionalProperties");
         let has_others = others.is_some_and(|others| *others != Value::Bool(false));
         let is_bare = !FIELD_KEYWORDS.iter().any(|key| map.contains_key(*key));
         self.is_open |= has_others || is_bare || map.contains_key("patternProperties");
-        let parts = members(schema, "allOf").iter();
+        let parts = member_schemas(schema, "allOf").iter();
         let parts = ref_target(schema, self.whole).into_iter().chain(parts);
         parts.for_each(|part| self.read_schema_part(part, is_binding));
         let choices = ["anyOf", "oneOf"].into_iter();
-        let choices = choices.flat_map(|key| members(schema, key));
+        let choices = choices.flat_map(|key| member_schemas(schema, key));
         choices.for_each(|choice| self.read_schema_part(choice, false));
     }
 }
@@ -121,7 +121,7 @@ mod tests {
 
     /// The names of the fields, with `!` if they are required, and `…` if other fields are accepted.
     fn describe_fields(schema: Value) -> Option<String> {
-        let content = Content {
+        let content = BodyContent {
             media_type: "application/json".to_owned(),
             schema,
             encoding: Map::default(),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_a_body_are_those_of_all_its_parts() {
+    fn body_fields_come_from_all_schema_parts() {
         let a = json!({ "properties": { "a": {} }, "required": ["a"] });
         let b = json!({ "properties": { "b": {} }, "required": ["b"] });
         for (schema, expected) in [

@@ -38,8 +38,8 @@ pub use self::{
     pages::ItemsPage,
     payload::Payload,
     reach::{Reach, allowable, origin, secret_host},
-    request::{Arguments, Request, is_connection_header},
-    secret::{Sources, has_reference, references, secrets_in},
+    request::{CallArguments, Request, is_connection_header},
+    secret::{SecretSources, find_references, has_reference, parse_secrets_file},
     security::is_secret_header,
 };
 use self::{
@@ -53,8 +53,8 @@ use super::{
     suggest_url_with_host,
 };
 use midex_domain::{
-    FailureCode, Mask,
-    definition::Paginate,
+    FailureCode, SecretMask,
+    definition::PaginateOptions,
     error::{Code, Error, NextCall, Violation, call_tool, repeat_call},
     execution::OperationFailure,
     limits,
@@ -64,7 +64,7 @@ use midex_domain::{
 /// How the operations of one catalog are called: base URL, headers, credentials, and the addresses and origins that
 /// are allowed.
 #[derive(Clone, Default)]
-pub struct Target {
+pub struct CallTarget {
     /// The addresses that may be called.
     pub reach: Reach,
     /// The base URL of the operations that have no servers declared for them.
@@ -88,7 +88,7 @@ pub struct Target {
 }
 
 /// Omits the values of headers and credentials.
-impl fmt::Debug for Target {
+impl fmt::Debug for CallTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
         let credentials: Vec<_> = self.credentials.keys().collect();
@@ -96,7 +96,7 @@ impl fmt::Debug for Target {
     }
 }
 
-impl Target {
+impl CallTarget {
     /// Whether repeating a call has the effect of a single one: the method is idempotent, or the service recognizes a
     /// repeated call by its idempotency key, according to the document or the user.
     pub fn is_repeatable(&self, operation: &Operation) -> bool {
@@ -115,7 +115,7 @@ impl Target {
 
 /// The options of a call.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct CallOptions {
     /// The time limit; by default [`limits::CALL_MAX`].
     pub timeout: Option<Duration>,
     /// The idempotency key, by which the service may recognize a repeated call. It is sent with POST, PUT and PATCH,
@@ -131,17 +131,17 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub struct Caller {
     clients: Arc<Clients>,
-    sources: Arc<Sources>,
+    sources: Arc<SecretSources>,
 }
 
 impl Caller {
     /// A caller whose catalogs may refer to the secrets of `sources`.
-    pub fn new(sources: Sources) -> Self {
+    pub fn new(sources: SecretSources) -> Self {
         Self::with_resolver(sources, Arc::new(SystemResolver))
     }
 
     /// [`Caller::new`] with another resolver of host names.
-    pub fn with_resolver(sources: Sources, resolver: Arc<dyn Resolver>) -> Self {
+    pub fn with_resolver(sources: SecretSources, resolver: Arc<dyn Resolver>) -> Self {
         Self {
             clients: Arc::new(Clients::new(resolver)),
             sources: Arc::new(sources),
@@ -149,7 +149,7 @@ impl Caller {
     }
 
     /// The sources of the catalogs' secrets.
-    pub fn sources(&self) -> &Sources {
+    pub fn sources(&self) -> &SecretSources {
         &self.sources
     }
 
@@ -160,15 +160,15 @@ impl Caller {
     /// `too_large`; and before anything is sent `arguments_invalid`, `address_refused`, `secret_missing`,
     /// `secret_not_allowed`. The failure contains the response of the service. Secrets of the catalog are masked in
     /// everything that is returned.
-    pub async fn call(
+    pub async fn call_operation(
         &self,
         prepared: &PreparedOperation,
-        target: &Target,
+        target: &CallTarget,
         with: &Value,
         body: Option<&Value>,
-        options: &Options,
+        options: &CallOptions,
     ) -> Result<Answer, OperationFailure> {
-        let call = self.prepare(prepared, target, options);
+        let call = self.prepare_call(prepared, target, options);
         // Pinned in place, because the future is large and passing it on would copy it.
         let work = pin!(call.request_one_page(with, body, PageRequest::default()));
         let (answer, _) = work.await?;
@@ -179,24 +179,24 @@ impl Caller {
     ///
     /// # Errors
     /// As [`Caller::call`]; and `redirect_refused` if the next page is at another origin.
-    pub async fn page(
+    pub async fn request_page(
         &self,
         prepared: &PreparedOperation,
-        target: &Target,
+        target: &CallTarget,
         (with, body): (&Value, Option<&Value>),
-        options: &Options,
-        (paginate, cursor): (Paginate, Option<&Cursor>),
+        options: &CallOptions,
+        (paginate, cursor): (PaginateOptions, Option<&Cursor>),
     ) -> Result<ItemsPage, OperationFailure> {
-        let call = self.prepare(prepared, target, options);
+        let call = self.prepare_call(prepared, target, options);
         let turn = ListProgress::from_cursor(cursor)?;
-        pages::page(&call, with, body, paginate, turn).await
+        pages::request_list_page(&call, with, body, paginate, turn).await
     }
 
-    fn prepare<'a>(
+    fn prepare_call<'a>(
         &'a self,
         prepared: &'a PreparedOperation,
-        target: &'a Target,
-        options: &'a Options,
+        target: &'a CallTarget,
+        options: &'a CallOptions,
     ) -> Call<'a> {
         Call {
             caller: self,
@@ -211,8 +211,8 @@ impl Caller {
 struct Call<'a> {
     caller: &'a Caller,
     prepared: &'a PreparedOperation,
-    target: &'a Target,
-    options: &'a Options,
+    target: &'a CallTarget,
+    options: &'a CallOptions,
 }
 
 /// The page to request. The default is the first page, which is determined by the arguments alone.
@@ -268,7 +268,7 @@ impl Call<'_> {
         body: Option<&Value>,
         page: PageRequest,
     ) -> Result<(Answer, Url), OperationFailure> {
-        let mut request = self.request(with, body, page.number)?;
+        let mut request = self.build_request(with, body, page.number)?;
         request.url = page.url.unwrap_or(request.url);
         let url = request.url.clone();
         let limit = self.options.timeout.unwrap_or(limits::CALL_MAX);
@@ -279,7 +279,7 @@ impl Call<'_> {
         Ok((answer, url))
     }
 
-    fn request(
+    fn build_request(
         &self,
         with: &Value,
         body: Option<&Value>,
@@ -302,7 +302,7 @@ impl Call<'_> {
                 format!("{key}-{page}")
             }
         });
-        let arguments = Arguments {
+        let arguments = CallArguments {
             with,
             body,
             idempotency_key: key.as_deref(),
@@ -339,7 +339,7 @@ impl Call<'_> {
         &self,
         (request, way): (Request, ConnectionRoute),
         url: &Url,
-        mask: &Mask,
+        mask: &SecretMask,
         note: Option<String>,
     ) -> Result<Answer, OperationFailure> {
         let method = request.method;
@@ -357,14 +357,14 @@ impl Call<'_> {
         }));
         if !response.status().is_success() {
             let what = format!("`{} {}`", method.as_str(), reach::shown(url));
-            let mut failure = answer::failure(&mut response, &what, mask).await;
+            let mut failure = answer::read_failure(&mut response, &what, mask).await;
             let status = response.status().as_u16();
             failure.retryable &=
                 self.is_repeatable() || answer::was_not_carried_out(status, &failure);
             failure.message = [vec![failure.message], notes].concat().join("; ");
             return Err(failure);
         }
-        let answer = answer::success(&mut response, mask).await;
+        let answer = answer::read_success(&mut response, mask).await;
         let answer = answer.map_err(failed)?;
         Ok(Answer { notes, ..answer })
     }
@@ -383,12 +383,12 @@ impl Caller {
     pub fn check_call(
         &self,
         id: &str,
-        (prepared, target): (&PreparedOperation, &Target),
+        (prepared, target): (&PreparedOperation, &CallTarget),
         with: &Value,
         body: Option<&Value>,
     ) -> Result<(), Error> {
-        let options = Options::default();
-        let call = self.prepare(prepared, target, &options);
+        let options = CallOptions::default();
+        let call = self.prepare_call(prepared, target, &options);
         let operation = call.operation();
         if let Some(why) = &operation.uncallable {
             let violation = Violation::new("/id", "uncallable", why.as_str());
@@ -405,9 +405,10 @@ impl Caller {
             let error = not_called(why).with_context("base_url", suggest_url_with_host(base_url));
             error.with_next(SET_BASE_URL)
         };
-        request::check_base(base_url).map_err(|violation| no_base(&violation.message, base_url))?;
+        request::check_request_base_url(base_url)
+            .map_err(|violation| no_base(&violation.message, base_url))?;
         // Every call that takes an idempotency key is given one later, so its absence is no violation here.
-        let arguments = Arguments {
+        let arguments = CallArguments {
             with,
             body,
             idempotency_key: Some(""),
@@ -473,7 +474,10 @@ fn invalid_arguments_failure(operation: &Operation, violations: &[Violation]) ->
     };
     let lines: Vec<_> = violations.iter().map(line).collect();
     let message = format!("`{}` was not called: {}", operation.name, lines.join("; "));
-    if violations.iter().any(|one| one.rule == request::BASE_URL) {
+    if violations
+        .iter()
+        .any(|one| one.rule == request::BASE_URL_RULE)
+    {
         return OperationFailure::new("uncallable", message)
             .with_code(FailureCode::OperationUncallable);
     }

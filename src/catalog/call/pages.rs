@@ -14,12 +14,12 @@ use super::{
 use crate::operation::{Operation, Pagination};
 use midex_domain::{
     Digest,
-    definition::Paginate,
-    document::{JsonText, count_values, to_plain_text},
+    definition::PaginateOptions,
+    document::{JsonText, count_json_values, to_plain_text},
     execution::OperationFailure,
     limits,
     operation::Cursor,
-    schema::{follow_references, types},
+    schema::{follow_references, non_null_types},
     truncate::truncate_to_chars,
     uri,
 };
@@ -27,7 +27,7 @@ use midex_domain::{
 /// Status codes of an answer for a page past the end. After at least one page they mean that the list has ended.
 const PAST_END_STATUSES: [u16; 4] = [400, 404, 416, 422];
 /// How many characters of such an answer a note repeats.
-const NOTE_CHARS: usize = 300;
+const NOTE_CHARS_MAX: usize = 300;
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +95,7 @@ impl ListProgress {
     }
 
     /// The cursor of the next page, if there is one.
-    fn cursor(self) -> Option<Cursor> {
+    fn into_cursor(self) -> Option<Cursor> {
         self.next.as_ref()?;
         Some(Cursor {
             next: JsonText::from_value(&serde_json::to_value(&self).unwrap_or_default()),
@@ -110,11 +110,11 @@ fn unknown_page_failure(error: impl Display) -> OperationFailure {
 }
 
 /// Requests one page.
-pub(super) async fn page(
+pub(super) async fn request_list_page(
     call: &Call<'_>,
     with: &Value,
     body: Option<&Value>,
-    paginate: Paginate,
+    paginate: PaginateOptions,
     mut turn: ListProgress,
 ) -> Result<ItemsPage, OperationFailure> {
     let mut with = with.clone();
@@ -149,7 +149,7 @@ pub(super) async fn page(
     let items = list.map_or(&[][..], Vec::as_slice);
     let asked = requested_page_number(operation, &with);
     let mut signs = PaginationHints::from_payload(&payload, asked);
-    turn.read_link(&mut signs, &answer);
+    turn.read_link_header(&mut signs, &answer);
     let next = find_next_page(operation, (&with, asked), &url, &signs, (&payload, items))?;
     turn.is_promised = signs.has_more == Some(true) || matches!(next, Some(NextPage::At(_)));
     turn.status = answer.status;
@@ -178,7 +178,7 @@ pub(super) async fn page(
     Ok(ItemsPage {
         answer,
         items: Some(items),
-        next: turn.cursor(),
+        next: turn.into_cursor(),
         incomplete: why.filter(|_| !is_wanted),
     })
 }
@@ -222,7 +222,7 @@ impl ListProgress {
     /// The end of a list whose next page the service refused. If the previous page announced a further one, items may
     /// be missing.
     fn end_with_failure(self, failure: &OperationFailure) -> ItemsPage {
-        let words = truncate_to_chars(&failure.message, NOTE_CHARS);
+        let words = truncate_to_chars(&failure.message, NOTE_CHARS_MAX);
         let note = self
             .is_promised
             .then(|| format!("there may be more items: {words}"));
@@ -241,9 +241,9 @@ impl ListProgress {
     }
 
     /// Adds the hint of the header `Link`: the next page, or the end of the list if earlier pages had such a link.
-    fn read_link(&mut self, signs: &mut PaginationHints, answer: &Answer) {
+    fn read_link_header(&mut self, signs: &mut PaginationHints, answer: &Answer) {
         let links = answer.headers.get("link").map_or("", String::as_str);
-        match next_link(links) {
+        match parse_next_link(links) {
             Some(target) => {
                 self.has_links = true;
                 signs.has_more = Some(true);
@@ -275,7 +275,7 @@ impl ListProgress {
         }
         for (at, text) in ends.into_iter().enumerate() {
             let bytes = self.bytes + text.len();
-            let values = self.values + count_values(&page.as_bytes()[text]);
+            let values = self.values + count_json_values(&page.as_bytes()[text]);
             let why = if self.items == limits::CALL_ITEMS_MAX {
                 format!("a list may have {} items", limits::CALL_ITEMS_MAX)
             } else if bytes > limits::CALL_ITEMS_BYTES_MAX
@@ -318,7 +318,7 @@ impl ListProgress {
     }
 
     /// Why the limit of pages ends the list, if it is reached.
-    fn page_limit_reason(&self, paginate: Paginate) -> Option<String> {
+    fn page_limit_reason(&self, paginate: PaginateOptions) -> Option<String> {
         let most = paginate.max_pages.unwrap_or(limits::CALL_PAGES);
         let most = most.clamp(1, limits::CALL_PAGES_MAX);
         let hint = match paginate.max_pages {
@@ -333,19 +333,19 @@ impl ListProgress {
 /// only list.
 fn find_list_pointer(payload: &Value, declared: Option<&str>) -> Option<String> {
     let is_list = |path: &String| payload.pointer(path).is_some_and(Value::is_array);
-    let declared = declared.map(|path| pointer(path.split('.')));
+    let declared = declared.map(|path| json_pointer(path.split('.')));
     declared.filter(is_list).or_else(|| match payload {
         Value::Object(fields) => {
             let mut lists = fields.iter().filter(|(_, value)| value.is_array());
             let (name, _) = lists.next()?;
-            lists.next().is_none().then(|| pointer([&**name]))
+            lists.next().is_none().then(|| json_pointer([&**name]))
         }
         payload => payload.is_array().then(String::new),
     })
 }
 
 /// The JSON pointer through these names.
-fn pointer<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+fn json_pointer<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names = names.into_iter().filter(|name| !name.is_empty());
     names.fold(String::new(), |path, name| {
         path + "/" + &name.replace('~', "~0").replace('/', "~1")
@@ -354,7 +354,7 @@ fn pointer<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 
 /// The value at a path such as `meta.next_cursor`. The empty path is the whole value.
 fn value_at_path<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    value.pointer(&pointer(path.split('.')))
+    value.pointer(&json_pointer(path.split('.')))
 }
 
 /// How to request the page after this one; `None` if this is the last.
@@ -369,7 +369,9 @@ fn find_next_page(
         // An answer may have a link to the next page even if the document declares no pagination.
         None | Some(Pagination::Link | Pagination::Url) => {
             let target = signs.url.as_deref();
-            target.map(|target| same_origin(url, target)).transpose()
+            target
+                .map(|target| check_same_origin(url, target))
+                .transpose()
         }
         Some(Pagination::LastItem { argument, field }) => {
             let last = items.last().and_then(|item| item.get(field));
@@ -412,7 +414,7 @@ fn next_page_argument(operation: &Operation, argument: &str, value: &Value) -> N
     let mut parameters = operation.parameters.iter();
     let parameter = parameters.find(|parameter| parameter.argument == argument);
     let schema = parameter.map(|parameter| follow_references(&parameter.schema, &parameter.schema));
-    let is_text = schema.is_some_and(|schema| types(schema) == ["string"]);
+    let is_text = schema.is_some_and(|schema| non_null_types(schema) == ["string"]);
     let value = if is_text {
         json!(to_plain_text(value))
     } else {
@@ -448,7 +450,7 @@ fn first_page_number(operation: &Operation, argument: &str, counts_items: bool) 
 }
 
 /// The target of the link with the relation `next` (RFC 8288).
-fn next_link(links: &str) -> Option<&str> {
+fn parse_next_link(links: &str) -> Option<&str> {
     links.split('<').skip(1).find_map(|link| {
         let (target, parameters) = link.split_once('>')?;
         let is_next = |parameter: &str| {
@@ -464,7 +466,7 @@ fn next_link(links: &str) -> Option<&str> {
 }
 
 /// The next page must be at the origin of the previous one, so that no other origin receives arguments or secrets.
-fn same_origin(url: &Url, target: &str) -> Result<NextPage, OperationFailure> {
+fn check_same_origin(url: &Url, target: &str) -> Result<NextPage, OperationFailure> {
     match url.join(target) {
         Ok(next) if next.origin() == url.origin() => {
             Ok(NextPage::At(remove_masked_credentials(next).into()))

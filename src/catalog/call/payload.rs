@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::write::is_json;
 use midex_domain::{
-    Mask,
-    document::count_values,
+    SecretMask,
+    document::count_json_values,
     error::{Error, Result},
     limits,
     truncate::json_length,
@@ -90,7 +90,11 @@ impl Payload {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` if it is JSON of more than [`limits::CALL_ANSWER_VALUES_MAX`] values.
-    pub(super) fn from_answer(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Result<Self> {
+    pub(super) fn from_answer(
+        headers: &HeaderMap,
+        bytes: Vec<u8>,
+        mask: &SecretMask,
+    ) -> Result<Self> {
         if bytes.is_empty() {
             return Ok(Self::Empty);
         }
@@ -99,7 +103,7 @@ impl Payload {
             .mask_text(strip_media_type_parameters(&media_type))
             .into_owned();
         let (is_json, most) = (is_json(&media_type), limits::CALL_ANSWER_VALUES_MAX);
-        let fits = count_values(&bytes) <= most;
+        let fits = count_json_values(&bytes) <= most;
         if is_json && !fits {
             let message = format!("an answer may hold {most} values, and this one has more");
             return Err(Error::limit_exceeded(message));
@@ -111,7 +115,7 @@ impl Payload {
             mask.mask_value(&mut value);
             return Ok(Self::Json(value));
         }
-        let bytes = mask.bytes(&bytes).unwrap_or(bytes);
+        let bytes = mask.mask_bytes(&bytes).unwrap_or(bytes);
         Ok(match String::from_utf8(bytes) {
             Ok(text) if !text.contains('\0') => Self::Text(text),
             Ok(text) => Self::Bytes {
@@ -137,7 +141,7 @@ pub(super) fn strip_media_type_parameters(media_type: &str) -> &str {
 }
 
 /// The file name for a body: from `Content-Disposition`, or else the last segment of the path.
-pub(super) fn file_name(disposition: Option<&str>, url: &Url) -> String {
+pub(super) fn body_file_name(disposition: Option<&str>, url: &Url) -> String {
     let said = disposition.and_then(disposition_file_name);
     said.or_else(|| {
         let last = url.path_segments()?.rfind(|segment| !segment.is_empty())?;
@@ -149,7 +153,7 @@ pub(super) fn file_name(disposition: Option<&str>, url: &Url) -> String {
 /// The name in `Content-Disposition` (RFC 6266). `filename*` takes precedence over `filename`.
 fn disposition_file_name(disposition: &str) -> Option<String> {
     let value_of = |wanted: &str| {
-        let mut parameters = parameters(disposition);
+        let mut parameters = parse_header_parameters(disposition);
         parameters.find_map(|(name, value)| (name == wanted).then_some(value))
     };
     let extended = value_of("filename*").and_then(|value| {
@@ -163,7 +167,7 @@ fn disposition_file_name(disposition: &str) -> Option<String> {
 }
 
 /// The parameters of a header: their names in lower case, their values without quotes.
-fn parameters(header: &str) -> impl Iterator<Item = (String, String)> {
+fn parse_header_parameters(header: &str) -> impl Iterator<Item = (String, String)> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let ends = move |letter: char| {
         let was_escaped = std::mem::take(&mut is_escaped);
@@ -176,11 +180,14 @@ fn parameters(header: &str) -> impl Iterator<Item = (String, String)> {
     };
     header.split(ends).skip(1).filter_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
-        Some((name.trim().to_ascii_lowercase(), unquoted(value.trim())))
+        Some((
+            name.trim().to_ascii_lowercase(),
+            unquote_value(value.trim()),
+        ))
     })
 }
 
-fn unquoted(value: &str) -> String {
+fn unquote_value(value: &str) -> String {
     let inside = value.strip_prefix('"');
     match inside.and_then(|inside| inside.strip_suffix('"')) {
         // Other backslashes are kept: they belong to a Windows path that was not escaped.
@@ -194,25 +201,25 @@ mod tests {
     use super::*;
     use midex_domain::error::Code;
 
-    fn read(media_type: &'static str, bytes: &[u8]) -> Result<Payload> {
+    fn read_payload(media_type: &'static str, bytes: &[u8]) -> Result<Payload> {
         let headers = [(CONTENT_TYPE, media_type.parse().expect("a value"))];
         let headers = HeaderMap::from_iter(headers);
-        Payload::from_answer(&headers, bytes.to_vec(), &Mask::default())
+        Payload::from_answer(&headers, bytes.to_vec(), &SecretMask::default())
     }
 
     fn payload_of_bytes(media_type: &'static str, bytes: &[u8]) -> Payload {
-        read(media_type, bytes).unwrap_or_else(|_| panic!("few values"))
+        read_payload(media_type, bytes).unwrap_or_else(|_| panic!("few values"))
     }
 
     #[test]
     fn json_answers_have_a_value_limit() {
         let list = |values: usize| format!("[{}0]", "1,".repeat(values - 2)).into_bytes();
         let most = limits::CALL_ANSWER_VALUES_MAX;
-        assert!(read("application/json", &list(most)).is_ok());
-        let refused = read("application/json", &list(most + 1));
+        assert!(read_payload("application/json", &list(most)).is_ok());
+        let refused = read_payload("application/json", &list(most + 1));
         let refused = refused.expect_err("too many values");
         assert_eq!(refused.code(), Code::LimitExceeded);
-        assert!(read("text/csv", &list(most + 1)).is_ok());
+        assert!(read_payload("text/csv", &list(most + 1)).is_ok());
     }
 
     #[test]
@@ -282,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_called_as_its_header_says_or_as_its_path_ends() {
+    fn file_name_comes_from_header_or_path() {
         let url = Url::parse("https://a/things/a%20b.png/?q=1").expect("a URL");
         for (disposition, expected) in [
             ("attachment", "a b.png"),
@@ -303,9 +310,9 @@ mod tests {
             ("attachment; filename=\"\"", "a b.png"),
             ("attachment; filename=\"open", "\"open"),
         ] {
-            assert_eq!(file_name(Some(disposition), &url), expected);
+            assert_eq!(body_file_name(Some(disposition), &url), expected);
         }
         let bare = Url::parse("https://a/").expect("a URL");
-        assert_eq!(file_name(None, &bare), "");
+        assert_eq!(body_file_name(None, &bare), "");
     }
 }

@@ -11,9 +11,12 @@ use serde_json::Value;
 use super::{
     arguments::{self, BoundArguments, PreparedOperation},
     body,
-    write::{Encoding, content, escape, is_json, pairs, segment},
+    write::{
+        Encoding, escape_pointer_key, is_json, serialize_content, serialize_pairs,
+        serialize_segment,
+    },
 };
-use crate::operation::{Content, Location, Method, Operation, Parameter, ValueStyle};
+use crate::operation::{BodyContent, Method, Operation, Parameter, ParameterLocation, ValueStyle};
 use midex_domain::{document::to_plain_text, error::Violation, limits, uri};
 
 /// Headers of the connection. A call that could set them could smuggle a second request (RFC 9110, 7.6).
@@ -40,7 +43,7 @@ pub fn is_connection_header(name: &str) -> bool {
 
 /// The input of a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Arguments<'a> {
+pub struct CallArguments<'a> {
     /// The arguments by name: an object, or null.
     pub with: &'a Value,
     /// The body.
@@ -77,17 +80,17 @@ impl Request {
     pub fn build(
         prepared: &PreparedOperation,
         base_url: &str,
-        arguments: Arguments<'_>,
+        arguments: CallArguments<'_>,
     ) -> Result<Self, Vec<Violation>> {
-        let Arguments {
+        let CallArguments {
             with,
             body,
             idempotency_key,
         } = arguments;
         let operation = prepared.operation();
         let given = arguments::bind_arguments(prepared, with, body, idempotency_key.is_some())?;
-        let url = url_of(operation, base_url, &given).map_err(|violation| vec![*violation])?;
-        let headers = headers_of(operation, &given, idempotency_key)?;
+        let url = build_url(operation, base_url, &given).map_err(|violation| vec![*violation])?;
+        let headers = build_headers(operation, &given, idempotency_key)?;
         let mut request = Self {
             method: operation.method,
             url,
@@ -103,8 +106,8 @@ impl Request {
         Ok(request)
     }
 
-    fn write_body(&mut self, content: &Content, value: &Value) -> Result<(), Box<Violation>> {
-        let (content_type, body) = body::encode(content, value)?;
+    fn write_body(&mut self, content: &BodyContent, value: &Value) -> Result<(), Box<Violation>> {
+        let (content_type, body) = body::encode_body(content, value)?;
         if body.len() > limits::CALL_REQUEST_BYTES_MAX {
             let message = format!(
                 "a request may have {} bytes, this body has {}",
@@ -169,14 +172,14 @@ impl Request {
 
     /// Sets a header. The error says why the header is invalid.
     pub(super) fn set_header(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let (name, value) = header(name, value)?;
+        let (name, value) = validate_header(name, value)?;
         self.headers.insert(name, value);
         Ok(())
     }
 }
 
 /// Validates a header. The error says why it is invalid.
-fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+fn validate_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let known =
         HeaderName::try_from(name).map_err(|_| format!("`{name}` is no name of a header"))?;
     if is_connection_header(name) {
@@ -193,28 +196,28 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
 }
 
 /// The violation of an argument.
-fn violation(parameter: &Parameter, rule: &str, message: String) -> Box<Violation> {
-    let path = format!("/with/{}", escape(&parameter.argument));
+fn argument_violation(parameter: &Parameter, rule: &str, message: String) -> Box<Violation> {
+    let path = format!("/with/{}", escape_pointer_key(&parameter.argument));
     Box::new(Violation::new(path, rule, message))
 }
 
-fn url_of(
+fn build_url(
     operation: &Operation,
     base_url: &str,
     given: &BoundArguments<'_>,
 ) -> Result<Url, Box<Violation>> {
-    check_base(base_url)?;
+    check_request_base_url(base_url)?;
     // Some documents distinguish operations of one path by a `#fragment`, which is never sent.
     let path = operation.path.split('#').next().unwrap_or_default();
     let (path, fixed) = path.split_once('?').unwrap_or((path, ""));
-    let path = path_of(path, given)?;
+    let path = fill_path(path, given)?;
     let text = match path.trim_start_matches('/') {
         "" if !operation.path.starts_with('/') => base_url.to_owned(),
         path => format!("{}/{path}", base_url.trim_end_matches('/')),
     };
     let mut url = Url::parse(&text)
         .map_err(|error| base_url_violation(base_url, &format!("is none: {error}")))?;
-    let query = query_of(fixed, given);
+    let query = build_query(fixed, given);
     url.set_query((!query.is_empty()).then_some(query.as_str()));
     let (bytes, most) = (url.as_str().len(), limits::CALL_URL_BYTES_MAX);
     if bytes > most {
@@ -225,14 +228,14 @@ fn url_of(
 }
 
 /// The rule of violations that are about the base URL.
-pub(super) const BASE_URL: &str = "base_url";
+pub(super) const BASE_URL_RULE: &str = "base_url";
 
 /// Checks that a request can begin with this base URL.
-pub(super) fn check_base(base_url: &str) -> Result<(), Box<Violation>> {
+pub(super) fn check_request_base_url(base_url: &str) -> Result<(), Box<Violation>> {
     let why = match Url::parse(base_url) {
         _ if base_url.is_empty() => {
             let message = "the catalog has no base URL: its document names no server";
-            return Err(Box::new(Violation::new("", BASE_URL, message)));
+            return Err(Box::new(Violation::new("", BASE_URL_RULE, message)));
         }
         _ if base_url.contains(['?', '#']) => "has a query or a fragment",
         _ if base_url.contains(['{', '}']) => "has a variable without a value",
@@ -244,18 +247,18 @@ pub(super) fn check_base(base_url: &str) -> Result<(), Box<Violation>> {
 
 fn base_url_violation(base_url: &str, why: &str) -> Box<Violation> {
     let message = format!("the base URL `{base_url}` {why}");
-    Box::new(Violation::new("", BASE_URL, message))
+    Box::new(Violation::new("", BASE_URL_RULE, message))
 }
 
 /// The query: the fixed part in the path, then the arguments.
-fn query_of(fixed: &str, given: &BoundArguments<'_>) -> String {
+fn build_query(fixed: &str, given: &BoundArguments<'_>) -> String {
     let mut query = Vec::new();
     if !fixed.is_empty() {
         query.push(fixed.to_owned());
     }
     for (parameter, value) in &given.parameters {
-        if parameter.location == Location::Query {
-            let pairs = pairs(&parameter.name, value, &parameter.written).into_iter();
+        if parameter.location == ParameterLocation::Query {
+            let pairs = serialize_pairs(&parameter.name, value, &parameter.written).into_iter();
             query.extend(pairs.map(|(name, value)| format!("{name}={value}")));
         }
     }
@@ -263,15 +266,15 @@ fn query_of(fixed: &str, given: &BoundArguments<'_>) -> String {
 }
 
 /// Fills the arguments into the path. Fails if a `{NAME}` is left, or if a segment is `.` or `..`.
-fn path_of(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<Violation>> {
+fn fill_path(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<Violation>> {
     let mut path = template.to_owned();
     for (parameter, value) in &given.parameters {
-        if parameter.location != Location::Path {
+        if parameter.location != ParameterLocation::Path {
             continue;
         }
         let name = &parameter.argument;
         let text = to_plain_text(value);
-        let written = segment(
+        let written = serialize_segment(
             &parameter.name,
             value,
             &parameter.written,
@@ -281,7 +284,7 @@ fn path_of(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<Vio
             let message = format!(
                 "the argument `{name}` stands in the path: it cannot be empty, `.` or `..`"
             );
-            return Err(violation(parameter, "path", message));
+            return Err(argument_violation(parameter, "path", message));
         }
         path = path.replace(&format!("{{{}}}", parameter.name), &written);
     }
@@ -298,7 +301,7 @@ fn path_of(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<Vio
     Ok(path)
 }
 
-fn headers_of(
+fn build_headers(
     operation: &Operation,
     given: &BoundArguments<'_>,
     idempotency_key: Option<&str>,
@@ -313,7 +316,7 @@ fn headers_of(
             .idempotency_header
             .as_deref()
             .unwrap_or("Idempotency-Key");
-        if let Ok((name, value)) = header(name, key) {
+        if let Ok((name, value)) = validate_header(name, key) {
             headers.insert(name, value);
         }
     }
@@ -321,15 +324,17 @@ fn headers_of(
     let mut cookies = Vec::new();
     for (parameter, value) in &given.parameters {
         match parameter.location {
-            Location::Header => match header(&parameter.name, &header_value(parameter, value)) {
-                Ok((name, value)) => drop(headers.insert(name, value)),
-                Err(why) => violations.push(*violation(parameter, "header", why)),
-            },
-            Location::Cookie => {
-                let pairs = pairs(&parameter.name, value, &parameter.written).into_iter();
+            ParameterLocation::Header => {
+                match validate_header(&parameter.name, &encode_header_value(parameter, value)) {
+                    Ok((name, value)) => drop(headers.insert(name, value)),
+                    Err(why) => violations.push(*argument_violation(parameter, "header", why)),
+                }
+            }
+            ParameterLocation::Cookie => {
+                let pairs = serialize_pairs(&parameter.name, value, &parameter.written).into_iter();
                 cookies.extend(pairs.map(|(name, value)| format!("{name}={value}")));
             }
-            Location::Path | Location::Query => {}
+            ParameterLocation::Path | ParameterLocation::Query => {}
         }
     }
     if let Ok(cookies) = HeaderValue::from_str(&cookies.join("; "))
@@ -345,10 +350,10 @@ fn headers_of(
 }
 
 /// The value of a header. JSON in it is escaped to ASCII.
-fn header_value(parameter: &Parameter, value: &Value) -> String {
+fn encode_header_value(parameter: &Parameter, value: &Value) -> String {
     match &parameter.written {
         ValueStyle::Content(media_type) => {
-            let text = content(media_type, value);
+            let text = serialize_content(media_type, value);
             if !is_json(media_type) {
                 return text;
             }
@@ -365,7 +370,7 @@ fn header_value(parameter: &Parameter, value: &Value) -> String {
             escaped
         }
         written @ ValueStyle::Styled { .. } => {
-            segment(&parameter.name, value, written, Encoding::Plain)
+            serialize_segment(&parameter.name, value, written, Encoding::Plain)
         }
     }
 }

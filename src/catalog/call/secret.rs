@@ -17,7 +17,7 @@ use midex_domain::{FailureCode, execution::OperationFailure, limits};
 
 /// The sources of secrets: listed environment variables, and a file.
 #[derive(Clone, Default)]
-pub struct Sources {
+pub struct SecretSources {
     /// The environment variables that the user listed, with their values.
     pub environment: BTreeMap<String, String>,
     /// A file of lines `NAME=value`, which only its owner may access.
@@ -27,11 +27,11 @@ pub struct Sources {
     pub hosts: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Sources {
+impl SecretSources {
     /// The references that catalogs may contain: `env:NAME`, `file:NAME`. A file that is refused contributes none.
     /// Reads the file: not to be called on a worker thread of an async runtime.
     pub fn available_references(&self) -> BTreeSet<String> {
-        let of_file = self.file.as_deref().map(secrets_in);
+        let of_file = self.file.as_deref().map(parse_secrets_file);
         let of_file = of_file.and_then(Result::ok).unwrap_or_default();
         // The file also provides the variables that are not set.
         let named = self.environment.keys().chain(of_file.keys());
@@ -92,7 +92,7 @@ fn disallowed_host_failure(name: &str, at: &str, hosts: &BTreeSet<String>) -> Op
     OperationFailure::new("secret_not_allowed", message).with_code(FailureCode::SecretNotAllowed)
 }
 
-impl fmt::Debug for Sources {
+impl fmt::Debug for SecretSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.environment.keys().collect();
         write!(f, "Sources({names:?}, {:?})", self.file)
@@ -113,7 +113,7 @@ pub fn has_reference(text: &str) -> bool {
 }
 
 /// The references in the text: `env:NAME`, `file:NAME`.
-pub fn references(text: &str) -> Vec<String> {
+pub fn find_references(text: &str) -> Vec<String> {
     let named = split_at_references(text)
         .into_iter()
         .filter_map(|part| match part {
@@ -158,11 +158,11 @@ impl SecretValues {
     /// Looks up all secrets that `texts` refer to, for a request to `url`. The file is read only if a reference names
     /// it, or if a variable is not set.
     pub(super) async fn look_up_secrets<'a>(
-        sources: &Sources,
+        sources: &SecretSources,
         texts: impl Iterator<Item = &'a String>,
         url: &Url,
     ) -> Result<Self, OperationFailure> {
-        let mut names: Vec<_> = texts.flat_map(|text| references(text)).collect();
+        let mut names: Vec<_> = texts.flat_map(|text| find_references(text)).collect();
         names.sort_unstable();
         names.dedup();
         let bare = names
@@ -172,7 +172,7 @@ impl SecretValues {
         let of_environment = |name: &str| sources.environment.get(name.strip_prefix("env:")?);
         let is_of_file = |name: &&String| of_environment(name).is_none();
         let of_file = match names.iter().find(is_of_file) {
-            Some(name) => read_file(name, sources.file.clone()).await?,
+            Some(name) => read_secrets_file(name, sources.file.clone()).await?,
             None => BTreeMap::new(),
         };
         let find = |name: String| {
@@ -222,7 +222,7 @@ fn missing_secret_failure(name: &str, file: Option<&Path>) -> OperationFailure {
 }
 
 /// Reads the file of secrets to find the secret `name`, which is missing if there is no file.
-async fn read_file(
+async fn read_secrets_file(
     name: &str,
     path: Option<PathBuf>,
 ) -> Result<BTreeMap<String, String>, OperationFailure> {
@@ -230,7 +230,7 @@ async fn read_file(
     let Some(path) = path.clone().filter(is_there) else {
         return Err(missing_secret_failure(name, path.as_deref()));
     };
-    let read = tokio::task::spawn_blocking(move || secrets_in(&path)).await;
+    let read = tokio::task::spawn_blocking(move || parse_secrets_file(&path)).await;
     let read = read.unwrap_or_else(|_| Err("the file of secrets was not read".to_owned()));
     read.map_err(|message| {
         OperationFailure::new("secrets_file", message).with_code(FailureCode::SecretsFileUnsafe)
@@ -242,7 +242,7 @@ async fn read_file(
 /// # Errors
 /// The file is a symlink, not a regular file, larger than [`limits::SECRETS_FILE_BYTES_MAX`], owned by another user,
 /// or accessible to others; or a line has no `=`.
-pub fn secrets_in(path: &Path) -> Result<BTreeMap<String, String>, String> {
+pub fn parse_secrets_file(path: &Path) -> Result<BTreeMap<String, String>, String> {
     let shown = path.display();
     let text = read_private_file(path)
         .map_err(|why| format!("the file of secrets `{shown}` is not read: {why}"))?;
@@ -299,9 +299,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_read_at_any_place_and_nothing_else_is_one() {
+    fn references_are_found_anywhere_in_a_text() {
         let text = "Bearer ${env:A} ${x} ${file:B_C}${secret:D} ${env:";
-        assert_eq!(references(text), ["env:A", "file:B_C"]);
+        assert_eq!(find_references(text), ["env:A", "file:B_C"]);
         let whole: String = split_at_references(text)
             .iter()
             .map(|part| match part {
@@ -326,29 +326,29 @@ mod tests {
             (0o604, false),
         ] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
-            assert_eq!(secrets_in(&path).is_ok(), is_read, "{mode:o}");
+            assert_eq!(parse_secrets_file(&path).is_ok(), is_read, "{mode:o}");
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
-        let secrets = secrets_in(&path).expect("secrets");
+        let secrets = parse_secrets_file(&path).expect("secrets");
         assert_eq!(
             (secrets["A"].as_str(), secrets["B"].as_str()),
             ("1=2 ", "x")
         );
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&path, &link).expect("a link");
-        let refused = secrets_in(&link).expect_err("a link");
+        let refused = parse_secrets_file(&link).expect_err("a link");
         assert!(refused.contains("symbolic link"), "{refused}");
-        assert!(secrets_in(directory.path()).is_err(), "a directory");
+        assert!(parse_secrets_file(directory.path()).is_err(), "a directory");
         fs::write(&path, "A=1\nhunter2hunter2\n").expect("a file");
-        let refused = secrets_in(&path).expect_err("no `=`");
+        let refused = parse_secrets_file(&path).expect_err("no `=`");
         assert!(
             refused.contains("line 2") && !refused.contains("hunter2"),
             "{refused}"
         );
         let most = usize::try_from(limits::SECRETS_FILE_BYTES_MAX).expect("a length");
         fs::write(&path, format!("A={}", "x".repeat(most - 2))).expect("a file");
-        assert!(secrets_in(&path).is_ok());
+        assert!(parse_secrets_file(&path).is_ok());
         fs::write(&path, format!("A={}", "x".repeat(most - 1))).expect("a file");
-        assert!(secrets_in(&path).is_err(), "a byte too many");
+        assert!(parse_secrets_file(&path).is_err(), "a byte too many");
     }
 }

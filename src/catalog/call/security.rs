@@ -3,18 +3,18 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use super::{
-    Target,
+    CallTarget,
     reach::shown,
     request::Request,
-    secret::{SecretValues, Sources, has_reference},
+    secret::{SecretSources, SecretValues, has_reference},
 };
-use crate::operation::{Location, Operation, SecurityScheme};
-use midex_domain::{FailureCode, Mask, execution::OperationFailure};
+use crate::operation::{Operation, ParameterLocation, SecurityScheme};
+use midex_domain::{FailureCode, SecretMask, execution::OperationFailure};
 
 /// The result of adding the headers and credentials to a request.
 pub(super) struct SecuredRequest {
     /// Masks their secrets in answers and messages.
-    pub(super) mask: Mask,
+    pub(super) mask: SecretMask,
     /// A note for the caller.
     pub(super) note: Option<String>,
 }
@@ -27,8 +27,8 @@ pub(super) struct SecuredRequest {
 pub(super) async fn secure_request(
     request: &mut Request,
     operation: &Operation,
-    target: &Target,
-    sources: &Sources,
+    target: &CallTarget,
+    sources: &SecretSources,
 ) -> Result<SecuredRequest, OperationFailure> {
     let origin = request.url.origin().ascii_serialization();
     let has_any = !target.headers.is_empty() || !target.credentials.is_empty();
@@ -81,7 +81,7 @@ fn allow_without_credentials(
             "`{origin}` is no origin that the catalog's headers and credentials were given for: it got none"
         );
         return Ok(SecuredRequest {
-            mask: Mask::default(),
+            mask: SecretMask::default(),
             note: Some(note),
         });
     }
@@ -102,7 +102,7 @@ fn needs_no_credentials(operation: &Operation) -> bool {
 /// The first alternative for which the catalog has every credential: names, schemes and credentials.
 fn find_credentials<'a>(
     operation: &'a Operation,
-    target: &'a Target,
+    target: &'a CallTarget,
 ) -> Vec<(&'a String, &'a SecurityScheme, &'a String)> {
     let of = |name: &'a String| {
         Some((
@@ -123,7 +123,7 @@ fn add_credential(
 ) -> Result<(), String> {
     match scheme {
         SecurityScheme::ApiKey {
-            location: Location::Query,
+            location: ParameterLocation::Query,
             name,
         } => {
             if !request.url.query_pairs().any(|(known, _)| known == *name) {
@@ -132,7 +132,7 @@ fn add_credential(
             Ok(())
         }
         SecurityScheme::ApiKey {
-            location: Location::Cookie,
+            location: ParameterLocation::Cookie,
             name,
         } => request.add_cookie(name, credential),
         SecurityScheme::ApiKey { name, .. } => request.set_header(name, credential),
@@ -150,7 +150,7 @@ fn add_credential(
 /// A note about security schemes that the operation requires and the catalog has no credential for.
 fn missing_credential_note(
     operation: &Operation,
-    target: &Target,
+    target: &CallTarget,
     has_none: bool,
 ) -> Option<String> {
     if !has_none || needs_no_credentials(operation) || !target.headers.is_empty() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::document::{HAS_MORE_FLAGS, NEXT_URLS, PAGINATION_OBJECTS, normalize_name};
+use crate::document::{HAS_MORE_FLAGS, NEXT_URL_FIELDS, PAGINATION_OBJECTS, normalize_name};
 
 /// Fields for the next page or its cursor, which are null if there is none.
 const NEXT_PAGE_FIELDS: &str =
@@ -10,9 +10,9 @@ const NEXT_PAGE_FIELDS: &str =
 /// Flags that mark the last page.
 const LAST_PAGE_FLAGS: &str = "last islast islastpage";
 /// Fields for the number of pages.
-const PAGE_COUNTS: &str = "pages totalpages pagecount lastpage numpages pagestotal";
+const PAGE_COUNT_FIELDS: &str = "pages totalpages pagecount lastpage numpages pagestotal";
 /// Fields for the number of this page, from 1.
-const PAGES: &str = "page currentpage pagenumber";
+const PAGE_NUMBER_FIELDS: &str = "page currentpage pagenumber";
 
 /// The pagination hints of an answer.
 #[derive(Debug, Default)]
@@ -60,10 +60,10 @@ impl PaginationHints {
         match value {
             Value::Bool(flag) if is(HAS_MORE_FLAGS) => self.record_hint(*flag),
             Value::Bool(flag) if is(LAST_PAGE_FLAGS) => self.record_hint(!flag),
-            Value::Null | Value::Bool(false) if is(NEXT_URLS) || is(NEXT_PAGE_FIELDS) => {
+            Value::Null | Value::Bool(false) if is(NEXT_URL_FIELDS) || is(NEXT_PAGE_FIELDS) => {
                 self.record_hint(false);
             }
-            Value::String(text) if is(NEXT_URLS) || is(NEXT_PAGE_FIELDS) => {
+            Value::String(text) if is(NEXT_URL_FIELDS) || is(NEXT_PAGE_FIELDS) => {
                 self.record_hint(!text.is_empty());
                 let is_url = ["http", "/", "?"]
                     .iter()
@@ -72,14 +72,14 @@ impl PaginationHints {
                     self.url = Some(text.clone());
                 }
             }
-            Value::Object(link) if is(NEXT_URLS) => {
+            Value::Object(link) if is(NEXT_URL_FIELDS) => {
                 let href = link.get("href").and_then(Value::as_str);
                 self.url = href.map(str::to_owned).or(self.url.take());
                 self.record_hint(true);
             }
             Value::Number(_) if is(NEXT_PAGE_FIELDS) => self.record_hint(true),
-            Value::Number(number) if is(PAGE_COUNTS) => self.count = number.as_u64(),
-            Value::Number(number) if is(PAGES) => self.page = number.as_u64(),
+            Value::Number(number) if is(PAGE_COUNT_FIELDS) => self.count = number.as_u64(),
+            Value::Number(number) if is(PAGE_NUMBER_FIELDS) => self.page = number.as_u64(),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 pub(super) use crate::media_type::is_json;
-use crate::operation::{Style, ValueStyle};
+use crate::operation::{ParameterStyle, ValueStyle};
 use midex_domain::{document::to_plain_text, uri};
 
 /// The characters to escape if the document allows reserved ones. Reserved characters without a meaning between the
@@ -51,31 +51,33 @@ impl Encoding {
 }
 
 /// Serializes a value as one text, for a segment of a path or for a header.
-pub(super) fn segment(
+pub(super) fn serialize_segment(
     name: &str,
     value: &Value,
     written: &ValueStyle,
     encoding: Encoding,
 ) -> String {
     let (style, explode) = match written {
-        ValueStyle::Content(media_type) => return encoding.encode(&content(media_type, value)),
+        ValueStyle::Content(media_type) => {
+            return encoding.encode(&serialize_content(media_type, value));
+        }
         ValueStyle::Styled { style, explode, .. } => (*style, *explode),
     };
     let (before, between) = match style {
-        Style::Label if explode => (".", "."),
-        Style::Label => (".", ","),
-        Style::Matrix if explode => (";", ";"),
-        Style::Matrix => (";", ","),
+        ParameterStyle::Label if explode => (".", "."),
+        ParameterStyle::Label => (".", ","),
+        ParameterStyle::Matrix if explode => (";", ";"),
+        ParameterStyle::Matrix => (";", ","),
         _ => ("", ","),
     };
     let named = |text: String| match style {
-        Style::Matrix if text.is_empty() => encoding.encode(name),
-        Style::Matrix => format!("{}={text}", encoding.encode(name)),
+        ParameterStyle::Matrix if text.is_empty() => encoding.encode(name),
+        ParameterStyle::Matrix => format!("{}={text}", encoding.encode(name)),
         _ => text,
     };
-    let parts = parts(value, explode, encoding);
+    let parts = serialize_parts(value, explode, encoding);
     match (style, explode, value) {
-        (Style::Matrix, true, Value::Array(_)) => {
+        (ParameterStyle::Matrix, true, Value::Array(_)) => {
             let parts: Vec<_> = parts.into_iter().map(named).collect();
             format!("{before}{}", parts.join(between))
         }
@@ -85,33 +87,33 @@ pub(super) fn segment(
 }
 
 /// The parts of a value: the items of a list, or the keys and values of an object, which `explode` joins with `=`.
-fn parts(value: &Value, explode: bool, encoding: Encoding) -> Vec<String> {
+fn serialize_parts(value: &Value, explode: bool, encoding: Encoding) -> Vec<String> {
     match value {
         Value::Array(items) => items
             .iter()
-            .filter_map(|item| scalar(item, encoding))
+            .filter_map(|item| serialize_scalar(item, encoding))
             .collect(),
         Value::Object(map) => {
-            let pairs = map
-                .iter()
-                .filter_map(|(key, value)| Some((encoding.encode(key), scalar(value, encoding)?)));
+            let pairs = map.iter().filter_map(|(key, value)| {
+                Some((encoding.encode(key), serialize_scalar(value, encoding)?))
+            });
             if explode {
                 pairs.map(|(key, value)| format!("{key}={value}")).collect()
             } else {
                 pairs.flat_map(|(key, value)| [key, value]).collect()
             }
         }
-        other => scalar(other, encoding).into_iter().collect(),
+        other => serialize_scalar(other, encoding).into_iter().collect(),
     }
 }
 
 /// A scalar as text, any other value as JSON; `None` for null.
-fn scalar(value: &Value, encoding: Encoding) -> Option<String> {
+fn serialize_scalar(value: &Value, encoding: Encoding) -> Option<String> {
     (!value.is_null()).then(|| encoding.encode(&to_plain_text(value)))
 }
 
 /// Serializes a value as a document of a media type.
-pub(super) fn content(media_type: &str, value: &Value) -> String {
+pub(super) fn serialize_content(media_type: &str, value: &Value) -> String {
     match value {
         Value::String(text) if !is_json(media_type) => text.clone(),
         value => value.to_string(),
@@ -119,17 +121,21 @@ pub(super) fn content(media_type: &str, value: &Value) -> String {
 }
 
 /// Escapes a key for a JSON pointer.
-pub(super) fn escape(name: &str) -> String {
+pub(super) fn escape_pointer_key(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
 /// Serializes a value as pairs for a query, a cookie or a form, with encoded names and values.
-pub(super) fn pairs(name: &str, value: &Value, written: &ValueStyle) -> Vec<(String, String)> {
+pub(super) fn serialize_pairs(
+    name: &str,
+    value: &Value,
+    written: &ValueStyle,
+) -> Vec<(String, String)> {
     let (style, explode, encoding) = match written {
         ValueStyle::Content(media_type) => {
             return vec![(
                 uri::encode_segment(name),
-                uri::encode_segment(&content(media_type, value)),
+                uri::encode_segment(&serialize_content(media_type, value)),
             )];
         }
         ValueStyle::Styled {
@@ -141,24 +147,24 @@ pub(super) fn pairs(name: &str, value: &Value, written: &ValueStyle) -> Vec<(Str
     };
     let encoded = uri::encode_segment(name);
     match (style, value) {
-        (Style::DeepObject, Value::Object(_) | Value::Array(_)) => {
+        (ParameterStyle::DeepObject, Value::Object(_) | Value::Array(_)) => {
             serialize_nested(name, value, encoding)
         }
-        (Style::Form, Value::Object(map)) if explode => {
+        (ParameterStyle::Form, Value::Object(map)) if explode => {
             let pairs = map.iter().filter_map(|(key, value)| {
-                Some((uri::encode_segment(key), scalar(value, encoding)?))
+                Some((uri::encode_segment(key), serialize_scalar(value, encoding)?))
             });
             pairs.collect()
         }
         (_, Value::Array(_)) if explode => {
-            let parts = parts(value, true, encoding);
+            let parts = serialize_parts(value, true, encoding);
             parts
                 .into_iter()
                 .map(|part| (encoded.clone(), part))
                 .collect()
         }
         (_, Value::Array(_) | Value::Object(_)) => {
-            let parts = parts(value, false, encoding);
+            let parts = serialize_parts(value, false, encoding);
             // An empty list is omitted, because an empty text would be read as one item.
             let joined = parts.join(separator(style));
             if parts.is_empty() {
@@ -167,17 +173,17 @@ pub(super) fn pairs(name: &str, value: &Value, written: &ValueStyle) -> Vec<(Str
                 vec![(encoded, joined)]
             }
         }
-        (_, value) => scalar(value, encoding)
+        (_, value) => serialize_scalar(value, encoding)
             .map(|text| (encoded, text))
             .into_iter()
             .collect(),
     }
 }
 
-fn separator(style: Style) -> &'static str {
+fn separator(style: ParameterStyle) -> &'static str {
     match style {
-        Style::SpaceDelimited => "%20",
-        Style::PipeDelimited => "%7C",
+        ParameterStyle::SpaceDelimited => "%20",
+        ParameterStyle::PipeDelimited => "%7C",
         _ => ",",
     }
 }
@@ -201,7 +207,7 @@ fn serialize_nested(name: &str, value: &Value, encoding: Encoding) -> Vec<(Strin
             })
             .collect()
         }
-        value => scalar(value, encoding)
+        value => serialize_scalar(value, encoding)
             .map(|text| (uri::encode_segment(name), text))
             .into_iter()
             .collect(),
@@ -224,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    fn value_style(style: Style, explode: bool) -> ValueStyle {
+    fn value_style(style: ParameterStyle, explode: bool) -> ValueStyle {
         ValueStyle::Styled {
             style,
             explode,
@@ -233,21 +239,24 @@ mod tests {
     }
 
     /// The examples of `OpenAPI`: `color` as a text, a list and an object.
-    fn serialize_color_examples(style: Style, explode: bool) -> [String; 3] {
+    fn serialize_color_examples(style: ParameterStyle, explode: bool) -> [String; 3] {
         let values = [
             json!("blue"),
             json!(["blue", "black"]),
             json!({ "R": 100, "G": 200 }),
         ];
         values.map(|value| match style {
-            Style::Simple | Style::Label | Style::Matrix => segment(
-                "color",
-                &value,
-                &value_style(style, explode),
-                Encoding::Percent,
-            ),
+            ParameterStyle::Simple | ParameterStyle::Label | ParameterStyle::Matrix => {
+                serialize_segment(
+                    "color",
+                    &value,
+                    &value_style(style, explode),
+                    Encoding::Percent,
+                )
+            }
             _ => {
-                let pairs = pairs("color", &value, &value_style(style, explode)).into_iter();
+                let pairs =
+                    serialize_pairs("color", &value, &value_style(style, explode)).into_iter();
                 let pairs: Vec<_> = pairs
                     .map(|(name, value)| format!("{name}={value}"))
                     .collect();
@@ -257,38 +266,50 @@ mod tests {
     }
 
     #[test]
-    fn each_style_is_written_as_the_table_of_openapi_has_it() {
+    fn styles_match_the_openapi_examples() {
         for (style, explode, expected) in [
             (
-                Style::Matrix,
+                ParameterStyle::Matrix,
                 false,
                 [";color=blue", ";color=blue,black", ";color=R,100,G,200"],
             ),
             (
-                Style::Matrix,
+                ParameterStyle::Matrix,
                 true,
                 [";color=blue", ";color=blue;color=black", ";R=100;G=200"],
             ),
             (
-                Style::Label,
+                ParameterStyle::Label,
                 false,
                 [".blue", ".blue,black", ".R,100,G,200"],
             ),
-            (Style::Label, true, [".blue", ".blue.black", ".R=100.G=200"]),
-            (Style::Simple, false, ["blue", "blue,black", "R,100,G,200"]),
-            (Style::Simple, true, ["blue", "blue,black", "R=100,G=200"]),
             (
-                Style::Form,
+                ParameterStyle::Label,
+                true,
+                [".blue", ".blue.black", ".R=100.G=200"],
+            ),
+            (
+                ParameterStyle::Simple,
+                false,
+                ["blue", "blue,black", "R,100,G,200"],
+            ),
+            (
+                ParameterStyle::Simple,
+                true,
+                ["blue", "blue,black", "R=100,G=200"],
+            ),
+            (
+                ParameterStyle::Form,
                 false,
                 ["color=blue", "color=blue,black", "color=R,100,G,200"],
             ),
             (
-                Style::Form,
+                ParameterStyle::Form,
                 true,
                 ["color=blue", "color=blue&color=black", "R=100&G=200"],
             ),
             (
-                Style::SpaceDelimited,
+                ParameterStyle::SpaceDelimited,
                 false,
                 [
                     "color=blue",
@@ -297,7 +318,7 @@ mod tests {
                 ],
             ),
             (
-                Style::PipeDelimited,
+                ParameterStyle::PipeDelimited,
                 false,
                 [
                     "color=blue",
@@ -306,7 +327,7 @@ mod tests {
                 ],
             ),
             (
-                Style::DeepObject,
+                ParameterStyle::DeepObject,
                 true,
                 [
                     "color=blue",
@@ -326,22 +347,22 @@ mod tests {
     #[test]
     fn separators_in_values_are_encoded_and_reserved_ones_stay_where_that_is_allowed() {
         let value = json!(["a,b", "c d", "e&f=g"]);
-        let written = pairs("x", &value, &value_style(Style::Form, false));
+        let written = serialize_pairs("x", &value, &value_style(ParameterStyle::Form, false));
         assert_eq!(
             written,
             [("x".to_owned(), "a%2Cb,c%20d,e%26f%3Dg".to_owned())]
         );
         let reserved = ValueStyle::Styled {
-            style: Style::Form,
+            style: ParameterStyle::Form,
             explode: true,
             allow_reserved: true,
         };
-        let written = pairs("x", &json!("a/b?c:d#e&f+g[h]"), &reserved);
+        let written = serialize_pairs("x", &json!("a/b?c:d#e&f+g[h]"), &reserved);
         assert_eq!(written[0].1, "a/b?c:d%23e%26f%2Bg%5Bh%5D");
-        let deep = pairs(
+        let deep = serialize_pairs(
             "f",
             &json!({ "a": { "b": [1, { "c": 2 }] }, "n": null }),
-            &value_style(Style::DeepObject, true),
+            &value_style(ParameterStyle::DeepObject, true),
         );
         let deep: Vec<_> = deep
             .iter()
@@ -355,15 +376,17 @@ mod tests {
             ]
         );
         let gaps = json!([null, { "a": 1 }, {}, { "a": [{}, 2] }]);
-        let written = pairs("l", &gaps, &value_style(Style::DeepObject, true));
+        let written = serialize_pairs("l", &gaps, &value_style(ParameterStyle::DeepObject, true));
         assert_eq!(written[0].0, "l%5B0%5D%5Ba%5D");
         assert_eq!(written[1].0, "l%5B1%5D%5Ba%5D%5B0%5D");
-        assert!(pairs("x", &json!([]), &value_style(Style::Form, false)).is_empty());
+        assert!(
+            serialize_pairs("x", &json!([]), &value_style(ParameterStyle::Form, false)).is_empty()
+        );
         assert_eq!(
-            segment(
+            serialize_segment(
                 "x",
                 &json!(""),
-                &value_style(Style::Matrix, false),
+                &value_style(ParameterStyle::Matrix, false),
                 Encoding::Percent
             ),
             ";x"
@@ -373,15 +396,15 @@ mod tests {
     #[test]
     fn a_document_is_written_as_json() {
         let json_content = ValueStyle::Content("application/json".into());
-        let written = pairs("filter", &json!({ "a": 1 }), &json_content);
+        let written = serialize_pairs("filter", &json!({ "a": 1 }), &json_content);
         assert_eq!(
             written,
             [("filter".to_owned(), "%7B%22a%22%3A1%7D".to_owned())]
         );
         assert_eq!(
-            segment("x", &json!("a"), &json_content, Encoding::Plain),
+            serialize_segment("x", &json!("a"), &json_content, Encoding::Plain),
             "\"a\""
         );
-        assert_eq!(content("text/plain", &json!("a")), "a");
+        assert_eq!(serialize_content("text/plain", &json!("a")), "a");
     }
 }

@@ -17,15 +17,15 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use super::{
-    Collision, CompiledDocument, Providers, entry::OperationEntry, schema::collect_shared_names,
-    words::WordIndex,
+    CompiledDocument, NameCollision, Providers, entry::OperationEntry,
+    schema::collect_shared_names, words::WordIndex,
 };
 use crate::operation::{Operation, SecurityScheme};
 use midex_domain::{Digest, error::Violation, limits};
 
 /// The number is the version of the format. It increases with each change, so that older files are compiled again.
 const MAGIC: &[u8; 16] = b"midex-catalog 5\n";
-const HEADER: usize = 80;
+const HEADER_BYTES: usize = 80;
 const CHECKSUM_BYTES: usize = 8;
 
 /// Reads the bytes at an offset into a buffer.
@@ -36,7 +36,7 @@ pub struct DocumentReader {
     source: ByteSource,
     digest: Digest,
     head: DocumentHead,
-    index: Index,
+    index: RecordIndex,
     words: OnceLock<WordIndex>,
 }
 
@@ -65,7 +65,7 @@ pub struct DocumentHead {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Index {
+struct RecordIndex {
     /// JSON, because postcard does not support tagged enums.
     head: String,
     entries: Vec<OperationEntry>,
@@ -84,11 +84,11 @@ struct RecordPosition {
 
 /// The rarely used parts of a compiled document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Notes {
+pub struct DocumentNotes {
     /// Operations that list objects, and the arguments that take values from them.
     pub providers: Providers,
     /// Operations that did not get their derived name, because another operation has it.
-    pub collisions: Vec<Collision>,
+    pub collisions: Vec<NameCollision>,
     /// Problems of the document that do not prevent its import.
     pub warnings: Vec<Violation>,
 }
@@ -96,7 +96,7 @@ pub struct Notes {
 impl CompiledDocument {
     /// Encodes the compiled form, which [`DocumentReader::open`] reads.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; HEADER];
+        let mut bytes = vec![0; HEADER_BYTES];
         let operations = self
             .operations
             .iter()
@@ -108,13 +108,13 @@ impl CompiledDocument {
             .collect();
         let notes = append_record(
             &mut bytes,
-            &Notes {
+            &DocumentNotes {
                 providers: self.providers.clone(),
                 collisions: self.collisions.clone(),
                 warnings: self.warnings.clone(),
             },
         );
-        let index = Index {
+        let index = RecordIndex {
             head: serde_json::to_string(&self.head()).unwrap_or_default(),
             entries: self
                 .operations
@@ -139,7 +139,7 @@ impl CompiledDocument {
             &checksum(&index),
         ]
         .concat();
-        bytes[..HEADER].copy_from_slice(&header);
+        bytes[..HEADER_BYTES].copy_from_slice(&header);
         bytes
     }
 
@@ -186,8 +186,8 @@ impl DocumentReader {
     /// # Errors
     /// `InvalidData` if it is of another version, truncated or damaged. The document must be compiled again then.
     pub fn open(length: u64, source: ByteSource) -> io::Result<Self> {
-        let mut header = [0; HEADER];
-        if length < HEADER as u64 {
+        let mut header = [0; HEADER_BYTES];
+        if length < HEADER_BYTES as u64 {
             return Err(invalid_data_error("the compiled document is cut off"));
         }
         source(0, &mut header)?;
@@ -213,7 +213,7 @@ impl DocumentReader {
                 "the index of the compiled document is damaged",
             ));
         }
-        let index: Index = postcard::from_bytes(&bytes)
+        let index: RecordIndex = postcard::from_bytes(&bytes)
             .map_err(|_| invalid_data_error("the index of the compiled document cannot be read"))?;
         let head = serde_json::from_str(&index.head)?;
         let digest = postcard::from_bytes(&header[16..48])
@@ -262,7 +262,7 @@ impl DocumentReader {
     }
 
     /// The position of an operation, by its name or one of its aliases.
-    pub fn find(&self, name: &str) -> Option<usize> {
+    pub fn find_operation(&self, name: &str) -> Option<usize> {
         let entries = &self.index.entries;
         let found = entries
             .binary_search_by(|entry| (*entry.name).cmp(name))
@@ -280,7 +280,7 @@ impl DocumentReader {
     ///
     /// # Errors
     /// `InvalidData` if the compiled form is damaged, and the errors of the source.
-    pub fn operation(&self, place: usize) -> io::Result<Operation> {
+    pub fn read_operation(&self, place: usize) -> io::Result<Operation> {
         let mut operation = self.read_bare_operation(place)?;
         let mut read = HashMap::new();
         let bodies = operation
@@ -309,15 +309,15 @@ impl DocumentReader {
             .operations
             .get(place)
             .ok_or(io::ErrorKind::NotFound)?;
-        self.record(*place)
+        self.read_record(*place)
     }
 
     /// Reads the rarely used parts.
     ///
     /// # Errors
     /// As [`Self::operation`].
-    pub fn notes(&self) -> io::Result<Notes> {
-        self.record(self.index.notes)
+    pub fn read_notes(&self) -> io::Result<DocumentNotes> {
+        self.read_record(self.index.notes)
     }
 
     /// The search index of its operations, which is built on first use.
@@ -377,13 +377,13 @@ impl DocumentReader {
             let place = self.index.schemas[place].1;
             read.insert(
                 name.to_owned(),
-                (self.record(place)?, place.length as usize),
+                (self.read_record(place)?, place.length as usize),
             );
         }
         Ok(&read[name])
     }
 
-    fn record<T: DeserializeOwned>(&self, place: RecordPosition) -> io::Result<T> {
+    fn read_record<T: DeserializeOwned>(&self, place: RecordPosition) -> io::Result<T> {
         let mut bytes = vec![0; CHECKSUM_BYTES + place.length as usize];
         (self.source)(place.at, &mut bytes)?;
         let (sum, json) = bytes.split_at(CHECKSUM_BYTES);

@@ -4,11 +4,11 @@
 //! what a call may remove. Wording only ever raises a class: a document cannot lower it below the class of the
 //! method.
 
-use super::{name::to_kebab_case, provider::singular, words::stem};
+use super::{name::to_kebab_case, provider::to_singular, words::stem_word};
 use crate::operation::{Class, Operation};
 
 /// Verbs of removal, in their base form.
-const REMOVALS: &[&str] = &[
+const REMOVAL_VERBS: &[&str] = &[
     "ban",
     "clear",
     "delete",
@@ -48,7 +48,7 @@ const REMOVAL_FORMS: &[&str] = &[
 ];
 
 /// [`REMOVALS`] that are also nouns: `GET /users/{id}/ban` may show a ban.
-const NOUNS: &[&str] = &["ban", "clear", "drop", "flush", "kill", "reset"];
+const REMOVAL_NOUNS: &[&str] = &["ban", "clear", "drop", "flush", "kill", "reset"];
 
 /// Verbs that indicate that an operation only reads.
 const READ_VERBS: &[&str] = &[
@@ -58,16 +58,16 @@ const READ_VERBS: &[&str] = &[
 ];
 
 /// The class of an operation, unless the settings override it.
-pub(super) fn class_of(operation: &Operation) -> Class {
+pub(super) fn infer_class(operation: &Operation) -> Class {
     let (path, summary) = (operation.path.as_str(), operation.summary.as_str());
     let operation_id = operation.aliases.first().map_or("", String::as_str);
     let class = operation.method.class();
     let removes = match class {
         Class::Safe => is_removal_by_reading_method(path, operation_id, summary),
         Class::Standard => {
-            literal_parts(path).any(has_removal)
-                || has_removal(operation_id)
-                || has_removal(first_sentence(summary))
+            literal_parts(path).any(has_removal_verb)
+                || has_removal_verb(operation_id)
+                || has_removal_verb(first_sentence(summary))
         }
         Class::Destructive => true,
     };
@@ -76,28 +76,29 @@ pub(super) fn class_of(operation: &Operation) -> Class {
 
 /// Whether the text contains a form of a removal verb. Participles do not count: `Restore a deleted item` removes
 /// nothing.
-fn has_removal(text: &str) -> bool {
+fn has_removal_verb(text: &str) -> bool {
     let dashed = to_kebab_case(text);
     let mut words = dashed.split('-').filter(|word| !word.ends_with("ed"));
     words.any(|word| {
-        let stemmed = stem(word);
-        REMOVAL_FORMS.contains(&&*stemmed) || REMOVALS.iter().any(|verb| stem(verb) == stemmed)
+        let stemmed = stem_word(word);
+        REMOVAL_FORMS.contains(&&*stemmed)
+            || REMOVAL_VERBS.iter().any(|verb| stem_word(verb) == stemmed)
     })
 }
 
 /// Whether an operation with a reading method removes something: a removal verb ends the path, begins or ends the
 /// `operationId`, or begins the summary.
 fn is_removal_by_reading_method(path: &str, operation_id: &str, summary: &str) -> bool {
-    let is_removal = |word: &str| REMOVALS.contains(&word);
+    let is_removal = |word: &str| REMOVAL_VERBS.contains(&word);
     let path = to_kebab_case(literal_parts(path).next_back().unwrap_or_default());
     let id = to_kebab_case(operation_id);
     let path_end = path.rsplit('-').next().unwrap_or_default();
-    if is_removal(path_end) && !NOUNS.contains(&path_end) {
+    if is_removal(path_end) && !REMOVAL_NOUNS.contains(&path_end) {
         return true;
     }
     let summary = to_kebab_case(summary);
     let verb = summary.split('-').find(|word| !word.ends_with("ly"));
-    let verb = singular(verb.unwrap_or_default());
+    let verb = to_singular(verb.unwrap_or_default());
     let (id_begin, id_end) = (id.split('-').next(), id.rsplit('-').next());
     let reads =
         READ_VERBS.contains(&&*verb) || id_begin.is_some_and(|word| READ_VERBS.contains(&word));

@@ -4,34 +4,36 @@ use serde_json::{Map, Value, json};
 
 use super::{
     operation::{self, OperationReader, OperationSite},
-    reference::{entries, flag_under_key, follow, text_under_key},
+    reference::{entries_under_key, flag_under_key, follow_references, text_under_key},
 };
 use crate::{
     media_type::{BodyFormat, is_json},
     operation::{
-        Body, CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter, Style, ValueStyle,
+        Body, BodyContent, CONTENT_TYPE_ARGUMENT, Operation, Parameter, ParameterLocation,
+        ParameterStyle, ValueStyle,
     },
 };
 use midex_domain::{limits, truncate::truncate_to_chars};
 
 impl<'a> OperationReader<'a, '_> {
     /// Reads the request body.
-    pub(super) fn body(&mut self, site: OperationSite<'a>, operation: &mut Operation) {
+    pub(super) fn read_body(&mut self, site: OperationSite<'a>, operation: &mut Operation) {
         let Some(value) = site.value.get("requestBody") else {
             return;
         };
-        let value = match follow(self.root, value) {
+        let value = match follow_references(self.root, value) {
             Ok(value) => value,
             Err(broken) => {
                 return self.mark_uncallable(operation, format!("its body is not known: {broken}"));
             }
         };
-        let mut contents: Vec<Content> = Vec::new();
-        for (media_type, content) in entries(value, "content").take(limits::OPERATION_CONTENTS_MAX)
+        let mut contents: Vec<BodyContent> = Vec::new();
+        for (media_type, content) in
+            entries_under_key(value, "content").take(limits::OPERATION_CONTENTS_MAX)
         {
             let media_type = plain_media_type(media_type);
             if !contents.iter().any(|one| one.media_type == media_type) {
-                contents.push(self.content(media_type, content, operation));
+                contents.push(self.read_content(media_type, content, operation));
             }
         }
         contents.sort_by_key(|content| {
@@ -54,12 +56,12 @@ impl<'a> OperationReader<'a, '_> {
         });
     }
 
-    fn content(
+    fn read_content(
         &mut self,
         media_type: String,
         content: &'a Value,
         operation: &mut Operation,
-    ) -> Content {
+    ) -> BodyContent {
         let is_opaque = BodyFormat::from_media_type(&media_type) >= BodyFormat::Text;
         let schema = match content.get("schema") {
             // Text and bytes are sent as they are, so a schema for the structure inside does not apply.
@@ -69,9 +71,9 @@ impl<'a> OperationReader<'a, '_> {
             _ if is_opaque => json!({ "type": "string" }),
             _ => json!({}),
         };
-        let encoding =
-            entries(content, "encoding").map(|(name, value)| (name.clone(), encoding(value)));
-        Content {
+        let encoding = entries_under_key(content, "encoding")
+            .map(|(name, value)| (name.clone(), field_encoding(value)));
+        BodyContent {
             media_type,
             schema,
             encoding: encoding.collect(),
@@ -80,30 +82,34 @@ impl<'a> OperationReader<'a, '_> {
 
     /// Reads the schema of the answer. Returns whether an answer declares the header `Link`, which names the next
     /// page.
-    pub(super) fn output(&mut self, site: OperationSite<'a>, operation: &mut Operation) -> bool {
-        let mut good: Vec<_> = entries(site.value, "responses")
+    pub(super) fn read_output(
+        &mut self,
+        site: OperationSite<'a>,
+        operation: &mut Operation,
+    ) -> bool {
+        let mut good: Vec<_> = entries_under_key(site.value, "responses")
             .filter(|(status, _)| status.starts_with('2'))
             .collect();
         good.sort_by_key(|(status, _)| *status);
         let mut links = false;
         for (_, response) in good {
-            let Ok(response) = follow(self.root, response) else {
+            let Ok(response) = follow_references(self.root, response) else {
                 continue;
             };
-            links |=
-                entries(response, "headers").any(|(name, _)| name.eq_ignore_ascii_case("link"));
-            let json = entries(response, "content")
+            links |= entries_under_key(response, "headers")
+                .any(|(name, _)| name.eq_ignore_ascii_case("link"));
+            let json = entries_under_key(response, "content")
                 .find(|(media_type, _)| is_json(&plain_media_type(media_type)));
             let schema = json.and_then(|(_, content)| content.get("schema"));
             if let Some(schema) = schema.filter(|_| operation.output.is_none()) {
-                operation.output = self.answer(site, schema);
+                operation.output = self.read_answer_schema(site, schema);
             }
         }
         links
     }
 
-    fn answer(&mut self, site: OperationSite<'a>, schema: &'a Value) -> Option<Value> {
-        match self.schemas.convert(schema, self.warnings) {
+    fn read_answer_schema(&mut self, site: OperationSite<'a>, schema: &'a Value) -> Option<Value> {
+        match self.schemas.convert_schema(schema, self.warnings) {
             Ok(schema) => Some(schema),
             Err(broken) => {
                 let place = operation::operation_pointer(site.path, Some(site.method));
@@ -119,20 +125,20 @@ impl<'a> OperationReader<'a, '_> {
 }
 
 /// Adds the argument that selects one of several contents, after the other headers.
-fn add_content_type_argument(contents: &[Content], parameters: &mut Vec<Parameter>) {
+fn add_content_type_argument(contents: &[BodyContent], parameters: &mut Vec<Parameter>) {
     let known: Vec<_> = contents.iter().map(|content| &content.media_type).collect();
     let at = parameters
         .iter()
-        .position(|one| one.location == Location::Cookie);
+        .position(|one| one.location == ParameterLocation::Cookie);
     let choice = Parameter {
         argument: CONTENT_TYPE_ARGUMENT.to_owned(),
         name: CONTENT_TYPE_ARGUMENT.to_owned(),
-        location: Location::Header,
+        location: ParameterLocation::Header,
         is_required: false,
         description: format!("What the body is; `{}` where this is left out", known[0]),
         schema: json!({ "type": "string", "enum": known }),
         written: ValueStyle::Styled {
-            style: Style::Simple,
+            style: ParameterStyle::Simple,
             explode: false,
             allow_reserved: false,
         },
@@ -161,7 +167,7 @@ fn plain_media_type(media_type: &str) -> String {
 }
 
 /// The encoding of one field: the keys that affect its bytes.
-fn encoding(value: &Value) -> Value {
+fn field_encoding(value: &Value) -> Value {
     let keys = ["contentType", "style", "explode", "allowReserved"];
     let kept = keys
         .iter()

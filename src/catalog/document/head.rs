@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::{
     DocumentKind, Inspection,
     operation::METHODS,
-    reference::{entries, follow, text_under_key},
+    reference::{entries_under_key, follow_references, text_under_key},
 };
-use crate::operation::{Location, SecurityScheme};
+use crate::operation::{ParameterLocation, SecurityScheme};
 use midex_domain::{document::type_name, error::Violation, limits, truncate::truncate_to_chars};
 
 /// Checks that a document can be imported. Returns whether its version is OpenAPI 3.0, rather than a later 3.x.
@@ -17,7 +17,7 @@ use midex_domain::{document::type_name, error::Violation, limits, truncate::trun
 /// # Errors
 /// Why it cannot be imported.
 pub(super) fn check_document_head(root: &Value) -> Result<bool, Inspection> {
-    let operation_count = count(root);
+    let operation_count = count_operations(root);
     let refused = |kind, violations| Inspection {
         kind,
         operation_count,
@@ -35,10 +35,10 @@ pub(super) fn check_document_head(root: &Value) -> Result<bool, Inspection> {
     if let Some(version) = root.get("swagger") {
         return Err(refused(
             DocumentKind::OpenApi2,
-            vec![swagger_violation(&version_of(version))],
+            vec![swagger_violation(&version_text(version))],
         ));
     }
-    let version = root.get("openapi").map(version_of);
+    let version = root.get("openapi").map(version_text);
     let Some(version) = version.filter(|version| version.starts_with("3.")) else {
         return Err(refused(
             DocumentKind::Unknown,
@@ -59,14 +59,14 @@ pub(super) fn size_limit_refusal(root: &Value) -> Inspection {
     );
     Inspection {
         kind: DocumentKind::OpenApi3,
-        operation_count: count(root),
+        operation_count: count_operations(root),
         warnings: Vec::new(),
         violations: vec![Violation::new("/paths", "document_expansion", message)],
     }
 }
 
 /// A version as text. YAML reads an unquoted `3.1` as a number.
-fn version_of(value: &Value) -> String {
+fn version_text(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
@@ -116,8 +116,9 @@ fn paths_violation(root: &Value, operation_count: usize) -> Option<Violation> {
     }
 }
 
-fn count(root: &Value) -> usize {
-    let items = entries(root, "paths").filter_map(|(_, item)| follow(root, item).ok());
+fn count_operations(root: &Value) -> usize {
+    let items =
+        entries_under_key(root, "paths").filter_map(|(_, item)| follow_references(root, item).ok());
     items
         .map(|item| {
             METHODS
@@ -133,29 +134,33 @@ pub(super) fn info_text(root: &Value, key: &str) -> String {
     let value = root
         .get("info")
         .and_then(|info| info.get(key))
-        .map(version_of)
+        .map(version_text)
         .unwrap_or_default();
     truncate_to_chars(value.trim(), limits::OPERATION_DESCRIPTION_CHARS_MAX).into_owned()
 }
 
 /// The security schemes by name.
-pub(super) fn schemes(root: &Value) -> BTreeMap<String, SecurityScheme> {
+pub(super) fn read_security_schemes(root: &Value) -> BTreeMap<String, SecurityScheme> {
     let components = root.get("components").unwrap_or(&Value::Null);
-    let scheme =
-        |(name, value): (&String, _)| Some((name.clone(), scheme(follow(root, value).ok()?)));
-    entries(components, "securitySchemes")
+    let scheme = |(name, value): (&String, _)| {
+        Some((
+            name.clone(),
+            read_security_scheme(follow_references(root, value).ok()?),
+        ))
+    };
+    entries_under_key(components, "securitySchemes")
         .filter_map(scheme)
         .collect()
 }
 
-fn scheme(value: &Value) -> SecurityScheme {
+fn read_security_scheme(value: &Value) -> SecurityScheme {
     let other = |scheme: &str| SecurityScheme::Other {
         scheme: scheme.to_owned(),
     };
     let location = match text_under_key(value, "in") {
-        "query" => Location::Query,
-        "cookie" => Location::Cookie,
-        _ => Location::Header,
+        "query" => ParameterLocation::Query,
+        "cookie" => ParameterLocation::Cookie,
+        _ => ParameterLocation::Header,
     };
     match (
         text_under_key(value, "type"),

@@ -27,13 +27,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(super) use self::page::{HAS_MORE_FLAGS, NEXT_URLS, PAGINATION_OBJECTS, normalize_name};
+pub(super) use self::page::{HAS_MORE_FLAGS, NEXT_URL_FIELDS, PAGINATION_OBJECTS, normalize_name};
 pub use self::{
-    book::{ByteSource, DocumentHead, DocumentReader, Notes},
+    book::{ByteSource, DocumentHead, DocumentNotes, DocumentReader},
     entry::OperationEntry,
-    name::Collision,
-    provider::{Field, Provider, ProviderParameter, ProviderUse, Providers, Select},
-    search::{Hit, SearchableCatalog, search},
+    name::NameCollision,
+    provider::{Provider, ProviderField, ProviderParameter, ProviderUse, Providers, SelectFields},
+    search::{SearchHit, SearchableCatalog, search_operations},
 };
 use super::operation::{Operation, SecurityScheme};
 use midex_domain::{Digest, error::Violation, limits};
@@ -89,14 +89,14 @@ pub struct CompiledDocument {
     pub providers: Providers,
     /// Operations that did not get their derived name because another operation has it, with the name that they have
     /// instead.
-    pub collisions: Vec<Collision>,
+    pub collisions: Vec<NameCollision>,
     /// Problems of the document that do not prevent its import.
     pub warnings: Vec<Violation>,
 }
 
 /// Checks whether a text can be imported, and reports its problems.
-pub fn inspect(text: &[u8]) -> Inspection {
-    match compile(text) {
+pub fn inspect_document(text: &[u8]) -> Inspection {
+    match compile_document(text) {
         Ok(compiled) => Inspection {
             kind: DocumentKind::OpenApi3,
             operation_count: compiled.operations.len(),
@@ -111,15 +111,15 @@ pub fn inspect(text: &[u8]) -> Inspection {
 ///
 /// # Errors
 /// If it cannot be imported; the violations are the reasons.
-pub fn compile(text: &[u8]) -> Result<CompiledDocument, Inspection> {
-    let root = read::read(text).map_err(|fault| Inspection::unreadable(*fault))?;
+pub fn compile_document(text: &[u8]) -> Result<CompiledDocument, Inspection> {
+    let root = read::parse_document(text).map_err(|fault| Inspection::unreadable(*fault))?;
     let is_generation_30 = head::check_document_head(&root)?;
     let mut warnings = Warnings::default();
     let all = operation::read_operations(&root, is_generation_30, &mut warnings);
     let (mut operations, shared) = all.ok_or_else(|| head::size_limit_refusal(&root))?;
     // Must precede the naming, which removes an `operationId` that several operations have.
     for operation in &mut operations {
-        operation.class = class::class_of(operation);
+        operation.class = class::infer_class(operation);
     }
     let collisions = name::assign_names(
         &mut operations,
@@ -130,7 +130,7 @@ pub fn compile(text: &[u8]) -> Result<CompiledDocument, Inspection> {
         operation::strip_path_fragment(&mut operation.path);
     }
     operations.sort_by(|one, other| one.name.cmp(&other.name));
-    let providers = provider::infer(&operations, &shared);
+    let providers = provider::infer_providers(&operations, &shared);
     for provider in &providers.providers {
         let place = operations.binary_search_by(|one| one.name.cmp(&provider.id));
         if let Ok(place) = place {
@@ -142,8 +142,8 @@ pub fn compile(text: &[u8]) -> Result<CompiledDocument, Inspection> {
         title: head::info_text(&root, "title"),
         version: head::info_text(&root, "version"),
         description: head::info_text(&root, "description"),
-        servers: server::servers(&root),
-        schemes: head::schemes(&root),
+        servers: server::read_base_urls(&root),
+        schemes: head::read_security_schemes(&root),
         operations,
         schemas: shared,
         providers,

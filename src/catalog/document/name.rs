@@ -28,7 +28,7 @@ use midex_domain::{Digest, limits};
 
 /// An operation whose derived name another operation has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collision {
+pub struct NameCollision {
     /// The derived name.
     pub wanted: String,
     /// The name that it has instead.
@@ -45,7 +45,7 @@ pub(super) fn assign_names(
     operations: &mut [Operation],
     is_of_one: impl Fn(&Operation) -> bool,
     warnings: &mut Warnings,
-) -> Vec<Collision> {
+) -> Vec<NameCollision> {
     let ids = count_operation_ids(operations);
     let mut groups: BTreeMap<String, Vec<&mut Operation>> = BTreeMap::new();
     for operation in operations.iter_mut() {
@@ -62,7 +62,7 @@ pub(super) fn assign_names(
     }
     let mut collisions = Vec::new();
     for (wanted, mut group) in groups {
-        group.sort_by_key(|operation| rank(operation));
+        group.sort_by_key(|operation| name_precedence(operation));
         let mut taken = HashSet::new();
         for operation in group {
             let name = choose_free_name(operation, &wanted, &ids, &taken);
@@ -75,7 +75,7 @@ pub(super) fn assign_names(
                 operation.aliases.push(before);
             }
             if name != wanted {
-                collisions.push(Collision {
+                collisions.push(NameCollision {
                     wanted: wanted.clone(),
                     name: name.clone(),
                     method: operation.method,
@@ -99,7 +99,7 @@ fn count_operation_ids(operations: &[Operation]) -> HashMap<String, usize> {
 }
 
 /// The precedence among operations with the same derived name: the lowest one gets the name.
-fn rank(operation: &Operation) -> (bool, usize, String, bool) {
+fn name_precedence(operation: &Operation) -> (bool, usize, String, bool) {
     let is_of_one = matches!(
         operation.method,
         Method::Put | Method::Patch | Method::Delete
@@ -134,7 +134,7 @@ fn choose_free_name(
     let mut candidates = candidates.filter(|name| !taken.contains(name));
     candidates.next().unwrap_or_else(|| {
         let method = operation.method.as_str();
-        let digest = digest(&format!("{method} {}", operation.path));
+        let digest = short_digest(&format!("{method} {}", operation.path));
         format!("{wanted}-{}-{digest}", method.to_ascii_lowercase())
     })
 }
@@ -262,12 +262,12 @@ fn limit_name_length(name: String) -> String {
     if name.len() <= most {
         return name;
     }
-    let digest = digest(&name);
+    let digest = short_digest(&name);
     let end = name.floor_char_boundary(most - digest.len() - 1);
     format!("{}-{digest}", &name[..end])
 }
 
-fn digest(text: &str) -> String {
+fn short_digest(text: &str) -> String {
     Digest::compute(text.as_bytes()).to_string()[..8].to_owned()
 }
 
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_keep_apart_and_within_their_limit() {
+    fn long_names_stay_unique_and_limited() {
         let path = |end: &str| format!("/{}/{end}", "a".repeat(limits::OPERATION_NAME_BYTES_MAX));
         let (one, two) = (
             derive_name(Method::Get, &path("x")),

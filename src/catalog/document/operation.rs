@@ -4,9 +4,11 @@ use serde_json::{Map, Value};
 
 use super::{
     Warnings, page,
-    reference::{BrokenReference, entries, flag_under_key, follow, text_under_key},
-    schema::Schemas,
-    server::servers,
+    reference::{
+        BrokenReference, entries_under_key, flag_under_key, follow_references, text_under_key,
+    },
+    schema::SchemaConverter,
+    server::read_base_urls,
     shape::SharedSchemas,
 };
 use crate::operation::{Method, Operation, Pagination};
@@ -30,7 +32,7 @@ pub(super) const METHODS: [(&str, Method); 8] = [
 /// The document that is read, and the schemas and warnings that are collected.
 pub(super) struct OperationReader<'a, 'w> {
     pub(super) root: &'a Value,
-    pub(super) schemas: Schemas<'a>,
+    pub(super) schemas: SchemaConverter<'a>,
     pub(super) warnings: &'w mut Warnings,
 }
 
@@ -51,14 +53,15 @@ pub(super) fn read_operations(
     is_generation_30: bool,
     warnings: &mut Warnings,
 ) -> Option<(Vec<Operation>, SharedSchemas)> {
-    let schemas = Schemas::new(root, is_generation_30);
+    let schemas = SchemaConverter::new(root, is_generation_30);
     let mut reader = OperationReader {
         root,
         schemas,
         warnings,
     };
     let mut made = Vec::new();
-    for (path, item) in entries(root, "paths").filter(|(path, _)| !path.starts_with("x-")) {
+    for (path, item) in entries_under_key(root, "paths").filter(|(path, _)| !path.starts_with("x-"))
+    {
         reader.read_path_item(path, item, &mut made);
         if reader.schemas.is_size_limit_reached() {
             return None;
@@ -70,7 +73,7 @@ pub(super) fn read_operations(
     let shared = reader.schemas.into_shared_schemas(warnings);
     for operation in &mut made {
         let known = operation.pagination.take();
-        operation.pagination = known.or_else(|| page::pagination(operation, &shared));
+        operation.pagination = known.or_else(|| page::infer_pagination(operation, &shared));
     }
     Some((made, shared))
 }
@@ -85,7 +88,7 @@ pub(super) fn operation_pointer(path: &str, method: Option<Method>) -> String {
 impl<'a> OperationReader<'a, '_> {
     /// Reads the operations of a path.
     fn read_path_item(&mut self, path: &'a str, item: &'a Value, made: &mut Vec<Operation>) {
-        let item = match follow(self.root, item) {
+        let item = match follow_references(self.root, item) {
             Ok(item) => item,
             Err(broken) => {
                 let message = format!("{broken}: `{path}` has no operations");
@@ -99,7 +102,7 @@ impl<'a> OperationReader<'a, '_> {
         self.warn_about_unsent_methods(path, item);
         for (word, method) in METHODS {
             if let Some(value) = item.get(word).filter(|value| value.is_object()) {
-                let operation = self.operation(OperationSite {
+                let operation = self.read_operation(OperationSite {
                     path,
                     method,
                     item,
@@ -112,7 +115,7 @@ impl<'a> OperationReader<'a, '_> {
         }
     }
 
-    fn operation(&mut self, site: OperationSite<'a>) -> Operation {
+    fn read_operation(&mut self, site: OperationSite<'a>) -> Operation {
         let value = site.value;
         let (summary, description) = summary_and_description(value);
         let mut operation = Operation {
@@ -126,23 +129,23 @@ impl<'a> OperationReader<'a, '_> {
             description,
             method: site.method,
             path: site.path.to_owned(),
-            servers: Some(servers(value))
+            servers: Some(read_base_urls(value))
                 .filter(|own| !own.is_empty())
-                .unwrap_or_else(|| servers(site.item)),
+                .unwrap_or_else(|| read_base_urls(site.item)),
             parameters: Vec::new(),
             body: None,
             output: None,
-            security: security(value.get("security").or_else(|| self.root.get("security"))),
+            security: read_security(value.get("security").or_else(|| self.root.get("security"))),
             pagination: None,
             items_path: None,
             idempotency_header: None,
             is_deprecated: flag_under_key(value, "deprecated"),
-            extensions: extensions(value),
+            extensions: read_extensions(value),
             uncallable: unusable_path_reason(site.path),
         };
-        self.parameters(site, &mut operation);
-        self.body(site, &mut operation);
-        let links = self.output(site, &mut operation) && site.method == Method::Get;
+        self.read_parameters(site, &mut operation);
+        self.read_body(site, &mut operation);
+        let links = self.read_output(site, &mut operation) && site.method == Method::Get;
         operation.pagination = links.then_some(Pagination::Link);
         operation
     }
@@ -166,7 +169,7 @@ impl<'a> OperationReader<'a, '_> {
         operation: &mut Operation,
     ) -> Value {
         self.schemas
-            .convert(value, self.warnings)
+            .convert_schema(value, self.warnings)
             .unwrap_or_else(|broken| {
                 self.mark_uncallable(operation, broken.to_string());
                 Value::Bool(true)
@@ -186,7 +189,7 @@ impl<'a> OperationReader<'a, '_> {
             .map(|parameter| &parameter.schema)
             .chain(bodies);
         let broken = schemas
-            .find_map(|schema| self.schemas.external(schema))
+            .find_map(|schema| self.schemas.find_external_reference(schema))
             .map(BrokenReference::to_string);
         if let Some(why) = broken {
             self.mark_uncallable(operation, why);
@@ -199,7 +202,8 @@ impl<'a> OperationReader<'a, '_> {
             .get("query")
             .filter(|value| value.is_object())
             .map(|_| "query");
-        let more = entries(item, "additionalOperations").map(|(method, _)| method.as_str());
+        let more =
+            entries_under_key(item, "additionalOperations").map(|(method, _)| method.as_str());
         for method in query.into_iter().chain(more) {
             let message = format!(
                 "midex does not send the method `{method}` of `{path}`: the operation is left out"
@@ -225,13 +229,13 @@ fn summary_and_description(value: &Value) -> (String, String) {
     )
 }
 
-fn security(value: Option<&Value>) -> Vec<Vec<String>> {
+fn read_security(value: Option<&Value>) -> Vec<Vec<String>> {
     let alternatives = value.and_then(Value::as_array).into_iter().flatten();
     let names = |one: &Value| one.as_object().map(|map| map.keys().cloned().collect());
     alternatives.filter_map(names).collect()
 }
 
-fn extensions(value: &Value) -> Map<String, Value> {
+fn read_extensions(value: &Value) -> Map<String, Value> {
     let map = value.as_object().into_iter().flatten();
     let is_kept = |(key, value): &(&String, &Value)| {
         key.starts_with("x-") && json_length(value) <= limits::OPERATION_EXTENSION_BYTES_MAX

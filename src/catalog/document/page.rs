@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::shape::{SharedSchemas, properties, schema_type};
-use crate::operation::{Class, Location, Operation, Pagination, Parameter};
+use super::shape::{SharedSchemas, all_properties, schema_type};
+use crate::operation::{Class, Operation, Pagination, Parameter, ParameterLocation};
 
 /// Names of parameters that take the cursor of the previous answer.
 const CURSOR_PARAMETERS: &[&str] = &[
@@ -36,7 +36,7 @@ const NEXT_CURSOR_FIELDS: &[&str] = &[
     "lastid",
 ];
 /// Names of fields with the URL of the next page, as [`normalize_name`] writes them.
-pub(crate) const NEXT_URLS: &str = "next nexturl nextpageurl nextlink odatanextlink nexthref";
+pub(crate) const NEXT_URL_FIELDS: &str = "next nexturl nextpageurl nextlink odatanextlink nexthref";
 /// Names of flags that tell whether there is a further page.
 pub(crate) const HAS_MORE_FLAGS: &str = "hasmore hasnext hasnextpage moreavailable istruncated";
 /// Names of objects that contain such fields.
@@ -58,11 +58,11 @@ pub(crate) const PAGINATION_OBJECTS: &[&str] = &[
 /// How deep such objects are nested at most.
 const PAGINATION_DEPTH_MAX: usize = 2;
 /// Names of parameters for the page number.
-const PAGES: &[&str] = &["page", "pagenumber", "pageindex", "pageno"];
+const PAGE_NUMBER_PARAMETERS: &[&str] = &["page", "pagenumber", "pageindex", "pageno"];
 /// Names of parameters for the number of items before the page.
-const OFFSETS: &[&str] = &["offset", "skip", "start", "startat", "startindex"];
+const OFFSET_PARAMETERS: &[&str] = &["offset", "skip", "start", "startat", "startindex"];
 /// Names of parameters for the page size.
-const SIZES: &[&str] = &[
+const PAGE_SIZE_PARAMETERS: &[&str] = &[
     "perpage",
     "pagesize",
     "limit",
@@ -73,7 +73,10 @@ const SIZES: &[&str] = &[
 ];
 
 /// Infers the pagination of an operation, except for the header `Link`.
-pub(super) fn pagination(operation: &Operation, shared: &SharedSchemas) -> Option<Pagination> {
+pub(super) fn infer_pagination(
+    operation: &Operation,
+    shared: &SharedSchemas,
+) -> Option<Pagination> {
     if operation.method.class() != Class::Safe {
         return None;
     }
@@ -81,7 +84,7 @@ pub(super) fn pagination(operation: &Operation, shared: &SharedSchemas) -> Optio
         operation
             .parameters
             .iter()
-            .find(|parameter| is_named(parameter, names))
+            .find(|parameter| is_parameter_named(parameter, names))
     };
     let field = operation
         .output
@@ -91,9 +94,10 @@ pub(super) fn pagination(operation: &Operation, shared: &SharedSchemas) -> Optio
     if let Some((argument, field)) = cursor.zip(field) {
         return Some(Pagination::Cursor { argument, field });
     }
-    let has = |names: &str| has_field(operation.output.as_ref(), names, shared);
+    let has = |names: &str| has_answer_field(operation.output.as_ref(), names, shared);
     let after = one_of(&["startingafter"]).or_else(|| {
-        let after = one_of(&["after", "afterid"]).filter(|parameter| !is_time(&parameter.schema));
+        let after =
+            one_of(&["after", "afterid"]).filter(|parameter| !is_time_schema(&parameter.schema));
         after.filter(|_| operation.output.is_none() || has(HAS_MORE_FLAGS))
     });
     if let Some(parameter) = after {
@@ -105,35 +109,35 @@ pub(super) fn pagination(operation: &Operation, shared: &SharedSchemas) -> Optio
     let counts = |names| {
         one_of(names).filter(|parameter| schema_type(&parameter.schema, shared) != Some("string"))
     };
-    let page = counts(PAGES);
-    let Some(counting) = page.or_else(|| counts(OFFSETS)) else {
-        return has(NEXT_URLS).then_some(Pagination::Url);
+    let page = counts(PAGE_NUMBER_PARAMETERS);
+    let Some(counting) = page.or_else(|| counts(OFFSET_PARAMETERS)) else {
+        return has(NEXT_URL_FIELDS).then_some(Pagination::Url);
     };
     Some(Pagination::Page {
         argument: counting.argument.clone(),
-        size: one_of(SIZES).map(|parameter| parameter.argument.clone()),
+        size: one_of(PAGE_SIZE_PARAMETERS).map(|parameter| parameter.argument.clone()),
         counts_items: page.is_none(),
     })
 }
 
-fn is_named(parameter: &Parameter, names: &[&str]) -> bool {
-    parameter.location == Location::Query
+fn is_parameter_named(parameter: &Parameter, names: &[&str]) -> bool {
+    parameter.location == ParameterLocation::Query
         && names.contains(&normalize_name(&parameter.name).as_str())
 }
 
 /// Whether a parameter takes a date or a time. Such an `after` is a filter, not the id of an item.
-fn is_time(schema: &Value) -> bool {
+fn is_time_schema(schema: &Value) -> bool {
     let format = schema.get("format").and_then(Value::as_str);
     format.is_some_and(|format| format.starts_with("date"))
 }
 
 /// Whether the answer, or one of the [`PAGINATION_OBJECTS`] in it, has a field of one of these names.
-fn has_field(output: Option<&Value>, names: &str, shared: &SharedSchemas) -> bool {
+fn has_answer_field(output: Option<&Value>, names: &str, shared: &SharedSchemas) -> bool {
     let is_one = |name: &str| names.split(' ').any(|known| known == normalize_name(name));
-    let all = output.map(|output| properties(output, shared));
+    let all = output.map(|output| all_properties(output, shared));
     all.into_iter().flatten().any(|(name, value)| {
         let is_holder = PAGINATION_OBJECTS.contains(&&*normalize_name(name));
-        let inner = properties(value, shared);
+        let inner = all_properties(value, shared);
         is_one(name) || (is_holder && inner.iter().any(|(name, _)| is_one(name)))
     })
 }
@@ -146,21 +150,21 @@ pub(crate) fn normalize_name(name: &str) -> String {
 
 /// The path of the next cursor in the answer: names joined by dots.
 fn find_next_cursor_path(output: &Value, shared: &SharedSchemas, depth: usize) -> Option<String> {
-    field(output, NEXT_CURSOR_FIELDS, shared).or_else(|| {
-        let holders = properties(output, shared).into_iter();
+    find_scalar_field(output, NEXT_CURSOR_FIELDS, shared).or_else(|| {
+        let holders = all_properties(output, shared).into_iter();
         let holders =
             holders.filter(|(name, _)| PAGINATION_OBJECTS.contains(&normalize_name(name).as_str()));
         holders.take_while(|_| depth > 0).find_map(|(name, value)| {
             let found = find_next_cursor_path(value, shared, depth - 1);
-            let found = found.or_else(|| field(value, &["offset"], shared));
+            let found = found.or_else(|| find_scalar_field(value, &["offset"], shared));
             Some(format!("{name}.{}", found?))
         })
     })
 }
 
 /// The first of these properties that is a string or a number.
-fn field(holder: &Value, names: &[&str], shared: &SharedSchemas) -> Option<String> {
-    let all = properties(holder, shared);
+fn find_scalar_field(holder: &Value, names: &[&str], shared: &SharedSchemas) -> Option<String> {
+    let all = all_properties(holder, shared);
     let is_scalar = |value: &Value| {
         matches!(
             schema_type(value, shared),

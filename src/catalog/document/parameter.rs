@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{
     operation::{self, OperationReader, OperationSite},
-    reference::{entries, flag_under_key, follow, text_under_key},
+    reference::{entries_under_key, flag_under_key, follow_references, text_under_key},
 };
-use crate::operation::{Location, Operation, Parameter, Style, ValueStyle};
+use crate::operation::{Operation, Parameter, ParameterLocation, ParameterStyle, ValueStyle};
 use midex_domain::{limits, truncate::truncate_to_chars};
 
 /// Headers that OpenAPI does not allow as parameters (3.1, 4.8.12.1), and those that midex writes for each request.
@@ -23,12 +23,12 @@ const IDEMPOTENCY_HEADERS: [&str; 3] = ["idempotency-key", "x-idempotency-key", 
 
 impl<'a> OperationReader<'a, '_> {
     /// Reads the parameters and the idempotency header.
-    pub(super) fn parameters(&mut self, site: OperationSite<'a>, operation: &mut Operation) {
+    pub(super) fn read_parameters(&mut self, site: OperationSite<'a>, operation: &mut Operation) {
         let most = limits::OPERATION_PARAMETERS_MAX;
         let lists = [site.item, site.value]
             .into_iter()
             .filter_map(|holder| holder.get("parameters")?.as_array());
-        let mut found: Vec<(Location, &str, &'a Value)> = Vec::new();
+        let mut found: Vec<(ParameterLocation, &str, &'a Value)> = Vec::new();
         for (count, value) in lists.flatten().enumerate() {
             if count >= most {
                 self.mark_uncallable(
@@ -37,8 +37,8 @@ impl<'a> OperationReader<'a, '_> {
                 );
                 break;
             }
-            match follow(self.root, value) {
-                Ok(value) => self.place(value, site, operation, &mut found),
+            match follow_references(self.root, value) {
+                Ok(value) => self.place_parameter(value, site, operation, &mut found),
                 Err(broken) => self.mark_uncallable(
                     operation,
                     format!("one of its parameters is not known: {broken}"),
@@ -46,7 +46,7 @@ impl<'a> OperationReader<'a, '_> {
             }
         }
         for (location, name, value) in found {
-            let parameter = self.parameter(location, name, value, operation);
+            let parameter = self.read_parameter(location, name, value, operation);
             operation.parameters.push(parameter);
         }
         add_undeclared_parameters(site.path, &mut operation.parameters);
@@ -54,26 +54,26 @@ impl<'a> OperationReader<'a, '_> {
     }
 
     /// Adds a parameter, or replaces the one with its name and location.
-    fn place(
+    fn place_parameter(
         &mut self,
         value: &'a Value,
         site: OperationSite<'_>,
         operation: &mut Operation,
-        found: &mut Vec<(Location, &'a str, &'a Value)>,
+        found: &mut Vec<(ParameterLocation, &'a str, &'a Value)>,
     ) {
         let name = text_under_key(value, "name");
         let lower = name.to_ascii_lowercase();
         let location = match text_under_key(value, "in") {
-            "path" if site.path.contains(&format!("{{{name}}}")) => Location::Path,
+            "path" if site.path.contains(&format!("{{{name}}}")) => ParameterLocation::Path,
             "path" => return,
-            "query" => Location::Query,
-            "cookie" => Location::Cookie,
+            "query" => ParameterLocation::Query,
+            "cookie" => ParameterLocation::Cookie,
             "header" if IGNORED_HEADERS.contains(&lower.as_str()) => return,
             "header" if IDEMPOTENCY_HEADERS.contains(&lower.as_str()) => {
                 operation.idempotency_header = Some(name.to_owned());
                 return;
             }
-            "header" => Location::Header,
+            "header" => ParameterLocation::Header,
             other => {
                 let why = format!(
                     "its parameter `{name}` stands in `{other}`, and midex knows path, query, header and cookie"
@@ -97,14 +97,14 @@ impl<'a> OperationReader<'a, '_> {
         }
     }
 
-    fn parameter(
+    fn read_parameter(
         &mut self,
-        location: Location,
+        location: ParameterLocation,
         name: &str,
         value: &'a Value,
         operation: &mut Operation,
     ) -> Parameter {
-        let content = entries(value, "content").next();
+        let content = entries_under_key(value, "content").next();
         let (schema, written) = match content {
             Some((media_type, content)) => (
                 content.get("schema"),
@@ -120,7 +120,7 @@ impl<'a> OperationReader<'a, '_> {
             argument: name.to_owned(),
             name: name.to_owned(),
             location,
-            is_required: location == Location::Path || flag_under_key(value, "required"),
+            is_required: location == ParameterLocation::Path || flag_under_key(value, "required"),
             description: truncate_to_chars(
                 text_under_key(value, "description").trim(),
                 limits::OPERATION_SUMMARY_CHARS_MAX,
@@ -133,21 +133,24 @@ impl<'a> OperationReader<'a, '_> {
 }
 
 /// The style, `explode` and `allowReserved` of a parameter, with the defaults of OpenAPI 3.1, 4.8.12.2.
-fn parameter_style(location: Location, value: &Value) -> ValueStyle {
-    let simple = matches!(location, Location::Path | Location::Header);
+fn parameter_style(location: ParameterLocation, value: &Value) -> ValueStyle {
+    let simple = matches!(
+        location,
+        ParameterLocation::Path | ParameterLocation::Header
+    );
     let style = match (text_under_key(value, "style"), location) {
-        ("label", Location::Path) => Style::Label,
-        ("matrix", Location::Path) => Style::Matrix,
-        ("spaceDelimited", Location::Query) => Style::SpaceDelimited,
-        ("pipeDelimited", Location::Query) => Style::PipeDelimited,
-        ("deepObject", Location::Query) => Style::DeepObject,
-        _ if simple => Style::Simple,
-        _ => Style::Form,
+        ("label", ParameterLocation::Path) => ParameterStyle::Label,
+        ("matrix", ParameterLocation::Path) => ParameterStyle::Matrix,
+        ("spaceDelimited", ParameterLocation::Query) => ParameterStyle::SpaceDelimited,
+        ("pipeDelimited", ParameterLocation::Query) => ParameterStyle::PipeDelimited,
+        ("deepObject", ParameterLocation::Query) => ParameterStyle::DeepObject,
+        _ if simple => ParameterStyle::Simple,
+        _ => ParameterStyle::Form,
     };
     let explode = value.get("explode").and_then(Value::as_bool);
     ValueStyle::Styled {
         style,
-        explode: explode.unwrap_or(style == Style::Form),
+        explode: explode.unwrap_or(style == ParameterStyle::Form),
         allow_reserved: flag_under_key(value, "allowReserved"),
     }
 }
@@ -159,16 +162,17 @@ fn add_undeclared_parameters(path: &str, parameters: &mut Vec<Parameter>) {
         .skip(1)
         .filter_map(|rest| Some(rest.split_once('}')?.0));
     for name in names.filter(|name| !name.is_empty()) {
-        let is_known = |one: &Parameter| one.location == Location::Path && one.name == name;
+        let is_known =
+            |one: &Parameter| one.location == ParameterLocation::Path && one.name == name;
         if !parameters.iter().any(is_known) {
             parameters.push(Parameter {
                 argument: name.to_owned(),
                 name: name.to_owned(),
-                location: Location::Path,
+                location: ParameterLocation::Path,
                 is_required: true,
                 description: String::new(),
                 schema: json!({ "type": "string" }),
-                written: parameter_style(Location::Path, &Value::Null),
+                written: parameter_style(ParameterLocation::Path, &Value::Null),
             });
         }
     }
@@ -178,10 +182,10 @@ fn add_undeclared_parameters(path: &str, parameters: &mut Vec<Parameter>) {
 /// that the names do not depend on the order of the document.
 fn assign_argument_names(parameters: &mut [Parameter]) {
     let rank = |location| match location {
-        Location::Path => 0,
-        Location::Query => 1,
-        Location::Header => 2,
-        Location::Cookie => 3,
+        ParameterLocation::Path => 0,
+        ParameterLocation::Query => 1,
+        ParameterLocation::Header => 2,
+        ParameterLocation::Cookie => 3,
     };
     parameters.sort_by_key(|parameter| rank(parameter.location));
     for at in 1..parameters.len() {

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::{
     name::{ends_with_parameter, name_segments, to_kebab_case},
-    shape::{SharedSchemas, items, properties, resolve_schema, schema_type},
+    shape::{SharedSchemas, all_properties, items_schema, resolve_schema, schema_type},
 };
-use crate::operation::{Location, Method, Operation, Parameter};
+use crate::operation::{Method, Operation, Parameter, ParameterLocation};
 use midex_domain::limits;
 
 /// All providers of a document, and their uses.
@@ -32,9 +32,9 @@ pub struct Provider {
     /// The path of the list in the answer: names joined by dots, and empty if the answer itself is the list.
     pub items_path: String,
     /// The fields of each object.
-    pub fields: Vec<Field>,
+    pub fields: Vec<ProviderField>,
     /// The fields that are used to choose an object.
-    pub select: Select,
+    pub select: SelectFields,
 }
 
 /// An argument of a provider.
@@ -50,7 +50,7 @@ pub struct ProviderParameter {
 
 /// A field of the listed objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Field {
+pub struct ProviderField {
     /// Its name.
     pub name: String,
     /// Its type in JSON Schema; empty if the document does not declare it.
@@ -61,7 +61,7 @@ pub struct Field {
 
 /// The fields that are used to choose an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Select {
+pub struct SelectFields {
     /// The field whose value becomes the argument.
     pub value_field: String,
     /// The field that is shown to the person who chooses.
@@ -100,17 +100,17 @@ const DISPLAY_FIELDS: &[&str] = &[
     "description",
 ];
 /// Names of fields that contain a list, in order of preference.
-const LISTS: &[&str] = &[
+const LIST_FIELDS: &[&str] = &[
     "items", "results", "data", "values", "entries", "list", "value", "records", "objects",
 ];
 
 /// Infers the providers and their uses. The operations must be ordered by name.
-pub(super) fn infer(operations: &[Operation], shared: &SharedSchemas) -> Providers {
+pub(super) fn infer_providers(operations: &[Operation], shared: &SharedSchemas) -> Providers {
     let lists = operations
         .iter()
-        .filter(|operation| operation.uncallable.is_none() && is_list(operation));
+        .filter(|operation| operation.uncallable.is_none() && is_list_operation(operation));
     let found: Vec<_> = lists
-        .filter_map(|operation| Some((operation, provider(operation, shared)?)))
+        .filter_map(|operation| Some((operation, infer_provider(operation, shared)?)))
         .collect();
     let uses = ProviderIndex::from_providers(&found);
     let uses = operations
@@ -123,7 +123,7 @@ pub(super) fn infer(operations: &[Operation], shared: &SharedSchemas) -> Provide
     }
 }
 
-fn is_list(operation: &Operation) -> bool {
+fn is_list_operation(operation: &Operation) -> bool {
     operation.method == Method::Get && !ends_with_parameter(&operation.path)
 }
 
@@ -132,9 +132,9 @@ pub(super) fn has_single_object_answer(operation: &Operation, shared: &SharedSch
     let Some(output) = operation.output.as_ref() else {
         return false;
     };
-    let fields = properties(output, shared);
+    let fields = all_properties(output, shared);
     let is_list = |value: &Value| {
-        schema_type(value, shared) == Some("array") || items(value, shared).is_some()
+        schema_type(value, shared) == Some("array") || items_schema(value, shared).is_some()
     };
     let has_id = fields
         .iter()
@@ -142,18 +142,18 @@ pub(super) fn has_single_object_answer(operation: &Operation, shared: &SharedSch
     let has_list = fields.iter().any(|(_, value)| is_list(value));
     !fields.is_empty()
         && !is_list(output)
-        && find_object_list(output, &noun(&operation.path), shared).is_none()
+        && find_object_list(output, &object_noun(&operation.path), shared).is_none()
         && (has_id || !has_list)
 }
 
-fn provider(operation: &Operation, shared: &SharedSchemas) -> Option<Provider> {
+fn infer_provider(operation: &Operation, shared: &SharedSchemas) -> Option<Provider> {
     let output = operation.output.as_ref()?;
-    let noun = noun(&operation.path);
+    let noun = object_noun(&operation.path);
     let (items_path, item) = find_object_list(output, &noun, shared)?;
-    let fields: Vec<_> = properties(item, shared)
+    let fields: Vec<_> = all_properties(item, shared)
         .into_iter()
         .take(limits::PROVIDER_FIELDS_MAX)
-        .map(|(name, value)| Field {
+        .map(|(name, value)| ProviderField {
             name: name.to_owned(),
             r#type: schema_type(value, shared).unwrap_or_default().to_owned(),
             tags: field_tags(name, &noun),
@@ -178,28 +178,29 @@ fn find_object_list<'a>(
     noun: &str,
     shared: &'a SharedSchemas,
 ) -> Option<(String, &'a Value)> {
-    let object =
-        |value: &'a Value| items(value, shared).filter(|item| !properties(item, shared).is_empty());
+    let object = |value: &'a Value| {
+        items_schema(value, shared).filter(|item| !all_properties(item, shared).is_empty())
+    };
     if let Some(item) = object(output) {
         return Some((String::new(), item));
     }
-    let found: Vec<_> = properties(resolve_schema(output, shared), shared)
+    let found: Vec<_> = all_properties(resolve_schema(output, shared), shared)
         .into_iter()
         .filter_map(|(name, value)| Some((name, object(value)?)))
         .collect();
-    let best = LISTS
+    let best = LIST_FIELDS
         .iter()
         .find_map(|list| found.iter().find(|(name, _)| name == list));
     let own = found
         .iter()
-        .find(|(name, _)| singular(&snake(name)) == noun);
+        .find(|(name, _)| to_singular(&to_snake_case(name)) == noun);
     let (name, item) = own
         .or(best)
         .or_else(|| found.first().filter(|_| found.len() == 1))?;
     Some(((*name).to_owned(), *item))
 }
 
-fn choose_select_fields(fields: &[Field]) -> Option<Select> {
+fn choose_select_fields(fields: &[ProviderField]) -> Option<SelectFields> {
     let scalar = |name: &str| {
         let field = fields.iter().find(|field| field.name == name)?;
         (!matches!(field.r#type.as_str(), "object" | "array")).then(|| name.to_owned())
@@ -210,7 +211,7 @@ fn choose_select_fields(fields: &[Field]) -> Option<Select> {
     });
     let display = DISPLAY_FIELDS.iter().find_map(|name| scalar(name));
     let value_field = id.clone().or_else(|| display.clone())?;
-    Some(Select {
+    Some(SelectFields {
         display_field: display.unwrap_or_else(|| value_field.clone()),
         value_field,
         id_field: id,
@@ -218,7 +219,7 @@ fn choose_select_fields(fields: &[Field]) -> Option<Select> {
 }
 
 fn field_tags(field: &str, noun: &str) -> Vec<String> {
-    let name = snake(field);
+    let name = to_snake_case(field);
     if name.starts_with(noun) || noun.is_empty() || !ID_FIELDS.contains(&name.as_str()) {
         vec![name]
     } else {
@@ -227,11 +228,11 @@ fn field_tags(field: &str, noun: &str) -> Vec<String> {
 }
 
 fn provider_argument(parameter: &Parameter, path: &str) -> ProviderParameter {
-    let name = snake(&parameter.name);
+    let name = to_snake_case(&parameter.name);
     let mut accepts = vec![name.clone()];
-    if parameter.location == Location::Path {
+    if parameter.location == ParameterLocation::Path {
         let before = path_before_parameter(path, &parameter.name)
-            .map(noun)
+            .map(object_noun)
             .filter(|noun| !name.starts_with(noun.as_str()));
         accepts.extend(before.map(|noun| format!("{noun}_{name}")));
     }
@@ -249,16 +250,18 @@ fn path_before_parameter<'a>(path: &'a str, parameter: &str) -> Option<&'a str> 
 }
 
 /// The noun for the objects at a path, in the singular: `dyno` for `/apps/{id}/dynos`.
-fn noun(path: &str) -> String {
-    singular(&snake(&name_segments(path).pop().unwrap_or_default()))
+fn object_noun(path: &str) -> String {
+    to_singular(&to_snake_case(
+        &name_segments(path).pop().unwrap_or_default(),
+    ))
 }
 
-fn snake(name: &str) -> String {
+fn to_snake_case(name: &str) -> String {
     to_kebab_case(name).replace('-', "_")
 }
 
 /// The singular of a noun: `policy` for `policies`.
-pub(super) fn singular(word: &str) -> String {
+pub(super) fn to_singular(word: &str) -> String {
     if let Some(stem) = word.strip_suffix("ies").filter(|stem| stem.len() > 1) {
         return format!("{stem}y");
     }
@@ -282,7 +285,7 @@ impl<'a> ProviderIndex<'a> {
         let mut nouns: HashMap<String, Vec<&Provider>> = HashMap::new();
         for (operation, provider) in found {
             nouns
-                .entry(noun(&operation.path))
+                .entry(object_noun(&operation.path))
                 .or_default()
                 .push(provider);
         }
@@ -308,7 +311,7 @@ impl<'a> ProviderIndex<'a> {
     fn find_uses(&self, operation: &Operation) -> Vec<ProviderUse> {
         let provided = |parameter: &Parameter| {
             let provider = self
-                .provider(operation, parameter)
+                .find_provider(operation, parameter)
                 .filter(|provider| provider.id != operation.name)?;
             Some(ProviderUse {
                 operation: operation.name.clone(),
@@ -319,15 +322,15 @@ impl<'a> ProviderIndex<'a> {
         operation.parameters.iter().filter_map(provided).collect()
     }
 
-    fn provider(&self, operation: &Operation, parameter: &Parameter) -> Option<&'a Provider> {
-        if parameter.location == Location::Path {
+    fn find_provider(&self, operation: &Operation, parameter: &Parameter) -> Option<&'a Provider> {
+        if parameter.location == ParameterLocation::Path {
             let listed = path_before_parameter(&operation.path, &parameter.name)
                 .and_then(|path| self.paths.get(path));
             if let Some(provider) = listed {
                 return Some(provider);
             }
         }
-        let name = snake(&parameter.name);
+        let name = to_snake_case(&parameter.name);
         let noun = name
             .strip_suffix("_id")
             .or_else(|| name.strip_suffix("_ids"))?;
@@ -338,7 +341,7 @@ impl<'a> ProviderIndex<'a> {
                     .iter()
                     .any(|own| own.argument == need.name && own.argument != parameter.argument)
         };
-        let mut fitting = self.nouns.get(&singular(noun))?.iter();
+        let mut fitting = self.nouns.get(&to_singular(noun))?.iter();
         fitting
             .find(|provider| provider.arguments.iter().all(has))
             .copied()

@@ -7,10 +7,10 @@ use serde_saphyr::{
     options::{DuplicateKeyPolicy, MergeKeyPolicy},
 };
 
-use midex_domain::{document::count_values, error::Violation, limits};
+use midex_domain::{document::count_json_values, error::Violation, limits};
 
 /// Parses JSON if the text begins with `{` or `[`, and YAML otherwise.
-pub(super) fn read(text: &[u8]) -> Result<Value, Box<Violation>> {
+pub(super) fn parse_document(text: &[u8]) -> Result<Value, Box<Violation>> {
     let text = decode_text(text)?;
     match text.trim_start().chars().next() {
         None => Err(violation_at(
@@ -22,8 +22,8 @@ pub(super) fn read(text: &[u8]) -> Result<Value, Box<Violation>> {
             let message = "this is HTML or XML, not an OpenAPI document: it is probably a page about the API; give the address of its `openapi.json` or `openapi.yaml`";
             Err(violation_at("document_kind", message.into(), Some((1, 1))))
         }
-        Some('{' | '[') => json(text),
-        Some(_) => yaml(text),
+        Some('{' | '[') => parse_json(text),
+        Some(_) => parse_yaml(text),
     }
 }
 
@@ -47,8 +47,8 @@ fn decode_text(bytes: &[u8]) -> Result<&str, Box<Violation>> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-fn json(text: &str) -> Result<Value, Box<Violation>> {
-    let values = count_values(text.as_bytes());
+fn parse_json(text: &str) -> Result<Value, Box<Violation>> {
+    let values = count_json_values(text.as_bytes());
     let most = limits::DOCUMENT_NODES_MAX;
     if values > most {
         let message = format!(
@@ -63,8 +63,8 @@ fn json(text: &str) -> Result<Value, Box<Violation>> {
     })
 }
 
-fn yaml(text: &str) -> Result<Value, Box<Violation>> {
-    serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+fn parse_yaml(text: &str) -> Result<Value, Box<Violation>> {
+    serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| {
         let place = error.location().map(|location| {
             let number = |number| usize::try_from(number).unwrap_or(1);
             (number(location.line()), number(location.column()))
@@ -73,7 +73,7 @@ fn yaml(text: &str) -> Result<Value, Box<Violation>> {
     })
 }
 
-fn options() -> Options {
+fn yaml_options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             // A value is at most three events of the parser.

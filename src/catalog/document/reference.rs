@@ -36,32 +36,38 @@ impl fmt::Display for BrokenReference {
 }
 
 /// The `$ref` of a value, if it has one.
-pub(super) fn reference(value: &Value) -> Option<&str> {
+pub(super) fn reference_text(value: &Value) -> Option<&str> {
     value.get("$ref")?.as_str()
 }
 
 /// Follows references from `value` until a value that is no reference.
-pub(super) fn follow<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value, BrokenReference> {
+pub(super) fn follow_references<'a>(
+    root: &'a Value,
+    value: &'a Value,
+) -> Result<&'a Value, BrokenReference> {
     let mut at = value;
     for _ in 0..limits::REFERENCE_HOPS_MAX {
-        let Some(text) = reference(at) else {
+        let Some(text) = reference_text(at) else {
             return Ok(at);
         };
-        at = target(root, text)?;
+        at = resolve_reference(root, text)?;
     }
-    let text = reference(value).unwrap_or_default();
+    let text = reference_text(value).unwrap_or_default();
     Err(BrokenReference::Endless(shorten_reference(text)))
 }
 
 /// The target of one reference.
-pub(super) fn target<'a>(root: &'a Value, text: &str) -> Result<&'a Value, BrokenReference> {
-    let pointer = pointer(text)?;
+pub(super) fn resolve_reference<'a>(
+    root: &'a Value,
+    text: &str,
+) -> Result<&'a Value, BrokenReference> {
+    let pointer = reference_pointer(text)?;
     let found = root.pointer(&pointer);
     found.ok_or_else(|| BrokenReference::Missing(shorten_reference(text)))
 }
 
 /// The JSON pointer of a reference within the document.
-pub(super) fn pointer(text: &str) -> Result<String, BrokenReference> {
+pub(super) fn reference_pointer(text: &str) -> Result<String, BrokenReference> {
     let Some(fragment) = text.strip_prefix('#') else {
         return Err(BrokenReference::External(shorten_reference(text)));
     };
@@ -75,7 +81,7 @@ fn shorten_reference(text: &str) -> String {
 }
 
 /// The entries of the mapping under a key; none if there is no mapping.
-pub(super) fn entries<'a>(
+pub(super) fn entries_under_key<'a>(
     value: &'a Value,
     key: &str,
 ) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {

@@ -10,16 +10,18 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Warnings,
-    reference::{BrokenReference, entries, flag_under_key, pointer, target},
+    reference::{
+        BrokenReference, entries_under_key, flag_under_key, reference_pointer, resolve_reference,
+    },
 };
 use midex_domain::{
     limits,
-    schema::{self, KeywordValueForm, Quota, Schema},
+    schema::{self, KeywordValueForm, PatternQuota, Schema},
     truncate::json_length,
 };
 
 /// The schemas of a document: the shared ones by name, and those that are still to be converted.
-pub(super) struct Schemas<'a> {
+pub(super) struct SchemaConverter<'a> {
     root: &'a Value,
     /// In OpenAPI 3.0, keywords beside a `$ref` are ignored, except for `description`.
     is_generation_30: bool,
@@ -37,7 +39,7 @@ pub(super) struct Schemas<'a> {
     usable: HashMap<(&'static str, &'a str), bool>,
 }
 
-impl<'a> Schemas<'a> {
+impl<'a> SchemaConverter<'a> {
     pub(super) fn new(root: &'a Value, is_generation_30: bool) -> Self {
         Self {
             root,
@@ -55,7 +57,7 @@ impl<'a> Schemas<'a> {
 
     /// Converts a schema. The error is an external reference in it; [`Self::external`] returns those in shared
     /// schemas.
-    pub(super) fn convert(
+    pub(super) fn convert_schema(
         &mut self,
         value: &'a Value,
         warnings: &mut Warnings,
@@ -83,7 +85,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// The first external reference in the shared schemas that `value` refers to, directly or indirectly.
-    pub(super) fn external(&self, value: &Value) -> Option<&BrokenReference> {
+    pub(super) fn find_external_reference(&self, value: &Value) -> Option<&BrokenReference> {
         if self.external.is_empty() {
             return None;
         }
@@ -112,23 +114,25 @@ impl<'a> Schemas<'a> {
 
     fn convert_subschema(&mut self, value: &'a Value, warnings: &mut Warnings) -> Value {
         match value {
-            Value::Object(map) if !self.is_size_limit_reached() => self.object(map, warnings),
+            Value::Object(map) if !self.is_size_limit_reached() => {
+                self.convert_object(map, warnings)
+            }
             Value::Bool(_) => value.clone(),
             _ => Value::Bool(true),
         }
     }
 
-    fn object(&mut self, map: &'a Map<String, Value>, warnings: &mut Warnings) -> Value {
+    fn convert_object(&mut self, map: &'a Map<String, Value>, warnings: &mut Warnings) -> Value {
         let mut made = Map::new();
         let reference = map.get("$ref").and_then(Value::as_str);
-        if let Some(name) = reference.and_then(|text| self.share(text, warnings)) {
-            made.insert("$ref".into(), format!("{DEFINITIONS}{name}").into());
+        if let Some(name) = reference.and_then(|text| self.share_schema(text, warnings)) {
+            made.insert("$ref".into(), format!("{DEFINITIONS_PREFIX}{name}").into());
         }
         let is_alone = reference.is_some() && self.is_generation_30;
         let counts = |word: &str| !is_alone || word == "description";
         for (word, value) in map.iter().filter(|(word, _)| counts(word)) {
             let Some(form) =
-                schema::form(word).filter(|_| !DROPPED_KEYWORDS.contains(&word.as_str()))
+                schema::keyword_form(word).filter(|_| !DROPPED_KEYWORDS.contains(&word.as_str()))
             else {
                 continue;
             };
@@ -143,18 +147,18 @@ impl<'a> Schemas<'a> {
         if !is_alone {
             convert_exclusive_bounds(map, &mut made);
             relax_one_sided_required(map, &mut made);
-            example(map, &mut made);
-            self.discriminator(map, &mut made, warnings);
+            convert_example(map, &mut made);
+            self.convert_discriminator(map, &mut made, warnings);
         }
         if map.get("nullable") == Some(&Value::Bool(true)) {
-            return nullable(made);
+            return make_nullable(made);
         }
         Value::Object(made)
     }
 
     /// Converts a discriminator: the property that distinguishes the alternatives, and the schema for each of its
     /// values.
-    fn discriminator(
+    fn convert_discriminator(
         &mut self,
         map: &'a Map<String, Value>,
         made: &mut Map<String, Value>,
@@ -165,7 +169,7 @@ impl<'a> Schemas<'a> {
             return;
         };
         let named = || {
-            entries(told, "mapping")
+            entries_under_key(told, "mapping")
                 .filter_map(|(value, target)| Some((value.as_str(), target.as_str()?)))
         };
         let listed = ["oneOf", "anyOf"]
@@ -184,12 +188,15 @@ impl<'a> Schemas<'a> {
             if values.is_empty() {
                 values.push(own);
             }
-            let Some(name) = self.share(text, warnings) else {
+            let Some(name) = self.share_schema(text, warnings) else {
                 continue;
             };
             for value in values {
                 self.count_bytes(value.len() + name.len());
-                mapping.insert(value.to_owned(), format!("{DEFINITIONS}{name}").into());
+                mapping.insert(
+                    value.to_owned(),
+                    format!("{DEFINITIONS_PREFIX}{name}").into(),
+                );
             }
         }
         if !mapping.is_empty() {
@@ -224,7 +231,8 @@ impl<'a> Schemas<'a> {
                 let mut made = Map::new();
                 for (name, value) in value.as_object()? {
                     if is_schema(value)
-                        && (form == KeywordValueForm::Named || self.is_usable("pattern", name))
+                        && (form == KeywordValueForm::Named
+                            || self.is_usable_pattern("pattern", name))
                     {
                         self.count_bytes(name.len());
                         made.insert(name.clone(), self.convert_subschema(value, warnings));
@@ -233,7 +241,7 @@ impl<'a> Schemas<'a> {
                 return Some(Value::Object(made));
             }
             KeywordValueForm::Types => return convert_types(value),
-            KeywordValueForm::Texts => return Some(texts(value.as_array()?)),
+            KeywordValueForm::Texts => return Some(unique_texts(value.as_array()?)),
             KeywordValueForm::Count => {
                 let whole = value
                     .as_f64()
@@ -243,8 +251,10 @@ impl<'a> Schemas<'a> {
             KeywordValueForm::Number => value.is_number(),
             KeywordValueForm::Positive => value.as_f64().is_some_and(|number| number > 0.0),
             KeywordValueForm::Flag => value.is_boolean(),
-            KeywordValueForm::Pattern => self.is_usable("pattern", value.as_str()?),
-            KeywordValueForm::Text if word == "format" => self.is_usable("format", value.as_str()?),
+            KeywordValueForm::Pattern => self.is_usable_pattern("pattern", value.as_str()?),
+            KeywordValueForm::Text if word == "format" => {
+                self.is_usable_pattern("format", value.as_str()?)
+            }
             KeywordValueForm::Text => value.is_string(),
             KeywordValueForm::Values => value.as_array().is_some_and(|list| !list.is_empty()),
             KeywordValueForm::Any => true,
@@ -256,11 +266,12 @@ impl<'a> Schemas<'a> {
 
     /// The name of the shared schema that a reference points to. `None` if it cannot be resolved; anything is
     /// accepted then.
-    fn share(&mut self, text: &'a str, warnings: &mut Warnings) -> Option<String> {
+    fn share_schema(&mut self, text: &'a str, warnings: &mut Warnings) -> Option<String> {
         if let Some(name) = self.names.get(text) {
             return Some(name.clone());
         }
-        let found = pointer(text).and_then(|pointer| Ok((target(self.root, text)?, pointer)));
+        let found = reference_pointer(text)
+            .and_then(|pointer| Ok((resolve_reference(self.root, text)?, pointer)));
         match found {
             Ok((value, pointer)) => {
                 let name = self.unique_schema_name(&pointer);
@@ -310,13 +321,13 @@ impl<'a> Schemas<'a> {
         free
     }
 
-    fn is_usable(&mut self, word: &'static str, text: &'a str) -> bool {
+    fn is_usable_pattern(&mut self, word: &'static str, text: &'a str) -> bool {
         if self.usable.len() >= limits::DOCUMENT_PATTERNS_MAX {
             return false;
         }
         *self.usable.entry((word, text)).or_insert_with(|| {
             let (_, faults) =
-                Schema::compile_with_faults(&json!({ word: text }), &mut Quota::default());
+                Schema::compile_with_faults(&json!({ word: text }), &mut PatternQuota::default());
             faults.is_empty()
         })
     }
@@ -332,7 +343,7 @@ fn estimate_value_bytes(value: &Value) -> usize {
 }
 
 /// The prefix of references to shared schemas.
-const DEFINITIONS: &str = "#/$defs/";
+const DEFINITIONS_PREFIX: &str = "#/$defs/";
 
 /// Keywords that are dropped, because they only make sense in the original document or are translated otherwise.
 const DROPPED_KEYWORDS: &[&str] = &[
@@ -352,8 +363,8 @@ const DROPPED_KEYWORDS: &[&str] = &[
 ];
 
 /// The name of the shared schema that a reference points to.
-pub(super) fn shared_name(reference: &str) -> Option<&str> {
-    reference.strip_prefix(DEFINITIONS)
+pub(super) fn parse_shared_name(reference: &str) -> Option<&str> {
+    reference.strip_prefix(DEFINITIONS_PREFIX)
 }
 
 /// Adds the names of the shared schemas that a value refers to directly.
@@ -361,7 +372,7 @@ pub(super) fn collect_shared_names<'a>(value: &'a Value, found: &mut Vec<&'a str
     match value {
         Value::Object(map) => {
             let reference = map.get("$ref").and_then(Value::as_str);
-            found.extend(reference.and_then(shared_name));
+            found.extend(reference.and_then(parse_shared_name));
             map.values()
                 .for_each(|value| collect_shared_names(value, found));
         }
@@ -399,18 +410,18 @@ fn convert_types(value: &Value) -> Option<Value> {
     let known: Vec<_> = list
         .filter(|name| {
             name.as_str()
-                .is_some_and(|name| schema::TYPES.contains(&name))
+                .is_some_and(|name| schema::TYPE_NAMES.contains(&name))
         })
         .collect();
     match known[..] {
         [] => None,
         [one] => Some(one.clone()),
-        _ => Some(texts(&known)),
+        _ => Some(unique_texts(&known)),
     }
 }
 
 /// The strings of a list, without duplicates.
-fn texts<V: std::borrow::Borrow<Value>>(list: &[V]) -> Value {
+fn unique_texts<V: std::borrow::Borrow<Value>>(list: &[V]) -> Value {
     let mut seen = HashSet::new();
     let texts = list.iter().filter_map(|value| value.borrow().as_str());
     texts.filter(|text| seen.insert(*text)).collect()
@@ -447,7 +458,7 @@ fn relax_one_sided_required(map: &Map<String, Value>, made: &mut Map<String, Val
     }
 }
 
-fn example(map: &Map<String, Value>, made: &mut Map<String, Value>) {
+fn convert_example(map: &Map<String, Value>, made: &mut Map<String, Value>) {
     let example = map
         .get("example")
         .filter(|value| !value.is_object() && !value.is_array() && !value.is_null());
@@ -457,7 +468,7 @@ fn example(map: &Map<String, Value>, made: &mut Map<String, Value>) {
 }
 
 /// Changes a schema so that it accepts null too.
-fn nullable(mut made: Map<String, Value>) -> Value {
+fn make_nullable(mut made: Map<String, Value>) -> Value {
     let is_open = !["$ref", "allOf", "anyOf", "oneOf", "const"]
         .iter()
         .any(|word| made.contains_key(*word));

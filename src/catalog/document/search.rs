@@ -9,7 +9,7 @@ use super::{
     book::DocumentReader,
     entry::OperationEntry,
     name::to_kebab_case,
-    words::{SEGMENT_WEIGHT, SUMMARY, stem, words},
+    words::{SEGMENT_WEIGHT, SUMMARY_WEIGHT, stem_word, stemmed_words},
 };
 use crate::operation::Method;
 use midex_domain::limits;
@@ -29,7 +29,7 @@ pub struct SearchableCatalog<'a> {
 
 /// A search result.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hit {
+pub struct SearchHit {
     /// The position of its shelf.
     pub shelf: usize,
     /// Its position in the book.
@@ -39,25 +39,29 @@ pub struct Hit {
 }
 
 /// The operations that match a query, the best first. A query without words matches nothing.
-pub fn search(shelves: &[SearchableCatalog<'_>], query: &str, limit: usize) -> Vec<Hit> {
-    let query = Query::parse(query);
+pub fn search_operations(
+    shelves: &[SearchableCatalog<'_>],
+    query: &str,
+    limit: usize,
+) -> Vec<SearchHit> {
+    let query = SearchQuery::parse(query);
     let all: usize = shelves.iter().map(|shelf| shelf.book.entries().len()).sum();
     let weights: Vec<_> = query
         .words
         .iter()
-        .map(|word| rarity(word, shelves, all))
+        .map(|word| word_rarity(word, shelves, all))
         .collect();
     let mut hits = Vec::new();
     for (number, shelf) in shelves.iter().enumerate() {
         hits.extend(match_catalog(shelf, &query, &weights).into_iter().map(
-            |(operation, score)| Hit {
+            |(operation, score)| SearchHit {
                 shelf: number,
                 operation,
                 score,
             },
         ));
     }
-    let order = |one: &Hit, other: &Hit| {
+    let order = |one: &SearchHit, other: &SearchHit| {
         let score = other
             .score
             .partial_cmp(&one.score)
@@ -82,7 +86,7 @@ const STOP_WORDS: &[&str] = &[
 
 /// An action that a query may ask for.
 #[derive(Debug)]
-struct Verb {
+struct ActionVerb {
     /// The words for it in a query. More specific words, such as `upload` and `merge`, are not listed, and so are
     /// searched for.
     said: &'static [&'static str],
@@ -91,33 +95,33 @@ struct Verb {
     end: &'static str,
 }
 
-const VERBS: &[Verb] = &[
-    Verb {
+const ACTION_VERBS: &[ActionVerb] = &[
+    ActionVerb {
         said: &["list"],
         methods: &[Method::Get],
         end: "list",
     },
-    Verb {
+    ActionVerb {
         said: &["describe"],
         methods: &[Method::Get],
         end: "info",
     },
-    Verb {
+    ActionVerb {
         said: &["get", "show", "fetch", "read", "retrieve", "view"],
         methods: &[Method::Get],
         end: "",
     },
-    Verb {
+    ActionVerb {
         said: &["create", "add", "new", "make"],
         methods: &[Method::Post, Method::Put],
         end: "create",
     },
-    Verb {
+    ActionVerb {
         said: &["update", "edit", "change", "modify", "set"],
         methods: &[Method::Patch, Method::Put, Method::Post],
         end: "update",
     },
-    Verb {
+    ActionVerb {
         said: &["delete", "remove", "destroy", "drop"],
         methods: &[Method::Delete],
         end: "delete",
@@ -126,16 +130,16 @@ const VERBS: &[Verb] = &[
 
 /// A parsed query.
 #[derive(Debug, Default)]
-struct Query {
+struct SearchQuery {
     /// The action, if the query begins with one.
-    verb: Option<&'static Verb>,
+    verb: Option<&'static ActionVerb>,
     /// The first word, stemmed.
     first: String,
     /// The words to search for.
     words: Vec<String>,
 }
 
-impl Query {
+impl SearchQuery {
     fn parse(text: &str) -> Self {
         let text = to_kebab_case(text);
         let said = text
@@ -143,7 +147,7 @@ impl Query {
             .filter(|word| !word.is_empty() && !STOP_WORDS.contains(word));
         let said: Vec<_> = said.take(limits::SEARCH_WORDS_MAX).collect();
         let first = said.first().copied().unwrap_or_default();
-        let verb = VERBS.iter().find(|verb| verb.said.contains(&first));
+        let verb = ACTION_VERBS.iter().find(|verb| verb.said.contains(&first));
         // If the query is only a verb, the verb is searched for like any other word.
         let things = said
             .get(1..)
@@ -151,13 +155,13 @@ impl Query {
         let mut words: Vec<_> = things
             .unwrap_or(&said)
             .iter()
-            .map(|word| stem(word))
+            .map(|word| stem_word(word))
             .collect();
         let mut seen = HashSet::new();
         words.retain(|word| seen.insert(word.clone()));
         Self {
             verb,
-            first: stem(first),
+            first: stem_word(first),
             words,
         }
     }
@@ -165,7 +169,7 @@ impl Query {
 
 /// The weight of a word: the rarer, the higher.
 #[expect(clippy::cast_precision_loss, reason = "a weight need not be exact")]
-fn rarity(word: &str, shelves: &[SearchableCatalog<'_>], all: usize) -> f32 {
+fn word_rarity(word: &str, shelves: &[SearchableCatalog<'_>], all: usize) -> f32 {
     let counts = shelves
         .iter()
         .map(|shelf| shelf.book.search_index().find_postings(word).len());
@@ -187,18 +191,18 @@ struct WordMatches {
 #[expect(clippy::cast_precision_loss, reason = "a score need not be exact")]
 fn match_catalog(
     shelf: &SearchableCatalog<'_>,
-    query: &Query,
+    query: &SearchQuery,
     weights: &[f32],
 ) -> Vec<(usize, f32)> {
     let (prepared, entries) = (shelf.book.search_index(), shelf.book.entries());
     let about = [shelf.title, shelf.vendor, shelf.description];
-    let about: HashSet<_> = about.iter().flat_map(|text| words(text)).collect();
+    let about: HashSet<_> = about.iter().flat_map(|text| stemmed_words(text)).collect();
     let mut common = WordMatches::default();
     let mut all = vec![WordMatches::default(); entries.len()];
     for (word, weight) in query.words.iter().zip(weights) {
         let is_about = about.contains(word);
         if is_about {
-            common.score += weight * f32::from(SUMMARY);
+            common.score += weight * f32::from(SUMMARY_WEIGHT);
             common.words += 1;
         }
         for posting in prepared.find_postings(word) {
@@ -224,7 +228,7 @@ fn match_catalog(
 }
 
 /// A factor for how well the operation does what the query asks for.
-fn action_fit_factor(entry: &OperationEntry, query: &Query) -> f32 {
+fn action_fit_factor(entry: &OperationEntry, query: &SearchQuery) -> f32 {
     let advised = if entry.is_deprecated { 0.8 } else { 1.0 };
     let begin = entry.summary.get(..query.first.len()).unwrap_or_default();
     let says = if begin.eq_ignore_ascii_case(&query.first) {

@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use super::reference::{entries, text_under_key};
+use super::reference::{entries_under_key, text_under_key};
 use midex_domain::limits;
 
 /// The base URLs in `servers` of a document, path item or operation, without a trailing slash. Variables have their
 /// default value first, and then their other values.
-pub(super) fn servers(holder: &Value) -> Vec<String> {
+pub(super) fn read_base_urls(holder: &Value) -> Vec<String> {
     let list = holder.get("servers").and_then(Value::as_array);
     let all = list
         .into_iter()
         .flatten()
         .take(limits::DOCUMENT_SERVERS_MAX)
-        .flat_map(urls);
+        .flat_map(server_urls);
     let mut found: Vec<String> = Vec::new();
     for url in all {
         let url = url.trim().trim_end_matches('/');
@@ -25,12 +25,12 @@ pub(super) fn servers(holder: &Value) -> Vec<String> {
     found
 }
 
-fn urls(server: &Value) -> Vec<String> {
+fn server_urls(server: &Value) -> Vec<String> {
     let most = limits::DOCUMENT_SERVERS_MAX;
     let fits = |text: &str| text.len() <= limits::SERVER_URL_BYTES_MAX;
     let mut made = vec![text_under_key(server, "url").to_owned()];
     made.retain(|url| fits(url));
-    for (name, variable) in entries(server, "variables").take(most) {
+    for (name, variable) in entries_under_key(server, "variables").take(most) {
         let mark = format!("{{{name}}}");
         let default = text_under_key(variable, "default");
         let others = variable

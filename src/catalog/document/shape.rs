@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{reference::entries, schema::shared_name};
-use midex_domain::{limits, schema::types};
+use super::{reference::entries_under_key, schema::parse_shared_name};
+use midex_domain::{limits, schema::non_null_types};
 
 /// The schemas that several operations share.
 pub(super) type SharedSchemas = BTreeMap<String, Value>;
@@ -19,7 +19,7 @@ pub(super) fn resolve_schema<'a>(value: &'a Value, shared: &'a SharedSchemas) ->
     for _ in 0..limits::REFERENCE_HOPS_MAX {
         let reference = at.get("$ref").and_then(Value::as_str);
         match reference
-            .and_then(shared_name)
+            .and_then(parse_shared_name)
             .and_then(|name| shared.get(name))
         {
             Some(next) => at = next,
@@ -30,7 +30,7 @@ pub(super) fn resolve_schema<'a>(value: &'a Value, shared: &'a SharedSchemas) ->
 }
 
 /// The properties of an object, including those in its `allOf`.
-pub(super) fn properties<'a>(
+pub(super) fn all_properties<'a>(
     value: &'a Value,
     shared: &'a SharedSchemas,
 ) -> Vec<(&'a str, &'a Value)> {
@@ -46,7 +46,8 @@ fn collect_properties<'a>(
     found: &mut Vec<(&'a str, &'a Value)>,
 ) {
     let value = resolve_schema(value, shared);
-    found.extend(entries(value, "properties").map(|(name, value)| (name.as_str(), value)));
+    found
+        .extend(entries_under_key(value, "properties").map(|(name, value)| (name.as_str(), value)));
     let parts = value
         .get("allOf")
         .and_then(Value::as_array)
@@ -57,7 +58,7 @@ fn collect_properties<'a>(
 }
 
 /// The schema of the items of a list; `None` if the value is no list.
-pub(super) fn items<'a>(value: &'a Value, shared: &'a SharedSchemas) -> Option<&'a Value> {
+pub(super) fn items_schema<'a>(value: &'a Value, shared: &'a SharedSchemas) -> Option<&'a Value> {
     resolve_schema(value, shared).get("items")
 }
 
@@ -66,7 +67,7 @@ pub(super) fn schema_type<'a>(value: &'a Value, shared: &'a SharedSchemas) -> Op
     let mut at = resolve_schema(value, shared);
     for _ in 0..ALL_OF_DEPTH_MAX {
         if at.get("type").is_some() {
-            return types(at).first().copied();
+            return non_null_types(at).first().copied();
         }
         let parts = ["allOf", "anyOf", "oneOf"]
             .iter()

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, HashSet};
 use super::{
     entry::OperationEntry,
     name::{name_segments, to_kebab_case},
-    provider::singular,
+    provider::to_singular,
 };
 
 /// The words of a text as they are compared: in lower case and stemmed.
-pub(super) fn words(text: &str) -> Vec<String> {
+pub(super) fn stemmed_words(text: &str) -> Vec<String> {
     let dashed = to_kebab_case(text);
     dashed
         .split('-')
         .filter(|word| !word.is_empty())
-        .map(stem)
+        .map(stem_word)
         .collect()
 }
 
 /// Stems a word: removes the ending of a plural, or of a form of a verb.
-pub(super) fn stem(word: &str) -> String {
-    let word = singular(word);
+pub(super) fn stem_word(word: &str) -> String {
+    let word = to_singular(word);
     for end in ["ing", "ed"] {
         if let Some(stem) = word.strip_suffix(end).filter(|stem| stem.len() > 3) {
             return stem.to_owned();
@@ -52,7 +52,7 @@ pub(super) struct Posting {
 const LAST_SEGMENT_WEIGHT: u8 = 10;
 pub(super) const SEGMENT_WEIGHT: u8 = 6;
 const ALIAS_WEIGHT: u8 = 5;
-pub(super) const SUMMARY: u8 = 5;
+pub(super) const SUMMARY_WEIGHT: u8 = 5;
 const PARAMETER_WEIGHT: u8 = 2;
 
 impl WordIndex {
@@ -110,7 +110,7 @@ impl WordIndex {
 fn weigh_words(entry: &OperationEntry) -> (BTreeMap<String, u8>, u8) {
     let mut found = BTreeMap::new();
     let mut put = |text: &str, weight: u8| {
-        for word in words(text) {
+        for word in stemmed_words(text) {
             let known = found.entry(word).or_insert(0);
             *known = weight.max(*known);
         }
@@ -127,13 +127,13 @@ fn weigh_words(entry: &OperationEntry) -> (BTreeMap<String, u8>, u8) {
         .aliases
         .iter()
         .for_each(|alias| put(alias, ALIAS_WEIGHT));
-    put(&entry.summary, SUMMARY);
+    put(&entry.summary, SUMMARY_WEIGHT);
     let parameters = entry
         .path
         .split('{')
         .skip(1)
         .filter_map(|rest| rest.split('}').next());
     parameters.for_each(|name| put(name, PARAMETER_WEIGHT));
-    let named: HashSet<_> = parts.iter().flat_map(|part| words(part)).collect();
+    let named: HashSet<_> = parts.iter().flat_map(|part| stemmed_words(part)).collect();
     (found, u8::try_from(named.len()).unwrap_or(u8::MAX))
 }

@@ -4,57 +4,59 @@ use serde_json::Value;
 
 use crate::{
     Output,
-    question::prompt,
-    screen::{Screen, one_line, row, truncate_text},
+    question::write_prompt,
+    screen::{Screen, one_line, table_row, truncate_text},
     validate::format_count,
-    value::{duration, field, json_text, list},
+    value::{format_duration, json_text, list_items, text_field},
     visible::replace_hidden_chars,
 };
 use midex_domain::error::Result;
 
 /// The maximum width of a column.
-const COLUMN_MAX: usize = 40;
+const COLUMN_WIDTH_MAX: usize = 40;
 /// The width of the gap between two columns.
 const COLUMN_GAP: usize = 2;
 
 /// Prints to stderr how the call went. A payload that `is_written` to a file is not mentioned further.
-pub(super) fn noted(answer: &Value, is_written: bool, out: &Output<'_>) -> Result<()> {
+pub(super) fn print_call_notes(answer: &Value, is_written: bool, out: &Output<'_>) -> Result<()> {
     if out.json {
         return Ok(());
     }
-    let id = field(answer, "execution_id");
+    let id = text_field(answer, "execution_id");
     let Some(status) = answer["status_code"].as_u64() else {
-        let state = field(answer, "status");
-        return prompt(&format!(
+        let state = text_field(answer, "status");
+        return write_prompt(&format!(
             "{state}: `midex show {id}` says what it waits for\n"
         ));
     };
     let took = answer["duration_ms"]
         .as_u64()
-        .map(duration)
+        .map(format_duration)
         .unwrap_or_default();
-    let rows = match list(&answer["payload"]).len() {
+    let rows = match list_items(&answer["payload"]).len() {
         0 => String::new(),
         rows => format!(", {}", format_count(rows, "row")),
     };
-    prompt(&format!("{status} in {took}{rows} ({id})\n"))?;
-    let notes = list(&answer["notes"]).iter().filter_map(Value::as_str);
+    write_prompt(&format!("{status} in {took}{rows} ({id})\n"))?;
+    let notes = list_items(&answer["notes"])
+        .iter()
+        .filter_map(Value::as_str);
     let left =
         PayloadTable::from_payload(&answer["payload"], &Screen::stdout()).map(|grid| grid.left_out);
     let left = left.filter(|left| !left.is_empty());
     let left = left.map(|left| format!("columns left out: {}; --json has them", left.join(", ")));
-    let beside = left.or_else(|| kept_as(&answer["artifact"]));
+    let beside = left.or_else(|| kept_artifact_line(&answer["artifact"]));
     notes
         .map(str::to_owned)
         .chain(beside.filter(|_| !is_written))
-        .try_for_each(|note| prompt(&format!("note: {}\n", replace_hidden_chars(&note))))
+        .try_for_each(|note| write_prompt(&format!("note: {}\n", replace_hidden_chars(&note))))
 }
 
 /// The line about the payload, if it is kept as an artifact.
-fn kept_as(artifact: &Value) -> Option<String> {
+fn kept_artifact_line(artifact: &Value) -> Option<String> {
     artifact["uri"].as_str()?;
-    let name = field(artifact, "name");
-    let media_type = field(artifact, "content_type");
+    let name = text_field(artifact, "name");
+    let media_type = text_field(artifact, "content_type");
     let bytes = artifact["size_bytes"].as_u64().unwrap_or_default();
     Some(format!(
         "the payload is the artifact `{name}`, {media_type} of {}, kept with the execution; with --output FILE a call writes its payload to a file",
@@ -100,7 +102,7 @@ impl PayloadTable {
         let cells = |name: &str| -> Vec<String> {
             objects
                 .iter()
-                .map(|object| cell(object.get(name)))
+                .map(|object| format_cell(object.get(name)))
                 .collect()
         };
         let mut left = screen.columns();
@@ -112,7 +114,7 @@ impl PayloadTable {
                 .map(|cell| cell.chars().count())
                 .max()
                 .unwrap_or(0);
-            let needed = width.max(name.chars().count()).min(COLUMN_MAX) + COLUMN_GAP;
+            let needed = width.max(name.chars().count()).min(COLUMN_WIDTH_MAX) + COLUMN_GAP;
             // The first column is always shown.
             let fits = needed <= left || columns.is_empty();
             if !is_scalar(name) || !fits {
@@ -120,7 +122,7 @@ impl PayloadTable {
                 continue;
             }
             left = left.saturating_sub(needed);
-            columns.push(truncate_text(&one_line(name), COLUMN_MAX));
+            columns.push(truncate_text(&one_line(name), COLUMN_WIDTH_MAX));
             all.push(cells);
         }
         let rows = (0..objects.len()).map(|at| all.iter().map(|cells| cells[at].clone()).collect());
@@ -134,22 +136,22 @@ impl PayloadTable {
 
     fn render(self, screen: &Screen) -> String {
         let header: Vec<_> = self.columns.iter().map(String::as_str).collect();
-        let mut table = screen.table(&header);
+        let mut table = screen.make_table(&header);
         for cells in self.rows {
-            table.add_row(row(cells));
+            table.add_row(table_row(cells));
         }
         table.trim_fmt() + "\n"
     }
 }
 
 /// A scalar value in one line.
-fn cell(value: Option<&Value>) -> String {
+fn format_cell(value: Option<&Value>) -> String {
     let text = match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => one_line(text),
         Some(value) => one_line(&value.to_string()),
     };
-    truncate_text(&text, COLUMN_MAX)
+    truncate_text(&text, COLUMN_WIDTH_MAX)
 }
 
 #[cfg(test)]
@@ -168,7 +170,7 @@ mod tests {
         assert_eq!(grid.columns, ["id", "name", "note", "open"]);
         assert_eq!(grid.left_out, ["tags"]);
         assert_eq!(grid.rows[1], ["2", "", "", "true"]);
-        assert_eq!(grid.rows[0][2].chars().count(), COLUMN_MAX);
+        assert_eq!(grid.rows[0][2].chars().count(), COLUMN_WIDTH_MAX);
     }
 
     #[test]
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_does_not_steer_the_terminal() {
+    fn answer_cannot_control_terminal() {
         let answer = json!({ "payload": [{ "\u{1b}[31m": "\u{1b}[2J" }] });
         assert!(!render_payload(&answer, &Screen::stdout()).contains('\u{1b}'));
         let text = json!({ "payload": "a\u{1b}[2Jb" });

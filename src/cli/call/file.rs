@@ -5,14 +5,18 @@ use std::{fs, path::Path};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
-use crate::{link::Link, value::json_text};
+use crate::{link::ServerLink, value::json_text};
 use midex_domain::error::{Code, Error, Result, describe_io_error};
 
 /// Writes the payload; an existing file is overwritten.
-pub(super) async fn write(answer: &Value, path: &Path, link: &mut Link<'_>) -> Result<()> {
+pub(super) async fn write_payload_file(
+    answer: &Value,
+    path: &Path,
+    link: &mut ServerLink<'_>,
+) -> Result<()> {
     let bytes = match answer["artifact"]["uri"].as_str() {
-        Some(uri) => artifact(uri, link).await?,
-        None => payload(answer),
+        Some(uri) => read_artifact(uri, link).await?,
+        None => payload_bytes(answer),
     };
     fs::write(path, bytes).map_err(|error| {
         let message = format!("{} cannot be written: {}", path.display(), describe_io_error(&error));
@@ -27,20 +31,20 @@ pub(super) async fn write(answer: &Value, path: &Path, link: &mut Link<'_>) -> R
 }
 
 /// Reads the content of an artifact in parts.
-async fn artifact(uri: &str, link: &mut Link<'_>) -> Result<Vec<u8>> {
+async fn read_artifact(uri: &str, link: &mut ServerLink<'_>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut next = Some(0);
     while let Some(offset) = next {
         let part = link.artifact(uri, offset).await?;
         let decoded = part.base64.as_deref().and_then(decode_base64);
         let content = part.content.map(String::into_bytes).or(decoded);
-        bytes.extend(content.ok_or_else(no_content)?);
+        bytes.extend(content.ok_or_else(no_content_error)?);
         next = part.next_offset;
     }
     Ok(bytes)
 }
 
-fn no_content() -> Error {
+fn no_content_error() -> Error {
     Error::internal("the server shows an artifact without content")
 }
 
@@ -49,7 +53,7 @@ fn decode_base64(base64: &str) -> Option<Vec<u8>> {
 }
 
 /// The bytes of a payload in the answer: of text, of base64-encoded bytes, else of its JSON.
-fn payload(answer: &Value) -> Vec<u8> {
+fn payload_bytes(answer: &Value) -> Vec<u8> {
     let payload = &answer["payload"];
     let said = answer["headers"]["content-type"].as_str();
     let media_type = payload["content_type"].as_str();
@@ -74,9 +78,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_is_written_as_it_came() {
+    fn payload_is_written_unchanged() {
         let of = |media_type: &str, body: Value| {
-            payload(&json!({ "headers": { "content-type": media_type }, "payload": body }))
+            payload_bytes(&json!({ "headers": { "content-type": media_type }, "payload": body }))
         };
         let bytes = json!({ "content_type": "image/png", "base64": "if8=" });
         assert_eq!(of("image/png", bytes.clone()), [0x89, 0xff]);

@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use super::{OperationListing, schema::kind};
+use super::{OperationListing, schema::schema_kind};
 use crate::{
     command::quoted,
-    screen::{Screen, Style, row},
-    value::{field, list},
+    screen::{Screen, TextStyle, table_row},
+    value::{list_items, text_field},
     visible::replace_hidden_chars,
 };
 use midex_domain::schema::follow_references;
@@ -29,22 +29,22 @@ pub(super) fn catalog_table(catalogs: &[Value]) -> String {
             "no catalogs; `midex catalog add FILE --title TITLE` makes one of an OpenAPI document";
         return screen.indent_block(None, "", words);
     }
-    let mut table = screen.table(&["catalog", "state", "commands", "called at", "title"]);
+    let mut table = screen.make_table(&["catalog", "state", "commands", "called at", "title"]);
     for catalog in catalogs {
-        table.add_row(row([
-            field(catalog, "catalog_id"),
-            state(catalog).to_owned(),
+        table.add_row(table_row([
+            text_field(catalog, "catalog_id"),
+            catalog_state(catalog).to_owned(),
             catalog["operations"].to_string(),
-            field(catalog, "base_url"),
-            field(catalog, "title"),
+            text_field(catalog, "base_url"),
+            text_field(catalog, "title"),
         ]));
     }
     table.trim_fmt() + "\n"
 }
 
 /// The state of a catalog: whether its commands can be called.
-pub(crate) fn state(catalog: &Value) -> &'static str {
-    match list(&catalog["findings"]) {
+pub(crate) fn catalog_state(catalog: &Value) -> &'static str {
+    match list_items(&catalog["findings"]) {
         [] if catalog["enabled"] == false => "disabled",
         [] => "usable",
         _ if catalog["operations"] != 0 => "refused",
@@ -54,27 +54,27 @@ pub(crate) fn state(catalog: &Value) -> &'static str {
 
 /// A catalog, and the first of its commands.
 pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &Screen) -> String {
-    let id = field(catalog, "catalog_id");
-    let mut text = name_and_description(&id, &field(catalog, "title"), screen);
+    let id = text_field(catalog, "catalog_id");
+    let mut text = name_and_description(&id, &text_field(catalog, "title"), screen);
     let imported = format!(
         "{}, {}",
-        field(catalog, "source"),
-        field(catalog, "imported_at")
+        text_field(catalog, "source"),
+        text_field(catalog, "imported_at")
     );
     let count = &catalog["operations"];
-    let count = match field(catalog, "document_version") {
+    let count = match text_field(catalog, "document_version") {
         version if version.is_empty() => count.to_string(),
         version => format!("{count}, of version {version} of the document"),
     };
     text += &name_value_lines(
         &[
-            ("state", state(catalog).to_owned()),
-            ("about", field(catalog, "description")),
-            ("vendor", field(catalog, "vendor")),
-            ("called at", field(catalog, "base_url")),
-            ("or at", others(catalog)),
+            ("state", catalog_state(catalog).to_owned()),
+            ("about", text_field(catalog, "description")),
+            ("vendor", text_field(catalog, "vendor")),
+            ("called at", text_field(catalog, "base_url")),
+            ("or at", other_base_urls(catalog)),
             ("allowed", join_texts(&catalog["allow"])),
-            ("headers", headers_in_a_line(catalog)),
+            ("headers", headers_line(catalog)),
             ("needs", required_credentials(&catalog["schemes"])),
             ("sent to", join_texts(&catalog["origins"])),
             ("document", imported),
@@ -82,9 +82,9 @@ pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &
         ],
         screen,
     );
-    for finding in list(&catalog["findings"]) {
+    for finding in list_items(&catalog["findings"]) {
         text += &screen.indent_block(
-            Some(Style::Bad),
+            Some(TextStyle::Bad),
             INDENT,
             finding.as_str().unwrap_or_default(),
         );
@@ -92,15 +92,15 @@ pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &
     if !listed.commands.is_empty() {
         let _ = write!(text, "\n{}", command_table(&listed.commands, screen));
     }
-    if let Some(more) = listed.more() {
-        text += &screen.indent_block(Some(Style::Dim), "", &more);
+    if let Some(more) = listed.more_commands_note() {
+        text += &screen.indent_block(Some(TextStyle::Dim), "", &more);
     }
     text
 }
 
 /// A name and its description, on one line if it fits.
 fn name_and_description(name: &str, about: &str, screen: &Screen) -> String {
-    let title = screen.paint(Style::Bold, name);
+    let title = screen.paint(TextStyle::Bold, name);
     if name.width() + NAME_GAP.width() + about.width() <= screen.columns() {
         return format!("{title}{NAME_GAP}{about}").trim_end().to_owned() + "\n";
     }
@@ -108,15 +108,21 @@ fn name_and_description(name: &str, about: &str, screen: &Screen) -> String {
 }
 
 /// The other base URLs that the document lists.
-fn others(catalog: &Value) -> String {
-    let all = list(&catalog["base_urls"]).iter();
+fn other_base_urls(catalog: &Value) -> String {
+    let all = list_items(&catalog["base_urls"]).iter();
     let others = all.filter(|url| **url != catalog["base_url"]);
     join_texts(&others.cloned().collect())
 }
 
-fn headers_in_a_line(catalog: &Value) -> String {
-    let of = |header: &Value| format!("{} ({})", field(header, "name"), field(header, "source"));
-    let headers: Vec<_> = list(&catalog["headers"]).iter().map(of).collect();
+fn headers_line(catalog: &Value) -> String {
+    let of = |header: &Value| {
+        format!(
+            "{} ({})",
+            text_field(header, "name"),
+            text_field(header, "source")
+        )
+    };
+    let headers: Vec<_> = list_items(&catalog["headers"]).iter().map(of).collect();
     headers.join(", ")
 }
 
@@ -131,18 +137,18 @@ pub(super) fn required_credentials(schemes: &Value) -> String {
         };
         format!(
             "{} ({}): {}",
-            field(scheme, "name"),
-            field(scheme, "what"),
+            text_field(scheme, "name"),
+            text_field(scheme, "what"),
             replace_hidden_chars(source)
         )
     };
-    let all: Vec<_> = list(schemes).iter().map(of).collect();
+    let all: Vec<_> = list_items(schemes).iter().map(of).collect();
     all.join(", ")
 }
 
 /// The texts of a list, separated by commas.
 pub(super) fn join_texts(value: &Value) -> String {
-    let words: Vec<_> = list(value)
+    let words: Vec<_> = list_items(value)
         .iter()
         .filter_map(Value::as_str)
         .map(replace_hidden_chars)
@@ -162,15 +168,15 @@ fn name_value_lines(all: &[(&str, String)], screen: &Screen) -> String {
 
 /// The table of commands.
 pub(crate) fn command_table(commands: &[Value], screen: &Screen) -> String {
-    let mut table = screen.table(&["command", "class", "what it does"]);
+    let mut table = screen.make_table(&["command", "class", "what it does"]);
     for command in commands {
-        let summary = match field(command, "summary") {
+        let summary = match text_field(command, "summary") {
             summary if command["uncallable"].is_string() => format!("(cannot be called) {summary}"),
             summary => summary,
         };
-        table.add_row(row([
-            field(command, "id"),
-            field(command, "class"),
+        table.add_row(table_row([
+            text_field(command, "id"),
+            text_field(command, "class"),
             summary,
         ]));
     }
@@ -179,15 +185,19 @@ pub(crate) fn command_table(commands: &[Value], screen: &Screen) -> String {
 
 /// The full description of one command.
 pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
-    let id = field(command, "id");
+    let id = text_field(command, "id");
     let called = format!(
         "{} {}",
-        field(command, "http_method"),
-        field(command, "path")
+        text_field(command, "http_method"),
+        text_field(command, "path")
     );
-    let about = format!("{}{NAME_GAP}{}", field(command, "class"), called.trim());
+    let about = format!(
+        "{}{NAME_GAP}{}",
+        text_field(command, "class"),
+        called.trim()
+    );
     let mut text = name_and_description(&id, about.trim(), screen);
-    let [summary, description] = ["summary", "description"].map(|name| field(command, name));
+    let [summary, description] = ["summary", "description"].map(|name| text_field(command, name));
     text += &screen.indent_block(None, INDENT, &summary);
     if description != summary {
         let description = command["description"].as_str().unwrap_or_default();
@@ -195,7 +205,7 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
     }
     if let Some(why) = command["uncallable"].as_str() {
         text += &screen.indent_block(
-            Some(Style::Bad),
+            Some(TextStyle::Bad),
             INDENT,
             &format!("It cannot be called: {why}"),
         );
@@ -204,23 +214,27 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
     if !needed.is_empty() {
         text += &screen.indent_block(None, INDENT, &format!("It needs {needed}"));
     }
-    let rows = arguments(command);
+    let rows = argument_rows(command);
     if !rows.is_empty() {
-        let mut table = screen.table(&["argument", "in", "type", "", "what it is"]);
+        let mut table = screen.make_table(&["argument", "in", "type", "", "what it is"]);
         for cells in rows {
-            table.add_row(row(cells));
+            table.add_row(table_row(cells));
         }
         let _ = write!(text, "\n{}\n", table.trim_fmt());
     }
-    let _ = writeln!(text, "\n{}", screen.paint(Style::Dim, &example(command)));
+    let _ = writeln!(
+        text,
+        "\n{}",
+        screen.paint(TextStyle::Dim, &example_call(command))
+    );
     text
 }
 
 /// One row per argument, and per field of the body.
-fn arguments(command: &Value) -> Vec<[String; 5]> {
+fn argument_rows(command: &Value) -> Vec<[String; 5]> {
     let row = |name: &str, place: &str, schema: &Value, root: &Value, required: bool| {
         let is_required = if required { "required" } else { "" };
-        let what = field(schema, "description");
+        let what = text_field(schema, "description");
         [
             replace_hidden_chars(name),
             replace_hidden_chars(place),
@@ -229,7 +243,7 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
             what,
         ]
     };
-    let arguments = list(&command["arguments"]).iter().map(|argument| {
+    let arguments = list_items(&command["arguments"]).iter().map(|argument| {
         let name = argument["name"].as_str().unwrap_or_default();
         // The arguments of a workflow have their own `schema`.
         let declared = command["input_schema"]["properties"].get(name);
@@ -241,7 +255,7 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
     let body = follow_references(root, root);
     // If the body is optional, none of its fields is required.
     let is_needed = command["body"]["required"] == true;
-    let required = Some(list(&body["required"])).filter(|_| is_needed);
+    let required = Some(list_items(&body["required"])).filter(|_| is_needed);
     let required = required.unwrap_or_default();
     let fields = body["properties"].as_object().into_iter().flatten();
     let fields = fields.map(|(name, schema)| {
@@ -262,7 +276,7 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
             root,
             command["body"]["required"] == true,
         );
-        whole[2] = field(&command["body"], "media_type");
+        whole[2] = text_field(&command["body"], "media_type");
         rows.push(whole);
     }
     rows
@@ -270,21 +284,21 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
 
 /// The type of a value in a few words, or its choices.
 fn describe_type(schema: &Value, root: &Value) -> String {
-    let choices = list(&schema["enum"]).iter();
+    let choices = list_items(&schema["enum"]).iter();
     let choices = choices.map(|one| {
         one.as_str()
             .map_or_else(|| one.to_string(), replace_hidden_chars)
     });
     match choices.collect::<Vec<_>>() {
         none if none.is_empty() => {
-            kind(schema, root).map_or_else(String::new, |kind| replace_hidden_chars(&kind))
+            schema_kind(schema, root).map_or_else(String::new, |kind| replace_hidden_chars(&kind))
         }
         choices => choices.join("|"),
     }
 }
 
 /// An example call with the required arguments.
-fn example(command: &Value) -> String {
+fn example_call(command: &Value) -> String {
     let with = command["example"]["arguments"]["with"].as_object();
     let with = with.into_iter().flatten();
     let with = with.map(|(name, value)| {
@@ -298,7 +312,7 @@ fn example(command: &Value) -> String {
     });
     let body = match &command["example"]["arguments"]["body"] {
         Value::Null => String::new(),
-        body if body.to_string().len() > EXAMPLE_BYTES => " --body @FILE".to_owned(),
+        body if body.to_string().len() > EXAMPLE_BODY_BYTES_MAX => " --body @FILE".to_owned(),
         body => format!(
             " --body {}",
             quoted(&replace_hidden_chars(&body.to_string()))
@@ -306,27 +320,27 @@ fn example(command: &Value) -> String {
     };
     format!(
         "midex call {}{}{body}",
-        quoted(&field(command, "id")),
+        quoted(&text_field(command, "id")),
         with.collect::<String>()
     )
 }
 
 /// The maximum size of a body in an example.
-const EXAMPLE_BYTES: usize = 400;
+const EXAMPLE_BODY_BYTES_MAX: usize = 400;
 
 /// The preview of an import.
 pub(super) fn import_preview(answer: &Value, screen: &Screen) -> String {
     let catalog = &answer["catalog"];
     let mut text = name_and_description(
-        &field(catalog, "catalog_id"),
-        &field(catalog, "title"),
+        &text_field(catalog, "catalog_id"),
+        &text_field(catalog, "title"),
         screen,
     );
     text += &name_value_lines(
         &[
-            ("vendor", field(catalog, "vendor")),
-            ("called at", field(catalog, "base_url")),
-            ("or at", others(catalog)),
+            ("vendor", text_field(catalog, "vendor")),
+            ("called at", text_field(catalog, "base_url")),
+            ("or at", other_base_urls(catalog)),
             ("commands", answer["projected_command_count"].to_string()),
             (
                 "choices",
@@ -346,14 +360,14 @@ pub(super) fn import_preview(answer: &Value, screen: &Screen) -> String {
     let _ = write!(
         text,
         "\n{}",
-        command_table(list(&answer["command_preview"]), screen)
+        command_table(list_items(&answer["command_preview"]), screen)
     );
     if answer["command_preview_truncated"] == true {
-        let shown = list(&answer["command_preview"]).len() as u64;
+        let shown = list_items(&answer["command_preview"]).len() as u64;
         let all = answer["projected_command_count"].as_u64();
         let more = all.unwrap_or_default().saturating_sub(shown);
         let more = format!("{more} more, which `midex catalog show` lists once it is imported");
-        let _ = writeln!(text, "{}", screen.paint(Style::Dim, &more));
+        let _ = writeln!(text, "{}", screen.paint(TextStyle::Dim, &more));
     }
     let next = "Nothing was written: `midex catalog add` with the same arguments imports it";
     text + "\n" + &screen.indent_block(None, "", next)
@@ -361,13 +375,16 @@ pub(super) fn import_preview(answer: &Value, screen: &Screen) -> String {
 
 /// The changes in a new version of the document.
 pub(super) fn document_changes(changes: &Value, screen: &Screen) -> String {
-    let of = |key: &str| list(&changes[key]);
+    let of = |key: &str| list_items(&changes[key]);
     let line = |style, mark: &str, text: String| {
         let lead = format!("{mark} ");
-        screen.hanging((&lead, lead.len()), Some(style), &text)
+        screen.hanging_block((&lead, lead.len()), Some(style), &text)
     };
     let mut text = String::new();
-    for (key, style, mark) in [("added", Style::Good, "+"), ("removed", Style::Bad, "-")] {
+    for (key, style, mark) in [
+        ("added", TextStyle::Good, "+"),
+        ("removed", TextStyle::Bad, "-"),
+    ] {
         for id in of(key) {
             text += &line(
                 style,
@@ -378,16 +395,20 @@ pub(super) fn document_changes(changes: &Value, screen: &Screen) -> String {
     }
     for changed in of("changed") {
         text += &line(
-            Style::Bold,
+            TextStyle::Bold,
             "~",
-            format!("{}: {}", field(changed, "id"), join_texts(&changed["what"])),
+            format!(
+                "{}: {}",
+                text_field(changed, "id"),
+                join_texts(&changed["what"])
+            ),
         );
     }
     for broken in of("breaks") {
         let [workflow, step, why] =
-            ["workflow_id", "step_id", "why"].map(|name| field(broken, name));
+            ["workflow_id", "step_id", "why"].map(|name| text_field(broken, name));
         text += &line(
-            Style::Bad,
+            TextStyle::Bad,
             "!",
             format!("step `{step}` of workflow `{workflow}` breaks: {why}"),
         );
@@ -397,17 +418,17 @@ pub(super) fn document_changes(changes: &Value, screen: &Screen) -> String {
 
 /// The headers of a catalog, and the addresses that they are sent to.
 pub(super) fn headers_page(answer: &Value, screen: &Screen) -> String {
-    let id = field(answer, "catalog_id");
-    let headers = list(&answer["headers"]);
+    let id = text_field(answer, "catalog_id");
+    let headers = list_items(&answer["headers"]);
     let said = |words: &str| screen.indent_block(None, "", words);
     if headers.is_empty() {
         return said(&format!("The catalog `{id}` sends no headers of its own"));
     }
     let mut text = said(&format!("With every call the catalog `{id}` sends:"));
-    let mut table = screen.table(&["name", "value"]);
+    let mut table = screen.make_table(&["name", "value"]);
     let mut names = BTreeSet::new();
     for header in headers {
-        let source = field(header, "source");
+        let source = text_field(header, "source");
         names.extend(
             source
                 .split(", ")
@@ -419,7 +440,7 @@ pub(super) fn headers_page(answer: &Value, screen: &Screen) -> String {
         } else {
             format!("with the secret {source}")
         };
-        table.add_row(row([field(header, "name"), shown]));
+        table.add_row(table_row([text_field(header, "name"), shown]));
     }
     text += &(table.trim_fmt() + "\n");
     let origins = join_texts(&answer["origins"]);

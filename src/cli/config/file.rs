@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::key::{Key, ValueKind, keys};
+use super::key::{ConfigKey, ValueKind, all_keys};
 use midex_domain::{
     error::describe_io_error,
     finding::{Finding, Place, Rule, errors, sort_and_limit},
@@ -22,12 +22,12 @@ use midex_server::config::TRUST_KEY;
 /// The owner of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Owner {
+pub(super) enum FileOwner {
     Project,
     User,
 }
 
-impl Owner {
+impl FileOwner {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Project => "project",
@@ -38,7 +38,7 @@ impl Owner {
 
 /// The value of a flag in a file, in the form that the flag's parser accepts.
 #[derive(Debug)]
-pub(super) struct Setting {
+pub(super) struct FlagSetting {
     pub(super) key: String,
     pub(super) values: Vec<OsString>,
     /// Its line number, from 1.
@@ -47,20 +47,20 @@ pub(super) struct Setting {
 
 /// A configuration file.
 #[derive(Debug)]
-pub(super) struct File {
-    pub(super) owner: Owner,
+pub(super) struct ConfigFile {
+    pub(super) owner: FileOwner,
     pub(super) path: PathBuf,
     /// Its text; `None` if the file does not exist.
     pub(super) text: Option<String>,
-    pub(super) settings: Vec<Setting>,
+    pub(super) settings: Vec<FlagSetting>,
     /// Its findings. A setting with a warning is ignored, and the other settings remain effective.
     pub(super) findings: Vec<Finding>,
 }
 
-impl File {
+impl ConfigFile {
     /// Reads the file at `path`. `users` is the path of the user's file: a warning about a setting that a project must
     /// not make refers to it.
-    pub(super) fn read(owner: Owner, path: PathBuf, users: Option<&Path>) -> Self {
+    pub(super) fn read(owner: FileOwner, path: PathBuf, users: Option<&Path>) -> Self {
         let mut file = Self {
             owner,
             path,
@@ -81,8 +81,8 @@ impl File {
     }
 
     /// Whether an error in this file may hide a setting of this key.
-    pub(super) fn hides(&self, key: &Key) -> bool {
-        let may_set = self.owner == Owner::User || key.is_allowed_in_projects();
+    pub(super) fn may_hide_setting(&self, key: &ConfigKey) -> bool {
+        let may_set = self.owner == FileOwner::User || key.is_allowed_in_projects();
         let hides = |finding: &Finding| finding.path.is_empty() || finding.path == key.name;
         may_set && errors(&self.findings).any(hides)
     }
@@ -92,8 +92,8 @@ impl File {
             Ok(document) => document,
             Err(error) => return self.findings.push(malformed_toml_finding(text, &error)),
         };
-        let keys = keys();
-        let context = Context {
+        let keys = all_keys();
+        let context = EntryContext {
             text,
             keys: &keys,
             owner: self.owner,
@@ -102,11 +102,11 @@ impl File {
         };
         for (name, item) in document.iter() {
             let key = document.key(name).and_then(toml_edit::Key::span);
-            let at = place(text, key);
+            let at = span_place(text, key);
             let setting = match name {
                 TRUST_KEY => context.check_trusted_projects(at, item).map(|()| None),
-                SECRETS_TABLE => context.secrets(at, item).map(Some),
-                name => context.setting(name, at, item).map(Some),
+                SECRETS_TABLE => context.parse_secrets(at, item).map(Some),
+                name => context.parse_setting(name, at, item).map(Some),
             };
             match setting {
                 Ok(setting) => self.settings.extend(setting),
@@ -122,7 +122,7 @@ fn is_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| missing.contains(&error.kind()))
 }
 
-fn place(text: &str, span: Option<std::ops::Range<usize>>) -> Place {
+fn span_place(text: &str, span: Option<std::ops::Range<usize>>) -> Place {
     span.map_or(Place::START, |span| {
         Place::of_bytes(text, span.start, span.end)
     })
@@ -131,14 +131,14 @@ fn place(text: &str, span: Option<std::ops::Range<usize>>) -> Place {
 fn malformed_toml_finding(text: &str, error: &toml_edit::TomlError) -> Finding {
     let words: Vec<_> = error.message().split_whitespace().collect();
     let message = format!("this is not TOML: {}", words.join(" "));
-    Finding::new(Rule::Syntax, "", place(text, error.span()), message)
+    Finding::new(Rule::Syntax, "", span_place(text, error.span()), message)
 }
 
 /// The context for checking an entry of the file.
-struct Context<'a> {
+struct EntryContext<'a> {
     text: &'a str,
-    keys: &'a [Key],
-    owner: Owner,
+    keys: &'a [ConfigKey],
+    owner: FileOwner,
     path: &'a Path,
     users: Option<&'a Path>,
 }
@@ -146,12 +146,12 @@ struct Context<'a> {
 /// The table of the tables `[secrets.NAME]`, each with `hosts`.
 const SECRETS_TABLE: &str = "secrets";
 /// The flag that corresponds to these tables.
-const SECRET_HOST: &str = "secret-host";
+const SECRET_HOST_FLAG: &str = "secret-host";
 
-impl Context<'_> {
+impl EntryContext<'_> {
     /// Checks the list of trusted projects. It is read elsewhere, before a workflow starts.
     fn check_trusted_projects(&self, at: Place, item: &Item) -> Result<(), Box<Finding>> {
-        if self.owner == Owner::Project {
+        if self.owner == FileOwner::Project {
             return Err(self.user_only_finding(TRUST_KEY, at).into());
         }
         let mut items = item.as_array().into_iter().flatten();
@@ -162,7 +162,7 @@ impl Context<'_> {
             "`{TRUST_KEY}` is a list of texts, this is {}",
             item.type_name()
         );
-        let place = place(self.text, item.span());
+        let place = span_place(self.text, item.span());
         Err(Finding::new(Rule::UnknownValue, TRUST_KEY, place, message).into())
     }
 
@@ -186,26 +186,31 @@ impl Context<'_> {
     }
 
     /// The tables `[secrets.NAME]` as values of the flag.
-    fn secrets(&self, at: Place, item: &Item) -> Result<Setting, Box<Finding>> {
-        self.key(SECRET_HOST, at, item)?;
+    fn parse_secrets(&self, at: Place, item: &Item) -> Result<FlagSetting, Box<Finding>> {
+        self.find_allowed_key(SECRET_HOST_FLAG, at, item)?;
         let mut pairs = toml_edit::Array::new();
         for (name, secret) in item.as_table_like().into_iter().flat_map(TableLike::iter) {
-            for host in
-                hosts(secret).ok_or_else(|| no_hosts(name, place(self.text, secret.span())))?
+            for host in secret_hosts(secret)
+                .ok_or_else(|| missing_hosts_finding(name, span_place(self.text, secret.span())))?
             {
                 pairs.push(format!("{name}={host}"));
             }
         }
-        self.setting(SECRET_HOST, at, &Item::Value(pairs.into()))
+        self.parse_setting(SECRET_HOST_FLAG, at, &Item::Value(pairs.into()))
     }
 
-    fn setting(&self, name: &str, at: Place, item: &Item) -> Result<Setting, Box<Finding>> {
-        let key = self.key(name, at, item)?;
-        let value_at = place(self.text, item.span());
+    fn parse_setting(
+        &self,
+        name: &str,
+        at: Place,
+        item: &Item,
+    ) -> Result<FlagSetting, Box<Finding>> {
+        let key = self.find_allowed_key(name, at, item)?;
+        let value_at = span_place(self.text, item.span());
         let values = key
-            .values(item)
-            .ok_or_else(|| wrong_type(key, value_at, item))?;
-        key.check(&values).map_err(|(words, tip)| {
+            .parse_values(item)
+            .ok_or_else(|| wrong_type_finding(key, value_at, item))?;
+        key.check_values(&values).map_err(|(words, tip)| {
             Finding::new(Rule::UnknownValue, name, value_at, words).suggest(tip)
         })?;
         let dir = self.path.parent().unwrap_or(Path::new(""));
@@ -213,12 +218,12 @@ impl Context<'_> {
             .into_iter()
             .map(|value| key.resolve_default(value, dir));
         let values: Vec<_> = values.collect();
-        if key.kind == ValueKind::Path && self.owner == Owner::Project {
+        if key.kind == ValueKind::Path && self.owner == FileOwner::Project {
             for path in &values {
                 self.check_path_in_project(name, value_at, Path::new(path))?;
             }
         }
-        Ok(Setting {
+        Ok(FlagSetting {
             key: name.to_owned(),
             values,
             line: at.line,
@@ -226,11 +231,16 @@ impl Context<'_> {
     }
 
     /// The key with this name, if this file may set it.
-    fn key(&self, name: &str, at: Place, item: &Item) -> Result<&Key, Box<Finding>> {
+    fn find_allowed_key(
+        &self,
+        name: &str,
+        at: Place,
+        item: &Item,
+    ) -> Result<&ConfigKey, Box<Finding>> {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
             return Err(self.unknown_key_finding(name, at, item).into());
         };
-        if self.owner == Owner::User || key.is_allowed_in_projects() {
+        if self.owner == FileOwner::User || key.is_allowed_in_projects() {
             return Ok(key);
         }
         Err(self.user_only_finding(name, at).into())
@@ -258,13 +268,13 @@ impl Context<'_> {
 }
 
 /// The hosts of a secret; `None` if its table has any other key.
-fn hosts(secret: &Item) -> Option<Vec<&str>> {
+fn secret_hosts(secret: &Item) -> Option<Vec<&str>> {
     let table = secret.as_table_like().filter(|table| table.len() == 1)?;
     let hosts = table.get("hosts")?.as_array()?;
     hosts.iter().map(Value::as_str).collect()
 }
 
-fn no_hosts(name: &str, at: Place) -> Finding {
+fn missing_hosts_finding(name: &str, at: Place) -> Finding {
     let message = format!("`[secrets.{name}]` has `hosts` alone, a list of texts");
     let finding = Finding::new(Rule::WrongType, SECRETS_TABLE, at, message);
     finding.suggest(format!(
@@ -272,7 +282,7 @@ fn no_hosts(name: &str, at: Place) -> Finding {
     ))
 }
 
-fn wrong_type(key: &Key, at: Place, item: &Item) -> Finding {
+fn wrong_type_finding(key: &ConfigKey, at: Place, item: &Item) -> Finding {
     let (expected, actual) = (key.kind.describe_type(), describe_item_type(item));
     let message = format!("`{}` must be {expected}, this is {actual}", key.name);
     Finding::new(Rule::WrongType, key.name.as_str(), at, message).with_expected(expected, actual)

@@ -26,7 +26,7 @@ const PROJECT_FILE_KEYS: [&str; 6] = [
 ];
 
 /// The note in a flag's help about the file that can set it.
-pub(super) fn source(name: &str) -> Option<&'static str> {
+pub(super) fn help_note_for_file(name: &str) -> Option<&'static str> {
     match name {
         FLAG_WITHOUT_KEY => None,
         name if PROJECT_FILE_KEYS.contains(&name) => Some("[or in midex.toml]"),
@@ -57,31 +57,31 @@ impl ValueKind {
 
 /// A key, with the flag that it sets.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct ConfigKey {
     pub(super) flag: Arg,
     pub(super) name: String,
     pub(super) kind: ValueKind,
 }
 
 /// All keys.
-pub(super) fn keys() -> Vec<Key> {
+pub(super) fn all_keys() -> Vec<ConfigKey> {
     let command = Cli::command();
     let serve = command.find_subcommand("serve").into_iter();
     let flags = command
         .get_arguments()
         .chain(serve.flat_map(clap::Command::get_arguments));
     flags
-        .filter_map(|flag| Key::from_flag(flag.clone()))
+        .filter_map(|flag| ConfigKey::from_flag(flag.clone()))
         .collect()
 }
 
-impl Key {
+impl ConfigKey {
     fn from_flag(flag: Arg) -> Option<Self> {
         let name = flag
             .get_long()
             .filter(|name| *name != FLAG_WITHOUT_KEY)?
             .to_owned();
-        let kind = kind(&flag);
+        let kind = value_kind(&flag);
         Some(Self { flag, name, kind })
     }
 
@@ -91,7 +91,7 @@ impl Key {
     }
 
     /// The value as arguments of the flag; `None` if the item has another type.
-    pub(super) fn values(&self, item: &Item) -> Option<Vec<String>> {
+    pub(super) fn parse_values(&self, item: &Item) -> Option<Vec<String>> {
         match (self.kind, item.as_value()?) {
             (ValueKind::Switch, Value::Boolean(on)) => Some(vec![on.value().to_string()]),
             (ValueKind::Number, Value::Integer(number)) => Some(vec![number.value().to_string()]),
@@ -117,7 +117,7 @@ impl Key {
     }
 
     /// Checks the values with the flag's own parser; the error is its message, and a tip.
-    pub(super) fn check(&self, values: &[String]) -> Result<(), (String, Option<String>)> {
+    pub(super) fn check_values(&self, values: &[String]) -> Result<(), (String, Option<String>)> {
         if self.kind == ValueKind::Switch {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl Key {
     }
 }
 
-fn kind(flag: &Arg) -> ValueKind {
+fn value_kind(flag: &Arg) -> ValueKind {
     let number = Arg::new("").value_parser(clap::value_parser!(u32));
     match flag.get_action() {
         ArgAction::SetTrue => ValueKind::Switch,

@@ -7,7 +7,7 @@ use midex_domain::finding::Severity;
 
 /// A problem that is not located at a single line of a file.
 #[derive(Debug, Serialize)]
-pub(in super::super) struct Notice {
+pub(in super::super) struct ConfigNotice {
     /// An error if `midex serve` would end because of it.
     pub(in super::super) severity: Severity,
     pub(in super::super) message: String,
@@ -16,14 +16,14 @@ pub(in super::super) struct Notice {
 }
 
 /// The notices for a server with these flags.
-pub(super) fn notices(args: &ServeArgs) -> Vec<Notice> {
-    let of = [invalid_flags_notice(args), unanswered(args)];
+pub(super) fn server_notices(args: &ServeArgs) -> Vec<ConfigNotice> {
+    let of = [invalid_flags_notice(args), unanswered_host_notice(args)];
     of.into_iter().flatten().collect()
 }
 
-fn invalid_flags_notice(args: &ServeArgs) -> Option<Notice> {
+fn invalid_flags_notice(args: &ServeArgs) -> Option<ConfigNotice> {
     let error = args.transports.check().err()?;
-    Some(Notice {
+    Some(ConfigNotice {
         severity: Severity::Error,
         message: format!(
             "`midex serve` would end at once: {}: {}",
@@ -34,8 +34,8 @@ fn invalid_flags_notice(args: &ServeArgs) -> Option<Notice> {
     })
 }
 
-fn unanswered(args: &ServeArgs) -> Option<Notice> {
-    args.transports.answers_no_host().then(|| Notice {
+fn unanswered_host_notice(args: &ServeArgs) -> Option<ConfigNotice> {
+    args.transports.answers_no_host().then(|| ConfigNotice {
         severity: Severity::Warning,
         message: "a host that starts `midex serve` gets no answer: `stdio = false` stands beside `http`".into(),
         mend: "remove `stdio = false`, or have the hosts use the address: `midex install --client HOST --http URL`".into(),

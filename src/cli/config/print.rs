@@ -11,9 +11,9 @@ use super::{
         EXIT_FINDINGS, EXIT_OK, Output, ServeArgs, diagnostic, takes_color,
         visible::replace_hidden_chars,
     },
-    File, Files, Notice,
-    key::{Key, ValueKind},
-    keys, notices, variable,
+    ConfigFile, ConfigFiles, ConfigNotice, all_keys, environment_variable,
+    key::{ConfigKey, ValueKind},
+    server_notices,
 };
 use midex_domain::{error::Result, finding::Severity};
 use midex_server::config::{Config, split_names};
@@ -41,30 +41,30 @@ struct EffectiveSetting {
 
 /// Prints the settings that result from the flags of this command, the environment and the files. The exit code is 1 if
 /// there are findings.
-pub(in super::super) fn print(
-    files: &Files,
+pub(in super::super) fn print_settings(
+    files: &ConfigFiles,
     matches: &ArgMatches,
     args: &ServeArgs,
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
     let held = |key| effective_setting(files, matches, args, config, key);
-    let settings: Vec<_> = keys().into_iter().map(held).collect();
-    let notices = notices(args);
+    let settings: Vec<_> = all_keys().into_iter().map(held).collect();
+    let notices = server_notices(args);
     out.print(
-        || as_json(files, &settings, &notices),
-        || as_text(files, &settings) + &notices_as_text(&notices),
+        || settings_as_json(files, &settings, &notices),
+        || settings_as_text(files, &settings) + &notices_as_text(&notices),
     )?;
     let is_clean = files.findings().next().is_none() && notices.is_empty();
     Ok(if is_clean { EXIT_OK } else { EXIT_FINDINGS })
 }
 
 fn effective_setting(
-    files: &Files,
+    files: &ConfigFiles,
     matches: &ArgMatches,
     args: &ServeArgs,
     config: &Config,
-    key: Key,
+    key: ConfigKey,
 ) -> EffectiveSetting {
     let from = value_source(files, matches, &key);
     let raw = matches.get_raw(key.flag.get_id().as_str());
@@ -84,7 +84,7 @@ fn effective_setting(
         (ValueKind::Switch, _) if key.name == "stdio" && matches!(from, SettingSource::Default) => {
             json!(args.transports.serves_stdio())
         }
-        (ValueKind::Path, [path, ..]) => json!(absolute(path)),
+        (ValueKind::Path, [path, ..]) => json!(absolute_path(path)),
         (_, []) => Value::Null,
         (ValueKind::Number | ValueKind::Switch, [value, ..]) => {
             value.parse().unwrap_or_else(|_| json!(value))
@@ -100,12 +100,12 @@ fn effective_setting(
     }
 }
 
-fn absolute(path: &str) -> PathBuf {
+fn absolute_path(path: &str) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
 /// The first file that has precedence over the source of the value, and has an error that may hide another value.
-fn find_hiding_file(files: &Files, from: &SettingSource, key: &Key) -> Option<String> {
+fn find_hiding_file(files: &ConfigFiles, from: &SettingSource, key: &ConfigKey) -> Option<String> {
     let from = match from {
         SettingSource::Flag | SettingSource::Environment { .. } => return None,
         SettingSource::File { path, .. } => Some(path),
@@ -117,20 +117,20 @@ fn find_hiding_file(files: &Files, from: &SettingSource, key: &Key) -> Option<St
         .map(|file| (file, file.path.display().to_string()));
     let hiding = paths
         .by_ref()
-        .find(|(file, path)| file.hides(key) || Some(path) == from);
+        .find(|(file, path)| file.may_hide_setting(key) || Some(path) == from);
     hiding
-        .filter(|(file, _)| file.hides(key))
+        .filter(|(file, _)| file.may_hide_setting(key))
         .map(|(_, path)| path)
 }
 
-fn value_source(files: &Files, matches: &ArgMatches, key: &Key) -> SettingSource {
+fn value_source(files: &ConfigFiles, matches: &ArgMatches, key: &ConfigKey) -> SettingSource {
     match (
         matches.value_source(key.flag.get_id().as_str()),
-        variable(&key.flag),
+        environment_variable(&key.flag),
     ) {
         (Some(ValueSource::CommandLine), _) => SettingSource::Flag,
         (Some(ValueSource::EnvVariable), Some(variable)) => SettingSource::Environment { variable },
-        _ => match files.find(&key.name) {
+        _ => match files.find_setting(&key.name) {
             Some((file, setting)) => SettingSource::File {
                 path: file.path.display().to_string(),
                 line: setting.line,
@@ -140,8 +140,12 @@ fn value_source(files: &Files, matches: &ArgMatches, key: &Key) -> SettingSource
     }
 }
 
-fn as_json(files: &Files, settings: &[EffectiveSetting], notices: &[Notice]) -> Value {
-    let file = |file: &File| {
+fn settings_as_json(
+    files: &ConfigFiles,
+    settings: &[EffectiveSetting],
+    notices: &[ConfigNotice],
+) -> Value {
+    let file = |file: &ConfigFile| {
         json!({
             "owner": file.owner,
             "path": file.path,
@@ -153,10 +157,10 @@ fn as_json(files: &Files, settings: &[EffectiveSetting], notices: &[Notice]) -> 
     json!({ "settings": settings, "files": files, "notices": notices })
 }
 
-fn as_text(files: &Files, settings: &[EffectiveSetting]) -> String {
+fn settings_as_text(files: &ConfigFiles, settings: &[EffectiveSetting]) -> String {
     let rows: Vec<_> = settings
         .iter()
-        .map(|held| (&held.name, value(&held.value), origin(held)))
+        .map(|held| (&held.name, format_value(&held.value), describe_source(held)))
         .collect();
     let width = rows
         .iter()
@@ -184,7 +188,7 @@ fn as_text(files: &Files, settings: &[EffectiveSetting]) -> String {
     text + &draw_findings(files)
 }
 
-fn value(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     replace_hidden_chars(&match value {
         Value::Null => "none".to_owned(),
         Value::Array(items) if items.is_empty() => "none".to_owned(),
@@ -198,7 +202,7 @@ fn value(value: &Value) -> String {
     })
 }
 
-fn origin(held: &EffectiveSetting) -> String {
+fn describe_source(held: &EffectiveSetting) -> String {
     let origin = match &held.from {
         SettingSource::Flag => "flag".to_owned(),
         SettingSource::Environment { variable } => format!("environment {variable}"),
@@ -215,8 +219,8 @@ fn origin(held: &EffectiveSetting) -> String {
 }
 
 /// The notices as text.
-fn notices_as_text(notices: &[Notice]) -> String {
-    let line = |notice: &Notice| {
+fn notices_as_text(notices: &[ConfigNotice]) -> String {
+    let line = |notice: &ConfigNotice| {
         let severity = match notice.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
@@ -231,9 +235,9 @@ fn notices_as_text(notices: &[Notice]) -> String {
 }
 
 /// The findings of each file, drawn in its text.
-fn draw_findings(files: &Files) -> String {
+fn draw_findings(files: &ConfigFiles) -> String {
     let with_findings = files.0.iter().filter(|file| !file.findings.is_empty());
-    let draw = |file: &File| {
+    let draw = |file: &ConfigFile| {
         let (path, text) = (
             file.path.display().to_string(),
             file.text.as_deref().unwrap_or_default(),

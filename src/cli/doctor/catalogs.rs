@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{CheckResult, NAMED_MAX};
+use super::{CheckResult, NAMED_EXECUTIONS_MAX};
 use crate::{
-    catalog::page::state,
-    link::Link,
+    catalog::page::catalog_state,
+    link::ServerLink,
     validate::format_count,
-    value::{field, list},
+    value::{list_items, text_field},
 };
-use midex_catalog::call::secrets_in;
+use midex_catalog::call::parse_secrets_file;
 use midex_domain::error::{Code, Result};
 use midex_server::config::Config;
 
 const CHECK_NAME: &str = "catalogs";
 
 /// One summary for all catalogs, and a finding for each that cannot be called or that executions wait for.
-pub(super) async fn catalogs(
+pub(super) async fn catalog_findings(
     config: &Config,
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     stuck: &[Value],
 ) -> Result<Vec<CheckResult>> {
     let listed = match link.call("catalog.list", json!({})).await {
@@ -29,8 +29,8 @@ pub(super) async fn catalogs(
         Err(error) if error.code() == Code::CatalogNotFound => return Ok(Vec::new()),
         listed => listed?,
     };
-    let catalogs = list(&listed["catalogs"]);
-    let secrets = Secrets::from_config(config);
+    let catalogs = list_items(&listed["catalogs"]);
+    let secrets = AvailableSecrets::from_config(config);
     let says = catalogs_summary(catalogs) + &secrets.describe_sources(catalogs);
     let mut findings = vec![CheckResult::ok(CHECK_NAME, says)];
     findings.extend(catalogs.iter().filter_map(|catalog| {
@@ -41,7 +41,12 @@ pub(super) async fn catalogs(
 }
 
 fn catalogs_summary(catalogs: &[Value]) -> String {
-    let count = |wanted| catalogs.iter().filter(|one| state(one) == wanted).count();
+    let count = |wanted| {
+        catalogs
+            .iter()
+            .filter(|one| catalog_state(one) == wanted)
+            .count()
+    };
     let states = ["usable", "disabled", "refused", "broken"].map(|state| (count(state), state));
     let states = states.iter().filter(|(count, _)| *count > 0);
     let states: Vec<_> = states
@@ -55,12 +60,12 @@ fn catalogs_summary(catalogs: &[Value]) -> String {
 }
 
 fn broken_catalog_finding(catalog: &Value) -> Option<CheckResult> {
-    let why = list(&catalog["findings"])
+    let why = list_items(&catalog["findings"])
         .first()?
         .as_str()
         .unwrap_or_default();
-    let id = field(catalog, "catalog_id");
-    let mend = if state(catalog) == "refused" {
+    let id = text_field(catalog, "catalog_id");
+    let mend = if catalog_state(catalog) == "refused" {
         "allow the address with that command, if it is meant".to_owned()
     } else {
         format!(
@@ -75,7 +80,7 @@ fn broken_catalog_finding(catalog: &Value) -> Option<CheckResult> {
 }
 
 /// The available secrets.
-struct Secrets {
+struct AvailableSecrets {
     environment: BTreeMap<String, String>,
     file: BTreeMap<String, String>,
     /// The path of the file of secrets.
@@ -86,15 +91,15 @@ struct Secrets {
 
 /// The secrets that the headers and credentials of a catalog refer to.
 fn secrets_of_catalog(catalog: &Value) -> impl Iterator<Item = &str> {
-    let headers = list(&catalog["headers"]).iter();
+    let headers = list_items(&catalog["headers"]).iter();
     let sources = headers.filter_map(|header| header["source"].as_str());
     sources.flat_map(|source| source.split(", "))
 }
 
-impl Secrets {
+impl AvailableSecrets {
     fn from_config(config: &Config) -> Self {
         let path = config.secrets_file.as_deref();
-        let file = path.filter(|path| path.exists()).map(secrets_in);
+        let file = path.filter(|path| path.exists()).map(parse_secrets_file);
         Self {
             environment: config.secret_values(),
             refusal: file.as_ref().and_then(|file| file.as_ref().err().cloned()),
@@ -129,7 +134,7 @@ impl Secrets {
     fn missing_secrets_finding(&self, catalog: &Value) -> Option<CheckResult> {
         let mut names = secrets_of_catalog(catalog);
         let lacked = names.find(|name| name.contains(':') && self.secret_source(name).is_none())?;
-        let id = field(catalog, "catalog_id");
+        let id = text_field(catalog, "catalog_id");
         let (kind, name) = lacked.split_once(':')?;
         let mend = if let Some(refusal) = &self.refusal {
             refusal.clone()
@@ -158,11 +163,11 @@ fn awaited_catalogs_finding(stuck: &[Value]) -> Option<CheckResult> {
         .filter(|one| one["catalog"].is_string())
         .collect();
     let first = waiting.first()?;
-    let catalog = field(first, "catalog");
+    let catalog = text_field(first, "catalog");
     let ids = waiting
         .iter()
-        .take(NAMED_MAX)
-        .map(|one| field(one, "execution_id"));
+        .take(NAMED_EXECUTIONS_MAX)
+        .map(|one| text_field(one, "execution_id"));
     let ids = ids.collect::<Vec<_>>().join(", ");
     let says = format!(
         "{} wait for a catalog, the first for `{catalog}`: {ids}",

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::{CheckResult, Verdict, suggested_action};
-use crate::install::{HostEntry, HostReach, Scope, find_host_entries};
+use super::{CheckResult, CheckVerdict, suggested_action};
+use crate::install::{HostEntry, HostReach, InstallScope, find_host_entries};
 use midex_server::config::Config;
 
 const CHECK_NAME: &str = "clients";
 
 /// One finding for all hosts with a sound configuration, and one per file that names another program or cannot be read.
-pub(super) fn clients(config: &Config) -> Vec<CheckResult> {
+pub(super) fn client_findings(config: &Config) -> Vec<CheckResult> {
     let found = find_host_entries(config);
     let drifts = found
         .iter()
@@ -19,7 +19,7 @@ pub(super) fn clients(config: &Config) -> Vec<CheckResult> {
         .filter_map(check_client_file)
         .chain(drifts)
         .collect();
-    let is_sound = |finding: &CheckResult| finding.verdict == Verdict::Ok;
+    let is_sound = |finding: &CheckResult| finding.verdict == CheckVerdict::Ok;
     let (sound, others): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_sound);
     let mut all = Vec::new();
     if !sound.is_empty() {
@@ -53,8 +53,8 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
         }
     };
     let scope = match found.scope {
-        Scope::User => "user",
-        Scope::Project => "project",
+        InstallScope::User => "user",
+        InstallScope::Project => "project",
     };
     let sound = CheckResult::ok(CHECK_NAME, format!("{client} ({scope})"));
     let (sound, command, verb, flag) = match names {
@@ -63,11 +63,11 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
         HostReach::Address => return Some(sound),
         HostReach::Nothing => (None, &String::new(), "", ""),
     };
-    let mend = format!("run `{}{flag}`", install(found));
+    let mend = format!("run `{}{flag}`", install_command(found));
     let here = std::env::current_exe()
         .ok()
         .and_then(|path| path.canonicalize().ok());
-    let says = match program(command) {
+    let says = match find_program(command) {
         _ if command.is_empty() => {
             format!("{path} names neither a program nor an address for midex")
         }
@@ -79,10 +79,10 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
 }
 
 /// The command that writes the file again.
-fn install(found: &HostEntry) -> String {
+fn install_command(found: &HostEntry) -> String {
     let scope = match found.scope {
-        Scope::User => "",
-        Scope::Project => " --scope project",
+        InstallScope::User => "",
+        InstallScope::Project => " --scope project",
     };
     format!("midex install --client {}{scope}", found.client)
 }
@@ -93,7 +93,7 @@ fn hooks_drift_finding(hook: &HostEntry, all: &[HostEntry]) -> Option<CheckResul
         return None;
     };
     let (client, path) = (&hook.client, hook.path.display());
-    let install = install(hook);
+    let install = install_command(hook);
     let others = || {
         all.iter()
             .filter(|one| one.client == *client && !matches!(one.names, Ok(HostReach::Hook(_))))
@@ -120,7 +120,7 @@ fn hooks_drift_finding(hook: &HostEntry, all: &[HostEntry]) -> Option<CheckResul
 }
 
 /// The program that a command starts; a bare name is searched for in `PATH`, like a shell does.
-fn program(command: &str) -> Option<std::path::PathBuf> {
+fn find_program(command: &str) -> Option<std::path::PathBuf> {
     if command.contains('/') {
         return Path::new(command).canonicalize().ok();
     }

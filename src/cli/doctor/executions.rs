@@ -1,13 +1,16 @@
 //! Checks the open executions: each must have what it waits for.
 
-use super::{CheckResult, NAMED_MAX, Value, field};
+use super::{CheckResult, NAMED_EXECUTIONS_MAX, Value, text_field};
 
 /// Reports an execution whose activity no process provides, else one that is overdue, else the paused executions.
 pub(super) fn check_executions(open: &[Value], stuck: &[Value]) -> CheckResult {
     const CHECK_NAME: &str = "executions";
     let lacking = stuck.iter().find(|stuck| stuck["activity"].is_string());
     if let Some(lacking) = lacking {
-        let (id, activity) = (field(lacking, "execution_id"), field(lacking, "activity"));
+        let (id, activity) = (
+            text_field(lacking, "execution_id"),
+            text_field(lacking, "activity"),
+        );
         return CheckResult::warn(
             CHECK_NAME,
             format!("{id} waits for the activity `{activity}`, which no process here has"),
@@ -16,7 +19,10 @@ pub(super) fn check_executions(open: &[Value], stuck: &[Value]) -> CheckResult {
     }
     let overdue = stuck.iter().find(|stuck| stuck["due"].is_string());
     if let Some(overdue) = overdue {
-        let (id, due) = (field(overdue, "execution_id"), field(overdue, "due"));
+        let (id, due) = (
+            text_field(overdue, "execution_id"),
+            text_field(overdue, "due"),
+        );
         return CheckResult::warn(
             CHECK_NAME,
             format!("{id} should have moved at {due}"),
@@ -27,12 +33,12 @@ pub(super) fn check_executions(open: &[Value], stuck: &[Value]) -> CheckResult {
         .iter()
         .filter(|execution| execution["state"] == "paused");
     let paused: Vec<_> = paused
-        .map(|execution| field(execution, "execution_id"))
+        .map(|execution| text_field(execution, "execution_id"))
         .collect();
     if paused.is_empty() {
         return CheckResult::ok(CHECK_NAME, format!("{} open", open.len()));
     }
-    let named = &paused[..paused.len().min(NAMED_MAX)];
+    let named = &paused[..paused.len().min(NAMED_EXECUTIONS_MAX)];
     CheckResult::warn(
         CHECK_NAME,
         format!(

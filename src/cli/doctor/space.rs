@@ -6,7 +6,7 @@ use super::CheckResult;
 use midex_domain::limits;
 
 /// The finding on free space; `None` if the file system does not report it.
-pub(super) fn space(directory: &Path) -> Option<CheckResult> {
+pub(super) fn free_space_finding(directory: &Path) -> Option<CheckResult> {
     let mut there = directory.ancestors();
     let found = there.find_map(|path| rustix::fs::statvfs(path).ok())?;
     Some(finding_for_free_bytes(
@@ -31,14 +31,14 @@ fn finding_for_free_bytes(bytes: u64) -> CheckResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Verdict;
+    use crate::doctor::CheckVerdict;
 
     #[test]
-    fn little_room_is_a_warning() {
+    fn little_free_space_is_a_warning() {
         let low = limits::FREE_BYTES_LOW;
-        assert_eq!(finding_for_free_bytes(low).verdict, Verdict::Ok);
+        assert_eq!(finding_for_free_bytes(low).verdict, CheckVerdict::Ok);
         let finding = finding_for_free_bytes(low - 1);
-        assert_eq!(finding.verdict, Verdict::Warn);
+        assert_eq!(finding.verdict, CheckVerdict::Warn);
         assert!(finding.says.starts_with("255 MiB free"), "{finding:?}");
     }
 }

@@ -51,13 +51,13 @@ impl HostEvent {
     }
 
     /// The session id of the host; for Cursor, the conversation id.
-    pub(super) fn session(&self) -> Option<&str> {
+    pub(super) fn session_id(&self) -> Option<&str> {
         self.session.as_deref().or(self.session_id.as_deref())
     }
 
     /// The directory of the session. The working directory comes last, because an agent's shell may be anywhere in the
     /// project.
-    pub(super) fn directory(&self) -> Option<PathBuf> {
+    pub(super) fn session_directory(&self) -> Option<PathBuf> {
         let host = std::env::var_os("CLAUDE_PROJECT_DIR").map(PathBuf::from);
         let named = [
             host.as_ref(),
@@ -70,7 +70,7 @@ impl HostEvent {
 
     /// The last part of the transcript, with white space and backslashes removed by [`strip_whitespace_and_backslashes`]. `None` if the host names
     /// no readable file.
-    pub(super) fn transcript(&self) -> Option<String> {
+    pub(super) fn transcript_tail(&self) -> Option<String> {
         let mut file = File::open(self.transcript_path.as_ref()?).ok()?;
         let bytes = file.metadata().ok()?.len();
         let begin = bytes.saturating_sub(limits::HOOK_TRANSCRIPT_BYTES_MAX);
@@ -84,7 +84,7 @@ impl HostEvent {
     }
 
     /// Whether the agent may be asked to continue: no hook has done so already, and the turn was not aborted.
-    pub(super) fn may_go_on(&self) -> bool {
+    pub(super) fn may_continue(&self) -> bool {
         let completed = self
             .status
             .as_ref()
@@ -93,7 +93,7 @@ impl HostEvent {
     }
 
     /// The answer that adds text to the context of a new session.
-    pub(super) fn context(&self, text: &str) -> Value {
+    pub(super) fn context_answer(&self, text: &str) -> Value {
         if self.cursor_version.is_some() {
             return json!({ "additional_context": text });
         }

@@ -37,9 +37,9 @@ impl HostFile {
     pub(super) fn read(path: &Path, project: Option<&Path>) -> Result<Self> {
         let real = canonical_path(path)?;
         if let Some(project) = project {
-            check_inside(path, project)?;
+            check_inside_project(path, project)?;
         }
-        let before = bytes(&real).map_err(|error| match error.kind() {
+        let before = read_bytes(&real).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => invalid_file_error(path, "is no regular file"),
             _ => unusable_file_error(path, &error),
         })?;
@@ -98,7 +98,7 @@ impl HostFile {
 
     /// Replaces the file with `text`, unless another program has changed it since it was read. Returns the path of the
     /// backup if this call made one: on the first change by midex, and only if the backup `has_use`.
-    pub(super) fn replace(&self, text: &str, has_use: bool) -> Result<Option<PathBuf>> {
+    pub(super) fn replace_content(&self, text: &str, has_use: bool) -> Result<Option<PathBuf>> {
         let failed = |error: io::Error| unusable_file_error(&self.path, &error);
         let directory = self.real.parent().unwrap_or(Path::new("/"));
         let folder = match &self.project {
@@ -106,20 +106,20 @@ impl HostFile {
             None => fs::create_dir_all(directory).and_then(|()| Folder::open(directory)),
         };
         let folder = folder.map_err(failed)?;
-        let now = bytes(&self.real).map_err(failed)?;
+        let now = read_bytes(&self.real).map_err(failed)?;
         if now.map(|(bytes, _)| bytes) != self.before.as_ref().map(|(bytes, _)| bytes.clone()) {
             return Err(invalid_file_error(
                 &self.path,
                 "was changed by another program just now",
             ));
         }
-        let copy = self.keep_copy(&folder, has_use).map_err(failed)?;
+        let copy = self.keep_backup(&folder, has_use).map_err(failed)?;
         self.write(&folder, text).map_err(failed)?;
         Ok(copy)
     }
 
     /// Makes the backup of the original, once: an existing backup is kept.
-    fn keep_copy(&self, folder: &Folder, has_use: bool) -> io::Result<Option<PathBuf>> {
+    fn keep_backup(&self, folder: &Folder, has_use: bool) -> io::Result<Option<PathBuf>> {
         let Some((bytes, metadata)) = &self.before else {
             return Ok(None);
         };
@@ -153,7 +153,7 @@ impl HostFile {
 }
 
 /// Refuses a project's file that a symbolic link leads out of the project: it is neither read nor written.
-fn check_inside(path: &Path, project: &Path) -> Result<()> {
+fn check_inside_project(path: &Path, project: &Path) -> Result<()> {
     let (real, root) = (real_path(path), fs::canonicalize(project));
     let (real, root) = match (real, root) {
         (Ok(real), Ok(root)) => (real, root),
@@ -176,7 +176,7 @@ fn canonical_path(path: &Path) -> Result<PathBuf> {
 
 /// Reads the file up to one byte beyond the limit; `None` if it does not exist. Fails for other than regular files:
 /// reading a pipe would block.
-fn bytes(path: &Path) -> io::Result<Option<(Vec<u8>, Metadata)>> {
+fn read_bytes(path: &Path) -> io::Result<Option<(Vec<u8>, Metadata)>> {
     match read_regular(path, limits::HOST_FILE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some),

@@ -27,7 +27,7 @@ const SERVER_ONLY_FLAGS: [&str; 5] = [
 ];
 
 /// The flags of this command line that are passed on to the server, with absolute paths.
-pub(super) fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {
+pub(super) fn flags_to_pass_on(matches: &ArgMatches) -> Result<Vec<String>> {
     let given = matches.subcommand().map_or(matches, |(_, given)| given);
     let mut flags = Vec::new();
     for name in SHARED_FLAGS.into_iter().chain(SERVER_ONLY_FLAGS) {
@@ -65,7 +65,7 @@ fn flag_paths(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
 }
 
 /// Parses the address of a server. Without a path it gets that of the MCP endpoint.
-pub(super) fn url(text: &str) -> Result<String, String> {
+pub(super) fn parse_server_url(text: &str) -> Result<String, String> {
     let rest = text
         .strip_prefix("http://")
         .or_else(|| text.strip_prefix("https://"));
@@ -104,7 +104,7 @@ pub(super) fn shared_arguments(args: &[String]) -> Vec<String> {
 }
 
 /// Whether an address names this machine.
-pub(super) fn is_this_machine(url: &str) -> bool {
+pub(super) fn is_local_url(url: &str) -> bool {
     let authority = url.split('/').nth(2).unwrap_or_default();
     let is_port = |(_, port): &(&str, &str)| port.bytes().all(|c| c.is_ascii_digit());
     let name = authority.rsplit_once(':').filter(is_port);

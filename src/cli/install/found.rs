@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{
-    Scope,
+    InstallScope,
     file::HostFile,
     hooks::{self, HookProgram},
-    hosts::{self, HOSTS, Hooks, Host},
+    hosts::{self, HOSTS, Host, HostHooks},
     midex_block, project_in_scope,
 };
 use midex_domain::error::Result;
@@ -18,7 +18,7 @@ use midex_server::config::Config;
 pub(crate) struct HostEntry {
     /// The host, as `--client` names it.
     pub(crate) client: String,
-    pub(crate) scope: Scope,
+    pub(crate) scope: InstallScope,
     pub(crate) path: PathBuf,
     /// The mention, or why the file cannot be read.
     pub(crate) names: Result<HostReach>,
@@ -39,24 +39,24 @@ pub(crate) enum HostReach {
 /// The configuration of midex in the files of all hosts, those of the user and those of this project.
 pub(crate) fn find_host_entries(config: &Config) -> Vec<HostEntry> {
     let mut found: Vec<HostEntry> = Vec::new();
-    let scopes = [Scope::User, Scope::Project];
+    let scopes = [InstallScope::User, InstallScope::Project];
     for (host, scope) in HOSTS
         .iter()
         .flat_map(|host| scopes.map(|scope| (host, scope)))
     {
         let project = project_in_scope(scope, config);
-        let servers = host.file(scope, config).ok().flatten();
+        let servers = host.servers_path(scope, config).ok().flatten();
         let hooks = host.hooks.as_ref();
-        let hooks = hooks.and_then(|hooks| Some((hooks.file(scope, config).ok()?, hooks)));
+        let hooks = hooks.and_then(|hooks| Some((hooks.hooks_path(scope, config).ok()?, hooks)));
         let servers = servers.map(|path| {
             (
-                read_entries((&path, project), |text| server(text, host)),
+                read_entries((&path, project), |text| parse_server_entry(text, host)),
                 path,
             )
         });
         let hooks = hooks.map(|(path, hooks)| {
             (
-                read_entries((&path, project), |text| events(text, hooks)),
+                read_entries((&path, project), |text| parse_hook_entries(text, hooks)),
                 path,
             )
         });
@@ -70,7 +70,7 @@ pub(crate) fn find_host_entries(config: &Config) -> Vec<HostEntry> {
                 continue;
             }
             found.extend(names.into_iter().map(|names| HostEntry {
-                client: host.name(),
+                client: host.client_name(),
                 scope,
                 path: path.clone(),
                 names,
@@ -95,17 +95,17 @@ fn read_entries(
     )
 }
 
-fn server(text: &str, host: &Host) -> Result<Vec<HostReach>> {
+fn parse_server_entry(text: &str, host: &Host) -> Result<Vec<HostReach>> {
     let named = midex_block(text, host)?.map(|block| match started_program(&block) {
         Some(run) => HostReach::Program(run),
-        None if hosts::address(&block).is_some() => HostReach::Address,
+        None if hosts::server_address(&block).is_some() => HostReach::Address,
         None => HostReach::Nothing,
     });
     Ok(named.into_iter().collect())
 }
 
-fn events(text: &str, hooks: &Hooks) -> Result<Vec<HostReach>> {
-    let runs = hooks::runs(text, hooks)?;
+fn parse_hook_entries(text: &str, hooks: &HostHooks) -> Result<Vec<HostReach>> {
+    let runs = hooks::hook_programs(text, hooks)?;
     Ok(runs.into_iter().map(HostReach::Hook).collect())
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     flags::shared_arguments,
-    hosts::{Hooks, Shape},
+    hosts::{HookShape, HostHooks},
     json,
 };
 use crate::command::quoted;
@@ -26,7 +26,7 @@ pub(crate) struct HookProgram {
 
 impl HookProgram {
     /// The shell command for an event.
-    fn command(&self, event: &str) -> String {
+    fn shell_command(&self, event: &str) -> String {
         let words = [&self.program, "hook", event].map(str::to_owned);
         join_shell_words(&[&words[..], &self.args].concat())
     }
@@ -34,7 +34,7 @@ impl HookProgram {
     /// Parses a command that [`Self::command`] can have written; `None` for any other, which belongs to another
     /// program.
     fn parse_command(command: &str, event: &str) -> Option<Self> {
-        let words = words(command);
+        let words = split_shell_words(command);
         let (program, rest) = words.split_first()?;
         let args = rest.strip_prefix(&["hook".to_owned(), event.to_owned()])?;
         let run = Self {
@@ -42,7 +42,7 @@ impl HookProgram {
             args: args.to_vec(),
         };
         let is_ours =
-            run.is_midex() && shared_arguments(args) == args && run.command(event) == command;
+            run.is_midex() && shared_arguments(args) == args && run.shell_command(event) == command;
         is_ours.then_some(run)
     }
 
@@ -72,7 +72,7 @@ pub(super) fn join_shell_words(words: &[String]) -> String {
 }
 
 /// Splits a command line that [`join_shell_words`] has written into its words.
-fn words(line: &str) -> Vec<String> {
+fn split_shell_words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut chars = line.chars();
     while let Some(c) = chars.next() {
@@ -91,34 +91,34 @@ fn words(line: &str) -> Vec<String> {
 /// updated.
 pub(super) fn add_hooks(
     text: &str,
-    hooks: &Hooks,
+    hooks: &HostHooks,
     run: &HookProgram,
     added: bool,
 ) -> Result<String> {
     let root = json::parse(text)?;
-    let content = json::content(&root);
+    let content = json::root_object(&root);
     if let Some(version) = hooks.version
-        && json::field(&content, "version").is_none()
+        && json::find_field(&content, "version").is_none()
     {
         json::set_field(&content, "version", &json!(version));
     }
     for (index, (event, name)) in hooks.events.into_iter().zip(HOOK_EVENTS).enumerate() {
-        let command = run.command(name);
+        let command = run.shell_command(name);
         let mut ours = midex_entries(&root, event, name).into_iter();
         if let Some(first) = ours.next() {
             json::set_field(&first.object, "command", &json!(command));
             ours.for_each(HookEntry::remove);
         } else if added {
-            let events = json::object_in(&content, "hooks")?;
-            let entries = json::array_in(&events, event)?;
-            json::push(&entries, &entry(hooks, index, &command));
+            let events = json::object_in_field(&content, "hooks")?;
+            let entries = json::array_in_field(&events, event)?;
+            json::append_value(&entries, &hook_entry(hooks, index, &command));
         }
     }
     Ok(root.to_string())
 }
 
 /// The text without the entries that run midex.
-pub(super) fn remove_hooks(text: &str, hooks: &Hooks) -> Result<String> {
+pub(super) fn remove_hooks(text: &str, hooks: &HostHooks) -> Result<String> {
     let root = json::parse(text)?;
     for (event, name) in hooks.events.into_iter().zip(HOOK_EVENTS) {
         midex_entries(&root, event, name)
@@ -129,7 +129,7 @@ pub(super) fn remove_hooks(text: &str, hooks: &Hooks) -> Result<String> {
 }
 
 /// The distinct programs of the entries that run midex.
-pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<HookProgram>> {
+pub(super) fn hook_programs(text: &str, hooks: &HostHooks) -> Result<Vec<HookProgram>> {
     let (root, mut runs) = (json::parse(text)?, Vec::new());
     for (event, name) in hooks.events.into_iter().zip(HOOK_EVENTS) {
         for entry in midex_entries(&root, event, name) {
@@ -141,14 +141,14 @@ pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<HookProgram>> {
     Ok(runs)
 }
 
-fn entry(hooks: &Hooks, index: usize, command: &str) -> Value {
+fn hook_entry(hooks: &HostHooks, index: usize, command: &str) -> Value {
     let handler = match hooks.shape {
-        Shape::Bare => return json!({ "command": command }),
-        Shape::Typed | Shape::Grouped => json!({ "type": "command", "command": command }),
+        HookShape::Bare => return json!({ "command": command }),
+        HookShape::Typed | HookShape::Grouped => json!({ "type": "command", "command": command }),
     };
     match (hooks.shape, hooks.matcher.filter(|_| index == 0)) {
-        (Shape::Grouped, Some(matcher)) => json!({ "matcher": matcher, "hooks": [handler] }),
-        (Shape::Grouped, None) => json!({ "hooks": [handler] }),
+        (HookShape::Grouped, Some(matcher)) => json!({ "matcher": matcher, "hooks": [handler] }),
+        (HookShape::Grouped, None) => json!({ "hooks": [handler] }),
         _ => handler,
     }
 }
@@ -175,18 +175,18 @@ impl HookEntry {
 
 /// An event's entries that run midex, alone or in a group.
 fn midex_entries(root: &CstRootNode, event: &str, name: &str) -> Vec<HookEntry> {
-    let list = |object: &CstObject, name| json::field(object, name)?.array_value();
+    let list = |object: &CstObject, name| json::find_field(object, name)?.array_value();
     let objects = |list: &CstArray| {
         let items = list.elements().into_iter();
         items.filter_map(|item| item.as_object())
     };
     let entry = |object: CstObject, group| {
-        let command = json::field(&object, "command")?.to_serde_value()?;
+        let command = json::find_field(&object, "command")?.to_serde_value()?;
         let run = HookProgram::parse_command(command.as_str()?, name)?;
         Some(HookEntry { object, run, group })
     };
     let content = root.object_value();
-    let events = content.and_then(|content| json::field(&content, "hooks")?.object_value());
+    let events = content.and_then(|content| json::find_field(&content, "hooks")?.object_value());
     let entries = events.and_then(|events| list(&events, event));
     let mut found = Vec::new();
     for group in entries.iter().flat_map(objects) {

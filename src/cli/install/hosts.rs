@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use super::Scope;
+use super::InstallScope;
 use midex_domain::error::{Code, Error, Result};
 use midex_server::config::Config;
 
 /// A program that starts MCP servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Client {
+pub(crate) enum HostClient {
     #[value(help = "Claude Code")]
     ClaudeCode,
     #[value(help = "Claude Desktop; does not support --scope project, --http and --with-hooks")]
@@ -31,7 +31,7 @@ pub(crate) enum Client {
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum FileFormat {
     /// JSON, with comments if the host accepts them.
     Json,
     Toml,
@@ -39,7 +39,7 @@ pub(super) enum Format {
 
 /// The base directory of a user's file.
 #[derive(Clone, Copy, Debug)]
-enum Base {
+enum BaseDirectory {
     Home,
     /// `~/Library/Application Support` on macOS, else `$XDG_CONFIG_HOME` or `~/.config`.
     Settings,
@@ -48,7 +48,7 @@ enum Base {
 /// The location of a user's file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UserFile {
-    base: Base,
+    base: BaseDirectory,
     path: &'static str,
     /// An environment variable that names another base directory, and the path in it.
     moved: Option<(&'static str, &'static str)>,
@@ -56,7 +56,7 @@ pub(super) struct UserFile {
 
 const fn home_file(path: &'static str) -> UserFile {
     UserFile {
-        base: Base::Home,
+        base: BaseDirectory::Home,
         path,
         moved: None,
     }
@@ -64,19 +64,19 @@ const fn home_file(path: &'static str) -> UserFile {
 
 const fn settings_file(path: &'static str) -> UserFile {
     UserFile {
-        base: Base::Settings,
+        base: BaseDirectory::Settings,
         path,
         moved: None,
     }
 }
 
 impl UserFile {
-    const fn moved_by(mut self, variable: &'static str, path: &'static str) -> Self {
+    const fn with_variable(mut self, variable: &'static str, path: &'static str) -> Self {
         self.moved = Some((variable, path));
         self
     }
 
-    fn resolve(&self) -> Result<PathBuf> {
+    fn resolve_path(&self) -> Result<PathBuf> {
         let moved = self.moved.and_then(|(variable, path)| {
             let directory = std::env::var_os(variable).filter(|it| !it.is_empty())?;
             std::path::absolute(directory)
@@ -90,9 +90,11 @@ impl UserFile {
             |error| Error::new(Code::UsageInvalid, "there is no home directory").with_source(error);
         let home = etcetera::home_dir().map_err(homeless)?;
         let base = match self.base {
-            Base::Home => home,
-            Base::Settings if cfg!(target_os = "macos") => home.join("Library/Application Support"),
-            Base::Settings => {
+            BaseDirectory::Home => home,
+            BaseDirectory::Settings if cfg!(target_os = "macos") => {
+                home.join("Library/Application Support")
+            }
+            BaseDirectory::Settings => {
                 let named = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
                 named
                     .filter(|it| it.is_absolute())
@@ -104,18 +106,18 @@ impl UserFile {
 }
 
 /// Fields of a block with fixed values, the same for any server.
-type Fixed = &'static [(&'static str, &'static str)];
+type FixedFields = &'static [(&'static str, &'static str)];
 
 /// How a host configures a server that it reaches over HTTP.
 #[derive(Debug)]
-pub(super) struct Http {
-    fixed: Fixed,
+pub(super) struct HttpBlock {
+    fixed: FixedFields,
     url: &'static str,
 }
 
 /// The form of an entry for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum HookShape {
     /// A group `{matcher?, hooks: [{type, command}]}`.
     Grouped,
     /// `{type, command}`.
@@ -126,14 +128,14 @@ pub(super) enum Shape {
 
 /// The hooks of a host: commands that it runs at events.
 #[derive(Debug)]
-pub(super) struct Hooks {
+pub(super) struct HostHooks {
     user: UserFile,
     project: &'static str,
     /// The host's names for the start of a session and for the end of a turn.
     pub(super) events: [&'static str; 2],
     /// Which kinds of session start match; all if `None`.
     pub(super) matcher: Option<&'static str>,
-    pub(super) shape: Shape,
+    pub(super) shape: HookShape,
     /// The format version that the file of hooks must state.
     pub(super) version: Option<u32>,
 }
@@ -141,17 +143,17 @@ pub(super) struct Hooks {
 /// A host, as its documentation describes it.
 #[derive(Debug)]
 pub(super) struct Host {
-    client: Client,
+    client: HostClient,
     title: &'static str,
     /// The key that holds its servers.
     pub(super) servers: &'static str,
-    pub(super) format: Format,
+    pub(super) format: FileFormat,
     /// `None` if its documentation names no file on this operating system.
     user: Option<UserFile>,
     project: Option<&'static str>,
-    stdio: Fixed,
-    http: Option<Http>,
-    pub(super) hooks: Option<Hooks>,
+    stdio: FixedFields,
+    http: Option<HttpBlock>,
+    pub(super) hooks: Option<HostHooks>,
 }
 
 /// Every field that midex writes into a block for some host.
@@ -173,7 +175,7 @@ const HTTP_FIELDS: &[&str] = &[
 ];
 
 /// The fields that a block with these fields must not have, because they belong to the other transport.
-pub(super) fn others(fields: &Map<String, Value>) -> Vec<&'static str> {
+pub(super) fn fields_of_other_transport(fields: &Map<String, Value>) -> Vec<&'static str> {
     let starts = fields.contains_key("command");
     let others = if starts { HTTP_FIELDS } else { STDIO_FIELDS };
     let others = MIDEX_FIELDS.iter().chain(others).copied();
@@ -182,31 +184,32 @@ pub(super) fn others(fields: &Map<String, Value>) -> Vec<&'static str> {
 
 pub(super) const HOSTS: &[Host] = &[
     Host {
-        client: Client::ClaudeCode,
+        client: HostClient::ClaudeCode,
         title: "Claude Code",
         servers: "mcpServers",
-        format: Format::Json,
-        user: Some(home_file(".claude.json").moved_by("CLAUDE_CONFIG_DIR", ".claude.json")),
+        format: FileFormat::Json,
+        user: Some(home_file(".claude.json").with_variable("CLAUDE_CONFIG_DIR", ".claude.json")),
         project: Some(".mcp.json"),
         stdio: &[("type", "stdio")],
-        http: Some(Http {
+        http: Some(HttpBlock {
             fixed: &[("type", "http")],
             url: "url",
         }),
-        hooks: Some(Hooks {
-            user: home_file(".claude/settings.json").moved_by("CLAUDE_CONFIG_DIR", "settings.json"),
+        hooks: Some(HostHooks {
+            user: home_file(".claude/settings.json")
+                .with_variable("CLAUDE_CONFIG_DIR", "settings.json"),
             project: ".claude/settings.json",
             events: ["SessionStart", "Stop"],
             matcher: Some("startup|resume|clear|compact"),
-            shape: Shape::Grouped,
+            shape: HookShape::Grouped,
             version: None,
         }),
     },
     Host {
-        client: Client::ClaudeDesktop,
+        client: HostClient::ClaudeDesktop,
         title: "Claude Desktop",
         servers: "mcpServers",
-        format: Format::Json,
+        format: FileFormat::Json,
         user: if cfg!(target_os = "macos") {
             Some(settings_file("Claude/claude_desktop_config.json"))
         } else {
@@ -218,101 +221,102 @@ pub(super) const HOSTS: &[Host] = &[
         hooks: None,
     },
     Host {
-        client: Client::Cursor,
+        client: HostClient::Cursor,
         title: "Cursor",
         servers: "mcpServers",
-        format: Format::Json,
+        format: FileFormat::Json,
         user: Some(home_file(".cursor/mcp.json")),
         project: Some(".cursor/mcp.json"),
         stdio: &[("type", "stdio")],
-        http: Some(Http {
+        http: Some(HttpBlock {
             fixed: &[],
             url: "url",
         }),
-        hooks: Some(Hooks {
+        hooks: Some(HostHooks {
             user: home_file(".cursor/hooks.json"),
             project: ".cursor/hooks.json",
             events: ["sessionStart", "stop"],
             matcher: None,
-            shape: Shape::Bare,
+            shape: HookShape::Bare,
             version: Some(1),
         }),
     },
     Host {
-        client: Client::Vscode,
+        client: HostClient::Vscode,
         title: "Visual Studio Code",
         servers: "servers",
-        format: Format::Json,
+        format: FileFormat::Json,
         user: Some(settings_file("Code/User/mcp.json")),
         project: Some(".vscode/mcp.json"),
         stdio: &[("type", "stdio")],
-        http: Some(Http {
+        http: Some(HttpBlock {
             fixed: &[("type", "http")],
             url: "url",
         }),
-        hooks: Some(Hooks {
+        hooks: Some(HostHooks {
             user: home_file(".copilot/hooks/midex.json"),
             project: ".github/hooks/midex.json",
             events: ["SessionStart", "Stop"],
             matcher: None,
-            shape: Shape::Typed,
+            shape: HookShape::Typed,
             version: None,
         }),
     },
     Host {
-        client: Client::Codex,
+        client: HostClient::Codex,
         title: "Codex",
         servers: "mcp_servers",
-        format: Format::Toml,
-        user: Some(home_file(".codex/config.toml").moved_by("CODEX_HOME", "config.toml")),
+        format: FileFormat::Toml,
+        user: Some(home_file(".codex/config.toml").with_variable("CODEX_HOME", "config.toml")),
         project: Some(".codex/config.toml"),
         stdio: &[],
-        http: Some(Http {
+        http: Some(HttpBlock {
             fixed: &[],
             url: "url",
         }),
-        hooks: Some(Hooks {
-            user: home_file(".codex/hooks.json").moved_by("CODEX_HOME", "hooks.json"),
+        hooks: Some(HostHooks {
+            user: home_file(".codex/hooks.json").with_variable("CODEX_HOME", "hooks.json"),
             project: ".codex/hooks.json",
             events: ["SessionStart", "Stop"],
             matcher: None,
-            shape: Shape::Grouped,
+            shape: HookShape::Grouped,
             version: None,
         }),
     },
     Host {
-        client: Client::Gemini,
+        client: HostClient::Gemini,
         title: "Gemini CLI",
         servers: "mcpServers",
-        format: Format::Json,
+        format: FileFormat::Json,
         user: Some(
-            home_file(".gemini/settings.json").moved_by("GEMINI_CLI_HOME", ".gemini/settings.json"),
+            home_file(".gemini/settings.json")
+                .with_variable("GEMINI_CLI_HOME", ".gemini/settings.json"),
         ),
         project: Some(".gemini/settings.json"),
         stdio: &[],
-        http: Some(Http {
+        http: Some(HttpBlock {
             fixed: &[],
             url: "httpUrl",
         }),
-        hooks: Some(Hooks {
+        hooks: Some(HostHooks {
             user: home_file(".gemini/settings.json")
-                .moved_by("GEMINI_CLI_HOME", ".gemini/settings.json"),
+                .with_variable("GEMINI_CLI_HOME", ".gemini/settings.json"),
             project: ".gemini/settings.json",
             events: ["SessionStart", "AfterAgent"],
             matcher: None,
-            shape: Shape::Grouped,
+            shape: HookShape::Grouped,
             version: None,
         }),
     },
     Host {
-        client: Client::Windsurf,
+        client: HostClient::Windsurf,
         title: "Windsurf",
         servers: "mcpServers",
-        format: Format::Json,
+        format: FileFormat::Json,
         user: Some(home_file(".codeium/windsurf/mcp_config.json")),
         project: None,
         stdio: &[],
-        http: Some(Http {
+        http: Some(HttpBlock {
             fixed: &[],
             url: "serverUrl",
         }),
@@ -320,9 +324,9 @@ pub(super) const HOSTS: &[Host] = &[
     },
 ];
 
-impl Client {
+impl HostClient {
     /// Its entry in the table.
-    pub(super) fn host(self) -> &'static Host {
+    pub(super) fn host_entry(self) -> &'static Host {
         HOSTS
             .iter()
             .find(|host| host.client == self)
@@ -330,29 +334,33 @@ impl Client {
     }
 }
 
-impl Hooks {
+impl HostHooks {
     /// The file that holds its hooks.
-    pub(super) fn file(&self, scope: Scope, config: &Config) -> Result<PathBuf> {
+    pub(super) fn hooks_path(&self, scope: InstallScope, config: &Config) -> Result<PathBuf> {
         match scope {
-            Scope::User => self.user.resolve(),
-            Scope::Project => Ok(config.project_dir.join(self.project)),
+            InstallScope::User => self.user.resolve_path(),
+            InstallScope::Project => Ok(config.project_dir.join(self.project)),
         }
     }
 }
 
 impl Host {
     /// Its name as a value of `--client`.
-    pub(super) fn name(&self) -> String {
+    pub(super) fn client_name(&self) -> String {
         let value = self.client.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// The file that holds its servers; `None` if its documentation names none on this operating system.
-    pub(super) fn file(&self, scope: Scope, config: &Config) -> Result<Option<PathBuf>> {
+    pub(super) fn servers_path(
+        &self,
+        scope: InstallScope,
+        config: &Config,
+    ) -> Result<Option<PathBuf>> {
         match (scope, self.project) {
-            (Scope::User, _) => self.user.map(|place| place.resolve()).transpose(),
-            (Scope::Project, Some(path)) => Ok(Some(config.project_dir.join(path))),
-            (Scope::Project, None) => {
+            (InstallScope::User, _) => self.user.map(|place| place.resolve_path()).transpose(),
+            (InstallScope::Project, Some(path)) => Ok(Some(config.project_dir.join(path))),
+            (InstallScope::Project, None) => {
                 let message = format!("{} has no servers of a project", self.title);
                 Err(Error::new(Code::UsageInvalid, message)
                     .with_action("Leave out `--scope project`: its servers are those of the user, in every project"))
@@ -361,7 +369,7 @@ impl Host {
     }
 
     /// Its hooks, or the error that it has none.
-    pub(super) fn hooks(&self) -> Result<&Hooks> {
+    pub(super) fn hooks_or_error(&self) -> Result<&HostHooks> {
         self.hooks.as_ref().ok_or_else(|| {
             let message = format!(
                 "{} runs no command that could tell a model what is open when a session begins",
@@ -395,7 +403,7 @@ impl Host {
     }
 
     /// The message if its documentation names no file.
-    pub(super) fn unknown_place(&self) -> String {
+    pub(super) fn unknown_place_message(&self) -> String {
         format!(
             "The documentation of {} names no file on this system",
             self.title
@@ -404,12 +412,12 @@ impl Host {
 }
 
 /// The server address in a block, in the field of any host.
-pub(super) fn address(block: &Value) -> Option<&str> {
+pub(super) fn server_address(block: &Value) -> Option<&str> {
     let mut fields = HOSTS.iter().filter_map(|host| host.http.as_ref());
     fields.find_map(|http| block[http.url].as_str())
 }
 
-fn fixed_fields(fields: Fixed) -> Map<String, Value> {
+fn fixed_fields(fields: FixedFields) -> Map<String, Value> {
     fields
         .iter()
         .map(|(name, value)| ((*name).to_owned(), json!(value)))

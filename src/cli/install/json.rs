@@ -11,24 +11,24 @@ use super::uneditable;
 use midex_domain::error::{Error, Result};
 
 /// The value of the text; an empty object if the text holds no value.
-pub(super) fn read(text: &str) -> Result<Value> {
+pub(super) fn read_value(text: &str) -> Result<Value> {
     let value = parse(text)?.to_serde_value();
     Ok(value.unwrap_or_else(|| json!({})))
 }
 
 /// The text with these fields in the object at `path`, which is created if missing, and without the fields `others`.
-pub(super) fn set(
+pub(super) fn set_fields(
     text: &str,
     path: [&str; 2],
     others: &[&str],
     fields: &Map<String, Value>,
 ) -> Result<String> {
     let root = parse(text)?;
-    let object = object_in(&object_in(&content(&root), path[0])?, path[1])?;
+    let object = object_in_field(&object_in_field(&root_object(&root), path[0])?, path[1])?;
     for (name, value) in fields {
         set_field(&object, name, value);
     }
-    let others = others.iter().filter_map(|name| field(&object, name));
+    let others = others.iter().filter_map(|name| find_field(&object, name));
     others.for_each(CstObjectProp::remove);
     Ok(root.to_string())
 }
@@ -36,11 +36,14 @@ pub(super) fn set(
 /// The text without the value at `path`; unchanged if there is none.
 pub(super) fn remove_value(text: &str, path: [&str; 2]) -> Result<String> {
     let root = parse(text)?;
-    if let Some(above) = root.object_value().and_then(|root| field(&root, path[0])) {
+    if let Some(above) = root
+        .object_value()
+        .and_then(|root| find_field(&root, path[0]))
+    {
         let above = above
             .object_value()
             .ok_or_else(|| wrong_type_fault(&above, "an object"))?;
-        if let Some(field) = field(&above, path[1]) {
+        if let Some(field) = find_field(&above, path[1]) {
             field.remove();
         }
     }
@@ -65,15 +68,16 @@ pub(super) fn parse(text: &str) -> Result<CstRootNode> {
         uneditable(error.range().start, error.kind().to_string().to_lowercase())
     })?;
     match root.value() {
-        Some(value) if value.as_object().is_none() => {
-            Err(uneditable(offset(&value), "the whole is not an object"))
-        }
+        Some(value) if value.as_object().is_none() => Err(uneditable(
+            node_offset(&value),
+            "the whole is not an object",
+        )),
         _ => Ok(root),
     }
 }
 
 /// The object that a text holds, created if missing.
-pub(super) fn content(root: &CstRootNode) -> CstObject {
+pub(super) fn root_object(root: &CstRootNode) -> CstObject {
     let mut children = root.children().into_iter();
     // Blanks alone are no indentation for what follows.
     if children.all(|child| child.is_whitespace() || child.is_newline()) {
@@ -84,38 +88,40 @@ pub(super) fn content(root: &CstRootNode) -> CstObject {
 
 /// A field of an object. If a name occurs several times the last one counts, as it does for the host that reads the
 /// file.
-pub(super) fn field(object: &CstObject, name: &str) -> Option<CstObjectProp> {
+pub(super) fn find_field(object: &CstObject, name: &str) -> Option<CstObjectProp> {
     let mut fields = object.properties().into_iter();
     fields.rfind(|field| field.decoded_name().as_deref() == Some(name))
 }
 
 /// Gives a field this value. A field that has it already keeps its text.
 pub(super) fn set_field(object: &CstObject, name: &str, value: &Value) {
-    match field(object, name) {
+    match find_field(object, name) {
         Some(field) if field.to_serde_value().as_ref() == Some(value) => {}
-        Some(field) => field.set_value(input(value)),
+        Some(field) => field.set_value(input_value(value)),
         None => {
-            object.append(name, input(value));
+            object.append(name, input_value(value));
         }
     }
 }
 
 /// Appends a value to an array. The array is laid out over several lines.
-pub(super) fn push(array: &CstArray, value: &Value) {
+pub(super) fn append_value(array: &CstArray, value: &Value) {
     array.ensure_multiline();
-    array.append(input(value));
+    array.append(input_value(value));
 }
 
 /// The object in a field, created if missing.
-pub(super) fn object_in(object: &CstObject, name: &str) -> Result<CstObject> {
-    let field = field(object, name).unwrap_or_else(|| object.append(name, input(&json!({}))));
+pub(super) fn object_in_field(object: &CstObject, name: &str) -> Result<CstObject> {
+    let field =
+        find_field(object, name).unwrap_or_else(|| object.append(name, input_value(&json!({}))));
     let object = field.object_value();
     object.ok_or_else(|| wrong_type_fault(&field, "an object"))
 }
 
 /// The array in a field, created if missing.
-pub(super) fn array_in(object: &CstObject, name: &str) -> Result<CstArray> {
-    let field = field(object, name).unwrap_or_else(|| object.append(name, input(&json!([]))));
+pub(super) fn array_in_field(object: &CstObject, name: &str) -> Result<CstArray> {
+    let field =
+        find_field(object, name).unwrap_or_else(|| object.append(name, input_value(&json!([]))));
     let array = field.array_value();
     array.ok_or_else(|| wrong_type_fault(&field, "an array"))
 }
@@ -125,27 +131,31 @@ fn wrong_type_fault(field: &CstObjectProp, wanted: &str) -> Error {
     let mut names: Vec<_> = above.filter_map(|it| it.decoded_name()).collect();
     names.reverse();
     names.extend(field.decoded_name());
-    let at = field.value().as_ref().map_or(0, offset);
+    let at = field.value().as_ref().map_or(0, node_offset);
     uneditable(at, format!("`{}` is not {wanted}", names.join(".")))
 }
 
 /// The byte offset of a node in the text.
-fn offset(node: &CstNode) -> usize {
+fn node_offset(node: &CstNode) -> usize {
     let before = node.previous_siblings().map(|it| it.to_string().len());
     let parent = node.parent().map(CstNode::from);
-    before.sum::<usize>() + parent.as_ref().map_or(0, offset)
+    before.sum::<usize>() + parent.as_ref().map_or(0, node_offset)
 }
 
-fn input(value: &Value) -> CstInputValue {
+fn input_value(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(value) => CstInputValue::Bool(*value),
         Value::Number(value) => CstInputValue::Number(value.to_string()),
         Value::String(value) => CstInputValue::String(value.clone()),
-        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input_value).collect()),
         Value::Object(fields) => {
             let fields = fields.iter();
-            CstInputValue::Object(fields.map(|(name, it)| (name.clone(), input(it))).collect())
+            CstInputValue::Object(
+                fields
+                    .map(|(name, it)| (name.clone(), input_value(it)))
+                    .collect(),
+            )
         }
     }
 }
@@ -159,11 +169,11 @@ mod tests {
     fn set_block(text: &str) -> String {
         let fields = json!({ "command": "/x", "args": ["a\"\n"] });
         let fields = fields.as_object().expect("an object");
-        set(text, PATH, &["url"], fields).expect("JSON")
+        set_fields(text, PATH, &["url"], fields).expect("JSON")
     }
 
     /// Texts with an object `servers`, in many formatting styles.
-    fn texts() -> Vec<String> {
+    fn sample_texts() -> Vec<String> {
         let mut texts = Vec::new();
         for newline in ["\n", "\r\n", " "] {
             for indent in ["  ", "\t"] {
@@ -190,11 +200,11 @@ mod tests {
 
     #[test]
     fn only_the_block_changes_and_removing_it_restores_the_text() {
-        for text in texts() {
+        for text in sample_texts() {
             let with = set_block(&text);
-            let mut expected = read(&text).expect("JSON");
+            let mut expected = read_value(&text).expect("JSON");
             expected["servers"]["midex"] = json!({ "command": "/x", "args": ["a\"\n"] });
-            let said = read(&with).expect("JSON");
+            let said = read_value(&with).expect("JSON");
             assert_eq!(said, expected, "{text:?} became {with:?}");
             assert_eq!(set_block(&with), with);
             let comments = |text: &str| text.matches("/*").count() + text.matches("//").count();
@@ -220,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_fields_of_one_name_the_last_one_counts() {
+    fn last_of_duplicate_fields_counts() {
         let text = r#"{"servers": {}, "servers": {"midex": {"command": "/y", "url": "u"}}}"#;
         let with = set_block(text);
         assert!(
@@ -228,7 +238,10 @@ mod tests {
             "{with}"
         );
         let expected = json!({ "command": "/x", "args": ["a\"\n"] });
-        assert_eq!(read(&with).expect("JSON")["servers"]["midex"], expected);
+        assert_eq!(
+            read_value(&with).expect("JSON")["servers"]["midex"],
+            expected
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ const REMOVED_HEADER_MARK: &str = "\0";
 
 /// The table `[above.name]` as JSON, with null for values other than strings and arrays of strings. `None` if there is
 /// no such table.
-pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>> {
+pub(super) fn read_table(text: &str, path: [&str; 2]) -> Result<Option<Value>> {
     let document = parse(text)?;
     let item = document.get(path[0]).and_then(|above| above.get(path[1]));
     let fields = |item: &Item| {
@@ -27,14 +27,14 @@ pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>> {
 
 /// The text with these fields in the table `[above.name]`, which is appended if missing, and without the fields
 /// `others`.
-pub(super) fn set(
+pub(super) fn set_fields(
     text: &str,
     path: [&str; 2],
     others: &[&str],
     fields: &Map<String, Value>,
 ) -> Result<String> {
-    let mut document = editable(text, path)?;
-    let new = Item::Table(last_table(&document));
+    let mut document = parse_editable(text, path)?;
+    let new = Item::Table(table_at_end(&document));
     let above = document.entry(path[0]).or_insert_with(|| {
         let mut above = Table::new();
         above.set_implicit(true);
@@ -49,7 +49,7 @@ pub(super) fn set(
         table.set_implicit(false);
         for name in others {
             if let Some(item) = table.get_mut(name) {
-                remove(item);
+                remove_item(item);
             }
         }
         for (name, value) in fields {
@@ -64,12 +64,12 @@ pub(super) fn set(
 
 /// The text without the table `[above.name]` and its subtables.
 pub(super) fn remove_whole_table(text: &str, path: [&str; 2]) -> Result<String> {
-    let mut document = editable(text, path)?;
+    let mut document = parse_editable(text, path)?;
     let above = document.get_mut(path[0]);
     let Some(item) = above.and_then(|above| above.get_mut(path[1])) else {
         return Ok(text.to_owned());
     };
-    remove(item);
+    remove_item(item);
     Ok(document_text(text, &document))
 }
 
@@ -82,7 +82,7 @@ fn parse(text: &str) -> Result<Document<&str>> {
 
 /// Parses the text. Fails if the table `[above.name]` is written in a notation that cannot be edited, such as an inline
 /// table.
-fn editable(text: &str, path: [&str; 2]) -> Result<DocumentMut> {
+fn parse_editable(text: &str, path: [&str; 2]) -> Result<DocumentMut> {
     let document = parse(text)?;
     let not_a = |item: &Item, name: &str, wanted: &str| {
         let at = item.span().unwrap_or_default().start;
@@ -103,7 +103,7 @@ fn editable(text: &str, path: [&str; 2]) -> Result<DocumentMut> {
 }
 
 /// A table for the end of the document, below the comments that stand there.
-fn last_table(document: &DocumentMut) -> Table {
+fn table_at_end(document: &DocumentMut) -> Table {
     let mut above = document.trailing().as_str().unwrap_or_default().to_owned();
     if !above.is_empty() && !above.ends_with('\n') {
         above.push('\n');
@@ -136,7 +136,7 @@ fn set_key(table: &mut Table, name: &str, value: &Value) {
 }
 
 /// Removes a value, or a table with its subtables. The comments above a header stay.
-fn remove(item: &mut Item) {
+fn remove_item(item: &mut Item) {
     match item {
         Item::Table(table) => remove_table(table),
         Item::ArrayOfTables(tables) => tables.iter_mut().for_each(remove_table),
@@ -145,7 +145,7 @@ fn remove(item: &mut Item) {
 }
 
 fn remove_table(table: &mut Table) {
-    table.iter_mut().for_each(|(_, item)| remove(item));
+    table.iter_mut().for_each(|(_, item)| remove_item(item));
     let decor = table.decor_mut();
     let above = decor.prefix().and_then(|prefix| prefix.as_str());
     let above = above.unwrap_or_default().replace('\r', "");
@@ -217,16 +217,16 @@ mod tests {
             ("# a\n\n", "# a\n\n\nBLOCK\n", "# a\n\n"),
             (OTHERS, &format!("{OTHERS}\nBLOCK\n"), OTHERS),
         ] {
-            let changed = set(before, PATH, &["url"], fields).expect("TOML");
+            let changed = set_fields(before, PATH, &["url"], fields).expect("TOML");
             let mut after = after.replace("BLOCK", BLOCK);
             if before.contains('\r') {
                 after = after.replace('\r', "").replace('\n', "\r\n");
             }
             assert_eq!(changed, after);
-            let said = read(&changed, PATH).expect("TOML").expect("a table");
+            let said = read_table(&changed, PATH).expect("TOML").expect("a table");
             let expected = (&json!("/x"), &Value::Null);
             assert_eq!((&said["command"], &said["url"]), expected);
-            let again = set(&changed, PATH, &["url"], fields).expect("TOML");
+            let again = set_fields(&changed, PATH, &["url"], fields).expect("TOML");
             assert_eq!(again, changed);
             assert_eq!(remove_whole_table(&changed, PATH).expect("TOML"), without);
         }

@@ -32,11 +32,11 @@ impl<const N: usize> Table<N> {
             kept: header.map(|(_, from)| room >= from),
             rows: Vec::new(),
         };
-        table.add(header.map(|(name, _)| name.to_owned()));
+        table.add_row(header.map(|(name, _)| name.to_owned()));
         table
     }
 
-    pub(super) fn add(&mut self, cells: [String; N]) {
+    pub(super) fn add_row(&mut self, cells: [String; N]) {
         let cells = cells.into_iter().zip(self.kept).filter(|(_, is)| *is);
         let cells = cells.map(|(cell, _)| one_line(&cell));
         self.rows.push(cells.collect());
@@ -44,13 +44,15 @@ impl<const N: usize> Table<N> {
 
     /// The table as text.
     pub(super) fn render(&self) -> String {
-        let beside = self.widths(0);
+        let beside = self.fitted_widths(0);
         let below = usize::from(beside.is_none());
-        let widths = beside.or_else(|| self.widths(below));
+        let widths = beside.or_else(|| self.fitted_widths(below));
         let widths = widths.unwrap_or_else(|| self.natural_widths(below));
         // If the last column is printed below, its header is left out.
-        let header = self.row(&self.rows[0][..widths.len()], &widths);
-        let rows = self.rows[1..].iter().map(|cells| self.row(cells, &widths));
+        let header = self.render_row(&self.rows[0][..widths.len()], &widths);
+        let rows = self.rows[1..]
+            .iter()
+            .map(|cells| self.render_row(cells, &widths));
         rows.fold(header, |text, row| text + &row)
     }
 
@@ -62,7 +64,7 @@ impl<const N: usize> Table<N> {
     }
 
     /// The widths of the columns except for the last `without`; `None` if they do not fit.
-    fn widths(&self, without: usize) -> Option<Vec<usize>> {
+    fn fitted_widths(&self, without: usize) -> Option<Vec<usize>> {
         let mut widths = self.natural_widths(without);
         let gaps = CELL_GAP * widths.len().saturating_sub(1);
         let mut left = self.room.checked_sub(gaps)?;
@@ -84,10 +86,10 @@ impl<const N: usize> Table<N> {
         Some(widths)
     }
 
-    fn row(&self, cells: &[String], widths: &[usize]) -> String {
+    fn render_row(&self, cells: &[String], widths: &[usize]) -> String {
         let columns = cells.iter().zip(widths);
         let columns: Vec<_> = columns
-            .map(|(cell, width)| self.lines(cell, *width))
+            .map(|(cell, width)| self.cell_lines(cell, *width))
             .collect();
         let height = columns.iter().map(Vec::len).max().unwrap_or(0);
         let line = |at: usize| {
@@ -108,7 +110,7 @@ impl<const N: usize> Table<N> {
     }
 
     /// The lines of a cell. A word that is wider than its column may be truncated, unless it is the whole cell.
-    fn lines(&self, cell: &str, width: usize) -> Vec<String> {
+    fn cell_lines(&self, cell: &str, width: usize) -> Vec<String> {
         if cell.width() <= width || !cell.contains(' ') {
             return vec![cell.to_owned()];
         }
@@ -127,7 +129,7 @@ impl<const N: usize> Table<N> {
 mod tests {
     use super::*;
 
-    fn shown(room: usize) -> String {
+    fn render_sample_table(room: usize) -> String {
         let mut table = Table::new(
             room,
             true,
@@ -140,15 +142,15 @@ mod tests {
             ),
             ("documentation-specialist", "Write"),
         ] {
-            table.add([name, "shipped", about].map(str::to_owned));
+            table.add_row([name, "shipped", about].map(str::to_owned));
         }
         table.render()
     }
 
     #[test]
-    fn columns_go_and_words_stay_whole_at_every_width() {
+    fn narrow_table_drops_columns() {
         assert_eq!(
-            shown(100),
+            render_sample_table(100),
             "\
 name                      source   description
 release                   shipped  Release a version once a person has approved of it
@@ -156,7 +158,7 @@ documentation-specialist  shipped  Write
 "
         );
         assert_eq!(
-            shown(59),
+            render_sample_table(59),
             "\
 name                      description
 release                   Release a version once a person
@@ -165,7 +167,7 @@ documentation-specialist  Write
 "
         );
         assert_eq!(
-            shown(30),
+            render_sample_table(30),
             "\
 name
 release
@@ -176,7 +178,7 @@ documentation-specialist
 "
         );
         for room in 1..200 {
-            let table = shown(room);
+            let table = render_sample_table(room);
             let is_word = |line: &str| !line.trim().contains(' ');
             let fits = |line: &str| line.width() <= room.max(14) || is_word(line);
             assert!(table.lines().all(fits), "{room}: {table}");
@@ -188,10 +190,10 @@ documentation-specialist
     }
 
     #[test]
-    fn two_columns_of_words_share_the_room() {
+    fn two_text_columns_share_the_width() {
         let mut table = Table::new(60, true, [("a", 0), ("b", 0), ("c", 0)]);
         let words = "one two three four five six seven eight";
-        table.add(["x", words, words].map(str::to_owned));
+        table.add_row(["x", words, words].map(str::to_owned));
         let shown = table.render();
         assert_eq!(
             shown,

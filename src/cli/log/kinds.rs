@@ -10,12 +10,12 @@ use midex_domain::limits;
 
 /// The number of lines of each kind since the current time span began.
 #[derive(Debug, Default)]
-pub(super) struct Kinds {
+pub(super) struct LineKindCounts {
     since: Option<Instant>,
     lines: HashMap<String, usize>,
 }
 
-impl Kinds {
+impl LineKindCounts {
     /// Counts a line; true if it is one of the first [`limits::LOG_LINES_OF_A_KIND_MAX`]. The number of kinds is
     /// bounded, because a kind is a place in the program and an error code.
     pub(super) fn count_line(&mut self, kind: String, now: Instant) -> bool {
@@ -26,7 +26,7 @@ impl Kinds {
     }
 
     /// The time until the current span ends; `None` if none has begun.
-    pub(super) fn ends_in(&self, now: Instant) -> Option<Duration> {
+    pub(super) fn time_to_span_end(&self, now: Instant) -> Option<Duration> {
         let since = self.since?;
         Some(limits::LOG_KIND_SPAN.saturating_sub(now.duration_since(since)))
     }
@@ -53,9 +53,9 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     fn kinds_are_counted_per_span() {
         let start = Instant::now();
-        let mut kinds = Kinds::default();
-        assert_eq!(kinds.ends_in(start), None);
-        let told = |kinds: &mut Kinds, kind: &str, times| {
+        let mut kinds = LineKindCounts::default();
+        assert_eq!(kinds.time_to_span_end(start), None);
+        let told = |kinds: &mut LineKindCounts, kind: &str, times| {
             let lines = (0..times).filter(|_| kinds.count_line(kind.to_owned(), start));
             lines.count()
         };
@@ -63,11 +63,14 @@ mod tests {
         assert_eq!(told(&mut kinds, "one", most + 3), most);
         assert_eq!(told(&mut kinds, "other", most), most);
         let later = start + limits::LOG_KIND_SPAN / 2;
-        assert_eq!(kinds.ends_in(later), Some(limits::LOG_KIND_SPAN / 2));
+        assert_eq!(
+            kinds.time_to_span_end(later),
+            Some(limits::LOG_KIND_SPAN / 2)
+        );
         let later = start + limits::LOG_KIND_SPAN * 2;
-        assert_eq!(kinds.ends_in(later), Some(Duration::ZERO));
+        assert_eq!(kinds.time_to_span_end(later), Some(Duration::ZERO));
         assert_eq!(kinds.end_span(), "3 more lines like `one` were left out\n");
-        assert_eq!(kinds.ends_in(later), None);
+        assert_eq!(kinds.time_to_span_end(later), None);
         assert_eq!(told(&mut kinds, "one", most + 3), most);
     }
 }

@@ -9,56 +9,56 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::kinds::Kinds;
+use super::kinds::LineKindCounts;
 use crate::visible::replace_hidden_chars;
 use midex_domain::limits;
 
 /// A queue of lines, which a dedicated thread writes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Queue(Arc<Shared>);
+pub(super) struct LineQueue(Arc<SharedQueue>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedQueue {
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// Complete lines to write, at most [`limits::LOG_BYTES_MAX`] bytes.
     text: Vec<u8>,
     /// The number of lines after `text` that were dropped because it was full.
     dropped: u64,
     /// Whether the thread is writing, which may block indefinitely.
     is_writing: bool,
-    kinds: Kinds,
+    kinds: LineKindCounts,
 }
 
-impl Queue {
+impl LineQueue {
     /// A queue whose lines are written to `out`. If the thread cannot be started, they are dropped.
     pub(super) fn start_writer(out: impl Write + Send + 'static) -> Self {
         let queue = Self::default();
         let writer = queue.clone();
         let thread = std::thread::Builder::new().name("log".into());
-        let _ = thread.spawn(move || writer.serve(out));
+        let _ = thread.spawn(move || writer.write_queued_lines(out));
         queue
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, QueueState> {
         let state = self.0.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a line, which includes its line end.
-    pub(super) fn push(&self, line: &[u8]) {
-        self.state().push(line);
+    pub(super) fn push_line(&self, line: &[u8]) {
+        self.lock_state().push_or_drop(line);
         self.0.changed.notify_all();
     }
 
     /// Whether another line of this kind may be logged now. If not, it is counted as left out.
-    pub(super) fn admits(&self, kind: String) -> bool {
+    pub(super) fn admits_kind(&self, kind: String) -> bool {
         let now = now();
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.report_left_out(now);
         let admits = state.kinds.count_line(kind, now);
         // Wake the thread, so that it reports left-out lines at the end of the span even if no line follows.
@@ -68,49 +68,49 @@ impl Queue {
 
     /// Waits until all lines are written, for at most `limit`.
     pub(super) fn flush(&self, limit: Duration) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let left_out = state.kinds.end_span();
-        state.push(left_out.as_bytes());
+        state.push_or_drop(left_out.as_bytes());
         self.0.changed.notify_all();
-        let is_busy = |state: &mut State| state.is_writing || !state.is_empty();
+        let is_busy = |state: &mut QueueState| state.is_writing || !state.is_empty();
         let _ = self.0.changed.wait_timeout_while(state, limit, is_busy);
     }
 
-    fn serve(&self, mut out: impl Write) {
+    fn write_queued_lines(&self, mut out: impl Write) {
         loop {
             // A closed stderr must not end the server.
             let _ = out
                 .write_all(&self.wait_for_lines())
                 .and_then(|()| out.flush());
-            self.state().is_writing = false;
+            self.lock_state().is_writing = false;
             self.0.changed.notify_all();
         }
     }
 
     /// Waits for lines to write, and takes them from the queue.
     fn wait_for_lines(&self) -> Vec<u8> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         loop {
             let now = now();
             state.report_left_out(now);
             if !state.is_empty() {
-                return state.take();
+                return state.take_lines();
             }
-            let pause = state.kinds.ends_in(now).unwrap_or(Duration::MAX);
+            let pause = state.kinds.time_to_span_end(now).unwrap_or(Duration::MAX);
             let waited = self.0.changed.wait_timeout(state, pause);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
-impl State {
+impl QueueState {
     fn is_empty(&self) -> bool {
         self.text.is_empty() && self.dropped == 0
     }
 
     /// Adds a line, or drops it. After the first dropped line all further ones are dropped, until their count is logged
     /// in their place.
-    fn push(&mut self, line: &[u8]) {
+    fn push_or_drop(&mut self, line: &[u8]) {
         let has_room = self.text.len() + line.len() <= limits::LOG_BYTES_MAX;
         if self.dropped == 0 && has_room {
             self.text.extend_from_slice(line);
@@ -120,13 +120,13 @@ impl State {
     }
 
     fn report_left_out(&mut self, now: Instant) {
-        if self.kinds.ends_in(now) == Some(Duration::ZERO) {
+        if self.kinds.time_to_span_end(now) == Some(Duration::ZERO) {
             let left_out = self.kinds.end_span();
-            self.push(left_out.as_bytes());
+            self.push_or_drop(left_out.as_bytes());
         }
     }
 
-    fn take(&mut self) -> Vec<u8> {
+    fn take_lines(&mut self) -> Vec<u8> {
         self.is_writing = true;
         let mut text = std::mem::take(&mut self.text);
         let dropped = std::mem::take(&mut self.dropped);
@@ -151,11 +151,11 @@ fn now() -> Instant {
 }
 
 /// Each call of `write` must pass one line.
-impl Write for Queue {
+impl Write for LineQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         let text = replace_hidden_chars(text.trim_end_matches('\n')) + "\n";
-        self.push(text.as_bytes());
+        self.push_line(text.as_bytes());
         Ok(line.len())
     }
 
@@ -173,9 +173,9 @@ mod tests {
     const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
     /// A stderr that blocks until the test reads it.
-    struct Pipe(SyncSender<Vec<u8>>);
+    struct BlockingPipe(SyncSender<Vec<u8>>);
 
-    impl Write for Pipe {
+    impl Write for BlockingPipe {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let sent = self.0.send(bytes.to_vec());
             sent.map_or(Err(io::ErrorKind::BrokenPipe.into()), |()| Ok(bytes.len()))
@@ -186,64 +186,65 @@ mod tests {
         }
     }
 
-    fn piped() -> (Queue, Receiver<Vec<u8>>) {
+    fn queue_into_pipe() -> (LineQueue, Receiver<Vec<u8>>) {
         let (to, from) = sync_channel(0);
-        (Queue::start_writer(Pipe(to)), from)
+        (LineQueue::start_writer(BlockingPipe(to)), from)
     }
 
-    fn next(from: &Receiver<Vec<u8>>) -> String {
+    fn next_write(from: &Receiver<Vec<u8>>) -> String {
         let bytes = from.recv_timeout(WRITE_TIMEOUT).expect("a write");
         String::from_utf8(bytes).expect("UTF-8")
     }
 
     #[test]
     fn unread_lines_are_counted() {
-        let (queue, from) = piped();
-        queue.push(b"first\n");
+        let (queue, from) = queue_into_pipe();
+        queue.push_line(b"first\n");
         // The thread now blocks in its write.
-        while !queue.state().is_writing {
+        while !queue.lock_state().is_writing {
             std::thread::yield_now();
         }
         let line = [b"x".repeat(99), b"\n".to_vec()].concat();
         let room = limits::LOG_BYTES_MAX / line.len();
         for _ in 0..room + 7 {
-            queue.push(&line);
+            queue.push_line(&line);
         }
         // There would be room for a shorter line, but it would be out of order.
-        queue.push(b"\n");
+        queue.push_line(b"\n");
         queue.flush(Duration::ZERO);
-        assert_eq!(next(&from), "first\n");
-        let rest = next(&from);
+        assert_eq!(next_write(&from), "first\n");
+        let rest = next_write(&from);
         assert_eq!(rest.lines().count(), room + 1);
         let last = rest.lines().next_back();
         let words = "9 lines of the log were dropped: nobody was reading stderr";
         assert_eq!(last, Some(words));
-        queue.push(b"again\n");
-        assert_eq!(next(&from), "again\n");
+        queue.push_line(b"again\n");
+        assert_eq!(next_write(&from), "again\n");
     }
 
     #[test]
-    fn a_flush_waits_until_all_is_written() {
-        let (queue, from) = piped();
-        let reader = std::thread::spawn(move || (next(&from), next(&from), next(&from)).2);
-        queue.push(b"one\n");
+    fn flush_waits_for_all_lines() {
+        let (queue, from) = queue_into_pipe();
+        let reader =
+            std::thread::spawn(move || (next_write(&from), next_write(&from), next_write(&from)).2);
+        queue.push_line(b"one\n");
         queue.flush(WRITE_TIMEOUT);
-        queue.push(b"two\n");
+        queue.push_line(b"two\n");
         queue.flush(WRITE_TIMEOUT);
-        queue.push(b"three\n");
+        queue.push_line(b"three\n");
         queue.flush(WRITE_TIMEOUT);
-        assert!(queue.state().is_empty() && !queue.state().is_writing);
+        assert!(queue.lock_state().is_empty() && !queue.lock_state().is_writing);
         assert_eq!(reader.join().expect("a reader"), "three\n");
     }
 
     #[test]
-    fn what_was_left_out_of_a_kind_is_told_at_the_end() {
-        let (queue, from) = piped();
+    fn left_out_lines_are_reported() {
+        let (queue, from) = queue_into_pipe();
         let kind = || "INFO midex::mcp REFUSED".to_owned();
-        let told = (0..limits::LOG_LINES_OF_A_KIND_MAX + 5).filter(|_| queue.admits(kind()));
+        let told = (0..limits::LOG_LINES_OF_A_KIND_MAX + 5).filter(|_| queue.admits_kind(kind()));
         assert_eq!(told.count(), limits::LOG_LINES_OF_A_KIND_MAX);
         let flushed = std::thread::spawn(move || queue.flush(WRITE_TIMEOUT));
-        assert!(next(&from).starts_with("5 more lines like `INFO midex::mcp REFUSED` "));
+        assert!(next_write(&from).starts_with("5 more lines like `INFO midex::mcp REFUSED` "));
         flushed.join().expect("a flush");
     }
 }

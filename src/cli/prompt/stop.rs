@@ -20,18 +20,18 @@ use tokio::{
 };
 
 /// Turns bracketed paste on, as the editor does.
-const PASTES_BRACKETED: &str = "\u{1b}[?2004h";
+const BRACKETED_PASTE_ON: &str = "\u{1b}[?2004h";
 /// Turns bracketed paste off.
 const BRACKETED_PASTE_OFF: &str = "\u{1b}[?2004l";
 
 /// Redraws the question and the typed text from outside the editor.
-pub(super) type Redraw = Box<dyn ExternalPrinter + Send>;
+pub(super) type RedrawPrinter = Box<dyn ExternalPrinter + Send>;
 
 /// The terminal modes of the line being read; `None` between lines.
 static ACTIVE_READING: Mutex<Option<TerminalModes>> = Mutex::new(None);
 
 /// The printer that redraws the line being read. It is kept once an editor has supplied it.
-static REDRAW_PRINTER: Mutex<Option<Redraw>> = Mutex::new(None);
+static REDRAW_PRINTER: Mutex<Option<RedrawPrinter>> = Mutex::new(None);
 
 /// The sender of the registered [`StopRequest`], if any: it receives the next Ctrl-Z.
 static STOP_WAITER: Mutex<Option<oneshot::Sender<()>>> = Mutex::new(None);
@@ -58,7 +58,7 @@ pub(crate) fn install_stop_handlers() {
                         Some(()) = stops.recv() => {
                             let request = lock_stop_waiter().take();
                             if request.is_none_or(|request| request.send(()).is_err()) {
-                                stop();
+                                stop_process();
                             }
                         }
                         Some(()) = goes_on.recv() => resume_reading(),
@@ -99,7 +99,7 @@ impl Drop for StopRequest {
         lock_stop_waiter().take_if(|sender| sender.is_closed());
         // The holder did not call `wait_for_stop` after this Ctrl-Z, so stop the process now.
         if self.0.try_recv().is_ok() {
-            stop();
+            stop_process();
         }
     }
 }
@@ -109,7 +109,7 @@ fn lock_stop_waiter() -> MutexGuard<'static, Option<oneshot::Sender<()>>> {
 }
 
 /// Sets the printer that redraws the line being read when the process continues.
-pub(super) fn redraw_with(redraw: Redraw) {
+pub(super) fn set_redraw_printer(redraw: RedrawPrinter) {
     *REDRAW_PRINTER
         .lock()
         .unwrap_or_else(PoisonError::into_inner) = Some(redraw);
@@ -121,7 +121,7 @@ pub(super) fn run_reading<T>(read: impl FnOnce() -> T) -> T {
         return read();
     };
     *lock_active_reading() = Some(TerminalModes {
-        raw: raw(&usual),
+        raw: raw_modes(&usual),
         usual,
         is_taken: false,
     });
@@ -154,7 +154,7 @@ fn lock_active_reading() -> MutexGuard<'static, Option<TerminalModes>> {
 }
 
 /// Stops this process, with the terminal restored for the shell, until it is continued.
-pub(crate) fn stop() {
+pub(crate) fn stop_process() {
     // Without a job-control shell nothing could continue the process; the kernel does not stop such a process either.
     if getsid(None).is_ok_and(|session| session == getpgrp()) {
         return;
@@ -169,7 +169,7 @@ pub(crate) fn stop() {
 /// Sets the `raw` modes again and redraws the question. Does nothing if the editor has not set its modes yet.
 fn resume_reading() {
     match &*lock_active_reading() {
-        Some(reading) if reading.is_taken => set_terminal_modes(&reading.raw, PASTES_BRACKETED),
+        Some(reading) if reading.is_taken => set_terminal_modes(&reading.raw, BRACKETED_PASTE_ON),
         _ => return,
     }
     // The redraw is done without the lock on `ACTIVE_READING`: the editor may be slow to draw, and takes that lock when its
@@ -194,7 +194,7 @@ fn set_terminal_modes(modes: &Termios, words: &str) {
 /// The modes while a line is edited: those of the editor, but with signals, and with type-ahead kept when a signal
 /// arrives. Ctrl-C remains a key for the editor, so the interrupt character is moved to that of quit (Ctrl-\), which
 /// then dumps no core.
-fn raw(usual: &Termios) -> Termios {
+fn raw_modes(usual: &Termios) -> Termios {
     let mut raw = usual.clone();
     raw.input_modes -= InputModes::BRKINT
         | InputModes::ICRNL

@@ -12,16 +12,16 @@ use tokio::{
 
 use super::{
     answer,
-    submission::{Report, Submission, of_person},
+    submission::{StepReport, Submission, submission_of_person},
 };
 use crate::{
     command::quoted,
     guard,
-    link::Link,
+    link::ServerLink,
     message_with_violations, question,
     screen::{one_line, truncate_text},
     steps::OpenStep,
-    value::duration,
+    value::format_duration,
 };
 use midex_domain::{
     document::Digest,
@@ -106,7 +106,7 @@ fn parse_timeout(text: &str) -> std::result::Result<Duration, String> {
 }
 
 /// The command of `--agent`, which does the work of each step.
-pub(super) struct Agent {
+pub(super) struct AgentCommand {
     args: AgentArgs,
     command: String,
     /// The turn that the command last ran for, and how many times it ran for that turn.
@@ -125,7 +125,7 @@ struct CommandEnd {
     said: String,
 }
 
-impl Agent {
+impl AgentCommand {
     pub(super) fn from_args(args: &AgentArgs) -> Option<Self> {
         Some(Self {
             args: args.clone(),
@@ -141,31 +141,33 @@ impl Agent {
     /// Nothing is submitted then: `LIMIT_EXCEEDED` if the command does not end in time, `STEP_OUTPUT_INVALID` if it
     /// prints nothing that can be submitted in [`limits::AGENT_COMMAND_TRIES_MAX`] runs, `FILE_UNUSABLE` if the shell
     /// cannot execute it, and the error of [`Self::record`].
-    pub(super) async fn work(
+    pub(super) async fn run_for_step(
         &mut self,
         step: &OpenStep,
         complaint: Option<Error>,
-        link: &mut Link<'_>,
+        link: &mut ServerLink<'_>,
     ) -> Result<Submission> {
         let mut complaint = complaint;
         // The command may run for long: release the store so that other processes can open it.
-        link.release().await?;
+        link.release_store().await?;
         loop {
             let why = complaint.as_ref().map(message_with_violations);
-            self.count(step, complaint)?;
-            let record = self.record(step, link).await?;
-            let ended = self.run(step, why.as_deref(), record).await?;
+            self.count_run(step, complaint)?;
+            let record = self.record_path(step, link).await?;
+            let ended = self.run_command(step, why.as_deref(), record).await?;
             if ended.is_absent {
-                return Err(not_run(&ended));
+                return Err(command_not_run_error(&ended));
             }
             let report = if ended.is_success {
-                answer::parse_answer(&ended.output).map(Report::Output)
+                answer::parse_answer(&ended.output).map(StepReport::Output)
             } else {
-                Some(Report::Error(json!({ "message": failure(&ended) })))
+                Some(StepReport::Error(
+                    json!({ "message": failure_message(&ended) }),
+                ))
             };
             match report {
-                Some(report) => return Ok(of_person(step, report)),
-                None => complaint = Some(no_answer(&ended)),
+                Some(report) => return Ok(submission_of_person(step, report)),
+                None => complaint = Some(no_answer_error(&ended)),
             }
         }
     }
@@ -175,7 +177,11 @@ impl Agent {
     ///
     /// # Errors
     /// `STATE_TRANSITION_REFUSED` (retryable) if an earlier command for the step still runs, and neither applies.
-    async fn record(&self, step: &OpenStep, link: &mut Link<'_>) -> Result<Option<PathBuf>> {
+    async fn record_path(
+        &self,
+        step: &OpenStep,
+        link: &mut ServerLink<'_>,
+    ) -> Result<Option<PathBuf>> {
         if self.args.again {
             return Ok(None);
         }
@@ -184,7 +190,7 @@ impl Agent {
         let of = of.map(|part| part.to_string()).join(" ");
         let file = Digest::compute(of.as_bytes()).to_string();
         let record = link.data_dir().join(RECORDS_DIRECTORY).join(file);
-        let Some(pid) = guard::running(&record) else {
+        let Some(pid) = guard::running_process_group(&record) else {
             return Ok(Some(record));
         };
         let name = one_line(name);
@@ -194,7 +200,8 @@ impl Agent {
         );
         let begin = "Begin another one beside it?";
         if question::can_ask_person()
-            && question::ask(&format!("{message}. {begin}"), AGENT_AGAIN_FLAG, link).await?
+            && question::ask_yes_or_no(&format!("{message}. {begin}"), AGENT_AGAIN_FLAG, link)
+                .await?
         {
             return Ok(None);
         }
@@ -207,7 +214,7 @@ impl Agent {
 
     /// Counts a run of the command for a turn. Returns the complaint as an error after
     /// [`limits::AGENT_COMMAND_TRIES_MAX`] runs.
-    fn count(&mut self, step: &OpenStep, complaint: Option<Error>) -> Result<()> {
+    fn count_run(&mut self, step: &OpenStep, complaint: Option<Error>) -> Result<()> {
         let turn = step.turn();
         if self.asked.0 != turn || complaint.is_none() {
             self.asked = (turn, 0);
@@ -219,23 +226,23 @@ impl Agent {
         }
     }
 
-    async fn run(
+    async fn run_command(
         &self,
         step: &OpenStep,
         complaint: Option<&str>,
         record: Option<PathBuf>,
     ) -> Result<CommandEnd> {
         let task = match self.args.format {
-            AgentFormat::Text => answer::task(step, complaint),
+            AgentFormat::Text => answer::task_text(step, complaint),
             AgentFormat::Json => answer::task_json(step, complaint).to_string(),
         };
-        let mut group = Group::start(&self.command, step, record)?;
+        let mut group = ProcessGroup::start_command(&self.command, step, record)?;
         let timeout = self.args.timeout;
-        if let Ok(ended) = tokio::time::timeout(timeout, group.finish(task)).await {
+        if let Ok(ended) = tokio::time::timeout(timeout, group.write_task_and_wait(task)).await {
             return ended;
         }
         group.terminate().await;
-        let took = duration(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let took = format_duration(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         let message = format!("the command of --agent did not end in {took}: it was killed");
         Err(Error::new(Code::LimitExceeded, message)
             .with_context("limit", format!("at most {took}"))
@@ -244,7 +251,7 @@ impl Agent {
 }
 
 /// Why a command failed, as a message: its exit status, and the last line of its stderr.
-fn failure(ended: &CommandEnd) -> String {
+fn failure_message(ended: &CommandEnd) -> String {
     let said = if ended.said.is_empty() {
         String::new()
     } else {
@@ -254,8 +261,8 @@ fn failure(ended: &CommandEnd) -> String {
 }
 
 /// The error for exit codes 126 and 127. The command never ran, so no failure is submitted and the step stays open.
-fn not_run(ended: &CommandEnd) -> Error {
-    Error::new(Code::FileUnusable, failure(ended)).with_action(
+fn command_not_run_error(ended: &CommandEnd) -> Error {
+    Error::new(Code::FileUnusable, failure_message(ended)).with_action(
         "Mend the command of --agent: it, or the last that it runs, is not there or cannot be run; the step is still open",
     )
 }
@@ -263,7 +270,7 @@ fn not_run(ended: &CommandEnd) -> Error {
 /// How many columns of output that is not JSON an error message quotes.
 const QUOTED_OUTPUT_COLUMNS: usize = 60;
 
-fn no_answer(ended: &CommandEnd) -> Error {
+fn no_answer_error(ended: &CommandEnd) -> Error {
     let message = if ended.output.len() > limits::AGENT_COMMAND_OUTPUT_BYTES_MAX {
         let most = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX;
         format!("the command of --agent printed more than {most} bytes")
@@ -282,14 +289,14 @@ fn no_answer(ended: &CommandEnd) -> Error {
 }
 
 /// The process group of a running command. It ends with the command, and with this process: see [`guard`].
-struct Group {
+struct ProcessGroup {
     child: Child,
     id: Option<Pid>,
     record: Option<PathBuf>,
 }
 
-impl Group {
-    fn start(command: &str, step: &OpenStep, record: Option<PathBuf>) -> Result<Self> {
+impl ProcessGroup {
+    fn start_command(command: &str, step: &OpenStep, record: Option<PathBuf>) -> Result<Self> {
         let not_started = |error: io::Error| {
             let why = describe_io_error(&error);
             let message = format!("the command of --agent could not be started: {why}");
@@ -318,7 +325,7 @@ impl Group {
     }
 
     /// Writes the task to the command's stdin, reads its output to the end, and waits for its exit.
-    async fn finish(&mut self, task: String) -> Result<CommandEnd> {
+    async fn write_task_and_wait(&mut self, task: String) -> Result<CommandEnd> {
         let (stdin, stdout, stderr) = (
             self.child.stdin.take(),
             self.child.stdout.take(),
@@ -343,7 +350,7 @@ impl Group {
             output
         };
         // Stdin stays open until then: the guard takes its end to mean that this process is gone.
-        let (_input, output, said) = tokio::join!(give, read, pass_on(stderr));
+        let (_input, output, said) = tokio::join!(give, read, forward_stderr(stderr));
         let status = self.child.wait().await.map_err(|error| {
             Error::internal("the command of --agent cannot be waited for").with_source(error)
         })?;
@@ -358,15 +365,15 @@ impl Group {
 
     /// Asks the process group to end with SIGTERM, and kills it after [`limits::AGENT_COMMAND_GRACE`].
     async fn terminate(&mut self) {
-        self.signal(Signal::TERM);
+        self.send_signal(Signal::TERM);
         let ended = tokio::time::timeout(limits::AGENT_COMMAND_GRACE, self.child.wait()).await;
         if ended.is_err() {
-            self.signal(Signal::KILL);
+            self.send_signal(Signal::KILL);
             let _ = self.child.wait().await;
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    fn send_signal(&self, signal: Signal) {
         if let Some(id) = self.id {
             let _ = kill_process_group(id, signal);
         }
@@ -374,9 +381,9 @@ impl Group {
 }
 
 /// Kills every process that the command started, also when this process is interrupted.
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.send_signal(Signal::KILL);
         // The guard normally removes the record file, but the guard was killed too.
         if let Some(record) = &self.record {
             let _ = std::fs::remove_file(record);
@@ -385,7 +392,7 @@ impl Drop for Group {
 }
 
 /// Prints each line that a command writes to stderr; returns the last one.
-async fn pass_on(stderr: Option<impl AsyncRead + Unpin>) -> String {
+async fn forward_stderr(stderr: Option<impl AsyncRead + Unpin>) -> String {
     let mut last = String::new();
     let Some(stderr) = stderr else { return last };
     let mut reader = BufReader::new(stderr);
@@ -399,7 +406,7 @@ async fn pass_on(stderr: Option<impl AsyncRead + Unpin>) -> String {
         }
         let text = one_line(&String::from_utf8_lossy(&line));
         if !text.is_empty() {
-            let _ = question::prompt(&format!("  {text}\n"));
+            let _ = question::write_prompt(&format!("  {text}\n"));
             last = text;
         }
     }

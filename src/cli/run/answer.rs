@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::{steps::OpenStep, value::has_content};
-use midex_domain::{definition::output_schema_json, limits, truncate::truncate};
+use midex_domain::{definition::output_schema_json, limits, truncate::truncate_value};
 
 /// Fields of a step that a command does not receive: it submits nothing itself.
 const WITHHELD_STEP_FIELDS: &[&str] = &["continuation_token", "expires_at", "agent_uri"];
 
 /// The task of a step as text that ends with the schema of the answer.
-pub(super) fn task(step: &OpenStep, complaint: Option<&str>) -> String {
+pub(super) fn task_text(step: &OpenStep, complaint: Option<&str>) -> String {
     let ready = &step.ready;
     let mut task = String::new();
     let mut part = |title: &str, words: &str| {
@@ -38,7 +38,7 @@ pub(super) fn task(step: &OpenStep, complaint: Option<&str>) -> String {
             Some(_) => limits::INPUTS_SHOWN_BYTES_MAX,
             None => usize::MAX,
         };
-        let (inputs, _) = truncate(inputs, most);
+        let (inputs, _) = truncate_value(inputs, most);
         part("Inputs of the workflow", &format!("{inputs:#}"));
     }
     let before = ready.previous.iter();
@@ -51,7 +51,7 @@ pub(super) fn task(step: &OpenStep, complaint: Option<&str>) -> String {
     let answer = format!(
         "You have no tools of midex here: what you print is handed in for you. Do the step, then answer with one JSON value \
          that satisfies this JSON Schema, and print nothing after it:\n\n{}",
-        schema(step)
+        answer_schema(step)
     );
     part("Answer with one JSON value", &answer);
     task
@@ -63,12 +63,12 @@ pub(super) fn task_json(step: &OpenStep, complaint: Option<&str>) -> Value {
     if let Value::Object(task) = &mut task {
         task.retain(|key, _| !WITHHELD_STEP_FIELDS.contains(&key.as_str()));
     }
-    task["output_schema"] = schema(step);
+    task["output_schema"] = answer_schema(step);
     task["refused"] = json!(complaint);
     task
 }
 
-fn schema(step: &OpenStep) -> Value {
+fn answer_schema(step: &OpenStep) -> Value {
     let schema = step.ready.output_schema.clone();
     schema.unwrap_or_else(output_schema_json)
 }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_all_json_or_the_last_json_in_it() {
+    fn answer_is_the_last_json_in_text() {
         for (output, expected) in [
             ("{\"a\": 1}\n", Some(json!({ "a": 1 }))),
             ("42", Some(json!(42))),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_given_up_in_time() {
+    fn invalid_json_search_is_bounded() {
         let junk = "{\"".repeat(2 << 20);
         assert_eq!(parse_answer(junk.as_bytes()), None);
         let much = vec![b'1'; limits::AGENT_COMMAND_OUTPUT_BYTES_MAX + 1];
@@ -170,7 +170,7 @@ mod tests {
             "continuation_token": "secret", "output_schema": { "type": "integer" }
         });
         let step = OpenStep::with(&step);
-        let told = task(&step, Some("no number"));
+        let told = task_text(&step, Some("no number"));
         for words in [
             "# Worker",
             "# Step a (1/2)\n\nDo it\n\nWell",

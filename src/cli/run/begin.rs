@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Runner, StartOutcome,
-    field::{Field, fields_to_ask_again},
+    field::{InputField, fields_to_ask_again},
     inputs,
 };
 use crate::{
     link::{may_have_taken_effect, parse_reply},
     prompt::PromptInput,
-    refusal::warn,
+    refusal::print_warning,
     visible::replace_hidden_chars,
 };
 use midex_domain::{
@@ -22,7 +22,7 @@ use midex_domain::{
     uri,
     view::InputView,
 };
-use midex_server::config::Trust;
+use midex_server::config::TrustedProjects;
 
 /// A workflow as the resource `workflow_details` shows it; all but its name is absent if its definition is invalid.
 #[derive(Default, Deserialize)]
@@ -47,8 +47,8 @@ struct PhaseDetails {
 
 impl Runner<'_> {
     /// Starts the execution; false if the person who is asked for inputs declines.
-    pub(super) async fn start(&mut self) -> Result<bool> {
-        self.check_names().await?;
+    pub(super) async fn start_execution(&mut self) -> Result<bool> {
+        self.check_output_step_names().await?;
         if !self.ask_inputs(None).await? {
             return Ok(false);
         }
@@ -61,13 +61,16 @@ impl Runner<'_> {
             }
             self.link.open().await?;
             self.begun = StartOutcome::Perhaps;
-            self.source.draft.start();
+            self.source.draft.mark_inputs_sent();
             let refused = match self.link.advance("workflow.start", arguments).await {
                 Ok((reply, started)) => {
                     self.begun = StartOutcome::Yes;
                     self.source.draft.clear_recorded();
                     self.page.print_started(&reply, &started, inputs.as_ref())?;
-                    started.warnings.iter().for_each(|warning| warn(warning));
+                    started
+                        .warnings
+                        .iter()
+                        .for_each(|warning| print_warning(warning));
                     return Ok(true);
                 }
                 Err(error) if may_have_taken_effect(&error) => return Err(error),
@@ -78,19 +81,19 @@ impl Runner<'_> {
                 return Err(refused);
             }
             self.begun = StartOutcome::No;
-            if refused.code() == Code::ProjectNotTrusted && self.asks_for_trust(&refused).await? {
+            if refused.code() == Code::ProjectNotTrusted && self.ask_for_trust(&refused).await? {
                 continue;
             }
             let is_asked = refused.code() == Code::InputsInvalid
-                && !self.page.json()
+                && !self.page.is_json()
                 && self.source.terminal_prompt().is_some();
-            if refused.code() == Code::WorkflowNotFound && self.is_execution().await? {
+            if refused.code() == Code::WorkflowNotFound && self.is_execution_named().await? {
                 return Err(refused.with_context("execution_id", self.workflow_name()).with_action(
                     "Run `midex run --id {execution_id}`: that is an execution, and no workflow",
                 ));
             }
             if !is_asked {
-                let declared = self.details().await.unwrap_or_default().inputs;
+                let declared = self.workflow_details().await.unwrap_or_default().inputs;
                 return Err(inputs::explain_as_flags(
                     refused,
                     &declared.unwrap_or_default(),
@@ -103,20 +106,20 @@ impl Runner<'_> {
     }
 
     /// Asks the person at the terminal whether they trust the project, and records it if they do. True if they do.
-    async fn asks_for_trust(&mut self, refused: &Error) -> Result<bool> {
+    async fn ask_for_trust(&mut self, refused: &Error) -> Result<bool> {
         let named = |name| refused.context(name).and_then(Value::as_str);
         let (Some(project), Some(question)) = (named("project"), named("question")) else {
             return Ok(false);
         };
-        let is_json = self.page.json();
+        let is_json = self.page.is_json();
         let Some(prompt) = self.source.terminal_prompt().filter(|_| !is_json) else {
             return Ok(false);
         };
         let question = replace_hidden_chars(&format!("{question} [y/N] "));
-        let typed = prompt.line(&question, &[], &mut self.link).await?;
+        let typed = prompt.read_line(&question, &[], &mut self.link).await?;
         let is_yes = matches!(&typed, PromptInput::Line(line) if ["y", "yes"].contains(&&*line.trim().to_lowercase()));
         if is_yes {
-            Trust::of_user().set_trusted(Path::new(project), true)?;
+            TrustedProjects::for_user().set_trusted(Path::new(project), true)?;
         }
         Ok(is_yes)
     }
@@ -124,23 +127,25 @@ impl Runner<'_> {
     /// Asks the person at the terminal for the required inputs that are missing, or, with a complaint, for the refused
     /// ones again. False if they decline.
     async fn ask_inputs(&mut self, complaint: Option<Error>) -> Result<bool> {
-        if self.page.json() || self.source.terminal_prompt().is_none() {
+        if self.page.is_json() || self.source.terminal_prompt().is_none() {
             return Ok(true);
         }
-        let details = self.details().await?;
+        let details = self.workflow_details().await?;
         let later = &details.asked_later;
         let is_now = |input: &&InputView| complaint.is_some() || !later.contains(&input.name);
         let fields: Vec<_> = match &details.inputs {
             Some(declared) => {
                 let now = declared.iter().filter(is_now);
-                now.map(Field::from_input).collect()
+                now.map(InputField::from_input).collect()
             }
             // Personas work on a task of the user's: the input `task` passes it to them.
-            None if details.phases.iter().any(|step| step.agent.is_some()) => vec![Field::task()],
+            None if details.phases.iter().any(|step| step.agent.is_some()) => {
+                vec![InputField::task_input()]
+            }
             None => Vec::new(),
         };
         let fields = match &complaint {
-            Some(error) => self.asked_again(&fields, error),
+            Some(error) => self.inputs_to_ask_again(&fields, error),
             None => self.inputs_to_ask(fields),
         };
         if fields.is_empty() {
@@ -148,9 +153,9 @@ impl Runner<'_> {
         }
         if complaint.is_none() {
             let (name, about) = (&details.name, &details.description);
-            self.page.asks_for_inputs(name, about)?;
+            self.page.print_inputs_intro(name, about)?;
         }
-        let Some(mut asking) = self.source.asking(&mut self.link) else {
+        let Some(mut asking) = self.source.inputs_form(&mut self.link) else {
             return Ok(true);
         };
         if let Some(error) = complaint {
@@ -161,9 +166,9 @@ impl Runner<'_> {
 
     /// The inputs to ask for before the first attempt to start: all, or, if some were given, the required ones that are
     /// missing.
-    fn inputs_to_ask(&self, fields: Vec<Field>) -> Vec<Field> {
+    fn inputs_to_ask(&self, fields: Vec<InputField>) -> Vec<InputField> {
         let given = self.inputs.as_ref().and_then(Value::as_object);
-        let is_asked = |field: &Field| {
+        let is_asked = |field: &InputField| {
             given.is_none_or(|given| {
                 !given.contains_key(field.name()) && (given.is_empty() || field.is_required())
             })
@@ -174,13 +179,13 @@ impl Runner<'_> {
     /// The inputs to ask for again after a refusal. A refused name that is no declared input cannot be asked for, so it
     /// is dropped, and so are refused values. The other given values become part of the draft, so that the person can
     /// remove them.
-    fn asked_again(&mut self, fields: &[Field], error: &Error) -> Vec<Field> {
+    fn inputs_to_ask_again(&mut self, fields: &[InputField], error: &Error) -> Vec<InputField> {
         let all = self.all_inputs();
         let all = all.as_ref().and_then(Value::as_object);
         let again = fields_to_ask_again(fields, error.violations(), all.unwrap_or(&Map::new()));
         let is_kept = |name: &str| {
             let mut again = again.iter();
-            again.all(|field| field.name() != name || field.is_kept())
+            again.all(|field| field.name() != name || field.has_kept_value())
         };
         let values = &mut self.source.draft.values;
         if let Some(Value::Object(given)) = self.inputs.take() {
@@ -189,7 +194,7 @@ impl Runner<'_> {
             }
         }
         values.retain(|name, _| fields.iter().any(|field| field.name() == name));
-        self.source.draft.begin();
+        self.source.draft.begin_version();
         again
     }
 
@@ -214,7 +219,7 @@ impl Runner<'_> {
         if self.workflow.is_none() {
             return Err(workflow_required_error());
         }
-        let declared = match self.details().await {
+        let declared = match self.workflow_details().await {
             Ok(details) => details.inputs,
             // The start is going to be refused with this error. Continuing an existing execution does not need the
             // workflow.
@@ -230,7 +235,7 @@ impl Runner<'_> {
     }
 
     /// Whether the name given as the workflow is the id of an execution.
-    async fn is_execution(&mut self) -> Result<bool> {
+    async fn is_execution_named(&mut self) -> Result<bool> {
         let named = self.workflow_name().to_owned();
         Ok(self.fetch_status(&named).await?.is_some())
     }
@@ -240,19 +245,19 @@ impl Runner<'_> {
         self.workflow.as_deref().unwrap_or_default()
     }
 
-    async fn details(&mut self) -> Result<WorkflowDetails> {
+    async fn workflow_details(&mut self) -> Result<WorkflowDetails> {
         let name = uri::encode_segment(self.workflow_name());
         let address = format!("midex://workflow/workflow_details/{name}");
-        parse_reply(self.link.read(&address).await?)
+        parse_reply(self.link.read_resource(&address).await?)
     }
 
     /// Checks the step names in `--outputs` before the start: a misspelt one would otherwise be noticed only at the
     /// end.
-    async fn check_names(&mut self) -> Result<()> {
+    async fn check_output_step_names(&mut self) -> Result<()> {
         if self.source.unknown_name(&[]).is_none() {
             return Ok(());
         }
-        let details = self.details().await?;
+        let details = self.workflow_details().await?;
         let known = details.phases.iter().map(|step| step.phase.as_str());
         let known: Vec<_> = known.collect();
         let Some((name, place)) = self.source.unknown_name(&known) else {

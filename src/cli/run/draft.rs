@@ -5,15 +5,15 @@ use std::io::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::{
-    submission::{Report, Submission},
-    words::skipped,
+    submission::{StepReport, Submission},
+    words::skipped_step_error,
 };
-use crate::value::{escaped, field, json_text};
+use crate::value::{escape_json_text, json_text, text_field};
 
 /// An answer that is not recorded yet. When `midex run` ends, in any way, it prints the draft, so that no typed text is
 /// lost.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct AnswerDraft {
     /// The values of fields by name.
     pub(super) values: Map<String, Value>,
     /// The field being typed, and its value so far.
@@ -28,24 +28,24 @@ pub(super) struct Draft {
     is_unanswered: bool,
 }
 
-impl Draft {
+impl AnswerDraft {
     /// Marks this submission as sent.
-    pub(super) fn hand_in(&mut self, submission: &Submission) {
-        self.send(match &submission.report {
-            Report::Output(output) => json_text(output, false),
-            Report::Error(error) if *error == skipped() => "skip".to_owned(),
-            Report::Error(error) => format!("failed: {}", field(error, "message")),
+    pub(super) fn mark_submission_sent(&mut self, submission: &Submission) {
+        self.mark_sent(match &submission.report {
+            StepReport::Output(output) => json_text(output, false),
+            StepReport::Error(error) if *error == skipped_step_error() => "skip".to_owned(),
+            StepReport::Error(error) => format!("failed: {}", text_field(error, "message")),
         });
     }
 
     /// Marks the typed inputs as sent with a start.
-    pub(super) fn start(&mut self) {
+    pub(super) fn mark_inputs_sent(&mut self) {
         if let Some(typed) = self.typed_text() {
-            self.send(typed);
+            self.mark_sent(typed);
         }
     }
 
-    fn send(&mut self, what: String) {
+    fn mark_sent(&mut self, what: String) {
         self.sent = Some(what);
         self.is_unanswered = true;
     }
@@ -61,7 +61,7 @@ impl Draft {
     }
 
     /// Begins a new version of the answer, based on the values in the draft.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin_version(&mut self) {
         self.sent = None;
         self.is_unanswered = false;
     }
@@ -72,13 +72,13 @@ impl Draft {
     }
 
     /// Takes the value of the field being typed: it is complete, or was refused.
-    pub(super) fn close(&mut self) -> Option<Value> {
+    pub(super) fn close_field(&mut self) -> Option<Value> {
         self.words.clear();
         self.open.take().map(|(_, value)| value)
     }
 
     /// Adds an item to the list being typed; opens the list for the field `name` if none is open.
-    pub(super) fn push(&mut self, name: &str, item: Value) {
+    pub(super) fn push_item(&mut self, name: &str, item: Value) {
         match &mut self.open {
             Some((_, Value::Array(items))) => items.push(item),
             _ => self.open_field(name, json!([item])),
@@ -86,7 +86,7 @@ impl Draft {
     }
 
     /// The number of items in the list being typed.
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn item_count(&self) -> usize {
         let list = self.open.as_ref().and_then(|(_, list)| list.as_array());
         list.map_or(0, Vec::len)
     }
@@ -124,7 +124,7 @@ impl Draft {
         let values = (!values.is_empty()).then(|| json_text(&Value::Object(values), false));
         let words = match self.words.as_str() {
             "" => return values,
-            json if json.starts_with(['{', '[']) => escaped(json),
+            json if json.starts_with(['{', '[']) => escape_json_text(json),
             words if self.is_text => json_text(&json!(words), false),
             words => json_text(&json!({ "summary": words }), false),
         };
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn unrecorded_draft_is_printed() {
-        let mut draft = Draft::default();
+        let mut draft = AnswerDraft::default();
         assert_eq!(draft.unrecorded_text(), None);
         draft.words = "one\ntwo".to_owned();
         let told = draft.unrecorded_text();
@@ -157,10 +157,10 @@ mod tests {
             Some(r#"not recorded: "one""#)
         );
         draft.clear_recorded();
-        draft.push("tags", json!("a"));
-        draft.push("tags", json!("b"));
-        assert_eq!(draft.count(), 2);
-        draft.start();
+        draft.push_item("tags", json!("a"));
+        draft.push_item("tags", json!("b"));
+        assert_eq!(draft.item_count(), 2);
+        draft.mark_inputs_sent();
         let sent = r#"{"tags":["a","b"]}"#;
         let told = draft.unrecorded_text().expect("it is there");
         assert_eq!(told, format!("handed in, and nobody answered: {sent}"));

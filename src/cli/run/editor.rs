@@ -10,7 +10,7 @@ use std::{
 use tokio::process::Command;
 
 use super::{
-    draft::Draft,
+    draft::AnswerDraft,
     input::{read_file, unusable_file_error},
     submission::{Submission, parse_person_text},
 };
@@ -22,7 +22,7 @@ use midex_domain::{
 };
 
 /// The template below this line is not part of the output.
-const CUT_LINE: &str = "# ------------------------ >8 ------------------------";
+const TEMPLATE_CUT_LINE: &str = "# ------------------------ >8 ------------------------";
 
 /// The user's editor.
 pub(super) struct Editor {
@@ -55,11 +55,11 @@ impl Editor {
     ///
     /// # Errors
     /// The complaint itself if the user leaves a refused text unchanged; `FILE_UNUSABLE` if the editor fails.
-    pub(super) async fn ask(
+    pub(super) async fn ask_for_output(
         &mut self,
         open: &[OpenStep],
         complaint: Option<Error>,
-        draft: &mut Draft,
+        draft: &mut AnswerDraft,
     ) -> Result<Option<Submission>> {
         let mut complaint = complaint;
         if complaint.is_none() {
@@ -71,7 +71,9 @@ impl Editor {
                 .as_ref()
                 .map(message_with_violations)
                 .unwrap_or_default();
-            let text = self.edit(&begun, &template(&open[0], &why)).await?;
+            let text = self
+                .edit_text(&begun, &editor_template(&open[0], &why))
+                .await?;
             if text.is_empty() || (complaint.is_some() && text == begun) {
                 return match complaint {
                     Some(error) if !text.is_empty() => Err(error),
@@ -79,7 +81,7 @@ impl Editor {
                 };
             }
             self.refused = Some(text.clone());
-            draft.begin();
+            draft.begin_version();
             draft.words.clone_from(&text);
             match parse_person_text(&text, open) {
                 Ok(found) => return Ok(Some(found)),
@@ -89,20 +91,21 @@ impl Editor {
     }
 
     /// Opens the editor with `begun` above the template; returns the user's own text.
-    async fn edit(&self, begun: &str, template: &str) -> Result<String> {
+    async fn edit_text(&self, begun: &str, template: &str) -> Result<String> {
         let mut file = tempfile::Builder::new()
             .prefix("midex-")
             .suffix(".md")
             .tempfile()
-            .map_err(|error| unwritable_file(&env::temp_dir(), error))?;
-        write!(file, "{begun}\n{template}").map_err(|error| unwritable_file(file.path(), error))?;
-        self.run(file.path()).await?;
+            .map_err(|error| unwritable_file_error(&env::temp_dir(), error))?;
+        write!(file, "{begun}\n{template}")
+            .map_err(|error| unwritable_file_error(file.path(), error))?;
+        self.run_editor(file.path()).await?;
         let text = read_file(file.path(), limits::FRAME_BYTES_MAX)?;
-        Ok(own_words(&text))
+        Ok(text_above_template(&text))
     }
 
     /// Runs the editor through a shell, because the variable may hold arguments too.
-    async fn run(&self, path: &Path) -> Result<()> {
+    async fn run_editor(&self, path: &Path) -> Result<()> {
         let mut command = Command::new("sh");
         command
             .arg("-c")
@@ -130,7 +133,7 @@ impl Editor {
     }
 }
 
-fn unwritable_file(path: &Path, error: io::Error) -> Error {
+fn unwritable_file_error(path: &Path, error: io::Error) -> Error {
     let message = format!(
         "{} cannot be written: {}",
         path.display(),
@@ -140,7 +143,7 @@ fn unwritable_file(path: &Path, error: io::Error) -> Error {
 }
 
 /// The comments below the user's text: instructions, and why the previous text was refused.
-fn template(step: &OpenStep, complaint: &str) -> String {
+fn editor_template(step: &OpenStep, complaint: &str) -> String {
     let ready = &step.ready;
     let mut told = vec![
         "Write the output of this step above the line. A text becomes its summary; what begins with".into(),
@@ -164,7 +167,7 @@ fn template(step: &OpenStep, complaint: &str) -> String {
         told.extend(value.map(|value| format!("{name}: {value}")));
     }
     for part in [
-        previous(&ready.previous).as_str(),
+        previous_outputs_text(&ready.previous).as_str(),
         step.agent_content.as_deref().unwrap_or_default(),
         &ready.instructions,
     ] {
@@ -175,10 +178,10 @@ fn template(step: &OpenStep, complaint: &str) -> String {
     let commented = told
         .lines()
         .map(|line| format!("# {line}").trim_end().to_owned() + "\n");
-    format!("{CUT_LINE}\n{}", commented.collect::<String>())
+    format!("{TEMPLATE_CUT_LINE}\n{}", commented.collect::<String>())
 }
 
-fn previous(previous: &[Previous]) -> String {
+fn previous_outputs_text(previous: &[Previous]) -> String {
     let shown = previous.iter();
     let shown = shown.map(|step| format!("{}: {}", one_line(&step.step_name), step.output));
     shown.collect::<Vec<_>>().join("\n")
@@ -186,11 +189,11 @@ fn previous(previous: &[Previous]) -> String {
 
 /// The user's text: everything above the cut line, and lines below it that are not comments, because an editor may
 /// append text at the end.
-fn own_words(text: &str) -> String {
+fn text_above_template(text: &str) -> String {
     let mut below = false;
     let mut kept = Vec::new();
     for line in text.lines() {
-        if line.trim_end() == CUT_LINE {
+        if line.trim_end() == TEMPLATE_CUT_LINE {
             below = true;
         } else if !(below && line.starts_with('#')) {
             kept.push(line);
@@ -209,14 +212,17 @@ mod tests {
     fn only_the_template_is_removed() {
         let step =
             json!({ "step_name": "a", "agent_content": "# Worker\nX", "description": "Do\nit" });
-        let template = template(&OpenStep::with(&step), "wrong\n  a: b");
-        assert_eq!(own_words(&template), "");
-        assert_eq!(own_words(&format!("\n{template}")), "");
+        let template = editor_template(&OpenStep::with(&step), "wrong\n  a: b");
+        assert_eq!(text_above_template(&template), "");
+        assert_eq!(text_above_template(&format!("\n{template}")), "");
         assert_eq!(
-            own_words(&format!("# Title\n\ntext\n{template}")),
+            text_above_template(&format!("# Title\n\ntext\n{template}")),
             "# Title\n\ntext"
         );
-        assert_eq!(own_words(&format!("\n{template}added\n")), "added");
-        assert_eq!(own_words("# only this\n"), "# only this");
+        assert_eq!(
+            text_above_template(&format!("\n{template}added\n")),
+            "added"
+        );
+        assert_eq!(text_above_template("# only this\n"), "# only this");
     }
 }

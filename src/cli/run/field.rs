@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     screen::{one_line, truncate_text},
-    value::{escaped, field, list, not_json, text},
+    value::{describe_json_error, escape_json_text, list_items, optional_text_line, text_field},
 };
 use midex_domain::{
     error::Violation,
@@ -15,7 +15,7 @@ use midex_domain::{
 
 /// A value that a person is asked for: an input of a workflow, or a property of an output.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Field {
+pub(crate) struct InputField {
     name: String,
     /// The description for people.
     about: String,
@@ -29,11 +29,13 @@ pub(crate) struct Field {
     is_kept: bool,
 }
 
-impl Field {
+impl InputField {
     /// An input of a workflow.
     pub(crate) fn from_input(input: &InputView) -> Self {
         let said = |words: [&Option<String>; 2]| {
-            let words = words.map(|words| text(words.as_deref())).into_iter();
+            let words = words
+                .map(|words| optional_text_line(words.as_deref()))
+                .into_iter();
             words.filter(|words| !words.is_empty())
         };
         let about: Vec<_> = said([&input.label, &input.description]).collect();
@@ -43,7 +45,7 @@ impl Field {
             about: about.join(": "),
             schema: input.schema.clone(),
             is_required: input.required && input.default.is_none(),
-            default: input.default.as_ref().map(default),
+            default: input.default.as_ref().map(describe_default),
             hint: hints.next().unwrap_or_default(),
             example: input.example.clone(),
             is_kept: false,
@@ -51,7 +53,7 @@ impl Field {
     }
 
     /// The input `task`, for a workflow that declares no inputs: the documentation gives it this name.
-    pub(super) fn task() -> Self {
+    pub(super) fn task_input() -> Self {
         Self {
             name: "task".to_owned(),
             about: "What it is to work on".to_owned(),
@@ -73,9 +75,9 @@ impl Field {
                 .all(|key| schema.get(key).is_none());
         let of = |(name, schema_of): (&String, &Value)| Self {
             name: name.clone(),
-            about: field(schema_of, "description"),
+            about: text_field(schema_of, "description"),
             schema: schema_of.clone(),
-            is_required: list(&schema["required"]).contains(&Value::from(name.as_str())),
+            is_required: list_items(&schema["required"]).contains(&Value::from(name.as_str())),
             default: None,
             hint: String::new(),
             example: schema_of["examples"].get(0).cloned(),
@@ -92,12 +94,12 @@ impl Field {
         self.is_required
     }
 
-    pub(super) fn is_kept(&self) -> bool {
+    pub(super) fn has_kept_value(&self) -> bool {
         self.is_kept
     }
 
     /// Whether a line clears the value that the field already has.
-    pub(super) fn is_taken_away(&self, line: &str) -> bool {
+    pub(super) fn is_clearing_line(&self, line: &str) -> bool {
         self.is_kept && !self.is_required && line == CLEAR_VALUE_WORD
     }
 
@@ -112,7 +114,7 @@ impl Field {
 
     /// The description of the field in a line: `level: How deep (whole number; 1 to 5)`.
     pub(crate) fn describe_in_line(&self) -> String {
-        self.describe_with_kind(self.kind_words(), example_as_typed)
+        self.describe_with_kind(self.describe_kind(), example_as_typed)
     }
 
     /// The description for a value that is given as a flag, where a list or an object is written as JSON.
@@ -120,14 +122,14 @@ impl Field {
         let kind = match self.schema_type() {
             Some("boolean") => "true or false".to_owned(),
             Some("array") => "list, as JSON: [\"…\", \"…\"]".to_owned(),
-            _ => self.kind_words(),
+            _ => self.describe_kind(),
         };
         self.describe_with_kind(kind, value_as_typed)
     }
 
     fn describe_with_kind(&self, kind: String, shown: impl Fn(&Value) -> String) -> String {
         let mut notes = vec![kind];
-        notes.extend(bounds(&self.schema));
+        notes.extend(describe_bounds(&self.schema));
         if let Some(example) = &self.example {
             notes.push(format!("such as {}", shown(example)));
         }
@@ -146,8 +148,8 @@ impl Field {
         )
     }
 
-    fn kind_words(&self) -> String {
-        let choices = self.choices();
+    fn describe_kind(&self) -> String {
+        let choices = self.typed_choices();
         if !choices.is_empty() && self.schema_type() != Some("boolean") {
             return format!("one of {}", choices.join(", "));
         }
@@ -168,10 +170,10 @@ impl Field {
     }
 
     /// The values that can be typed, if the field accepts only certain ones.
-    pub(super) fn choices(&self) -> Vec<String> {
+    pub(super) fn typed_choices(&self) -> Vec<String> {
         match self.schema_type() {
             Some("boolean") => ["yes", "no"].map(str::to_owned).to_vec(),
-            _ => list(&self.schema["enum"])
+            _ => list_items(&self.schema["enum"])
                 .iter()
                 .map(value_as_typed)
                 .collect(),
@@ -198,7 +200,7 @@ impl Field {
         let schema = Schema::compile(&self.schema).ok()?;
         let found = schema.violations_named(value, "it").into_iter().next()?;
         Some(if found.rule == "type" && found.path.is_empty() {
-            format!("that is no {}", self.kind_words())
+            format!("that is no {}", self.describe_kind())
         } else {
             found.message
         })
@@ -216,19 +218,21 @@ impl Field {
                 Some(why) => why,
             },
             // A plain text may also begin with a brace or a bracket.
-            Err(error) if !error.is_eof() && !text.contains('\n') && !is_keyed(text) => {
+            Err(error)
+                if !error.is_eof() && !text.contains('\n') && !is_json_object_start(text) =>
+            {
                 return self.parse_typed_value(text);
             }
-            Err(error) => not_json(&error),
+            Err(error) => describe_json_error(&error),
         };
         Err(format!(
             "{why}; you typed {}",
-            escaped(&text.replace('\n', " "))
+            escape_json_text(&text.replace('\n', " "))
         ))
     }
 
     /// Whether a line begins JSON that can be the field's value.
-    pub(super) fn begins_json(&self, line: &str) -> bool {
+    pub(super) fn is_json_start(&self, line: &str) -> bool {
         let is_of = |kind: &str| self.schema_type().is_none_or(|own| own == kind);
         let is_chosen = self.schema["enum"].is_array();
         let is_begun = line.starts_with('{') && is_of("object");
@@ -236,7 +240,7 @@ impl Field {
     }
 
     /// Whether a line is, or begins, the whole list as JSON, rather than its first item.
-    pub(super) fn is_whole(&self, item: &Self, line: &str) -> bool {
+    pub(super) fn is_whole_list_json(&self, item: &Self, line: &str) -> bool {
         let read = serde_json::from_str(line);
         line.starts_with('[')
             && match read {
@@ -248,7 +252,7 @@ impl Field {
     }
 
     /// The field for one item of the list; `None` if this field is no list.
-    pub(super) fn item(&self) -> Option<Self> {
+    pub(super) fn item_field(&self) -> Option<Self> {
         (self.schema_type() == Some("array")).then(|| Self {
             schema: self.schema["items"].clone(),
             ..self.clone()
@@ -256,7 +260,7 @@ impl Field {
     }
 
     /// Why a list of `count` items is too short; `None` if it is long enough.
-    pub(super) fn too_short(&self, count: usize) -> Option<String> {
+    pub(super) fn too_few_items_message(&self, count: usize) -> Option<String> {
         let least = self.schema["minItems"].as_u64()?;
         let is_short = u64::try_from(count).is_ok_and(|count| count < least);
         let noun = if least == 1 { "item" } else { "items" };
@@ -264,9 +268,9 @@ impl Field {
     }
 
     fn parse_plain_text(&self, text: &str) -> Result<Value, String> {
-        let one_of = list(&self.schema["enum"]);
+        let one_of = list_items(&self.schema["enum"]);
         if !one_of.is_empty() {
-            return choice(one_of, text);
+            return find_choice(one_of, text);
         }
         match self.schema_type() {
             Some("boolean") => match text.to_lowercase().as_str() {
@@ -282,7 +286,7 @@ impl Field {
             Some(_) => {
                 let kind = serde_json::from_value::<InputType>(self.schema["type"].clone()).ok();
                 match parse_typed_text(kind, &[], text) {
-                    Value::String(_) => Err(format!("that is no {}", self.kind_words())),
+                    Value::String(_) => Err(format!("that is no {}", self.describe_kind())),
                     value => Ok(value),
                 }
             }
@@ -291,7 +295,7 @@ impl Field {
 }
 
 /// Whether a text begins with a brace and a quote, as a JSON object does and plain text does not.
-fn is_keyed(text: &str) -> bool {
+fn is_json_object_start(text: &str) -> bool {
     let inside = text.strip_prefix('{');
     inside.is_some_and(|inside| inside.trim_start().starts_with('"'))
 }
@@ -304,7 +308,7 @@ pub(super) fn strip_json_quotes(text: &str) -> String {
 }
 
 /// The choice that the text names in full, or the only one that it is a prefix of.
-fn choice(one_of: &[Value], text: &str) -> Result<Value, String> {
+fn find_choice(one_of: &[Value], text: &str) -> Result<Value, String> {
     let exact = one_of.iter().find(|value| value_as_typed(value) == text);
     if let Some(value) = exact {
         return Ok(value.clone());
@@ -346,7 +350,7 @@ fn example_as_typed(example: &Value) -> String {
 }
 
 /// The bounds that a schema sets, in words.
-fn bounds(schema: &Value) -> Vec<String> {
+fn describe_bounds(schema: &Value) -> Vec<String> {
     let range = |least: &str, most: &str, noun: &str| {
         let (least, most) = (&schema[least], &schema[most]);
         let of = |count: &Value| match noun {
@@ -374,7 +378,7 @@ fn bounds(schema: &Value) -> Vec<String> {
 }
 
 /// The default of an input, in words: its value, or the source of its value.
-fn default(default: &InputDefault) -> String {
+fn describe_default(default: &InputDefault) -> String {
     let value = value_as_typed(default.value.as_ref().unwrap_or(&Value::Null));
     match default.from {
         DefaultFrom::Literal => value,
@@ -393,10 +397,10 @@ const KEPT_COLUMNS_MAX: usize = 40;
 /// The fields that the violations are about (`/text`, `inputs.topic`), to be asked again. If a violation is about none
 /// of the fields, all are asked, and an empty line keeps the value in `given`.
 pub(super) fn fields_to_ask_again(
-    fields: &[Field],
+    fields: &[InputField],
     violations: &[Violation],
     given: &Map<String, Value>,
-) -> Vec<Field> {
+) -> Vec<InputField> {
     let found: Vec<_> = fields
         .iter()
         .filter(|field| {
@@ -410,14 +414,14 @@ pub(super) fn fields_to_ask_again(
     if violations.iter().all(is_told) && !found.is_empty() {
         return found;
     }
-    let kept = |field: &Field| match given.get(&field.name) {
+    let kept = |field: &InputField| match given.get(&field.name) {
         Some(value) => field.clone().with_value(value),
         None => field.clone(),
     };
     fields.iter().map(kept).collect()
 }
 
-impl Field {
+impl InputField {
     /// Whether a violation is about this field. A missing property is reported at the object that lacks it, so the
     /// message is compared too.
     fn is_violated_by(&self, violation: &Violation) -> bool {
@@ -450,12 +454,12 @@ impl Field {
 mod tests {
     use super::*;
 
-    fn input(schema: &Value) -> Field {
+    fn field_from_schema(schema: &Value) -> InputField {
         field(json!({ "name": "x", "required": true, "schema": schema }))
     }
 
-    fn field(input: Value) -> Field {
-        Field::from_input(&serde_json::from_value(input).expect("an input"))
+    fn field(input: Value) -> InputField {
+        InputField::from_input(&serde_json::from_value(input).expect("an input"))
     }
 
     #[test]
@@ -480,7 +484,7 @@ mod tests {
             tone.describe_in_line(),
             "tone (one of warm, dry; such as warm; may be left empty; how it should sound)"
         );
-        assert_eq!(tone.choices(), ["warm", "dry"]);
+        assert_eq!(tone.typed_choices(), ["warm", "dry"]);
     }
 
     #[test]
@@ -492,7 +496,7 @@ mod tests {
             (json!({ "maxLength": 1 }), "at most 1 character"),
             (json!({ "minLength": 11 }), "at least 11 characters"),
         ] {
-            assert_eq!(bounds(&schema), [said]);
+            assert_eq!(describe_bounds(&schema), [said]);
         }
         let pages = json!({ "name": "pages", "required": true, "example": ["a.md", "b.md"], "schema": { "type": "array" } });
         assert_eq!(
@@ -503,38 +507,50 @@ mod tests {
 
     #[test]
     fn schema_violation_is_refused() {
-        let level = input(&json!({ "type": "integer", "minimum": 1, "maximum": 5 }));
+        let level = field_from_schema(&json!({ "type": "integer", "minimum": 1, "maximum": 5 }));
         assert_eq!(level.parse_typed_value("3"), Ok(json!(3)));
         let why = level.parse_typed_value("9").expect_err("too much");
         assert!(why.contains("maximum of 5"), "{why}");
-        let part = input(&json!({ "$ref": "#/$defs/elsewhere" }));
+        let part = field_from_schema(&json!({ "$ref": "#/$defs/elsewhere" }));
         assert_eq!(part.parse_typed_value("9"), Ok(json!(9)));
     }
 
     #[test]
-    fn what_is_typed_becomes_what_is_asked_for() {
-        let one_of = input(&json!({ "enum": ["short", "long", 3] }));
+    fn typed_text_becomes_a_value() {
+        let one_of = field_from_schema(&json!({ "enum": ["short", "long", 3] }));
         for (field, text, expected) in [
-            (&input(&json!({ "type": "string" })), "12", Ok(json!("12"))),
             (
-                &input(&json!({ "type": "string" })),
+                &field_from_schema(&json!({ "type": "string" })),
+                "12",
+                Ok(json!("12")),
+            ),
+            (
+                &field_from_schema(&json!({ "type": "string" })),
                 "\"later\"",
                 Ok(json!("later")),
             ),
-            (&input(&json!({ "type": "integer" })), "12", Ok(json!(12))),
             (
-                &input(&json!({ "type": "integer" })),
+                &field_from_schema(&json!({ "type": "integer" })),
+                "12",
+                Ok(json!(12)),
+            ),
+            (
+                &field_from_schema(&json!({ "type": "integer" })),
                 "x",
                 Err("that is no whole number"),
             ),
-            (&input(&json!({ "type": "boolean" })), "Y", Ok(json!(true))),
             (
-                &input(&json!({ "type": "boolean" })),
+                &field_from_schema(&json!({ "type": "boolean" })),
+                "Y",
+                Ok(json!(true)),
+            ),
+            (
+                &field_from_schema(&json!({ "type": "boolean" })),
                 "perhaps",
                 Err("type yes or no"),
             ),
-            (&input(&json!({})), "[1]", Ok(json!([1]))),
-            (&input(&json!({})), "words", Ok(json!("words"))),
+            (&field_from_schema(&json!({})), "[1]", Ok(json!([1]))),
+            (&field_from_schema(&json!({})), "words", Ok(json!("words"))),
             (&one_of, "s", Ok(json!("short"))),
             (&one_of, "3", Ok(json!(3))),
             (&one_of, "x", Err("type one of short, long, 3")),
@@ -548,7 +564,7 @@ mod tests {
     fn only_what_was_refused_is_asked_again() {
         let schema =
             json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["a"] });
-        let fields = Field::from_schema(&schema).expect("fields");
+        let fields = InputField::from_schema(&schema).expect("fields");
         let about = |path: &str| Violation::new(path, "type", "no");
         let names = |violations: &[Violation]| -> Vec<String> {
             let found = fields_to_ask_again(&fields, violations, &Map::new());
@@ -560,9 +576,9 @@ mod tests {
         // Violations at other names do not match, even if a deeper path segment or a longer name contains this one.
         assert_eq!(names(&[about("/b/a")]), ["b"]);
         let dotted = json!({ "type": "object", "properties": { "a": {}, "a.b": {}, "x/y": {} } });
-        let dotted = Field::from_schema(&dotted).expect("fields");
+        let dotted = InputField::from_schema(&dotted).expect("fields");
         let again = fields_to_ask_again(&dotted, &[about("/a.b"), about("/x~1y")], &Map::new());
-        let again: Vec<_> = again.iter().map(Field::name).collect();
+        let again: Vec<_> = again.iter().map(InputField::name).collect();
         assert_eq!(again, ["a.b", "x/y"]);
         assert!(fields[0].is_required() && !fields[1].is_required());
         // A missing property is reported at the object.
@@ -571,10 +587,13 @@ mod tests {
         // If all fields are asked again, each keeps its value.
         let given = json!({ "b": "long ago" });
         let again = fields_to_ask_again(&fields, &[about("/")], given.as_object().expect("values"));
-        assert_eq!([again[0].is_kept(), again[1].is_kept()], [false, true]);
+        assert_eq!(
+            [again[0].has_kept_value(), again[1].has_kept_value()],
+            [false, true]
+        );
         assert_eq!(again[1].prompt_text(), "b [long ago]> ");
         assert!(again[1].describe_in_line().contains("\"\" takes it away"));
-        assert!(again[1].is_taken_away("\"\"") && !again[0].is_taken_away("\"\""));
-        assert_eq!(Field::from_schema(&json!({ "type": "array" })), None);
+        assert!(again[1].is_clearing_line("\"\"") && !again[0].is_clearing_line("\"\""));
+        assert_eq!(InputField::from_schema(&json!({ "type": "array" })), None);
     }
 }

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::{
     Runner,
-    submission::{Report, Submission},
+    submission::{StepReport, Submission},
 };
-use crate::{link::may_have_taken_effect, steps::OpenStep, warn};
+use crate::{link::may_have_taken_effect, print_warning, steps::OpenStep};
 use midex_domain::{
     error::{Code, Error, Result},
     view::Advanced,
@@ -14,17 +14,17 @@ use midex_domain::{
 
 impl Runner<'_> {
     /// Submits an output or an error of a step. Returns the refusal if the person can be asked again.
-    pub(super) async fn submit(
+    pub(super) async fn submit_result(
         &mut self,
         step: &OpenStep,
         submission: Submission,
     ) -> Result<Option<Error>> {
-        self.page.submission(&submission)?;
+        self.page.print_submission(&submission)?;
         // Connect before the draft is marked as sent: if this fails, nothing was submitted.
         self.link.open().await?;
         let (name, value) = match &submission.report {
-            Report::Output(output) => ("output", output),
-            Report::Error(error) => ("error", error),
+            StepReport::Output(output) => ("output", output),
+            StepReport::Error(error) => ("error", error),
         };
         let arguments = json!({ "token": step.ready.continuation_token, (name): value });
         // An output that a person typed here counts as the user's own answer.
@@ -35,7 +35,7 @@ impl Runner<'_> {
         } else {
             "workflow.next_step"
         };
-        self.source.draft.hand_in(&submission);
+        self.source.draft.mark_submission_sent(&submission);
         match self.link.advance(tool, arguments).await {
             Ok((
                 reply,
@@ -47,7 +47,7 @@ impl Runner<'_> {
             )) => {
                 self.source.draft.clear_recorded();
                 let page = &mut self.page;
-                page.reply(&reply, &execution_id, &workflow_state, "")?;
+                page.print_reply(&reply, &execution_id, &workflow_state, "")?;
                 Ok(None)
             }
             Err(error) if may_have_taken_effect(&error) => Err(error),
@@ -61,7 +61,7 @@ impl Runner<'_> {
     fn handle_refusal(&mut self, error: Error, submission: Submission) -> Result<Option<Error>> {
         match error.code() {
             // A person may take longer over a step than its token lives; the next read renews it.
-            _ if is_expired(&error) && !submission.is_retry => {
+            _ if is_token_expired(&error) && !submission.is_retry => {
                 self.source.retry_later(submission);
                 Ok(None)
             }
@@ -77,7 +77,7 @@ impl Runner<'_> {
             Code::TokenAlreadyUsed | Code::TokenSuperseded | Code::ExecutionFinished
                 if submission.is_by_person =>
             {
-                warn("somebody else was faster: this step was handed in meanwhile");
+                print_warning("somebody else was faster: this step was handed in meanwhile");
                 self.source.draft.print_unrecorded();
                 Ok(None)
             }
@@ -98,7 +98,7 @@ impl Runner<'_> {
 }
 
 /// Whether the next read of the step renews its token.
-fn is_expired(error: &Error) -> bool {
+fn is_token_expired(error: &Error) -> bool {
     matches!(error.code(), Code::TokenExpired | Code::TokenSuperseded)
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 
-use crate::link::Link;
+use crate::link::ServerLink;
 use midex_domain::{
     error::{Code, Error, Result, describe_io_error},
     limits,
@@ -31,7 +31,7 @@ pub(crate) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
         .with_source(error)
     })?;
     if bytes.len() > bytes_max {
-        return Err(too_long(&shown, bytes_max));
+        return Err(too_long_error(&shown, bytes_max));
     }
     String::from_utf8(bytes).map_err(|error| {
         unusable_file_error(path, format!("{shown} is not UTF-8")).with_source(error)
@@ -44,7 +44,7 @@ pub(super) fn unusable_file_error(path: &Path, message: String) -> Error {
         .with_action("Name a file that can be read; nothing was started")
 }
 
-fn too_long(what: &str, bytes_max: usize) -> Error {
+fn too_long_error(what: &str, bytes_max: usize) -> Error {
     let limit = format!("at most {bytes_max} bytes");
     Error::new(Code::LimitExceeded, format!("{what} is too long: {limit}"))
         .with_context("limit", limit)
@@ -74,14 +74,14 @@ impl StdinLines {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE`.
-    pub(crate) async fn line(&mut self, link: &mut Link<'_>) -> Result<Option<String>> {
+    pub(crate) async fn next_line(&mut self, link: &mut ServerLink<'_>) -> Result<Option<String>> {
         let mut bytes = Vec::new();
         let mut limited = (&mut self.reader).take(limits::FRAME_BYTES_MAX as u64 + 1);
         let mut read = Box::pin(limited.read_until(b'\n', &mut bytes));
         let read = tokio::select! {
             read = &mut read => read,
             () = tokio::time::sleep(limits::OUTPUT_LINE_GRACE) => {
-                link.release().await?;
+                link.release_store().await?;
                 read.await
             }
         };
@@ -95,7 +95,7 @@ impl StdinLines {
         self.number += 1;
         if bytes.len() > limits::FRAME_BYTES_MAX {
             let what = format!("standard input:{}", self.number);
-            return Err(too_long(&what, limits::FRAME_BYTES_MAX));
+            return Err(too_long_error(&what, limits::FRAME_BYTES_MAX));
         }
         if bytes.is_empty() {
             return Ok(None);
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_a_limit() {
+    fn file_size_is_limited() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "12345").expect("a file");
         assert_eq!(read_file(file.path(), 5).expect("a text"), "12345");

@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{
-    field::{Field, fields_to_ask_again},
+    field::{InputField, fields_to_ask_again},
     input::read_file,
 };
-use crate::value::not_json;
+use crate::value::describe_json_error;
 use midex_domain::{
-    document::oversized_integer,
+    document::oversized_integer_message,
     error::{Code, Error, Result},
     input::parse_typed_text,
     limits,
@@ -22,7 +22,7 @@ use midex_domain::{
 /// # Errors
 /// `USAGE_INVALID` if it is no object; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
 pub(super) fn parse_inputs_flag(flag: &str) -> Result<Value> {
-    match json("--inputs", flag, limits::INPUTS_BYTES_MAX) {
+    match parse_json_flag("--inputs", flag, limits::INPUTS_BYTES_MAX) {
         Ok((_, inputs @ Value::Object(_))) => Ok(inputs),
         Ok((place, _)) => {
             let error = Error::new(Code::UsageInvalid, format!("{place}: not a JSON object"));
@@ -39,7 +39,7 @@ const INPUTS_OBJECT_ADVICE: &str =
 ///
 /// # Errors
 /// `USAGE_INVALID` if it is no JSON; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
-pub(crate) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(String, Value)> {
+pub(crate) fn parse_json_flag(name: &str, flag: &str, bytes_max: usize) -> Result<(String, Value)> {
     let (place, text) = match flag.strip_prefix('@') {
         Some(path) => (
             format!("{name}: {path}"),
@@ -47,13 +47,13 @@ pub(crate) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(String, 
         ),
         None => (name.to_owned(), flag.to_owned()),
     };
-    if let Some(fault) = oversized_integer(text.as_bytes()) {
+    if let Some(fault) = oversized_integer_message(text.as_bytes()) {
         return Err(Error::new(Code::UsageInvalid, format!("{place}: {fault}")));
     }
     match serde_json::from_str(&text) {
         Ok(value) => Ok((place, value)),
         Err(error) => {
-            let message = format!("{place}: {}", not_json(&error));
+            let message = format!("{place}: {}", describe_json_error(&error));
             Err(Error::new(Code::UsageInvalid, message)
                 .with_action("Give a JSON value, or @FILE with one in it"))
         }
@@ -64,7 +64,7 @@ pub(crate) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(String, 
 ///
 /// # Errors
 /// `USAGE_INVALID` without a name or `=`.
-pub(crate) fn single(name: &str, flag: &str) -> Result<(String, String)> {
+pub(crate) fn split_name_and_value(name: &str, flag: &str) -> Result<(String, String)> {
     match flag.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => {
@@ -117,9 +117,9 @@ pub(super) fn explain_as_flags(error: Error, declared: &[InputView]) -> Error {
     if error.code() != Code::InputsInvalid {
         return error;
     }
-    let fields: Vec<_> = declared.iter().map(Field::from_input).collect();
+    let fields: Vec<_> = declared.iter().map(InputField::from_input).collect();
     let refused = fields_to_ask_again(&fields, error.violations(), &Map::new());
-    let told: Vec<_> = refused.iter().map(Field::describe_as_flag).collect();
+    let told: Vec<_> = refused.iter().map(InputField::describe_as_flag).collect();
     if told.is_empty() {
         return error.with_action("Leave --input and --inputs out: this workflow takes none");
     }
@@ -159,15 +159,15 @@ mod tests {
         .map(|(name, schema)| (name.to_owned(), schema));
         let flags = ["n=5", "s=5", "l=[1,{}]", "e=1", "x=5", "s=a=b"];
         let single = flags
-            .map(|flag| single("--input", flag).expect("a flag"))
+            .map(|flag| split_name_and_value("--input", flag).expect("a flag"))
             .to_vec();
         let whole = json!({ "n": 1, "kept": true });
         assert_eq!(
             merge_inputs(Some(whole), single, &declared),
             Some(json!({ "n": 5, "kept": true, "s": "a=b", "l": [1, {}], "e": 1, "x": "5" }))
         );
-        let wrong = single_error("n");
-        assert_eq!(wrong, single_error("=n"));
+        let wrong = split_error_code("n");
+        assert_eq!(wrong, split_error_code("=n"));
         assert_eq!(merge_inputs(None, Vec::new(), &declared), None);
     }
 
@@ -192,12 +192,14 @@ mod tests {
         assert!(suggested_action(&none).contains("takes none"));
     }
 
-    fn single_error(flag: &str) -> Code {
-        single("--input", flag).expect_err("no flag").code()
+    fn split_error_code(flag: &str) -> Code {
+        split_name_and_value("--input", flag)
+            .expect_err("no flag")
+            .code()
     }
 
     #[test]
-    fn what_is_kept_may_hold_defaults_besides() {
+    fn stored_inputs_may_have_defaults() {
         let kept = json!({ "a": 1, "b": 2 });
         for (given, declared, expected) in [
             (None, false, true),

@@ -4,23 +4,23 @@ use std::{collections::VecDeque, path::Path};
 
 use super::{
     input::{self, StdinLines},
-    submission::{Submission, parse},
+    submission::{Submission, parse_submission_line},
 };
-use crate::{link::Link, run::page::RunPage, steps::OpenStep};
+use crate::{link::ServerLink, run::page::RunPage, steps::OpenStep};
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
 
 /// The lines that were read and not used yet, and the input that supplies more.
-pub(super) struct Lines {
+pub(super) struct SubmissionLines {
     /// Lines that name a step that is not open yet.
     named: Vec<Submission>,
     ordered: VecDeque<Submission>,
     input: Option<StdinLines>,
 }
 
-impl Lines {
+impl SubmissionLines {
     /// Reads and checks all lines of a file.
     ///
     /// # Errors
@@ -35,8 +35,8 @@ impl Lines {
         };
         for (line, number) in text.lines().zip(1_usize..) {
             if !line.trim().is_empty() {
-                let submission = parse(line, format!("{shown}:{number}"));
-                lines.keep_submission(submission.map_err(|error| nothing_started(&error))?);
+                let submission = parse_submission_line(line, format!("{shown}:{number}"));
+                lines.keep_submission(submission.map_err(|error| nothing_started_error(&error))?);
             }
         }
         Ok(lines)
@@ -59,26 +59,26 @@ impl Lines {
     }
 
     /// The next submission for one of the open steps; `None` if there are no more lines.
-    pub(super) async fn next(
+    pub(super) async fn next_submission(
         &mut self,
         open: &[OpenStep],
         page: &mut RunPage<'_>,
-        link: &mut Link<'_>,
+        link: &mut ServerLink<'_>,
     ) -> Result<Option<Submission>> {
         loop {
-            if let Some(found) = self.take(open) {
+            if let Some(found) = self.take_for_open_step(open) {
                 return Ok(Some(found));
             }
             let Some(input) = &mut self.input else {
                 return Ok(None);
             };
             // The program that writes the lines may wait for the printed step.
-            page.step(&open[0])?;
-            match input.line(link).await? {
+            page.print_step(&open[0])?;
+            match input.next_line(link).await? {
                 Some(text) if text.trim().is_empty() => {}
                 Some(text) => {
                     let place = format!("standard input:{}", input.line_number());
-                    let submission = parse(&text, place)?;
+                    let submission = parse_submission_line(&text, place)?;
                     self.keep_submission(submission);
                     self.check_waiting()?;
                 }
@@ -100,7 +100,7 @@ impl Lines {
         Err(Error::new(Code::LimitExceeded, message).with_context("limit", limit))
     }
 
-    fn take(&mut self, open: &[OpenStep]) -> Option<Submission> {
+    fn take_for_open_step(&mut self, open: &[OpenStep]) -> Option<Submission> {
         let mut named = self.named.iter();
         match named.position(|submission| submission.step_in(open).is_some()) {
             Some(at) => Some(self.named.remove(at)),
@@ -109,12 +109,12 @@ impl Lines {
     }
 
     /// The lines that were not used.
-    pub(super) fn left_over(&self) -> impl Iterator<Item = &Submission> {
+    pub(super) fn unused_submissions(&self) -> impl Iterator<Item = &Submission> {
         self.named.iter().chain(&self.ordered)
     }
 }
 
-fn nothing_started(error: &Error) -> Error {
+fn nothing_started_error(error: &Error) -> Error {
     Error::new(Code::UsageInvalid, error.message())
         .with_action("Correct the line; nothing was started")
 }
@@ -123,11 +123,11 @@ fn nothing_started(error: &Error) -> Error {
 mod tests {
     use serde_json::json;
 
-    use super::{super::submission::Report, *};
+    use super::{super::submission::StepReport, *};
 
     #[test]
     fn named_lines_wait_for_their_step() {
-        let mut lines = Lines {
+        let mut lines = SubmissionLines {
             named: Vec::new(),
             ordered: VecDeque::new(),
             input: None,
@@ -138,18 +138,19 @@ mod tests {
             r#"{"step_name":"b","output":3}"#,
             "4",
         ] {
-            lines.keep_submission(parse(line, line.into()).expect("a line"));
+            lines.keep_submission(parse_submission_line(line, line.into()).expect("a line"));
         }
         let mut take = |names: &[&str]| {
             let open: Vec<_> = names
                 .iter()
                 .map(|name| OpenStep::with(&json!({ "step_name": name })))
                 .collect();
-            let submission = lines.take(&open)?;
+            let submission = lines.take_for_open_step(&open)?;
             let step = submission.step_in(&open)?.name().to_owned();
             Some((step, submission.report))
         };
-        let output = |step: &str, value: u32| Some((step.to_owned(), Report::Output(json!(value))));
+        let output =
+            |step: &str, value: u32| Some((step.to_owned(), StepReport::Output(json!(value))));
         assert_eq!(take(&["a"]), output("a", 2));
         assert_eq!(take(&["a", "b"]), output("b", 3));
         assert_eq!(take(&["a"]), output("a", 4));

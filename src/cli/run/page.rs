@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::{
     EndedExecution,
-    submission::{Report, Submission},
+    submission::{StepReport, Submission},
 };
 use crate::{
     Output,
-    command::{insert_flags, operand},
-    link::is_final,
-    screen::{Screen, Style, one_line, truncate_text},
+    command::{insert_flags, quote_operand},
+    link::is_final_state,
+    screen::{Screen, TextStyle, one_line, truncate_text},
     show::effects_left_section,
     steps::OpenStep,
     value::{
-        duration, field, fields, final_output_faults, json_text, list, one_line_summary,
-        text as in_line,
+        field_lines, final_output_faults, format_duration, json_text, list_items, one_line_summary,
+        optional_text_line as in_line, text_field,
     },
     visible::replace_hidden_chars,
     waits,
@@ -66,7 +66,7 @@ impl<'a> RunPage<'a> {
     }
 
     /// Whether the output is JSON.
-    pub(super) fn json(&self) -> bool {
+    pub(super) fn is_json(&self) -> bool {
         self.out.json
     }
 
@@ -79,17 +79,18 @@ impl<'a> RunPage<'a> {
     ) -> Result<()> {
         let name = self.bold(&started.workflow_name);
         let id = one_line(&started.execution_id);
-        let text = format!("Started {name} as {id}\n{}", self.inputs(inputs));
-        self.reply(reply, &started.execution_id, &started.workflow_state, &text)
+        let text = format!("Started {name} as {id}\n{}", self.inputs_text(inputs));
+        self.print_reply(reply, &started.execution_id, &started.workflow_state, &text)
     }
 
     /// The inputs of the execution, one value a line.
-    fn inputs(&self, inputs: Option<&Value>) -> String {
+    fn inputs_text(&self, inputs: Option<&Value>) -> String {
         let Some(Value::Object(named)) = inputs else {
             return String::new();
         };
-        let line =
-            |(name, value): (&String, &Value)| self.line(&one_line(name), &one_line_summary(value));
+        let line = |(name, value): (&String, &Value)| {
+            self.named_line(&one_line(name), &one_line_summary(value))
+        };
         named
             .iter()
             .filter(|(_, value)| !value.is_null())
@@ -98,7 +99,7 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints that an existing execution continues, and its inputs.
-    pub(super) fn resumed(
+    pub(super) fn print_resumed(
         &mut self,
         reply: &Value,
         status: &StatusView,
@@ -111,17 +112,17 @@ impl<'a> RunPage<'a> {
             status.steps.completed,
             status.steps.total
         );
-        let text = text + &self.inputs(inputs);
-        self.reply(reply, &status.execution_id, &status.state, &text)
+        let text = text + &self.inputs_text(inputs);
+        self.print_reply(reply, &status.execution_id, &status.state, &text)
     }
 
     /// Prints a step: what to do, and as which agent. Each visit is printed once.
-    pub(super) fn step(&mut self, step: &OpenStep) -> Result<()> {
-        if self.json() || !self.steps.insert(step.turn()) {
+    pub(super) fn print_step(&mut self, step: &OpenStep) -> Result<()> {
+        if self.is_json() || !self.steps.insert(step.turn()) {
             return Ok(());
         }
         let text = self.step_text(step);
-        self.out.write(text)
+        self.out.write_unchanged(text)
     }
 
     fn step_text(&mut self, step: &OpenStep) -> String {
@@ -131,10 +132,10 @@ impl<'a> RunPage<'a> {
             "[{}] {}{}{}",
             one_line(&ready.progress),
             one_line(step.name()),
-            item(&ready.step),
-            attempt(&ready.step)
+            item_suffix(&ready.step),
+            attempt_suffix(&ready.step)
         );
-        let title = self.screen.paint(Style::Bold, &title);
+        let title = self.screen.paint(TextStyle::Bold, &title);
         let by = if agent.is_empty() {
             String::new()
         } else {
@@ -145,29 +146,29 @@ impl<'a> RunPage<'a> {
             .screen
             .indent_block(None, STEP_LINE_INDENT, &ready.description);
         if !agent.is_empty() {
-            text += &self.persona(step, &agent);
+            text += &self.persona_text(step, &agent);
         }
         text += &self
             .screen
             .indent_block(None, AUTHOR_TEXT_MARGIN, &ready.instructions);
         // The properties of an `input` step are asked one by one, so they are not listed here.
         if let Some(input) = step.input().filter(|_| step.kind() != "input") {
-            text += &self.line("input", "");
+            text += &self.named_line("input", "");
             text += &self
                 .screen
                 .indent_block(None, AUTHOR_TEXT_MARGIN, &json_text(input, true));
         }
         for before in &ready.previous {
             let name = format!("before, {}", one_line(&before.step_name));
-            text += &self.line(&name, &one_line_summary(&before.output));
+            text += &self.named_line(&name, &one_line_summary(&before.output));
         }
-        text += &self.expected(step);
+        text += &self.expected_output_text(step);
         self.agents.insert(agent);
         text
     }
 
     /// The persona of an agent: its first line of prose, or the full text with `--persona`.
-    fn persona(&self, step: &OpenStep, agent: &str) -> String {
+    fn persona_text(&self, step: &OpenStep, agent: &str) -> String {
         let persona = step.agent_content.as_deref().unwrap_or_default();
         if self.agents.contains(agent) || persona.is_empty() {
             return String::new();
@@ -175,24 +176,24 @@ impl<'a> RunPage<'a> {
         if self.has_personas {
             return self
                 .screen
-                .indent_block(Some(Style::Dim), AUTHOR_TEXT_MARGIN, persona);
+                .indent_block(Some(TextStyle::Dim), AUTHOR_TEXT_MARGIN, persona);
         }
         let words = persona
             .lines()
             .map(str::trim)
             .find(|line| !line.is_empty() && !line.starts_with('#'));
         let words = one_line(words.unwrap_or_default());
-        self.line("persona (--persona shows it)", &words)
+        self.named_line("persona (--persona shows it)", &words)
     }
 
     /// The form of the output, if the step declares one and its values are not asked one by one.
-    fn expected(&self, step: &OpenStep) -> String {
+    fn expected_output_text(&self, step: &OpenStep) -> String {
         let schema = step.ready.output_schema.as_ref();
         let Some(schema) = schema.filter(|_| step.kind() != "input") else {
             return String::new();
         };
         let names = schema["properties"].as_object().map(|properties| {
-            let required = list(&schema["required"]);
+            let required = list_items(&schema["required"]);
             let name = |name: &String| {
                 let mark = if required.contains(&Value::from(name.as_str())) {
                     ""
@@ -204,32 +205,35 @@ impl<'a> RunPage<'a> {
             properties.keys().map(name).collect::<Vec<_>>().join(", ")
         });
         let shown = names.unwrap_or_else(|| one_line(&schema.to_string()));
-        self.line("expected", &shown)
+        self.named_line("expected", &shown)
     }
 
     /// Prints the description of a workflow before its inputs are asked for.
-    pub(super) fn asks_for_inputs(&mut self, name: &str, about: &str) -> Result<()> {
+    pub(super) fn print_inputs_intro(&mut self, name: &str, about: &str) -> Result<()> {
         let text = format!("{}\n", self.bold(name));
-        self.text(&(text + &self.screen.indent_block(None, STEP_LINE_INDENT, about)))
+        self.print_text(&(text + &self.screen.indent_block(None, STEP_LINE_INDENT, about)))
     }
 
     /// Prints that the run continues with a child execution.
-    pub(super) fn child(&mut self, id: &str) -> Result<()> {
-        self.text(&format!(
+    pub(super) fn print_child(&mut self, id: &str) -> Result<()> {
+        self.print_text(&format!(
             "\nIts child {} is next\n",
             replace_hidden_chars(id)
         ))
     }
 
     /// Prints how a child execution ended.
-    pub(super) fn child_ended(&mut self, status: &StatusView) -> Result<()> {
+    pub(super) fn print_child_end(&mut self, status: &StatusView) -> Result<()> {
         let id = one_line(&status.execution_id);
-        let state = self.screen.state(&status.state);
-        self.text(&format!("\nThe child {id} is {state}{}\n", outcome(status)))
+        let state = self.screen.paint_state(&status.state);
+        self.print_text(&format!(
+            "\nThe child {id} is {state}{}\n",
+            outcome_text(status)
+        ))
     }
 
     /// Prints, once, what the execution waits for if no step is open, and the commands that answer it.
-    pub(super) fn waits(&mut self, current: &CurrentStep) -> Result<()> {
+    pub(super) fn print_waits(&mut self, current: &CurrentStep) -> Result<()> {
         let now = SystemClock.now();
         let mut text = String::new();
         let mut waited = String::new();
@@ -244,59 +248,63 @@ impl<'a> RunPage<'a> {
                 let _ = writeln!(text, "{STEP_LINE_INDENT}{command}");
             }
         }
-        if self.json() || text.is_empty() || self.waited == waited {
+        if self.is_json() || text.is_empty() || self.waited == waited {
             return Ok(());
         }
         self.waited = waited;
-        self.out.write(format!("\n{text}"))
+        self.out.write_unchanged(format!("\n{text}"))
     }
 
     /// Prints a submission, unless a person typed it.
-    pub(super) fn submission(&mut self, submission: &Submission) -> Result<()> {
+    pub(super) fn print_submission(&mut self, submission: &Submission) -> Result<()> {
         if submission.is_by_person {
             return Ok(());
         }
         let text = match &submission.report {
-            Report::Output(output) => self.line("output", &one_line_summary(output)),
-            Report::Error(error) => self.line("error", &field(error, "message")),
+            StepReport::Output(output) => self.named_line("output", &one_line_summary(output)),
+            StepReport::Error(error) => self.named_line("error", &text_field(error, "message")),
         };
-        self.text(&text)
+        self.print_text(&text)
     }
 
     /// Prints how the execution ended, and which of its effects were compensated.
     pub(super) fn print_end(&mut self, ended: &EndedExecution) -> Result<()> {
         let status = &ended.status;
-        if self.json() {
+        if self.is_json() {
             // The server may have run further steps after the last reply.
             let is_printed = self.ended.as_ref() == Some(&status.execution_id);
             return if is_printed {
                 Ok(())
             } else {
-                self.reply(&ended.reply, &status.execution_id, &status.state, "")
+                self.print_reply(&ended.reply, &status.execution_id, &status.state, "")
             };
         }
-        let state = self.screen.state(&status.state);
-        let mut text = format!("\n{state}{}\n", outcome(status));
+        let state = self.screen.paint_state(&status.state);
+        let mut text = format!("\n{state}{}\n", outcome_text(status));
         let reason = in_line(status.reason.as_deref());
         if !reason.is_empty() {
-            text += &self.line("reason", &reason);
+            text += &self.named_line("reason", &reason);
         }
-        let took = status.duration_ms.map(duration);
+        let took = status.duration_ms.map(format_duration);
         let (done, total) = (status.steps.completed, status.steps.total);
-        text += &self.line(
+        text += &self.named_line(
             "steps",
             &format!("{done} of {total} in {}", took.unwrap_or_default()),
         );
-        let output = status.final_output.as_ref().map(fields).unwrap_or_default();
+        let output = status
+            .final_output
+            .as_ref()
+            .map(field_lines)
+            .unwrap_or_default();
         for line in output.into_iter().chain(final_output_faults(status)) {
             text += &self.screen.indent_block(None, STEP_LINE_INDENT, &line);
         }
         for line in effects_left_section(status, &ended.history, &self.screen).lines() {
             let _ = writeln!(text, "{STEP_LINE_INDENT}{line}");
         }
-        let command = format!("midex show {}", operand(&status.execution_id));
-        text += &self.line("more", &insert_flags(&command, self.flags));
-        self.text(&text)
+        let command = format!("midex show {}", quote_operand(&status.execution_id));
+        text += &self.named_line("more", &insert_flags(&command, self.flags));
+        self.print_text(&text)
     }
 
     /// Prints why the run stops, and the commands that continue it.
@@ -312,47 +320,53 @@ impl<'a> RunPage<'a> {
                 text.extend(["    then: ", &replace_hidden_chars(command), "\n"]);
             }
         }
-        if self.json() {
+        if self.is_json() {
             let mut stderr = anstream::stderr().lock();
             let _ = write!(stderr, "{}", text.trim_start());
             return Ok(());
         }
-        self.out.write(text)
+        self.out.write_unchanged(text)
     }
 
     fn bold(&self, name: &str) -> String {
-        self.screen.paint(Style::Bold, &one_line(name))
+        self.screen.paint(TextStyle::Bold, &one_line(name))
     }
 
     /// A named line, cut to the width.
-    fn line(&self, name: &str, text: &str) -> String {
+    fn named_line(&self, name: &str, text: &str) -> String {
         let room = self
             .screen
             .columns()
             .saturating_sub(STEP_LINE_INDENT.len() + name.len() + 2);
-        let name = self.screen.paint(Style::Dim, &format!("{name}:"));
+        let name = self.screen.paint(TextStyle::Dim, &format!("{name}:"));
         format!("{STEP_LINE_INDENT}{name} {}\n", truncate_text(text, room))
     }
 
     /// Prints a reply about the execution `id` in `state`: as one line of JSON, or as `text`.
-    pub(super) fn reply(&mut self, reply: &Value, id: &str, state: &str, text: &str) -> Result<()> {
-        if self.json() {
-            self.ended = is_final(state).then(|| id.to_owned());
-            return self.out.write(json_text(reply, false) + "\n");
+    pub(super) fn print_reply(
+        &mut self,
+        reply: &Value,
+        id: &str,
+        state: &str,
+        text: &str,
+    ) -> Result<()> {
+        if self.is_json() {
+            self.ended = is_final_state(state).then(|| id.to_owned());
+            return self.out.write_unchanged(json_text(reply, false) + "\n");
         }
-        self.out.write(text)
+        self.out.write_unchanged(text)
     }
 
-    fn text(&mut self, text: &str) -> Result<()> {
-        if self.json() {
+    fn print_text(&mut self, text: &str) -> Result<()> {
+        if self.is_json() {
             return Ok(());
         }
-        self.out.write(text)
+        self.out.write_unchanged(text)
     }
 }
 
 /// ` (item 2 of 6)` for a step inside a `foreach`; else empty.
-fn item(step: &StepView) -> String {
+fn item_suffix(step: &StepView) -> String {
     let of = step.items.map(|items| format!(" of {items}"));
     step.item.map_or_else(String::new, |item| {
         format!(" (item {}{})", item + 1, of.unwrap_or_default())
@@ -360,7 +374,7 @@ fn item(step: &StepView) -> String {
 }
 
 /// ` (attempt 2)` for a repeated attempt; else empty.
-fn attempt(step: &StepView) -> String {
+fn attempt_suffix(step: &StepView) -> String {
     match step.attempt {
         number @ 2.. => format!(" (attempt {number})"),
         _ => String::new(),
@@ -368,7 +382,7 @@ fn attempt(step: &StepView) -> String {
 }
 
 /// The error of an execution, or a success message, to print after its state.
-fn outcome(status: &StatusView) -> String {
+fn outcome_text(status: &StatusView) -> String {
     let Some(error) = &status.error else {
         return match status.state.as_str() {
             "completed" => ": Workflow completed successfully".into(),

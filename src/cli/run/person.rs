@@ -5,18 +5,20 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    draft::Draft,
-    field::{Field, fields_to_ask_again},
-    form::{CONTINUATION_PROMPT, FieldForm, left_with},
-    submission::{Report, RunDecision, of_person, parse_person_text, takes_any},
+    draft::AnswerDraft,
+    field::{InputField, fields_to_ask_again},
+    form::{CONTINUATION_PROMPT, FieldForm, word_for_leaving},
+    submission::{
+        RunDecision, StepReport, accepts_any_output, parse_person_text, submission_of_person,
+    },
     words::{self, AnswerContext, LineMeaning, PersonAction},
 };
 use crate::{
-    link::Link,
+    link::ServerLink,
     message_with_violations,
     prompt::{Prompt, PromptInput},
     question,
-    screen::{Screen, Style, one_line},
+    screen::{Screen, TextStyle, one_line},
     steps::OpenStep,
 };
 use midex_domain::{
@@ -34,37 +36,37 @@ pub(super) struct Person {
 }
 
 impl Person {
-    pub(super) fn prompt(&mut self) -> &mut Prompt {
+    pub(super) fn open_prompt(&mut self) -> &mut Prompt {
         self.prompt.get_or_insert_with(Prompt::stdin)
     }
 
     /// Asks until the person answers the first open step, or another one that they name.
-    pub(super) async fn answer(
+    pub(super) async fn ask_step_answer(
         &mut self,
         open: &[OpenStep],
         complaint: Option<Error>,
-        draft: &mut Draft,
-        link: &mut Link<'_>,
+        draft: &mut AnswerDraft,
+        link: &mut ServerLink<'_>,
     ) -> Result<RunDecision> {
         let at = answer_context(&open[0]);
         if complaint.is_none() {
             draft.print_unrecorded();
         }
         self.print_other_answers(at)?;
-        let fields = fields(&open[0]);
+        let fields = output_fields(&open[0]);
         let mut complaint = complaint;
         loop {
-            let mut asking = self.asking(at, draft, link);
+            let mut asking = self.step_form(at, draft, link);
             let word = match &fields {
-                Some(fields) => asking.fields(fields, complaint).await?,
+                Some(fields) => asking.ask_output_fields(fields, complaint).await?,
                 None => asking.ask_text_output(&open[0], complaint).await?,
             };
             if let Some(word) = word {
                 return Ok(act_on_word(&open[0], word, draft));
             }
             let submission = if fields.is_some() {
-                let report = Report::Output(Value::Object(draft.values.clone()));
-                Ok(of_person(&open[0], report))
+                let report = StepReport::Output(Value::Object(draft.values.clone()));
+                Ok(submission_of_person(&open[0], report))
             } else {
                 parse_person_text(&draft.words, open)
             };
@@ -75,14 +77,14 @@ impl Person {
         }
     }
 
-    pub(super) fn asking<'a, 'b>(
+    pub(super) fn step_form<'a, 'b>(
         &'a mut self,
         at: AnswerContext,
-        draft: &'a mut Draft,
-        link: &'a mut Link<'b>,
+        draft: &'a mut AnswerDraft,
+        link: &'a mut ServerLink<'b>,
     ) -> FieldForm<'a, 'b> {
         FieldForm {
-            prompt: self.prompt(),
+            prompt: self.open_prompt(),
             draft,
             link,
             screen: Screen::stdout(),
@@ -95,16 +97,26 @@ impl Person {
         if self.told.replace(at) == Some(at) {
             return Ok(());
         }
-        question::prompt(&Screen::stdout().indent_block(Some(Style::Dim), "  ", at.others()))
+        question::write_prompt(&Screen::stdout().indent_block(
+            Some(TextStyle::Dim),
+            "  ",
+            at.describe_other_answers(),
+        ))
     }
 }
 
 /// The fields to ask for a step; `None` if its output is asked as text.
-fn fields(step: &OpenStep) -> Option<Vec<Field>> {
+fn output_fields(step: &OpenStep) -> Option<Vec<InputField>> {
     let input = step.input().filter(|_| step.kind() == "input");
     match input.and_then(|input| AskedInputs::deserialize(input).ok()) {
-        Some(asked) => Some(asked.properties.iter().map(Field::from_input).collect()),
-        None => Field::from_schema(step.ready.output_schema.as_ref()?),
+        Some(asked) => Some(
+            asked
+                .properties
+                .iter()
+                .map(InputField::from_input)
+                .collect(),
+        ),
+        None => InputField::from_schema(step.ready.output_schema.as_ref()?),
     }
 }
 
@@ -116,9 +128,9 @@ struct AskedInputs {
 
 impl FieldForm<'_, '_> {
     /// Asks for the fields of an output. After a refusal, asks only for the fields that were refused.
-    async fn fields(
+    async fn ask_output_fields(
         &mut self,
-        fields: &[Field],
+        fields: &[InputField],
         complaint: Option<Error>,
     ) -> Result<Option<PersonAction>> {
         let Some(error) = complaint else {
@@ -132,7 +144,7 @@ impl FieldForm<'_, '_> {
             let is_known = |name: &String| fields.iter().any(|field| field.name() == name);
             self.draft.values.retain(|name, _| is_known(name));
         }
-        self.draft.begin();
+        self.draft.begin_version();
         self.ask_fields(&again).await
     }
 
@@ -143,45 +155,45 @@ impl FieldForm<'_, '_> {
         complaint: Option<Error>,
     ) -> Result<Option<PersonAction>> {
         if let Some(error) = complaint {
-            question::prompt(&format!("{}\n", message_with_violations(&error)))?;
+            question::write_prompt(&format!("{}\n", message_with_violations(&error)))?;
         }
         if self.draft.words.contains('\n') {
-            self.draft.begin();
+            self.draft.begin_version();
             self.draft.print_unrecorded();
         }
-        let what = if takes_any(step) {
+        let what = if accepts_any_output(step) {
             "text or JSON"
         } else {
             "what came of it"
         };
         let what = format!("{what}, ended by an empty line");
-        question::prompt(&self.screen.indent_block(Some(Style::Dim), "  ", &what))?;
+        question::write_prompt(&self.screen.indent_block(Some(TextStyle::Dim), "  ", &what))?;
         // The step may have scrolled off the screen, so the prompt repeats its name.
         let asked = format!("{}> ", one_line(step.name()));
-        let first = match self.first_line(&asked).await? {
+        let first = match self.read_first_line(&asked).await? {
             Ok(first) => first,
             Err(word) => return Ok(Some(word)),
         };
         self.draft.clear_recorded();
-        self.draft.is_text = takes_any(step);
+        self.draft.is_text = accepts_any_output(step);
         if first.starts_with(['{', '[']) {
-            let keep = |draft: &mut Draft, text: &str| text.clone_into(&mut draft.words);
-            let read = self.json(first, keep).await?;
+            let keep = |draft: &mut AnswerDraft, text: &str| text.clone_into(&mut draft.words);
+            let read = self.read_json_lines(first, keep).await?;
             return Ok(read.map(|text| self.draft.words = text).err());
         }
         self.draft.words = first;
-        self.more_lines().await
+        self.read_more_lines().await
     }
 
     /// Reads the first line of a text answer, or a command word.
-    async fn first_line(
+    async fn read_first_line(
         &mut self,
         asked: &str,
     ) -> Result<std::result::Result<String, PersonAction>> {
         loop {
-            let line = match self.line(asked, &[]).await? {
+            let line = match self.prompt_line(asked, &[]).await? {
                 PromptInput::Line(line) => line.trim_end().to_owned(),
-                left => return Ok(Err(left_with(&left))),
+                left => return Ok(Err(word_for_leaving(&left))),
             };
             if line.is_empty() {
                 return Ok(Err(PersonAction::Later));
@@ -195,13 +207,13 @@ impl FieldForm<'_, '_> {
     }
 
     /// Reads further lines until an empty one.
-    async fn more_lines(&mut self) -> Result<Option<PersonAction>> {
+    async fn read_more_lines(&mut self) -> Result<Option<PersonAction>> {
         while self.draft.words.len() <= limits::FRAME_BYTES_MAX {
-            match self.line(CONTINUATION_PROMPT, &[]).await? {
+            match self.prompt_line(CONTINUATION_PROMPT, &[]).await? {
                 PromptInput::Line(line) if line.trim_end().is_empty() => break,
                 PromptInput::Line(line) => self.draft.words.extend(["\n", line.trim_end()]),
                 PromptInput::End => break,
-                left @ PromptInput::Interrupt => return Ok(Some(left_with(&left))),
+                left @ PromptInput::Interrupt => return Ok(Some(word_for_leaving(&left))),
             }
         }
         Ok(None)
@@ -209,14 +221,15 @@ impl FieldForm<'_, '_> {
 }
 
 /// What `midex run` does next after a command word.
-fn act_on_word(step: &OpenStep, word: PersonAction, draft: &mut Draft) -> RunDecision {
-    let error = |error: Value| RunDecision::Submit(of_person(step, Report::Error(error)));
+fn act_on_word(step: &OpenStep, word: PersonAction, draft: &mut AnswerDraft) -> RunDecision {
+    let error =
+        |error: Value| RunDecision::Submit(submission_of_person(step, StepReport::Error(error)));
     if matches!(word, PersonAction::Skip | PersonAction::Failed(_)) {
         // The failure or skip replaces the values that were typed.
         draft.print_unrecorded();
     }
     match word {
-        PersonAction::Skip => error(words::skipped()),
+        PersonAction::Skip => error(words::skipped_step_error()),
         PersonAction::Failed(why) => error(json!({ "message": why })),
         PersonAction::Pause => RunDecision::Pause,
         PersonAction::Later => RunDecision::Stop("stopped".to_owned()),

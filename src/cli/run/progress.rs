@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::{
     question,
     screen::{Screen, truncate_text},
-    value::duration,
+    value::format_duration,
     waits::wait_name,
 };
 use midex_domain::{
@@ -21,7 +21,7 @@ use midex_domain::{
 };
 
 /// A progress line.
-pub(super) struct Progress {
+pub(super) struct ProgressLine {
     /// Each wait in words, with the time at which it is due.
     waits: Vec<(String, Option<Timestamp>)>,
     begun: Timestamp,
@@ -30,7 +30,7 @@ pub(super) struct Progress {
     screen: Screen,
 }
 
-impl Progress {
+impl ProgressLine {
     /// The progress line for the waits of an execution.
     pub(super) fn from_waits(waits: &[WaitView], is_json: bool) -> Self {
         let waits = waits
@@ -52,13 +52,13 @@ impl Progress {
             let now = SystemClock.now();
             let line = progress_text(&self.waits, now.since(self.begun), now);
             let line = truncate_text(&line, self.screen.columns().saturating_sub(1));
-            let _ = question::prompt(&format!("\r{line}{}", self.erase()));
+            let _ = question::write_prompt(&format!("\r{line}{}", self.erase_sequence()));
             self.has_drawn = true;
         }
     }
 
     /// The escape sequence that erases the rest of a longer line.
-    fn erase(&self) -> &'static str {
+    fn erase_sequence(&self) -> &'static str {
         if self.screen.is_plain() {
             ""
         } else {
@@ -67,7 +67,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if self.has_drawn {
             let blank = if self.screen.is_plain() {
@@ -75,7 +75,7 @@ impl Drop for Progress {
             } else {
                 String::new()
             };
-            let _ = question::prompt(&format!("\r{blank}{}\r", self.erase()));
+            let _ = question::write_prompt(&format!("\r{blank}{}\r", self.erase_sequence()));
         }
     }
 }
@@ -89,11 +89,11 @@ fn progress_text(
     let parts = waits.iter().map(|(what, due)| match due {
         Some(due) => {
             let left = due.since(now).as_secs();
-            format!("{what}: {} left", duration(left * 1000))
+            format!("{what}: {} left", format_duration(left * 1000))
         }
         None => what.clone(),
     });
-    let waited = duration(waited.as_secs() * 1000);
+    let waited = format_duration(waited.as_secs() * 1000);
     let mut text = parts.collect::<Vec<_>>().join(" · ");
     if text.width() > 0 {
         text.push_str(" · ");
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_counts_down() {
+    fn progress_line_counts_down() {
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().expect("a time");
         let waits = json!([
             { "step_name": "nap", "visit": 1, "attempt": 1, "waits_for": "timer", "due": "2026-01-01T10:01:05Z" },

@@ -7,18 +7,18 @@ use std::{
 
 use super::{
     OutputFrom,
-    agent::Agent,
-    draft::Draft,
+    agent::AgentCommand,
+    draft::AnswerDraft,
     editor::Editor,
     form::FieldForm,
     input,
-    lines::Lines,
+    lines::SubmissionLines,
     page::RunPage,
     person::Person,
     submission::{RunDecision, Submission, parse_person_text},
     words::AnswerContext,
 };
-use crate::{link::Link, prompt::Prompt, steps::OpenStep};
+use crate::{link::ServerLink, prompt::Prompt, steps::OpenStep};
 use midex_domain::{
     error::{Error, Result},
     limits,
@@ -29,10 +29,10 @@ pub(super) struct OutputSource {
     /// A submission to repeat with a new token.
     pending: Option<Submission>,
     /// The answer that is not recorded yet.
-    pub(super) draft: Draft,
+    pub(super) draft: AnswerDraft,
     /// The text of `--output`, until it is used.
     given: Option<String>,
-    lines: Option<Lines>,
+    lines: Option<SubmissionLines>,
     asked: Option<Answerer>,
     /// The person at the terminal. Steps of kind `input`, which only the user may answer, are asked here even with
     /// `--agent`.
@@ -45,7 +45,7 @@ pub(super) struct OutputSource {
 enum Answerer {
     Person,
     Editor(Editor),
-    Agent(Agent),
+    Agent(AgentCommand),
 }
 
 impl OutputSource {
@@ -54,20 +54,24 @@ impl OutputSource {
     /// # Errors
     /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` if a file or the editor cannot be used.
     pub(super) fn from_flags(from: &OutputFrom) -> Result<Self> {
-        let mut lines = from.outputs.as_deref().map(Lines::from_file).transpose()?;
+        let mut lines = from
+            .outputs
+            .as_deref()
+            .map(SubmissionLines::from_file)
+            .transpose()?;
         let given = from.output.as_deref().map(read_whole_input).transpose()?;
         let takes_stdin = from.output.as_deref() == Some(Path::new("-"));
         let is_terminal = io::stdin().is_terminal() && !takes_stdin;
         let is_asked = is_terminal && lines.is_none();
         let asked = if from.editor {
             Some(Answerer::Editor(Editor::from_environment()?))
-        } else if let Some(agent) = Agent::from_args(&from.agent) {
+        } else if let Some(agent) = AgentCommand::from_args(&from.agent) {
             Some(Answerer::Agent(agent))
         } else if is_asked {
             Some(Answerer::Person)
         } else {
             if lines.is_none() && given.is_none() {
-                lines = Some(Lines::from_stdin());
+                lines = Some(SubmissionLines::from_stdin());
             }
             None
         };
@@ -79,7 +83,7 @@ impl OutputSource {
         };
         Ok(Self {
             pending: None,
-            draft: Draft::default(),
+            draft: AnswerDraft::default(),
             given,
             lines,
             asked,
@@ -89,62 +93,68 @@ impl OutputSource {
     }
 
     /// Returns the next submission with the position of its open step, or another decision of the person.
-    pub(super) async fn next(
+    pub(super) async fn next_decision(
         &mut self,
         open: &[OpenStep],
         complaint: Option<Error>,
         page: &mut RunPage<'_>,
-        link: &mut Link<'_>,
+        link: &mut ServerLink<'_>,
     ) -> Result<RunDecision> {
-        if let Some(submission) = self.retry(open) {
+        if let Some(submission) = self.take_retry(open) {
             return Ok(RunDecision::Submit(submission));
         }
         if let Some(text) = self.given.take() {
-            page.step(&open[0])?;
+            page.print_step(&open[0])?;
             return Ok(RunDecision::Submit(Submission {
                 is_by_person: false,
                 ..parse_person_text(text.trim(), open)?
             }));
         }
         if let Some(lines) = &mut self.lines
-            && let Some(mut submission) = lines.next(open, page, link).await?
+            && let Some(mut submission) = lines.next_submission(open, page, link).await?
         {
             let step = submission.step_in(open).unwrap_or(&open[0]);
-            page.step(step)?;
+            page.print_step(step)?;
             submission.step = Some(step.name().to_owned());
             return Ok(RunDecision::Submit(submission));
         }
-        self.ask(open, complaint, page, link).await
+        self.ask_answerer(open, complaint, page, link).await
     }
 
-    async fn ask(
+    async fn ask_answerer(
         &mut self,
         open: &[OpenStep],
         complaint: Option<Error>,
         page: &mut RunPage<'_>,
-        link: &mut Link<'_>,
+        link: &mut ServerLink<'_>,
     ) -> Result<RunDecision> {
         let Some(asked) = &mut self.asked else {
             return Ok(RunDecision::Stop(self.why_none.to_owned()));
         };
-        page.step(&open[0])?;
+        page.print_step(&open[0])?;
         // An `input` step is for the user alone: the command of `--agent` does not answer it.
         let is_of_user = open[0].kind() == "input";
         match (asked, &mut self.person) {
             (Answerer::Editor(editor), _) => {
                 // Editing may take long: release the store so that other processes can open it.
-                link.release().await?;
-                let found = editor.ask(open, complaint, &mut self.draft).await?;
+                link.release_store().await?;
+                let found = editor
+                    .ask_for_output(open, complaint, &mut self.draft)
+                    .await?;
                 Ok(found.map_or_else(
                     || RunDecision::Stop(self.why_none.to_owned()),
                     RunDecision::Submit,
                 ))
             }
             (Answerer::Agent(agent), person) if !is_of_user || person.is_none() => {
-                let submission = agent.work(&open[0], complaint, link).await?;
+                let submission = agent.run_for_step(&open[0], complaint, link).await?;
                 Ok(RunDecision::Submit(submission))
             }
-            (_, Some(person)) => person.answer(open, complaint, &mut self.draft, link).await,
+            (_, Some(person)) => {
+                person
+                    .ask_step_answer(open, complaint, &mut self.draft, link)
+                    .await
+            }
             (_, None) => Ok(RunDecision::Stop(self.why_none.to_owned())),
         }
     }
@@ -154,25 +164,25 @@ impl OutputSource {
         // Questions are written to stderr: if it is redirected, the person would not see them.
         let is_possible = io::stderr().is_terminal();
         let person = self.person.as_mut().filter(|_| is_possible);
-        person.map(Person::prompt)
+        person.map(Person::open_prompt)
     }
 
     /// Asks the person at the terminal for the inputs of a start.
-    pub(super) fn asking<'a, 'b>(
+    pub(super) fn inputs_form<'a, 'b>(
         &'a mut self,
-        link: &'a mut Link<'b>,
+        link: &'a mut ServerLink<'b>,
     ) -> Option<FieldForm<'a, 'b>> {
         let person = self.person.as_mut()?;
-        Some(person.asking(AnswerContext::Start, &mut self.draft, link))
+        Some(person.step_form(AnswerContext::Start, &mut self.draft, link))
     }
 
     /// Restores the terminal.
-    pub(super) fn close(&mut self) {
+    pub(super) fn restore_terminal(&mut self) {
         self.person = None;
     }
 
     /// Takes the submission whose token had expired, if its step is still open. Otherwise prints it as not recorded.
-    fn retry(&mut self, open: &[OpenStep]) -> Option<Submission> {
+    fn take_retry(&mut self, open: &[OpenStep]) -> Option<Submission> {
         let submission = self.pending.take()?;
         if submission.step_in(open).is_none() {
             self.draft.print_unrecorded();
@@ -192,15 +202,18 @@ impl OutputSource {
     /// The first step name in the lines that is not in `known`, and its place.
     pub(super) fn unknown_name(&self, known: &[&str]) -> Option<(&str, &str)> {
         let lines = self.lines.as_ref()?;
-        lines.left_over().find_map(|submission| {
+        lines.unused_submissions().find_map(|submission| {
             let name = submission.step.as_deref()?;
             (!known.contains(&name)).then_some((name, submission.place.as_str()))
         })
     }
 
     /// The places of the lines that were not used.
-    pub(super) fn left_over(&self) -> Vec<String> {
-        let lines = self.lines.iter().flat_map(Lines::left_over);
+    pub(super) fn unused_line_places(&self) -> Vec<String> {
+        let lines = self
+            .lines
+            .iter()
+            .flat_map(SubmissionLines::unused_submissions);
         let lines = lines.map(|submission| submission.place.clone());
         let given = self.given.iter().map(|_| "--output".to_owned());
         lines.chain(given).collect()

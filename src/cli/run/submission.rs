@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{steps::OpenStep, value::not_json, visible::replace_hidden_chars};
+use crate::{steps::OpenStep, value::describe_json_error, visible::replace_hidden_chars};
 use midex_domain::{
-    document::oversized_integer,
+    document::oversized_integer_message,
     error::{Code, Error, Result},
     limits,
 };
@@ -14,7 +14,7 @@ use midex_domain::{
 pub(super) struct Submission {
     /// The step; `None` for the next in order.
     pub(super) step: Option<String>,
-    pub(super) report: Report,
+    pub(super) report: StepReport,
     /// The place where it was read, for messages.
     pub(super) place: String,
     /// Whether a person wrote it, who can be asked again.
@@ -25,7 +25,7 @@ pub(super) struct Submission {
 
 /// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Report {
+pub(super) enum StepReport {
     Output(Value),
     Error(Value),
 }
@@ -44,7 +44,7 @@ pub(super) enum RunDecision {
 const YOURS: &str = "your output";
 
 /// A person's submission for an open step.
-pub(super) fn of_person(step: &OpenStep, report: Report) -> Submission {
+pub(super) fn submission_of_person(step: &OpenStep, report: StepReport) -> Submission {
     Submission {
         step: Some(step.name().to_owned()),
         report,
@@ -58,19 +58,20 @@ pub(super) fn of_person(step: &OpenStep, report: Report) -> Submission {
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` with the place.
-pub(super) fn parse(line: &str, place: String) -> Result<Submission> {
+pub(super) fn parse_submission_line(line: &str, place: String) -> Result<Submission> {
     let bad = |what: &str| {
         let message = format!("{place}: {what}");
         Error::new(Code::ArgumentsInvalid, message)
             .with_action("Correct the line and go on from there")
     };
-    if let Some(fault) = oversized_integer(line.as_bytes()) {
+    if let Some(fault) = oversized_integer_message(line.as_bytes()) {
         return Err(bad(&fault));
     }
-    let value: Value = serde_json::from_str(line).map_err(|error| bad(&not_json(&error)))?;
+    let value: Value =
+        serde_json::from_str(line).map_err(|error| bad(&describe_json_error(&error)))?;
     let (step, report) = match value {
         Value::Object(map) if is_step_line_object(&map) => parse_step_line(map).map_err(bad)?,
-        output => (None, Report::Output(output)),
+        output => (None, StepReport::Output(output)),
     };
     Ok(Submission {
         step,
@@ -87,21 +88,23 @@ fn is_step_line_object(map: &Map<String, Value>) -> bool {
     map.len() > 1 && map.get("step_name").is_some_and(Value::is_string) && map.keys().all(ours)
 }
 
-fn parse_step_line(mut map: Map<String, Value>) -> Result<(Option<String>, Report), &'static str> {
+fn parse_step_line(
+    mut map: Map<String, Value>,
+) -> Result<(Option<String>, StepReport), &'static str> {
     let step = map["step_name"].as_str().map(str::to_owned);
     match (map.remove("output"), map.remove("error")) {
-        (Some(output), None) => Ok((step, Report::Output(output))),
+        (Some(output), None) => Ok((step, StepReport::Output(output))),
         (None, Some(Value::String(message))) => {
-            Ok((step, Report::Error(json!({ "message": message }))))
+            Ok((step, StepReport::Error(json!({ "message": message }))))
         }
-        (None, Some(error)) if error["message"].is_string() => Ok((step, Report::Error(error))),
+        (None, Some(error)) if error["message"].is_string() => Ok((step, StepReport::Error(error))),
         (None, _) => Err("`error` must be a text, or an object with a `message`"),
         (Some(_), Some(_)) => Err("`output` and `error` exclude each other"),
     }
 }
 
 /// Whether the output of a step may be any value, not only an object with a summary.
-pub(super) fn takes_any(step: &OpenStep) -> bool {
+pub(super) fn accepts_any_output(step: &OpenStep) -> bool {
     step.ready.output_schema.is_some() || step.kind() == "tool"
 }
 
@@ -120,20 +123,20 @@ impl Submission {
 /// `ARGUMENTS_INVALID` if it is no JSON, or names a step that is not open.
 pub(super) fn parse_person_text(text: &str, open: &[OpenStep]) -> Result<Submission> {
     if !text.starts_with('{') {
-        let output = if takes_any(&open[0]) {
+        let output = if accepts_any_output(&open[0]) {
             serde_json::from_str(text).unwrap_or_else(|_| json!(text))
         } else {
             json!({ "summary": text })
         };
-        return Ok(of_person(&open[0], Report::Output(output)));
+        return Ok(submission_of_person(&open[0], StepReport::Output(output)));
     }
-    let submission = parse(text, YOURS.to_owned())?;
+    let submission = parse_submission_line(text, YOURS.to_owned())?;
     let step = submission.step_in(open).ok_or_else(|| {
         let name = submission.step.as_deref().unwrap_or_default();
         let message = format!("step '{}' is not open", replace_hidden_chars(name));
         Error::new(Code::ArgumentsInvalid, message).with_action("Name a step that is open")
     })?;
-    Ok(of_person(step, submission.report))
+    Ok(submission_of_person(step, submission.report))
 }
 
 /// Whether a text is incomplete JSON, to be continued on further lines.
@@ -147,22 +150,22 @@ pub(super) fn is_incomplete_json(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> (Option<String>, Report) {
-        let submission = parse(line, "f:1".into()).expect("a line");
+    fn parse_line(line: &str) -> (Option<String>, StepReport) {
+        let submission = parse_submission_line(line, "f:1".into()).expect("a line");
         (submission.step, submission.report)
     }
 
     #[test]
     fn a_line_is_an_output_or_names_its_step() {
         let named = |report| (Some("a".to_owned()), report);
-        assert_eq!(parsed("3"), (None, Report::Output(json!(3))));
+        assert_eq!(parse_line("3"), (None, StepReport::Output(json!(3))));
         assert_eq!(
-            parsed(r#"{"step_name":"a","output":null}"#),
-            named(Report::Output(Value::Null))
+            parse_line(r#"{"step_name":"a","output":null}"#),
+            named(StepReport::Output(Value::Null))
         );
         assert_eq!(
-            parsed(r#"{"step_name":"a","error":"no"}"#),
-            named(Report::Error(json!({ "message": "no" })))
+            parse_line(r#"{"step_name":"a","error":"no"}"#),
+            named(StepReport::Error(json!({ "message": "no" })))
         );
         // An output may happen to have the same keys.
         for output in [
@@ -171,12 +174,12 @@ mod tests {
             r#"{"step_name":7,"output":1}"#,
             r#"{"output":1}"#,
         ] {
-            assert_eq!(parsed(output).0, None, "{output}");
+            assert_eq!(parse_line(output).0, None, "{output}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn error_names_its_place() {
         for (line, what) in [
             ("{", "f:1: not JSON: it ends too early"),
             (r#"{"step_name":"a","error":1}"#, "f:1: `error` must be"),
@@ -185,7 +188,7 @@ mod tests {
                 "f:1: `output` and",
             ),
         ] {
-            let error = parse(line, "f:1".into()).expect_err("no line");
+            let error = parse_submission_line(line, "f:1".into()).expect_err("no line");
             assert!(error.message().starts_with(what), "{}", error.message());
         }
     }

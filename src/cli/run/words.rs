@@ -45,9 +45,9 @@ impl AnswerContext {
     /// Classifies a line that was typed here.
     pub(super) fn classify_line(self, line: &str) -> LineMeaning {
         if asks_for_help(&line.trim().to_lowercase()) {
-            return LineMeaning::Explained(self.help());
+            return LineMeaning::Explained(self.answers_help());
         }
-        let Some(word) = word(line) else {
+        let Some(word) = parse_command_word(line) else {
             return LineMeaning::Value;
         };
         match (self, word) {
@@ -70,7 +70,7 @@ impl AnswerContext {
     }
 
     /// The other possible answers, in a line.
-    pub(super) const fn others(self) -> &'static str {
+    pub(super) const fn describe_other_answers(self) -> &'static str {
         match self {
             Self::Start => "(other answers: later; ? explains them)",
             Self::Step { is_optional: true } => {
@@ -83,7 +83,7 @@ impl AnswerContext {
     }
 
     /// The possible answers, explained for people.
-    fn help(self) -> String {
+    fn answers_help(self) -> String {
         let own: &[&str] = match self {
             Self::Start => &["- later: leaves it; nothing was started"],
             Self::Step { is_optional } => &[
@@ -116,7 +116,7 @@ const FAILURE_PREFIXES: &[&str] = &[
 ];
 
 /// Parses a command word; `None` if the line is a value, or part of one.
-fn word(line: &str) -> Option<PersonAction> {
+fn parse_command_word(line: &str) -> Option<PersonAction> {
     let line = line.trim();
     let low = line.to_lowercase();
     if let Some(start) = FAILURE_PREFIXES
@@ -136,12 +136,12 @@ fn word(line: &str) -> Option<PersonAction> {
 }
 
 /// Whether a line reports a failure with its reason.
-pub(super) fn tells_failure(line: &str) -> bool {
-    matches!(word(line), Some(PersonAction::Failed(why)) if !why.is_empty())
+pub(super) fn is_failure_line(line: &str) -> bool {
+    matches!(parse_command_word(line), Some(PersonAction::Failed(why)) if !why.is_empty())
 }
 
 /// The error that is submitted for a skipped step.
-pub(super) fn skipped() -> Value {
+pub(super) fn skipped_step_error() -> Value {
     json!({ "code": "skipped", "message": "skipped by the user", "retryable": false })
 }
 
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_with_a_meaning_are_told_from_outputs() {
+    fn command_words_are_not_outputs() {
         let failed = |why: &str| Some(PersonAction::Failed(why.to_owned()));
         for (line, expected) in [
             ("skip", Some(PersonAction::Skip)),
@@ -162,7 +162,7 @@ mod tests {
             ("\"later\"", None),
             ("it failed", None),
         ] {
-            assert_eq!(word(line), expected, "{line}");
+            assert_eq!(parse_command_word(line), expected, "{line}");
         }
     }
 
@@ -200,6 +200,6 @@ mod tests {
         );
         assert!(explained(optional.classify_line("?")).contains("- skip"));
         assert!(!explained(needed.classify_line("?")).contains("- skip"));
-        assert!(!needed.others().contains("skip"));
+        assert!(!needed.describe_other_answers().contains("skip"));
     }
 }

@@ -4,31 +4,31 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{DisplayOptions, SECTION_INDENT, section};
+use super::{DisplayOptions, SECTION_INDENT, section_title};
 use crate::{
-    command::{execution_id_flag, insert_flags, operand},
-    link::is_final,
-    screen::Style,
+    command::{execution_id_flag, insert_flags, quote_operand},
+    link::is_final_state,
+    screen::TextStyle,
     visible::replace_hidden_chars,
     waits::{self, WaitAction},
 };
 use midex_domain::{State, view::ExecutionView};
 
 /// The section of the commands; empty if the execution has ended.
-pub(super) fn next(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
-    let commands = commands(shown, how);
+pub(super) fn next_commands_section(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
+    let commands = next_commands(shown, how);
     if commands.is_empty() {
         return String::new();
     }
     let screen = how.screen;
-    let mut text = section("next", screen);
+    let mut text = section_title("next", screen);
     for WaitAction { command, does } in commands {
         let command = replace_hidden_chars(&insert_flags(&command, how.flags));
         let what = format!("  ({does})");
         let room = screen.columns().saturating_sub(SECTION_INDENT.width());
         let is_room = command.width() + what.width() <= room;
         let what = if is_room {
-            screen.paint(Style::Dim, &what)
+            screen.paint(TextStyle::Dim, &what)
         } else {
             String::new()
         };
@@ -39,11 +39,11 @@ pub(super) fn next(shown: &ExecutionView, how: &DisplayOptions<'_>) -> String {
 }
 
 /// The commands, each with its effect.
-fn commands(shown: &ExecutionView, how: &DisplayOptions<'_>) -> Vec<WaitAction> {
+fn next_commands(shown: &ExecutionView, how: &DisplayOptions<'_>) -> Vec<WaitAction> {
     let status = &shown.status;
     let named = &status.execution_id;
-    let id = operand(named);
-    if is_final(&status.state) {
+    let id = quote_operand(named);
+    if is_final_state(&status.state) {
         return Vec::new();
     }
     let way = |command: String, does| WaitAction { command, does };

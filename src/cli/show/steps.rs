@@ -2,9 +2,9 @@
 
 use super::{DisplayOptions, short_result};
 use crate::{
-    picture::{Notes, picture},
+    picture::{StepNotes, draw_graph},
     screen::one_line,
-    value::duration,
+    value::format_duration,
     waits,
     when::time_since,
 };
@@ -14,42 +14,47 @@ use midex_domain::{
 };
 
 /// The steps of `shown` with their states, and what each waits for at time `now`.
-pub(super) fn steps(
+pub(super) fn steps_section(
     graph: &GraphView,
     shown: &ExecutionView,
     how: &DisplayOptions<'_>,
     now: Timestamp,
 ) -> String {
-    let notes = |node: &GraphNode| notes(node, shown, now, how.is_served);
-    picture(graph, how.screen, notes)
+    let notes = |node: &GraphNode| step_notes(node, shown, now, how.is_served);
+    draw_graph(graph, how.screen, notes)
 }
 
-fn notes(node: &GraphNode, shown: &ExecutionView, now: Timestamp, is_served: bool) -> Notes {
+fn step_notes(
+    node: &GraphNode,
+    shown: &ExecutionView,
+    now: Timestamp,
+    is_served: bool,
+) -> StepNotes {
     let rows = shown.history.iter();
     let rows = rows.filter(|row| row.step_name == node.id && row.body.is_none());
     let latest = rows.clone().rev().find(|row| row.item.is_none());
     let waits = shown.status.waits.iter();
     let own = waits.filter(|wait| wait.step_name == node.id && wait.body.is_none());
     let answers = rows.clone().filter_map(|row| row.answered.as_ref());
-    let tried = rows.filter(|row| latest.is_some_and(|latest| is_tried_again(row, latest)));
+    let tried = rows.filter(|row| latest.is_some_and(|latest| is_earlier_attempt(row, latest)));
     // Each page of a paginated list is an attempt without a result; those are not shown.
     let tried = tried.map(|row| (row.attempt, short_result(row)));
     let tried = tried.filter(|(_, result)| !result.is_empty());
     let tried: Vec<_> = tried
         .map(|(attempt, result)| format!("attempt {attempt}: {result}"))
         .collect();
-    Notes {
+    StepNotes {
         beside: latest.map_or_else(String::new, |row| describe_visit(row, now, tried.len())),
         below: own
             .map(|wait| waits::describe_wait(wait, now, is_served))
-            .chain(answers.map(answer))
+            .chain(answers.map(gate_answer_text))
             .chain(tried)
             .collect(),
     }
 }
 
 /// Whether the row is an earlier attempt of the same visit as `latest`.
-fn is_tried_again(row: &HistoryRow, latest: &HistoryRow) -> bool {
+fn is_earlier_attempt(row: &HistoryRow, latest: &HistoryRow) -> bool {
     row.item.is_none() && row.visit == latest.visit && row.attempt != latest.attempt
 }
 
@@ -59,7 +64,7 @@ fn describe_visit(row: &HistoryRow, now: Timestamp, failures: usize) -> String {
         let since = time_since(&row.started_at, now);
         since.map_or_else(String::new, |since| format!("for {since}"))
     } else {
-        row.duration_ms.map_or_else(String::new, duration)
+        row.duration_ms.map_or_else(String::new, format_duration)
     };
     let attempt = if row.attempt >= 2 && failures > 0 {
         format!("attempt {}", failures + 1)
@@ -74,7 +79,7 @@ fn describe_visit(row: &HistoryRow, now: Timestamp, failures: usize) -> String {
 }
 
 /// Whether a gate was approved or rejected, and by whom.
-fn answer(answered: &AnsweredView) -> String {
+fn gate_answer_text(answered: &AnsweredView) -> String {
     let what = if answered.approved {
         "approved"
     } else {

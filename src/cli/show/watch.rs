@@ -8,11 +8,11 @@ use tokio::{
     time::{Interval, MissedTickBehavior},
 };
 
-use super::{DisplayOptions, page};
+use super::{DisplayOptions, execution_page};
 use crate::{
-    link::{Link, is_final},
-    screen::{Screen, rows},
-    tail::{reader_gone, store_write_time},
+    link::{ServerLink, is_final_state},
+    screen::{Screen, terminal_rows},
+    tail::{store_write_time, wait_for_reader_gone},
     unwritable_output_error,
     value::json_text,
 };
@@ -27,39 +27,39 @@ use midex_server::config::Config;
 const CLEAR_SCREEN: &str = "\u{1b}[H\u{1b}[J";
 
 /// Follows an execution to its end.
-pub(super) async fn watch(
-    link: &mut Link<'_>,
+pub(super) async fn watch_execution(
+    link: &mut ServerLink<'_>,
     id: &str,
     config: &Config,
     flags: &str,
     is_json: bool,
 ) -> Result<()> {
-    let mut drawn = Drawn {
+    let mut drawn = DrawnScreen {
         is_json,
         flags: flags.to_owned(),
-        ..Drawn::default()
+        ..DrawnScreen::default()
     };
     let mut pace = redraw_interval();
     let mut window = TerminalEvents::new()?;
     let mut looks = StorePolling::default();
     loop {
-        let (reply, shown) = link.show(id).await?;
+        let (reply, shown) = link.fetch_execution(id).await?;
         drawn.is_served = link.is_served();
         // Changes that follow faster than the interval are not drawn one by one.
         pace.tick().await;
-        drawn.show(&reply, &shown)?;
-        if is_final(&shown.status.state) {
+        drawn.draw_or_print(&reply, &shown)?;
+        if is_final_state(&shown.status.state) {
             return Ok(());
         }
         let revision = shown.status.revision;
         if drawn.is_served {
             looks = StorePolling::default();
         }
-        let pause = looks.pause(revision);
+        let pause = looks.next_pause(revision);
         tokio::select! {
             moved = wait_for_new_revision(link, id, revision, pause, config) => moved?,
             ended = drawn.redraw_forever(&reply, &shown, &mut window, &mut pace) => return ended,
-            () = reader_gone() => return Ok(()),
+            () = wait_for_reader_gone() => return Ok(()),
         }
     }
 }
@@ -79,7 +79,7 @@ struct TerminalEvents {
 
 /// An event of the terminal, or a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
+enum WatchEvent {
     /// The terminal was resized, and has moved the drawn lines in an unknown way.
     Sized,
     /// The process was stopped and continued: the shell wrote below the drawn lines.
@@ -100,11 +100,11 @@ impl TerminalEvents {
         })
     }
 
-    async fn next(&mut self) -> Event {
+    async fn next_event(&mut self) -> WatchEvent {
         tokio::select! {
-            Some(()) = self.sized.recv() => Event::Sized,
-            Some(()) = self.taken_up.recv() => Event::TakenUp,
-            () = tokio::time::sleep(limits::RUN_PROGRESS_EVERY) => Event::Second,
+            Some(()) = self.sized.recv() => WatchEvent::Sized,
+            Some(()) = self.taken_up.recv() => WatchEvent::TakenUp,
+            () = tokio::time::sleep(limits::RUN_PROGRESS_EVERY) => WatchEvent::Second,
         }
     }
 }
@@ -119,7 +119,7 @@ struct StorePolling {
 impl StorePolling {
     /// The pause before the next look at the store, after a look that found this revision. It doubles while looks find
     /// nothing new: opening the store writes to it, so two watching processes would otherwise keep waking each other.
-    fn pause(&mut self, revision: u64) -> Duration {
+    fn next_pause(&mut self, revision: u64) -> Duration {
         self.pause = if self.revision == Some(revision) {
             (self.pause * 2).min(limits::WATCH_PAUSE_MAX)
         } else {
@@ -133,7 +133,7 @@ impl StorePolling {
 /// Waits until the execution has a new revision. Without a server to wait at, releases the store for other processes,
 /// and returns when one of them has written to it, but not before `pause` has passed.
 async fn wait_for_new_revision(
-    link: &mut Link<'_>,
+    link: &mut ServerLink<'_>,
     id: &str,
     revision: u64,
     pause: Duration,
@@ -153,7 +153,7 @@ async fn wait_for_new_revision(
         tokio::time::sleep(pause).await;
         return Ok(());
     }
-    link.release().await?;
+    link.release_store().await?;
     let before = store_write_time(&config.data_dir);
     tokio::time::sleep(pause).await;
     while store_write_time(&config.data_dir) == before {
@@ -164,7 +164,7 @@ async fn wait_for_new_revision(
 
 /// The content of the screen.
 #[derive(Default)]
-struct Drawn {
+struct DrawnScreen {
     is_json: bool,
     /// The flags that a follow-up command needs to reach the same executions.
     flags: String,
@@ -177,7 +177,7 @@ struct Drawn {
     is_lost: bool,
 }
 
-impl Drawn {
+impl DrawnScreen {
     /// Redraws the page every second, because it shows durations, and after each event of the terminal. Never returns
     /// `Ok`.
     async fn redraw_forever(
@@ -188,21 +188,21 @@ impl Drawn {
         pace: &mut Interval,
     ) -> Result<()> {
         loop {
-            let event = window.next().await;
+            let event = window.next_event().await;
             self.invalidate_after(event);
             pace.tick().await;
-            if !self.is_printed(&Screen::stdout()) {
-                self.show(reply, shown)?;
+            if !self.is_printed_in_full(&Screen::stdout()) {
+                self.draw_or_print(reply, shown)?;
             }
         }
     }
 
     /// Invalidates the drawn lines after an event that moved them.
-    fn invalidate_after(&mut self, event: Event) {
+    fn invalidate_after(&mut self, event: WatchEvent) {
         match event {
-            Event::Sized => self.is_lost = true,
-            Event::TakenUp => self.lines.clear(),
-            Event::Second => {}
+            WatchEvent::Sized => self.is_lost = true,
+            WatchEvent::TakenUp => self.lines.clear(),
+            WatchEvent::Second => {}
         }
     }
 
@@ -216,35 +216,35 @@ impl Drawn {
     }
 
     /// Whether each page is printed in full below the previous one, instead of being redrawn.
-    fn is_printed(&self, screen: &Screen) -> bool {
+    fn is_printed_in_full(&self, screen: &Screen) -> bool {
         self.is_json || !screen.is_terminal() || screen.is_plain()
     }
 
-    fn show(&mut self, reply: &Value, shown: &ExecutionView) -> Result<()> {
+    fn draw_or_print(&mut self, reply: &Value, shown: &ExecutionView) -> Result<()> {
         // Query the size anew: the terminal may have been resized.
         let screen = Screen::stdout();
-        if self.is_printed(&screen) {
-            return self.print(reply, shown, &screen);
+        if self.is_printed_in_full(&screen) {
+            return self.print_page(reply, shown, &screen);
         }
-        let rows = rows().saturating_sub(1).max(1);
-        let text = page(shown, &self.display_options(&screen));
-        write_to_stdout(&self.draw(&text, rows))
+        let rows = terminal_rows().saturating_sub(1).max(1);
+        let text = execution_page(shown, &self.display_options(&screen));
+        write_to_stdout(&self.draw_page(&text, rows))
     }
 
     /// The escape sequences and text that turn the screen into this page, in at most `rows` rows.
-    fn draw(&mut self, page: &str, rows: usize) -> String {
+    fn draw_page(&mut self, page: &str, rows: usize) -> String {
         let lines = fit_page_to_rows(page, rows);
         let change = if std::mem::take(&mut self.is_lost) {
-            format!("{CLEAR_SCREEN}{}", change(&[], &lines))
+            format!("{CLEAR_SCREEN}{}", line_changes(&[], &lines))
         } else {
-            change(&self.lines, &lines)
+            line_changes(&self.lines, &lines)
         };
         self.lines = lines;
         change
     }
 
     /// Prints the full page if the execution has a new revision, for output that cannot be redrawn, such as a pipe.
-    fn print(&mut self, reply: &Value, shown: &ExecutionView, screen: &Screen) -> Result<()> {
+    fn print_page(&mut self, reply: &Value, shown: &ExecutionView, screen: &Screen) -> Result<()> {
         let revision = Some(shown.status.revision);
         if self.revision == revision {
             return Ok(());
@@ -253,7 +253,7 @@ impl Drawn {
         let text = if self.is_json {
             json_text(reply, false) + "\n"
         } else {
-            page(shown, &self.display_options(screen)) + "\n"
+            execution_page(shown, &self.display_options(screen)) + "\n"
         };
         write_to_stdout(&text)
     }
@@ -282,7 +282,7 @@ fn fit_page_to_rows(page: &str, rows: usize) -> Vec<String> {
 }
 
 /// The output that turns the lines `before` into `now`, with the cursor below them. Only lines that differ are written.
-fn change(before: &[String], now: &[String]) -> String {
+fn line_changes(before: &[String], now: &[String]) -> String {
     if before == now {
         return String::new();
     }
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     /// The lines of a terminal after this output.
-    fn shown(text: &str) -> Vec<String> {
+    fn terminal_lines(text: &str) -> Vec<String> {
         let (mut lines, mut row, mut rest) = (vec![String::new(); 9], 0_usize, text);
         while let Some(letter) = rest.chars().next() {
             rest = &rest[letter.len_utf8()..];
@@ -337,7 +337,7 @@ mod tests {
         lines
     }
 
-    fn lines(text: &str) -> Vec<String> {
+    fn split_lines(text: &str) -> Vec<String> {
         text.split(' ')
             .filter(|line| !line.is_empty())
             .map(str::to_owned)
@@ -345,18 +345,18 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_and_finds_nothing_new_waits_longer() {
+    fn idle_polling_slows_down() {
         let mut looks = StorePolling::default();
-        let pauses = [1, 1, 1, 1, 1, 1, 2].map(|revision| looks.pause(revision).as_secs());
+        let pauses = [1, 1, 1, 1, 1, 1, 2].map(|revision| looks.next_pause(revision).as_secs());
         assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 1]);
     }
 
     #[test]
-    fn only_what_changed_is_drawn_anew() {
-        let (one, two) = (lines("a b c"), lines("a X c"));
-        let change = change(&one, &two);
+    fn only_changed_lines_are_redrawn() {
+        let (one, two) = (split_lines("a b c"), split_lines("a X c"));
+        let change = line_changes(&one, &two);
         assert!(change.contains('X') && !change.contains('a') && !change.contains('c'));
-        assert_eq!(super::change(&two, &two), "");
+        assert_eq!(super::line_changes(&two, &two), "");
     }
 
     #[test]
@@ -368,10 +368,11 @@ mod tests {
             ["", "a"],
             ["a b", "c d"],
         ] {
-            let [before, now] = pages.map(lines);
+            let [before, now] = pages.map(split_lines);
             // An unchanged line is skipped with a cursor movement, so draw the old page first.
-            let first = change(&[], &before);
-            let drawn = shown(&(first + &change(&before, &now).replace("\u{1b}[1B", "\n")));
+            let first = line_changes(&[], &before);
+            let drawn =
+                terminal_lines(&(first + &line_changes(&before, &now).replace("\u{1b}[1B", "\n")));
             let kept = now.iter().filter(|line| drawn.contains(line)).count();
             assert_eq!(kept, now.len(), "{pages:?}: {drawn:?}");
             assert!(drawn.len() <= now.len().max(1), "{pages:?}: {drawn:?}");
@@ -380,27 +381,30 @@ mod tests {
 
     #[test]
     fn resized_terminal_is_redrawn() {
-        let mut drawn = Drawn::default();
-        drawn.draw("a\nb\nc\nd", 9);
-        drawn.invalidate_after(Event::Sized);
-        let lower = drawn.draw("a\nb\nc\nd", 3);
+        let mut drawn = DrawnScreen::default();
+        drawn.draw_page("a\nb\nc\nd", 9);
+        drawn.invalidate_after(WatchEvent::Sized);
+        let lower = drawn.draw_page("a\nb\nc\nd", 3);
         assert!(lower.starts_with(CLEAR_SCREEN), "{lower:?}");
         assert_eq!(
-            shown(&lower[CLEAR_SCREEN.len()..]),
+            terminal_lines(&lower[CLEAR_SCREEN.len()..]),
             ["a", "b", "… 2 more lines"]
         );
-        drawn.invalidate_after(Event::Sized);
-        let higher = drawn.draw("a\nb\nc\nd", 9);
-        assert_eq!(shown(&higher[CLEAR_SCREEN.len()..]), ["a", "b", "c", "d"]);
-        drawn.invalidate_after(Event::TakenUp);
-        let below = drawn.draw("a\nb\nc\nd", 9);
-        assert_eq!(shown(&below), ["a", "b", "c", "d"]);
-        drawn.invalidate_after(Event::Second);
-        assert_eq!(drawn.draw("a\nb\nc\nd", 9), "");
+        drawn.invalidate_after(WatchEvent::Sized);
+        let higher = drawn.draw_page("a\nb\nc\nd", 9);
+        assert_eq!(
+            terminal_lines(&higher[CLEAR_SCREEN.len()..]),
+            ["a", "b", "c", "d"]
+        );
+        drawn.invalidate_after(WatchEvent::TakenUp);
+        let below = drawn.draw_page("a\nb\nc\nd", 9);
+        assert_eq!(terminal_lines(&below), ["a", "b", "c", "d"]);
+        drawn.invalidate_after(WatchEvent::Second);
+        assert_eq!(drawn.draw_page("a\nb\nc\nd", 9), "");
     }
 
     #[test]
-    fn a_page_that_is_too_long_says_what_is_missing() {
+    fn long_page_counts_hidden_lines() {
         assert_eq!(
             fit_page_to_rows("a\nb\nc\nd", 3),
             ["a", "b", "… 2 more lines"]

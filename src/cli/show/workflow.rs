@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::{
     EXIT_OK, Output,
     command::quoted,
-    picture::{Notes, picture},
-    run::Field,
-    screen::{Screen, Style},
+    picture::{StepNotes, draw_graph},
+    run::InputField,
+    screen::{Screen, TextStyle},
 };
 use midex_domain::{
     Workflow,
@@ -23,22 +23,25 @@ use midex_registry::{Registry, WorkflowEntry};
 const INDENT: &str = "  ";
 
 /// Shows a workflow of the registry, or the findings if its definition is invalid.
-pub(super) fn show(name: &str, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
+pub(super) fn show_workflow(name: &str, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
     let entry = registry
         .workflow(name)
-        .ok_or_else(|| registry.not_found(name))?;
-    out.print(|| json(entry), || page(entry, &Screen::stdout()))?;
+        .ok_or_else(|| registry.workflow_not_found_error(name))?;
+    out.print(
+        || workflow_json(entry),
+        || workflow_page(entry, &Screen::stdout()),
+    )?;
     Ok(EXIT_OK)
 }
 
-fn json(entry: &WorkflowEntry) -> Value {
+fn workflow_json(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|definition| &definition.workflow);
     let inputs = workflow.and_then(|workflow| workflow.inputs.as_ref());
     json!({
         "name": entry.name,
         "description": workflow.map(|workflow| &workflow.description),
         "source": entry.source,
-        "path": path(entry),
+        "path": workflow_path(entry),
         "inputs": inputs.map(view::input_views),
         "graph": workflow.map(GraphView::of),
         "valid": !entry.is_broken(),
@@ -46,39 +49,43 @@ fn json(entry: &WorkflowEntry) -> Value {
     })
 }
 
-fn path(entry: &WorkflowEntry) -> Option<String> {
+fn workflow_path(entry: &WorkflowEntry) -> Option<String> {
     let path = entry.path.as_ref()?;
     Some(path.display().to_string())
 }
 
-fn page(entry: &WorkflowEntry, screen: &Screen) -> String {
-    let place = path(entry).unwrap_or_else(|| "comes with midex".to_owned());
-    let mut text = screen.indent_block(Some(Style::Bold), "", &entry.name);
+fn workflow_page(entry: &WorkflowEntry, screen: &Screen) -> String {
+    let place = workflow_path(entry).unwrap_or_else(|| "comes with midex".to_owned());
+    let mut text = screen.indent_block(Some(TextStyle::Bold), "", &entry.name);
     let workflow = entry.value.as_ref().map(|definition| &definition.workflow);
     if let Some(workflow) = workflow {
         text += &screen.indent_block(None, INDENT, &workflow.description);
     }
-    text += &screen.indent_block(Some(Style::Dim), INDENT, &place);
-    text += &findings(&entry.findings, screen);
+    text += &screen.indent_block(Some(TextStyle::Dim), INDENT, &place);
+    text += &findings_text(&entry.findings, screen);
     if let Some(workflow) = workflow {
-        text += &inputs(workflow, screen);
-        let _ = writeln!(text, "\n{}", screen.paint(Style::Dim, "steps"));
-        text += &picture(&GraphView::of(workflow), screen, |_| Notes::default());
-        text += &screen.indent_block(None, "", &format!("\nstart it: {}", start(workflow)));
+        text += &inputs_text(workflow, screen);
+        let _ = writeln!(text, "\n{}", screen.paint(TextStyle::Dim, "steps"));
+        text += &draw_graph(&GraphView::of(workflow), screen, |_| StepNotes::default());
+        text += &screen.indent_block(
+            None,
+            "",
+            &format!("\nstart it: {}", start_command(workflow)),
+        );
     }
     text
 }
 
-fn findings(findings: &[Finding], screen: &Screen) -> String {
+fn findings_text(findings: &[Finding], screen: &Screen) -> String {
     let mut text = String::new();
     for finding in findings {
         let line = format!("line {}: {}", finding.line, finding.message);
-        text += &screen.indent_block(Some(Style::Bad), INDENT, &line);
+        text += &screen.indent_block(Some(TextStyle::Bad), INDENT, &line);
     }
     text
 }
 
-fn inputs(workflow: &Workflow, screen: &Screen) -> String {
+fn inputs_text(workflow: &Workflow, screen: &Screen) -> String {
     let declared = workflow
         .inputs
         .as_ref()
@@ -87,16 +94,16 @@ fn inputs(workflow: &Workflow, screen: &Screen) -> String {
     if declared.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n{}\n", screen.paint(Style::Dim, "inputs"));
+    let mut text = format!("\n{}\n", screen.paint(TextStyle::Dim, "inputs"));
     for input in declared {
-        let field = Field::from_input(&input);
+        let field = InputField::from_input(&input);
         text += &screen.indent_block(None, INDENT, &field.describe_as_flag());
     }
     text
 }
 
 /// The command that starts it, with its required inputs.
-fn start(workflow: &Workflow) -> String {
+fn start_command(workflow: &Workflow) -> String {
     let mut command = format!("midex run {}", quoted(workflow.name.as_str()));
     let declared = workflow
         .inputs

@@ -7,13 +7,13 @@ use unicode_width::UnicodeWidthStr;
 
 use super::words::event_text;
 use crate::{
-    screen::{Screen, Style, truncate_text},
-    value::field,
+    screen::{Screen, TextStyle, truncate_text},
+    value::text_field,
     when,
 };
 
 /// The width of a terminal with room for dates and full ids.
-const COLUMNS_WIDE: usize = 110;
+const WIDE_COLUMNS_MIN: usize = 110;
 /// The width of a terminal with room for a column of step names.
 const STEP_COLUMN_COLUMNS_MIN: usize = 60;
 /// The width of generated ids.
@@ -24,49 +24,49 @@ const ID_COLUMNS_NARROW: usize = 12;
 const STEP_COLUMNS: usize = 12;
 
 /// Formats an event in one line; with `everywhere` it names the execution. `None` if another event says the same.
-pub(super) fn line(event: &Value, everywhere: bool, screen: &Screen) -> Option<String> {
+pub(super) fn event_line(event: &Value, everywhere: bool, screen: &Screen) -> Option<String> {
     let (words, style) = event_text(event)?;
-    let time = time(event, screen);
-    let place = place(event, everywhere, screen);
+    let time = event_time(event, screen);
+    let place = event_place(event, everywhere, screen);
     let room = screen
         .columns()
         .saturating_sub(time.width() + place.width() + 2);
     // The reason of a failure is not truncated, and may take a second line.
-    let words = if style == Some(Style::Bad) || !screen.is_terminal() {
+    let words = if style == Some(TextStyle::Bad) || !screen.is_terminal() {
         words
     } else {
         truncate_text(&words, room)
     };
     let words = style.map_or(words.clone(), |style| screen.paint(style, &words));
-    let line = format!("{}  {place}{words}", screen.paint(Style::Dim, &time));
+    let line = format!("{}  {place}{words}", screen.paint(TextStyle::Dim, &time));
     Some(line.trim_end().to_owned())
 }
 
-fn is_narrow(screen: &Screen) -> bool {
-    screen.is_terminal() && screen.columns() < COLUMNS_WIDE
+fn is_narrow_screen(screen: &Screen) -> bool {
+    screen.is_terminal() && screen.columns() < WIDE_COLUMNS_MIN
 }
 
 /// The local time of an event; without the date on a narrow terminal.
-fn time(event: &Value, screen: &Screen) -> String {
-    let time = when::format_local_time(&field(event, "created_at"));
+fn event_time(event: &Value, screen: &Screen) -> String {
+    let time = when::format_local_time(&text_field(event, "created_at"));
     let mut parts = time.split(' ');
     match (parts.next(), parts.next()) {
-        (Some(_), Some(clock)) if is_narrow(screen) => clock.to_owned(),
+        (Some(_), Some(clock)) if is_narrow_screen(screen) => clock.to_owned(),
         (Some(date), Some(clock)) => format!("{date} {clock}"),
         _ => time,
     }
 }
 
 /// The execution and the step of an event.
-fn place(event: &Value, everywhere: bool, screen: &Screen) -> String {
-    let (mut place, step) = (String::new(), field(event, "step_name"));
+fn event_place(event: &Value, everywhere: bool, screen: &Screen) -> String {
+    let (mut place, step) = (String::new(), text_field(event, "step_name"));
     if everywhere {
-        let columns = if is_narrow(screen) {
+        let columns = if is_narrow_screen(screen) {
             ID_COLUMNS_NARROW
         } else {
             ID_COLUMNS
         };
-        let id = cut_front(&field(event, "execution_id"), columns);
+        let id = truncate_front(&text_field(event, "execution_id"), columns);
         place = format!("{id:<columns$}  ");
     }
     if screen.columns() >= STEP_COLUMN_COLUMNS_MIN {
@@ -78,7 +78,7 @@ fn place(event: &Value, everywhere: bool, screen: &Screen) -> String {
 }
 
 /// Truncates a text to this width at its front.
-fn cut_front(text: &str, columns: usize) -> String {
+fn truncate_front(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_end_of_an_id_tells_it_from_others() {
-        assert_eq!(cut_front("exec_01jhk2w3x4", 6), "…2w3x4");
-        assert_eq!(cut_front("short", 6), "short");
+        assert_eq!(truncate_front("exec_01jhk2w3x4", 6), "…2w3x4");
+        assert_eq!(truncate_front("short", 6), "short");
     }
 }

@@ -18,14 +18,14 @@ pub(super) struct SeenEvents {
 impl SeenEvents {
     /// Takes the events of the first reply and returns the last `lines` of those that are shown. The others are never
     /// printed.
-    pub(super) fn first(
+    pub(super) fn take_first_reply(
         &mut self,
         mut events: Vec<Value>,
         lines: usize,
         is_shown: impl Fn(&Value) -> bool,
     ) -> Vec<Value> {
-        self.floor = oldest(&events).saturating_sub(1);
-        self.seen = events.iter().map(id).collect();
+        self.floor = oldest_id(&events).saturating_sub(1);
+        self.seen = events.iter().map(event_id).collect();
         events.retain(is_shown);
         events.split_off(events.len().saturating_sub(lines))
     }
@@ -33,14 +33,14 @@ impl SeenEvents {
     /// Whether events may be missing between the seen ones and the first event of this reply.
     pub(super) fn has_gap(&self, events: &[Value]) -> bool {
         let full = events.len() >= limits::TELEMETRY_LIMIT_MAX;
-        full && !events.iter().any(|event| self.knows(id(event)))
+        full && !events.iter().any(|event| self.has_seen(event_id(event)))
     }
 
     /// Takes the events of a reply and returns the new ones.
     pub(super) fn take_new_events(&mut self, mut events: Vec<Value>) -> Vec<Value> {
-        let oldest = oldest(&events);
-        events.retain(|event| !self.knows(id(event)));
-        self.seen.extend(events.iter().map(id));
+        let oldest = oldest_id(&events);
+        events.retain(|event| !self.has_seen(event_id(event)));
+        self.seen.extend(events.iter().map(event_id));
         if events.len() + self.seen.len() > 4 * limits::TELEMETRY_LIMIT_MAX {
             self.seen = self.seen.split_off(&oldest);
             self.floor = self.floor.max(oldest.saturating_sub(1));
@@ -48,29 +48,29 @@ impl SeenEvents {
         events
     }
 
-    fn knows(&self, id: u64) -> bool {
+    fn has_seen(&self, id: u64) -> bool {
         id <= self.floor || self.seen.contains(&id)
     }
 }
 
 /// The id of an event.
-pub(super) fn id(event: &Value) -> u64 {
+pub(super) fn event_id(event: &Value) -> u64 {
     event["id"].as_u64().unwrap_or_default()
 }
 
 /// The largest id of these events.
 pub(super) fn newest_id(events: &[Value]) -> u64 {
-    events.iter().map(id).max().unwrap_or_default()
+    events.iter().map(event_id).max().unwrap_or_default()
 }
 
-fn oldest(events: &[Value]) -> u64 {
-    events.iter().map(id).min().unwrap_or_default()
+fn oldest_id(events: &[Value]) -> u64 {
+    events.iter().map(event_id).min().unwrap_or_default()
 }
 
 /// The events sorted by id, without duplicates.
 pub(super) fn sort_events(mut events: Vec<Value>) -> Vec<Value> {
-    events.sort_by_key(id);
-    events.dedup_by_key(|event| id(event));
+    events.sort_by_key(event_id);
+    events.dedup_by_key(|event| event_id(event));
     events
 }
 
@@ -80,51 +80,68 @@ mod tests {
 
     use super::*;
 
-    fn events(ids: impl IntoIterator<Item = u64>) -> Vec<Value> {
+    fn events_with_ids(ids: impl IntoIterator<Item = u64>) -> Vec<Value> {
         ids.into_iter().map(|id| json!({ "id": id })).collect()
     }
 
-    fn ids(events: &[Value]) -> Vec<u64> {
-        events.iter().map(id).collect()
+    fn event_ids(events: &[Value]) -> Vec<u64> {
+        events.iter().map(event_id).collect()
     }
 
     #[test]
-    fn each_event_is_shown_once_and_none_from_before() {
+    fn each_new_event_is_shown_once() {
         let mut window = SeenEvents::default();
-        assert_eq!(ids(&window.first(events(1..=9), 2, |_| true)), [8, 9]);
-        assert!(window.take_new_events(events(1..=9)).is_empty());
-        assert_eq!(ids(&window.take_new_events(events(5..=11))), [10, 11]);
-        // An event may be missing from a reply although later ones are in it.
-        assert_eq!(ids(&window.take_new_events(events([10, 11, 14]))), [14]);
         assert_eq!(
-            ids(&window.take_new_events(events([10, 12, 14, 15]))),
+            event_ids(&window.take_first_reply(events_with_ids(1..=9), 2, |_| true)),
+            [8, 9]
+        );
+        assert!(window.take_new_events(events_with_ids(1..=9)).is_empty());
+        assert_eq!(
+            event_ids(&window.take_new_events(events_with_ids(5..=11))),
+            [10, 11]
+        );
+        // An event may be missing from a reply although later ones are in it.
+        assert_eq!(
+            event_ids(&window.take_new_events(events_with_ids([10, 11, 14]))),
+            [14]
+        );
+        assert_eq!(
+            event_ids(&window.take_new_events(events_with_ids([10, 12, 14, 15]))),
             [12, 15]
         );
     }
 
     #[test]
-    fn what_an_answer_cannot_hold_is_noticed() {
+    fn gap_between_replies_is_noticed() {
         let most = limits::TELEMETRY_LIMIT_MAX as u64;
         let mut window = SeenEvents::default();
-        window.first(events(most..2 * most), 0, |_| true);
-        assert!(!window.has_gap(&events(2 * most..2 * most + 5)));
-        assert!(!window.has_gap(&events(2 * most - 1..3 * most - 1)));
-        assert!(window.has_gap(&events(2 * most..3 * most)));
+        window.take_first_reply(events_with_ids(most..2 * most), 0, |_| true);
+        assert!(!window.has_gap(&events_with_ids(2 * most..2 * most + 5)));
+        assert!(!window.has_gap(&events_with_ids(2 * most - 1..3 * most - 1)));
+        assert!(window.has_gap(&events_with_ids(2 * most..3 * most)));
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn seen_events_are_limited() {
         let most = limits::TELEMETRY_LIMIT_MAX as u64;
         let mut window = SeenEvents::default();
-        window.first(events(1..=most), 20, |event| id(event).is_multiple_of(2));
+        window.take_first_reply(events_with_ids(1..=most), 20, |event| {
+            event_id(event).is_multiple_of(2)
+        });
         for at in 1..20 {
             let from = at * most / 2;
             assert_eq!(
-                window.take_new_events(events(from..from + most)).len() as u64,
+                window
+                    .take_new_events(events_with_ids(from..from + most))
+                    .len() as u64,
                 most / 2 - u64::from(at < 2)
             );
             assert!(window.seen.len() as u64 <= 5 * most);
         }
-        assert!(window.take_new_events(events([1, 2, 3])).is_empty());
+        assert!(
+            window
+                .take_new_events(events_with_ids([1, 2, 3]))
+                .is_empty()
+        );
     }
 }

@@ -3,52 +3,56 @@
 use serde_json::Value;
 
 use crate::{
-    screen::{Style, one_line},
-    value::{duration, field},
+    screen::{TextStyle, one_line},
+    value::{format_duration, text_field},
 };
 use midex_domain::{state::State, telemetry::EventType};
 
 /// The text and style for an event; `None` if another event of the same transition covers it, such as for tokens.
-pub(super) fn event_text(event: &Value) -> Option<(String, Option<Style>)> {
-    let kind = EventType::parse(&field(event, "event_type"))?;
+pub(super) fn event_text(event: &Value) -> Option<(String, Option<TextStyle>)> {
+    let kind = EventType::parse(&text_field(event, "event_type"))?;
     let metadata = &event["metadata"];
     let words = match kind {
-        EventType::WorkflowCreated => format!("{} begins", field(metadata, "workflow_name")),
+        EventType::WorkflowCreated => format!("{} begins", text_field(metadata, "workflow_name")),
         EventType::WorkflowStateTransition => new_state_text(metadata)?,
         EventType::WorkflowCompleted => completed_text(metadata),
-        EventType::WorkflowFailed => format!("the execution failed: {}", reason(metadata)),
+        EventType::WorkflowFailed => {
+            format!("the execution failed: {}", failure_reason_text(metadata))
+        }
         EventType::StepStarted => step_began_text(event),
         EventType::StepCompleted => format!(
             "{}done{}",
             item_and_hook_prefix(metadata),
             duration_suffix(metadata)
         ),
-        EventType::StepFailed => step_failed(metadata),
+        EventType::StepFailed => step_failed_text(metadata),
         EventType::TokenGenerated if metadata["renewed"] == true => "has a new token".to_owned(),
-        EventType::TokenExpired => format!("a token had expired: {}", reason(metadata)),
+        EventType::TokenExpired => {
+            format!("a token had expired: {}", failure_reason_text(metadata))
+        }
         EventType::ArtifactStored => artifact_stored_text(metadata),
         EventType::Error => refusal_text(metadata),
         EventType::WorkflowStarted | EventType::TokenGenerated | EventType::TokenValidated => {
             return None;
         }
     };
-    Some((words, style(kind)))
+    Some((words, event_style(kind)))
 }
 
-fn style(kind: EventType) -> Option<Style> {
+fn event_style(kind: EventType) -> Option<TextStyle> {
     match kind {
-        EventType::WorkflowCompleted | EventType::StepCompleted => Some(Style::Good),
+        EventType::WorkflowCompleted | EventType::StepCompleted => Some(TextStyle::Good),
         EventType::WorkflowFailed
         | EventType::StepFailed
         | EventType::TokenExpired
-        | EventType::Error => Some(Style::Bad),
+        | EventType::Error => Some(TextStyle::Bad),
         _ => None,
     }
 }
 
 /// The new state of the execution; `None` if a dedicated event reports it.
 fn new_state_text(metadata: &Value) -> Option<String> {
-    let state = |name| State::parse(&field(metadata, name));
+    let state = |name| State::parse(&text_field(metadata, name));
     let (from, to) = (state("old_state")?, state("new_state")?);
     match (from, to) {
         (State::Idle, State::Running) | (_, State::Completed | State::Failed) => None,
@@ -67,15 +71,15 @@ fn completed_text(metadata: &Value) -> String {
 
 fn step_began_text(event: &Value) -> String {
     let part = item_and_hook_prefix(&event["metadata"]);
-    match field(event, "agent_name").as_str() {
+    match text_field(event, "agent_name").as_str() {
         "" => format!("{part}begins"),
         agent => format!("{part}begins, for {agent}"),
     }
 }
 
-fn step_failed(metadata: &Value) -> String {
+fn step_failed_text(metadata: &Value) -> String {
     let (part, after) = (item_and_hook_prefix(metadata), duration_suffix(metadata));
-    format!("{part}failed{after}: {}", reason(metadata))
+    format!("{part}failed{after}: {}", failure_reason_text(metadata))
 }
 
 fn artifact_stored_text(metadata: &Value) -> String {
@@ -83,14 +87,17 @@ fn artifact_stored_text(metadata: &Value) -> String {
         Some(1) => "1 byte".to_owned(),
         bytes => format!("{} bytes", bytes.unwrap_or_default()),
     };
-    let (name, kind) = (field(metadata, "name"), field(metadata, "artifact_type"));
+    let (name, kind) = (
+        text_field(metadata, "name"),
+        text_field(metadata, "artifact_type"),
+    );
     format!("kept {name} ({kind}, {size})")
 }
 
 fn refusal_text(metadata: &Value) -> String {
-    match field(metadata, "type").as_str() {
+    match text_field(metadata, "type").as_str() {
         "step_output_invalid" => "the output did not fit and was refused".to_owned(),
-        code => format!("refused: {} ({code})", reason(metadata)),
+        code => format!("refused: {} ({code})", failure_reason_text(metadata)),
     }
 }
 
@@ -98,7 +105,7 @@ fn refusal_text(metadata: &Value) -> String {
 fn item_and_hook_prefix(metadata: &Value) -> String {
     let item = metadata["item"].as_u64();
     let item = item.map_or_else(String::new, |item| format!("#{} ", item + 1));
-    match field(metadata, "body").as_str() {
+    match text_field(metadata, "body").as_str() {
         "" => item,
         body => format!("{item}{body} "),
     }
@@ -108,12 +115,12 @@ fn item_and_hook_prefix(metadata: &Value) -> String {
 fn duration_suffix(metadata: &Value) -> String {
     match metadata["duration_ms"].as_u64() {
         None | Some(0) => String::new(),
-        Some(took) => format!(" after {}", duration(took)),
+        Some(took) => format!(" after {}", format_duration(took)),
     }
 }
 
-fn reason(metadata: &Value) -> String {
-    match field(metadata, "error").as_str() {
+fn failure_reason_text(metadata: &Value) -> String {
+    match text_field(metadata, "error").as_str() {
         "" => "for no reason that was given".to_owned(),
         error => one_line(error),
     }
@@ -125,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    fn said(kind: &str, metadata: &Value) -> Option<String> {
+    fn text_of_event(kind: &str, metadata: &Value) -> Option<String> {
         let event = json!({ "event_type": kind, "agent_name": "fixer", "metadata": metadata });
         event_text(&event).map(|(words, _)| words)
     }
@@ -201,7 +208,11 @@ mod tests {
                 "the output did not fit and was refused",
             ),
         ] {
-            assert_eq!(said(kind, &metadata).as_deref(), Some(expected), "{kind}");
+            assert_eq!(
+                text_of_event(kind, &metadata).as_deref(),
+                Some(expected),
+                "{kind}"
+            );
         }
         for (old, new) in [
             ("idle", "running"),
@@ -209,12 +220,15 @@ mod tests {
             ("paused", "failed"),
         ] {
             let change = json!({ "old_state": old, "new_state": new });
-            assert_eq!(said("workflow_state_transition", &change), None);
+            assert_eq!(text_of_event("workflow_state_transition", &change), None);
         }
         for silent in ["workflow_started", "token_generated", "token_validated"] {
-            assert_eq!(said(silent, &json!({})), None);
+            assert_eq!(text_of_event(silent, &json!({})), None);
         }
         let told = ["step_failed", "workflow_failed", "error"];
-        assert!(told.iter().all(|kind| said(kind, &Value::Null).is_some()));
+        assert!(
+            told.iter()
+                .all(|kind| text_of_event(kind, &Value::Null).is_some())
+        );
     }
 }

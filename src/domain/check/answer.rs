@@ -8,11 +8,11 @@ use super::super::{
     draft::StepDraft,
     expression::{Reference, Segment},
     finding::{Finding, Rule},
-    schema::{composed_schemas, follow_references, members, ref_target, types},
+    schema::{composed_schemas, follow_references, member_schemas, non_null_types, ref_target},
 };
 use super::{
     commands::{OperationSignature, join_first_names},
-    site::Site,
+    site::ExpressionSite,
 };
 use crate::limits;
 
@@ -52,7 +52,7 @@ impl<'a> ResponsePathResult<'a> {
 }
 
 /// The result of applying one segment to one schema.
-enum Step<'a> {
+enum SegmentResult<'a> {
     /// The schema says nothing about the segment.
     Silent,
     /// The schema allows any value there.
@@ -97,27 +97,29 @@ impl<'a> SchemaWalker<'a> {
                 .into_iter()
                 .map(|schema| self.apply_segment(schema, segment));
             match combine_any_of(steps.collect()) {
-                Step::Silent | Step::Open => return ResponsePathResult::Possible,
-                Step::Next(next) => at = next,
-                Step::NoIndex => return ResponsePathResult::NoIndex(done + place),
-                Step::Missing(known) => return ResponsePathResult::Missing(done + place, known),
+                SegmentResult::Silent | SegmentResult::Open => return ResponsePathResult::Possible,
+                SegmentResult::Next(next) => at = next,
+                SegmentResult::NoIndex => return ResponsePathResult::NoIndex(done + place),
+                SegmentResult::Missing(known) => {
+                    return ResponsePathResult::Missing(done + place, known);
+                }
             }
         }
         ResponsePathResult::At(at)
     }
 
     /// Applies a segment to a schema with its `allOf` parts and references, and with its alternatives.
-    fn apply_segment(&mut self, schema: &'a Value, segment: &Segment) -> Step<'a> {
+    fn apply_segment(&mut self, schema: &'a Value, segment: &Segment) -> SegmentResult<'a> {
         if !self.count_visit() {
-            return Step::Open;
+            return SegmentResult::Open;
         }
         let mut said = vec![apply_to_own_keywords(schema, segment)];
-        let parts = members(schema, "allOf");
+        let parts = member_schemas(schema, "allOf");
         for part in ref_target(schema, self.whole).into_iter().chain(parts) {
             said.push(self.apply_segment(part, segment));
         }
         for choice in ["anyOf", "oneOf"] {
-            let choices = members(schema, choice);
+            let choices = member_schemas(schema, choice);
             if !choices.is_empty() {
                 let steps = choices.iter().map(|one| self.apply_segment(one, segment));
                 said.push(combine_any_of(steps.collect()));
@@ -135,10 +137,10 @@ impl<'a> SchemaWalker<'a> {
         let answer = callable.output.as_ref()?;
         let path = callable.items_path.as_deref();
         let said = path.and_then(|path| self.schema_at_path(answer, path)?.get("items"));
-        said.or_else(|| self.only_list(answer))
+        said.or_else(|| self.find_only_list(answer))
     }
 
-    fn only_list(&self, answer: &'a Value) -> Option<&'a Value> {
+    fn find_only_list(&self, answer: &'a Value) -> Option<&'a Value> {
         let answer = follow_references(answer, self.whole);
         if let Some(items) = answer.get("items") {
             return Some(items);
@@ -153,7 +155,7 @@ impl<'a> SchemaWalker<'a> {
     fn schema_at_path(&mut self, schema: &'a Value, dotted: &str) -> Option<&'a Value> {
         let mut names = dotted.split('.').filter(|name| !name.is_empty());
         let at = names.try_fold(schema, |at, name| {
-            let mut properties = self.properties(at).into_iter();
+            let mut properties = self.declared_properties(at).into_iter();
             let found = properties.find(|(known, _)| *known == name);
             found.map(|(_, value)| value)
         });
@@ -161,7 +163,7 @@ impl<'a> SchemaWalker<'a> {
     }
 
     /// The properties that a schema declares, including those of its parts and alternatives.
-    pub(super) fn properties(&mut self, schema: &'a Value) -> Vec<(&'a str, &'a Value)> {
+    pub(super) fn declared_properties(&mut self, schema: &'a Value) -> Vec<(&'a str, &'a Value)> {
         if !self.count_visit() {
             return Vec::new();
         }
@@ -169,92 +171,96 @@ impl<'a> SchemaWalker<'a> {
         let own = own.into_iter().flatten();
         let mut found: Vec<_> = own.map(|(name, value)| (name.as_str(), value)).collect();
         for part in composed_schemas(schema, self.whole) {
-            found.extend(self.properties(part));
+            found.extend(self.declared_properties(part));
         }
         found
     }
 
     /// The types of a value other than null; empty if any type is allowed.
-    pub(super) fn types(&mut self, schema: &'a Value) -> Vec<&'a str> {
+    pub(super) fn non_null_types(&mut self, schema: &'a Value) -> Vec<&'a str> {
         if !self.count_visit() {
             return Vec::new();
         }
-        let own = types(schema);
+        let own = non_null_types(schema);
         if !own.is_empty() {
             return own;
         }
         let parts = composed_schemas(schema, self.whole);
-        parts.flat_map(|part| self.types(part)).collect()
+        parts.flat_map(|part| self.non_null_types(part)).collect()
     }
 }
 
 /// Applies a segment to the schema's own keywords, without following references.
-fn apply_to_own_keywords<'a>(schema: &'a Value, segment: &Segment) -> Step<'a> {
-    let key = segment.key();
+fn apply_to_own_keywords<'a>(schema: &'a Value, segment: &Segment) -> SegmentResult<'a> {
+    let key = segment.as_key();
     let properties = schema.get("properties").and_then(Value::as_object);
     let is_null = schema.get("type").is_some_and(|name| name == "null");
-    match (types(schema).as_slice(), schema.get("items")) {
-        ([], _) if is_null => Step::Missing(Vec::new()),
-        ([], None) if properties.is_none() => Step::Silent,
+    match (non_null_types(schema).as_slice(), schema.get("items")) {
+        ([], _) if is_null => SegmentResult::Missing(Vec::new()),
+        ([], None) if properties.is_none() => SegmentResult::Silent,
         (["array"], items) | ([], items @ Some(_)) if properties.is_none() => match segment {
-            Segment::Index(_) => items.map_or(Step::Open, |items| Step::Next(vec![items])),
-            Segment::Key(_) => Step::NoIndex,
+            Segment::Index(_) => items.map_or(SegmentResult::Open, |items| {
+                SegmentResult::Next(vec![items])
+            }),
+            Segment::Key(_) => SegmentResult::NoIndex,
         },
         ([] | ["object"], _) => match properties.and_then(|all| all.get(&*key)) {
-            Some(property) => Step::Next(vec![property]),
+            Some(property) => SegmentResult::Next(vec![property]),
             None => undeclared_property_result(schema),
         },
-        ([_], _) => Step::Missing(Vec::new()),
-        _ => Step::Open,
+        ([_], _) => SegmentResult::Missing(Vec::new()),
+        _ => SegmentResult::Open,
     }
 }
 
 /// The result for a property that an object schema does not declare. A schema that declares properties and says nothing
 /// about others is treated as closed, because documents rarely say `additionalProperties: false`.
-fn undeclared_property_result(schema: &Value) -> Step<'_> {
+fn undeclared_property_result(schema: &Value) -> SegmentResult<'_> {
     let properties = schema.get("properties").and_then(Value::as_object);
     match (schema.get("additionalProperties"), properties) {
-        _ if schema.get("patternProperties").is_some() => Step::Open,
+        _ if schema.get("patternProperties").is_some() => SegmentResult::Open,
         (None | Some(Value::Bool(false)), Some(properties)) if !properties.is_empty() => {
-            Step::Missing(properties.keys().map(String::as_str).collect())
+            SegmentResult::Missing(properties.keys().map(String::as_str).collect())
         }
-        (Some(others @ Value::Object(_)), _) => Step::Next(vec![others]),
-        (None, _) => Step::Silent,
-        _ => Step::Open,
+        (Some(others @ Value::Object(_)), _) => SegmentResult::Next(vec![others]),
+        (None, _) => SegmentResult::Silent,
+        _ => SegmentResult::Open,
     }
 }
 
 /// Combines alternatives (`anyOf`): the path exists if one of them has it, and is possible if one of them says nothing.
-fn combine_any_of(said: Vec<Step<'_>>) -> Step<'_> {
+fn combine_any_of(said: Vec<SegmentResult<'_>>) -> SegmentResult<'_> {
     let (mut next, mut known, mut is_list) = (Vec::new(), Vec::new(), false);
     for step in said {
         match step {
-            Step::Silent | Step::Open => return Step::Open,
-            Step::Next(more) => next.extend(more),
-            Step::Missing(more) => known.extend(more),
-            Step::NoIndex => is_list = true,
+            SegmentResult::Silent | SegmentResult::Open => return SegmentResult::Open,
+            SegmentResult::Next(more) => next.extend(more),
+            SegmentResult::Missing(more) => known.extend(more),
+            SegmentResult::NoIndex => is_list = true,
         }
     }
     match (next.is_empty(), is_list) {
-        (false, _) => Step::Next(next),
-        (true, true) => Step::NoIndex,
-        (true, false) => Step::Missing(known),
+        (false, _) => SegmentResult::Next(next),
+        (true, true) => SegmentResult::NoIndex,
+        (true, false) => SegmentResult::Missing(known),
     }
 }
 
 /// Combines the parts of one schema (`allOf`): a property that one part declares exists, even if other parts do not
 /// declare it.
-fn combine_all_of(said: Vec<Step<'_>>) -> Step<'_> {
+fn combine_all_of(said: Vec<SegmentResult<'_>>) -> SegmentResult<'_> {
     let said: Vec<_> = said
         .into_iter()
-        .filter(|step| !matches!(step, Step::Silent))
+        .filter(|step| !matches!(step, SegmentResult::Silent))
         .collect();
-    let is_open = |step: &Step<'_>| matches!(step, Step::Open);
-    let has_next = said.iter().any(|step| matches!(step, Step::Next(_)));
+    let is_open = |step: &SegmentResult<'_>| matches!(step, SegmentResult::Open);
+    let has_next = said
+        .iter()
+        .any(|step| matches!(step, SegmentResult::Next(_)));
     if said.is_empty() {
-        Step::Silent
+        SegmentResult::Silent
     } else if !has_next && said.iter().any(is_open) {
-        Step::Open
+        SegmentResult::Open
     } else {
         combine_any_of(said.into_iter().filter(|step| !is_open(step)).collect())
     }
@@ -262,7 +268,7 @@ fn combine_all_of(said: Vec<Step<'_>>) -> Step<'_> {
 
 /// The warning for a path that the response schema does not have.
 pub(super) fn undeclared_path_finding(
-    site: &Site<'_>,
+    site: &ExpressionSite<'_>,
     reference: &Reference,
     step: &StepDraft,
     answer: &ResponsePathResult<'_>,
@@ -274,7 +280,7 @@ pub(super) fn undeclared_path_finding(
         ResponsePathResult::Missing(..) if reference.is_guarded => None,
         ResponsePathResult::Missing(place, known) => {
             let name = segment_below_response(reference, step, *place)?
-                .key()
+                .as_key()
                 .into_owned();
             let message = format!(
                 "`{reference}` is hardly there: the document names no `{name}` in the answer of `{called}`"
@@ -291,7 +297,7 @@ pub(super) fn undeclared_path_finding(
         }
         ResponsePathResult::NoIndex(place) => {
             let name = segment_below_response(reference, step, *place)?
-                .key()
+                .as_key()
                 .into_owned();
             let message = format!(
                 "`{reference}` leads through a list: `{called}` answers several, each of which may have `{name}`"

@@ -4,7 +4,7 @@
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
     finding::{Finding, Rule, has_room_for_suggestions},
-    node::{Content, Entry, Node},
+    node::{DocumentNode, MappingEntry, NodeContent},
 };
 
 /// Checks the `properties` of every step that has any.
@@ -21,13 +21,13 @@ pub(super) fn check_asked_properties(
     };
     for field in steps.iter().flat_map(|step| &step.fields) {
         if ["input", "extract"].contains(&field.key.name) {
-            properties(found, declared, field);
+            check_properties(found, declared, field);
         }
     }
 }
 
-fn properties(found: &mut Vec<Finding>, declared: &[Entry], field: &RawField) {
-    let names = field.value.get("properties").and_then(Node::items);
+fn check_properties(found: &mut Vec<Finding>, declared: &[MappingEntry], field: &RawField) {
+    let names = field.value.get("properties").and_then(DocumentNode::items);
     for (at, node) in names.unwrap_or_default().iter().enumerate() {
         let Some(name) = node.as_text() else { continue };
         let path = format!("{}.properties[{at}]", field.path);
@@ -51,8 +51,8 @@ fn properties(found: &mut Vec<Finding>, declared: &[Entry], field: &RawField) {
 }
 
 fn undeclared_input_finding(
-    declared: &[Entry],
-    node: &Node,
+    declared: &[MappingEntry],
+    node: &DocumentNode,
     name: &str,
     path: String,
     has_room: bool,
@@ -69,8 +69,13 @@ fn undeclared_input_finding(
 }
 
 /// The finding for an input that every start must provide, so that the step never has to ask for it.
-fn needless_ask_finding(input: &Node, node: &Node, name: &str, path: String) -> Option<Finding> {
-    let is_said = |node: &Node| node.content != Content::Bool(false);
+fn needless_ask_finding(
+    input: &DocumentNode,
+    node: &DocumentNode,
+    name: &str,
+    path: String,
+) -> Option<Finding> {
+    let is_said = |node: &DocumentNode| node.content != NodeContent::Bool(false);
     let is_optional = input.get("optional").is_some_and(is_said);
     let is_required = !is_optional && input.get("default").is_none();
     let message = format!("`{name}` is never asked for: no execution starts without it");
@@ -85,16 +90,16 @@ fn needless_ask_finding(input: &Node, node: &Node, name: &str, path: String) -> 
 /// forms of clients hold scalars and choices between texts.
 fn unsupported_form_finding(
     field: &RawField,
-    input: &Node,
-    node: &Node,
+    input: &DocumentNode,
+    node: &DocumentNode,
     name: &str,
     path: String,
 ) -> Option<Finding> {
-    let is_of_user = field.value.get("via").and_then(Node::as_text) == Some("elicitation");
-    let kind = input.get("type").and_then(Node::as_text);
+    let is_of_user = field.value.get("via").and_then(DocumentNode::as_text) == Some("elicitation");
+    let kind = input.get("type").and_then(DocumentNode::as_text);
     let inner = input.get("validate").and_then(|rules| rules.get("enum"));
     let lists = [input.get("enum"), inner].into_iter().flatten();
-    let mut options = lists.filter_map(Node::items).flatten();
+    let mut options = lists.filter_map(DocumentNode::items).flatten();
     let is_plain = !matches!(kind, Some("array" | "object"));
     let has_others = options.any(|option| option.as_text().is_none());
     let message = format!(

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use super::{
     super::{
         body::BodyKind,
-        definition::{Join, RunWhen, Step},
+        definition::{JoinRule, RunWhen, Step},
         draft::{StepDraft, WorkflowDraft},
         finding::{Finding, Rule},
         id::StepId,
-        node::Node,
+        node::DocumentNode,
         state::State,
     },
     KnownNames,
-    flow::Flow,
+    flow::FlowGraph,
     step,
 };
 use crate::definition::on_failure_alone;
 
 /// Checks the hooks of the workflow.
-pub(super) fn hooks(
+pub(super) fn check_hooks(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     known: KnownNames<'_>,
@@ -28,12 +28,12 @@ pub(super) fn hooks(
 }
 
 /// The final states that trigger compensation.
-pub(super) fn compensate_when(draft: &WorkflowDraft) -> Vec<State> {
+pub(super) fn read_compensate_when(draft: &WorkflowDraft) -> Vec<State> {
     let Some(field) = draft.field("compensate_when") else {
         return on_failure_alone();
     };
     let states = field.value.items().unwrap_or_default().iter();
-    states.filter_map(Node::deserialize_as).collect()
+    states.filter_map(DocumentNode::deserialize_as).collect()
 }
 
 /// Sets [`RunWhen::Failing`] on a step of the workflow's `on_failure`.
@@ -51,13 +51,15 @@ pub(super) fn set_run_when_failing(step: Step, draft: &StepDraft) -> Step {
 pub(super) fn check_joins_and_run_when(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
-    flow: &Flow<'_>,
+    flow: &FlowGraph<'_>,
 ) {
     for (position, step) in steps.iter().enumerate() {
         let join = step.read_value::<String>("join");
-        let join = join.and_then(|text| Join::parse(&text)).unwrap_or_default();
-        quorum(found, step, join, flow.dependencies()[position].len());
-        if let Some(field) = step.field("losers").filter(|_| join == Join::All) {
+        let join = join
+            .and_then(|text| JoinRule::parse(&text))
+            .unwrap_or_default();
+        check_quorum(found, step, join, flow.dependencies()[position].len());
+        if let Some(field) = step.field("losers").filter(|_| join == JoinRule::All) {
             let message = "`losers` has no effect on a step that waits for all before it";
             let finding = field.key_finding(Rule::NoEffect, message);
             found.push(finding.suggest("write `join: any` or `join: quorum(N)` too".to_owned()));
@@ -69,8 +71,8 @@ pub(super) fn check_joins_and_run_when(
     }
 }
 
-fn quorum(found: &mut Vec<Finding>, step: &StepDraft, join: Join, before: usize) {
-    let (Join::Quorum(wanted), Some(field)) = (join, step.field("join")) else {
+fn check_quorum(found: &mut Vec<Finding>, step: &StepDraft, join: JoinRule, before: usize) {
+    let (JoinRule::Quorum(wanted), Some(field)) = (join, step.field("join")) else {
         return;
     };
     if wanted as usize <= before {

@@ -10,8 +10,8 @@ use super::{
         finding::{Finding, Rule},
     },
     ServerCapabilities,
-    commands::Calls,
-    flow::Flow,
+    commands::OperationCalls,
+    flow::FlowGraph,
 };
 
 /// A step, or the body of a `foreach`, that has side effects.
@@ -28,8 +28,8 @@ struct SideEffectStep<'a> {
 pub(super) fn check_side_effects(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
-    (calls, abilities): (&Calls, &ServerCapabilities),
-    flow: &Flow<'_>,
+    (calls, abilities): (&OperationCalls, &ServerCapabilities),
+    flow: &FlowGraph<'_>,
 ) {
     let changing = steps.iter().enumerate().flat_map(|(position, step)| {
         let bodies = step.step_and_foreach_body();
@@ -51,7 +51,7 @@ pub(super) fn check_side_effects(
 /// The field and the class of a step with side effects; `None` if the step only reads, or if its class is unknown.
 fn side_effect_field<'a>(
     step: &'a StepDraft,
-    calls: &Calls,
+    calls: &OperationCalls,
     abilities: &ServerCapabilities,
 ) -> Option<(&'a RawField, Class)> {
     if let Some(field) = step.field("run") {
@@ -115,7 +115,7 @@ const GATE_OR_IDEMPOTENT_HINT: &str = "put a step before it that a person answer
 fn warn_change_before_read(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
-    calls: &Calls,
+    calls: &OperationCalls,
     changes: &[SideEffectStep<'_>],
 ) {
     let running = |step: &StepDraft| {

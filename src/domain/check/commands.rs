@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::super::{
     class::Class,
-    definition::Requirement,
+    definition::CatalogRequirement,
     draft::{RawField, StepDraft, WorkflowDraft},
     finding::{Finding, Rule},
-    node::{Entry, Node},
+    node::{DocumentNode, MappingEntry},
 };
 use crate::error::{Violation, double_quotes};
 
@@ -34,13 +34,13 @@ pub trait OperationLookup: fmt::Debug + Send + Sync {
     ) -> Vec<Violation>;
 
     /// Whether an enabled catalog satisfies the requirement.
-    fn is_requirement_met(&self, requirement: &Requirement) -> bool;
+    fn is_requirement_met(&self, requirement: &CatalogRequirement) -> bool;
 
     /// The id of a disabled catalog that would satisfy the requirement.
-    fn disabled_catalog_for(&self, requirement: &Requirement) -> Option<String>;
+    fn disabled_catalog_for(&self, requirement: &CatalogRequirement) -> Option<String>;
 
     /// A version number that changes whenever the catalogs change.
-    fn version(&self) -> u64;
+    fn catalogs_version(&self) -> u64;
 }
 
 /// Whether `argument` is required by the operation; false if the operation is unknown.
@@ -125,14 +125,14 @@ impl BodyFields {
 }
 
 /// Warns of each required catalog that is missing or disabled.
-pub(super) fn requirements(
+pub(super) fn check_requirements(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     commands: Option<&dyn OperationLookup>,
 ) {
     let Some(commands) = commands else { return };
     for (at, node) in required_catalog_nodes(draft).iter().enumerate() {
-        let Some(requirement) = requirement(node) else {
+        let Some(requirement) = parse_requirement(node) else {
             continue;
         };
         if !commands.is_requirement_met(&requirement) {
@@ -145,7 +145,7 @@ pub(super) fn requirements(
                 None => (
                     format!("there is no catalog of {requirement} here"),
                     "imported",
-                    requirement.import_call(),
+                    requirement.import_catalog_call(),
                 ),
             };
             let message = format!(
@@ -167,24 +167,24 @@ pub fn enable_catalog_call(id: &str) -> String {
 }
 
 /// The catalogs that a workflow requires.
-pub(super) fn required_catalogs(draft: &WorkflowDraft) -> Vec<Requirement> {
+pub(super) fn required_catalogs(draft: &WorkflowDraft) -> Vec<CatalogRequirement> {
     required_catalog_nodes(draft)
         .iter()
-        .filter_map(requirement)
+        .filter_map(parse_requirement)
         .collect()
 }
 
-fn requirement(node: &Node) -> Option<Requirement> {
-    Some(Requirement {
+fn parse_requirement(node: &DocumentNode) -> Option<CatalogRequirement> {
+    Some(CatalogRequirement {
         vendor: node.deserialize_key("vendor")?,
         title: node.deserialize_key("title"),
         source: node.deserialize_key("source"),
         source_type: node.deserialize_key("source_type"),
-        version: node.get("version").and_then(Node::text_or_number),
+        version: node.get("version").and_then(DocumentNode::text_or_number),
     })
 }
 
-fn required_catalog_nodes(draft: &WorkflowDraft) -> &[Node] {
+fn required_catalog_nodes(draft: &WorkflowDraft) -> &[DocumentNode] {
     let requires = draft.document.get("requires");
     let catalogs = requires.and_then(|requires| requires.get("catalogs")?.items());
     catalogs.unwrap_or_default()
@@ -192,9 +192,9 @@ fn required_catalog_nodes(draft: &WorkflowDraft) -> &[Node] {
 
 /// The operations that `run` steps call, by the paths of the steps. Unknown operations are left out.
 #[derive(Debug, Default)]
-pub(super) struct Calls(BTreeMap<String, Arc<OperationSignature>>);
+pub(super) struct OperationCalls(BTreeMap<String, Arc<OperationSignature>>);
 
-impl Calls {
+impl OperationCalls {
     /// The operation that a step calls.
     pub(super) fn operation_of_step(&self, step: &StepDraft) -> Option<&OperationSignature> {
         self.0.get(&step.path).map(|callable| &**callable)
@@ -207,8 +207,8 @@ pub(super) fn check_run_steps(
     draft: &WorkflowDraft,
     steps: &[StepDraft],
     commands: Option<&dyn OperationLookup>,
-) -> Calls {
-    let mut calls = Calls::default();
+) -> OperationCalls {
+    let mut calls = OperationCalls::default();
     let Some(commands) = commands else {
         return calls;
     };
@@ -222,7 +222,7 @@ pub(super) fn check_run_steps(
         match commands.find_operation(catalog, &operation) {
             OperationLookupResult::Operation(callable) => {
                 let before = found.len();
-                arguments(found, step, field, &callable);
+                check_arguments(found, step, field, &callable);
                 if let Some(paginate) = step.field("paginate").filter(|_| !callable.has_pages) {
                     let message = "the document of the operation shows no way to a further page: the first one alone may come";
                     let finding = paginate.key_finding(Rule::NoEffect, message).as_warning();
@@ -261,7 +261,7 @@ pub(super) fn split_operation_name(text: &str) -> Option<(&str, String)> {
 
 /// The finding for a name that resolves to no operation.
 pub(super) fn unknown_operation_finding(
-    (node, path): (&Node, &str),
+    (node, path): (&DocumentNode, &str),
     catalog: &str,
     operation: &str,
     missed: OperationLookupResult,
@@ -305,7 +305,7 @@ pub(super) fn unknown_operation_finding(
 }
 
 /// Checks the arguments and the body of a step against the parameters of its operation.
-fn arguments(
+fn check_arguments(
     found: &mut Vec<Finding>,
     step: &StepDraft,
     run: &RawField,
@@ -340,8 +340,8 @@ fn arguments(
             .iter()
             .filter(|entry| !names.contains(&entry.key.as_str()));
         let path = with.map_or("with", |field| &field.path);
-        let unknown =
-            unknown.map(|entry| unknown_argument(&format!("{path}.{}", entry.key), entry, &names));
+        let unknown = unknown
+            .map(|entry| unknown_argument_finding(&format!("{path}.{}", entry.key), entry, &names));
         found.extend(unknown);
     }
     let is_given = |name: &str| given.iter().any(|entry| entry.key == name);
@@ -366,7 +366,11 @@ fn arguments(
 }
 
 /// The finding for an argument that the operation does not take.
-pub(super) fn unknown_argument(path: &str, entry: &Entry, names: &[&str]) -> Finding {
+pub(super) fn unknown_argument_finding(
+    path: &str,
+    entry: &MappingEntry,
+    names: &[&str],
+) -> Finding {
     let message = match names {
         [] => format!("the operation takes no argument, so no `{}`", entry.key),
         _ => format!("the operation takes no argument `{}`", entry.key),

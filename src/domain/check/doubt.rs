@@ -7,9 +7,9 @@ use super::{
     super::{
         draft::{StepDraft, WorkflowDraft},
         finding::{Finding, Rule},
-        node::Node,
+        node::DocumentNode,
     },
-    flow::Flow,
+    flow::FlowGraph,
     input,
 };
 
@@ -27,7 +27,7 @@ const KINDS_SHOWN_ALL_INPUTS: [&str; 3] = ["agent", "guidance", "tool"];
 
 /// Warns of each input that no expression reads and no step asks for. If the expressions read no input at all, steps of
 /// [`KINDS_SHOWN_ALL_INPUTS`] are assumed to use the inputs that the reply shows.
-pub(super) fn unused_inputs(
+pub(super) fn warn_unused_inputs(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
@@ -56,7 +56,7 @@ pub(super) fn unused_inputs(
     let asked = steps.iter().flat_map(|step| &step.fields);
     let asked = asked.filter(|field| ["input", "extract"].contains(&field.key.name));
     let asked = asked.filter_map(|field| field.value.get("properties")?.items());
-    let asked = asked.flatten().filter_map(Node::as_text);
+    let asked = asked.flatten().filter_map(DocumentNode::as_text);
     let asked: BTreeSet<_> = asked
         .chain(input::provider::bound_input_names(draft))
         .collect();
@@ -81,22 +81,25 @@ pub(super) fn unused_inputs(
 const LOW_VISIT_LIMIT_MAX: u64 = 2;
 
 /// Warns of each step that a loop jumps back to and whose visit limit is [`LOW_VISIT_LIMIT_MAX`] or less.
-pub(super) fn short_loops(
+pub(super) fn warn_short_loops(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
-    flow: &Flow<'_>,
+    flow: &FlowGraph<'_>,
 ) {
     let of_all = draft
         .field("limits")
         .and_then(|field| field.value.get("max_visits"));
     for (position, step) in steps.iter().enumerate() {
         let own = step.value("max_visits");
-        let Some((node, most)) = own.or(of_all).and_then(|node| Some((node, node.count()?))) else {
+        let Some((node, most)) = own
+            .or(of_all)
+            .and_then(|node| Some((node, node.as_count()?)))
+        else {
             continue;
         };
         if most <= LOW_VISIT_LIMIT_MAX && flow.is_loop_target(position) {
-            let id = flow.id(position);
+            let id = flow.step_id(position);
             let path = if own.is_some() {
                 format!("{}.max_visits", step.path)
             } else {

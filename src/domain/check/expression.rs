@@ -12,27 +12,29 @@ use std::{
 
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
-    expression::{Expression, ExpressionFault, FaultKind, Reference, Root, Segment, Template},
+    expression::{
+        Expression, ExpressionFault, FaultKind, Reference, ReferenceRoot, Segment, Template,
+    },
     finding::{Finding, Rule, has_room_for_suggestions},
-    grammar::{self, Shape, is_template},
-    node::Node,
+    grammar::{self, ValueShape, has_template},
+    node::DocumentNode,
 };
 use super::{
-    commands::{Calls, join_first_names},
+    commands::{OperationCalls, join_first_names},
     doubt::InputUses,
     fault,
-    flow::{Flow, is_conditional},
+    flow::{FlowGraph, is_conditional},
     lookalike,
     names::{self, UnknownName},
     quoted,
-    site::{Site, collect},
+    site::{ExpressionSite, collect_sites},
 };
 use reference::{collect_references, first_segment, suggest_memory_key};
 
 /// The owner of an expression, which decides what it can refer to.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
-    owner: Owner,
+    owner: ExpressionOwner,
     /// Whether it is a hook or a compensation.
     is_beside: bool,
     /// The name of the item, inside a `foreach`.
@@ -43,13 +45,13 @@ struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// The names that refer to the item of a `foreach`.
-    fn names(&self) -> &[&'a str] {
+    fn item_names(&self) -> &[&'a str] {
         self.alias.as_slice()
     }
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Owner {
+enum ExpressionOwner {
     /// The choices of an input, before the execution begins.
     Inputs,
     /// The initial memory, before any step.
@@ -77,26 +79,26 @@ pub(super) fn check_expressions(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
     steps: &[StepDraft],
-    (secrets, calls): (Option<&BTreeSet<String>>, &Calls),
-    flow: &mut Flow<'_>,
+    (secrets, calls): (Option<&BTreeSet<String>>, &OperationCalls),
+    flow: &mut FlowGraph<'_>,
 ) -> InputUses {
-    let mut checker = Checker {
+    let mut checker = ExpressionChecker {
         uses: InputUses::default(),
         found,
         flow,
-        inputs: declared_inputs(draft),
+        inputs: declared_input_names(draft),
         memory: names::memory_keys(draft, steps),
         secrets,
         calls,
-        types: quoted::types(draft),
+        types: quoted::input_types(draft),
         undeclared: None,
         steps,
     };
     for field in &draft.fields {
         let owner = match field.key.name {
-            "inputs" => Owner::Inputs,
-            "memory" => Owner::Memory,
-            _ => Owner::End,
+            "inputs" => ExpressionOwner::Inputs,
+            "memory" => ExpressionOwner::Memory,
+            _ => ExpressionOwner::End,
         };
         let scope = Scope {
             owner,
@@ -107,12 +109,12 @@ pub(super) fn check_expressions(
         checker.check_field_expressions(field, scope);
     }
     for (position, step) in steps.iter().enumerate() {
-        checker.step(position, step, None);
+        checker.check_step(position, step, None);
         if let Some(each) = &step.each {
             let alias = step
                 .value("foreach")
                 .and_then(|node| node.get("as")?.as_text());
-            checker.step(
+            checker.check_step(
                 position,
                 each,
                 Some(alias.unwrap_or(grammar::FOREACH_ALIAS_DEFAULT)),
@@ -134,20 +136,20 @@ pub(super) fn check_expressions(
 }
 
 /// The names of the inputs, if the draft declares any.
-fn declared_inputs(draft: &WorkflowDraft) -> Option<Vec<&str>> {
+fn declared_input_names(draft: &WorkflowDraft) -> Option<Vec<&str>> {
     let inputs = draft.field("inputs")?.value.entries()?;
     Some(inputs.iter().map(|input| input.key.as_str()).collect())
 }
 
-struct Checker<'f, 'a, 'd> {
+struct ExpressionChecker<'f, 'a, 'd> {
     found: &'f mut Vec<Finding>,
-    flow: &'f mut Flow<'a>,
+    flow: &'f mut FlowGraph<'a>,
     steps: &'d [StepDraft],
     inputs: Option<Vec<&'d str>>,
     /// The keys that memory may have; `None` if they are unknown.
     memory: Option<BTreeSet<&'d str>>,
     secrets: Option<&'d BTreeSet<String>>,
-    calls: &'d Calls,
+    calls: &'d OperationCalls,
     /// The declared types of the inputs.
     types: BTreeMap<&'d str, &'d str>,
     uses: InputUses,
@@ -155,8 +157,8 @@ struct Checker<'f, 'a, 'd> {
     undeclared: Option<Finding>,
 }
 
-impl Checker<'_, '_, '_> {
-    fn step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
+impl ExpressionChecker<'_, '_, '_> {
+    fn check_step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
         if let Some(finding) = lookalike::description_expression_finding(step) {
             self.found.retain(|one| one.path != finding.path);
             self.found.push(finding);
@@ -167,7 +169,7 @@ impl Checker<'_, '_, '_> {
                 "repeat" | "branches" | "hooks" | "compensate" => OwnOutputAccess::Latest,
                 _ => OwnOutputAccess::Before,
             };
-            let owner = Owner::Step(position, own);
+            let owner = ExpressionOwner::Step(position, own);
             let scope = Scope {
                 owner,
                 is_beside: matches!(field.key.name, "hooks" | "compensate"),
@@ -180,13 +182,13 @@ impl Checker<'_, '_, '_> {
 
     fn check_field_expressions(&mut self, field: &RawField, scope: Scope<'_>) {
         let mut sites = Vec::new();
-        collect(&mut sites, &field.value, &field.path, &field.key.shape);
+        collect_sites(&mut sites, &field.value, &field.path, &field.key.shape);
         for site in sites {
-            self.site(&site, scope);
+            self.check_site(&site, scope);
             self.warn_foreign_syntax(&site, scope);
             if matches!(
                 field.key.shape,
-                Shape::Value | Shape::Values | Shape::Memory(_)
+                ValueShape::Value | ValueShape::Values | ValueShape::Memory(_)
             ) {
                 self.found
                     .extend(quoted::quoted_expression_finding(&site, &self.types));
@@ -194,24 +196,24 @@ impl Checker<'_, '_, '_> {
         }
     }
 
-    fn site(&mut self, site: &Site<'_>, scope: Scope<'_>) {
-        if !site.is_condition && !is_template(site.text) {
+    fn check_site(&mut self, site: &ExpressionSite<'_>, scope: Scope<'_>) {
+        if !site.is_condition && !has_template(site.text) {
             return;
         }
-        if let Some(finding) = lookalike::braced_condition(site, scope.names()) {
+        if let Some(finding) = lookalike::braced_condition_finding(site, scope.item_names()) {
             return self.found.push(finding);
         }
-        let (references, faults) = collect_references(site, scope.names());
+        let (references, faults) = collect_references(site, scope.item_names());
         for reference in &references {
             let before = self.found.len();
-            self.reference(site, scope, reference);
+            self.check_reference(site, scope, reference);
             if self.found.len() == before {
                 self.check_impossible_path(site, reference);
             }
             if self.found.len() == before
                 && !self.check_failure_access(site, scope, &references, reference)
             {
-                self.field(site, &references, reference);
+                self.check_result_field(site, &references, reference);
                 self.warn_uncertain_field(site, &references, reference);
                 self.check_response_field(site, reference);
                 self.warn_conditional_output(site, scope, &references, reference);
@@ -227,7 +229,7 @@ impl Checker<'_, '_, '_> {
     /// `inputs.topic`.
     fn full_path_of_bare_name(
         &mut self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         fault: &ExpressionFault,
     ) -> Option<String> {
         if fault.kind != FaultKind::UnknownName {
@@ -236,7 +238,7 @@ impl Checker<'_, '_, '_> {
         // The name may be meant as any input, so none counts as unused.
         self.uses.all = true;
         let name = site.text.get(fault.offset..fault.offset + fault.length)?;
-        let is_step = self.flow.position(name).is_some();
+        let is_step = self.flow.step_position(name).is_some();
         let is_input = self
             .inputs
             .as_ref()
@@ -247,23 +249,23 @@ impl Checker<'_, '_, '_> {
             .as_ref()
             .is_some_and(|known| known.contains(name));
         let roots = [
-            (Root::Inputs, is_input),
-            (Root::Steps, is_step),
-            (Root::Memory, is_kept && !is_step),
+            (ReferenceRoot::Inputs, is_input),
+            (ReferenceRoot::Steps, is_step),
+            (ReferenceRoot::Memory, is_kept && !is_step),
         ];
         let mut all = roots.iter().filter(|(_, is_there)| *is_there);
         let (root, _) = all.next()?;
         all.next()
             .is_none()
-            .then(|| format!("{}.{name}", root.word()))
+            .then(|| format!("{}.{name}", root.root_word()))
     }
 
     /// Adds a warning for each part of a text that looks like an expression in another syntax and is not evaluated.
-    fn warn_foreign_syntax(&mut self, site: &Site<'_>, scope: Scope<'_>) {
+    fn warn_foreign_syntax(&mut self, site: &ExpressionSite<'_>, scope: Scope<'_>) {
         if site.is_condition {
             return;
         }
-        for alike in lookalike::find_lookalikes(site.text, scope.names()) {
+        for alike in lookalike::find_lookalikes(site.text, scope.item_names()) {
             let written = &site.text[alike.start..alike.end];
             let is_bare = !written.starts_with(['{', '$', '=']);
             let references = &alike.references;
@@ -306,28 +308,28 @@ impl Checker<'_, '_, '_> {
             return scope.alias.is_some();
         };
         match reference.root {
-            Root::Inputs => self
+            ReferenceRoot::Inputs => self
                 .inputs
                 .as_ref()
                 .is_none_or(|known| known.contains(&&*name)),
-            Root::Memory => self
+            ReferenceRoot::Memory => self
                 .memory
                 .as_ref()
                 .is_none_or(|known| known.contains(&*name)),
-            Root::Steps => self.flow.position(&name).is_some(),
-            Root::Run => {
-                names::unknown_run_field(&reference.path, scope.is_beside, self.flow.ids())
+            ReferenceRoot::Steps => self.flow.step_position(&name).is_some(),
+            ReferenceRoot::Run => {
+                names::unknown_run_field(&reference.path, scope.is_beside, self.flow.step_ids())
                     .is_none()
             }
             // Variables are written in capitals; a text such as `env.local` names a file.
-            Root::Env | Root::Secrets => !name.contains(char::is_lowercase),
-            Root::Item | Root::Index => scope.alias.is_some(),
+            ReferenceRoot::Env | ReferenceRoot::Secrets => !name.contains(char::is_lowercase),
+            ReferenceRoot::Item | ReferenceRoot::Index => scope.alias.is_some(),
         }
     }
 
     fn add_unknown_name_finding(
         &mut self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         reference: &Reference,
         unknown: &UnknownName<'_>,
         message: String,
@@ -345,9 +347,14 @@ impl Checker<'_, '_, '_> {
         ));
     }
 
-    fn reference(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference) {
+    fn check_reference(
+        &mut self,
+        site: &ExpressionSite<'_>,
+        scope: Scope<'_>,
+        reference: &Reference,
+    ) {
         match reference.root {
-            root if scope.owner == Owner::Inputs && root != Root::Inputs => {
+            root if scope.owner == ExpressionOwner::Inputs && root != ReferenceRoot::Inputs => {
                 let message = format!(
                     "`{reference}` is not there yet when inputs are chosen: only other inputs are"
                 );
@@ -357,31 +364,31 @@ impl Checker<'_, '_, '_> {
                     message,
                 ));
             }
-            Root::Item | Root::Index if scope.alias.is_none() => {
+            ReferenceRoot::Item | ReferenceRoot::Index if scope.alias.is_none() => {
                 let message = format!("`{reference}` is only there in what a `foreach` does");
                 self.found
                     .push(site.reference_finding(Rule::UnknownReference, reference, message));
             }
-            Root::Inputs => self.check_input_reference(site, reference),
-            Root::Memory => self.check_memory_reference(site, reference),
-            Root::Secrets if scope.is_kept || site.is_kept => {
-                let name = reference.secret().unwrap_or_default();
+            ReferenceRoot::Inputs => self.check_input_reference(site, reference),
+            ReferenceRoot::Memory => self.check_memory_reference(site, reference),
+            ReferenceRoot::Secrets if scope.is_kept || site.is_kept => {
+                let name = reference.secret_name().unwrap_or_default();
                 let message = format!("the secret `{name}` would be kept here, and is not");
                 let hint = "name it in the `with` or `body` of the step that sends it";
                 let finding = site.reference_finding(Rule::MisplacedSecret, reference, message);
                 self.found.push(finding.suggest(hint.to_owned()));
             }
-            Root::Secrets => self.check_secret_reference(site, reference),
-            Root::Run => {
+            ReferenceRoot::Secrets => self.check_secret_reference(site, reference),
+            ReferenceRoot::Run => {
                 if let Some(unknown) =
-                    names::unknown_run_field(&reference.path, scope.is_beside, self.flow.ids())
+                    names::unknown_run_field(&reference.path, scope.is_beside, self.flow.step_ids())
                 {
                     let message =
                         format!("`{reference}` is nothing that an execution says of itself");
                     self.add_unknown_name_finding(site, reference, &unknown, message);
                 }
             }
-            Root::Steps => {
+            ReferenceRoot::Steps => {
                 if let Some(id) = reference.step_id() {
                     self.check_output_reference(site, scope, reference, &id);
                 }
@@ -390,7 +397,7 @@ impl Checker<'_, '_, '_> {
         }
     }
 
-    fn check_input_reference(&mut self, site: &Site<'_>, reference: &Reference) {
+    fn check_input_reference(&mut self, site: &ExpressionSite<'_>, reference: &Reference) {
         match first_segment(reference) {
             Some(name) => drop(self.uses.inputs.insert(name.into_owned())),
             None => self.uses.all = true,
@@ -422,7 +429,7 @@ impl Checker<'_, '_, '_> {
         ));
     }
 
-    fn check_memory_reference(&mut self, site: &Site<'_>, reference: &Reference) {
+    fn check_memory_reference(&mut self, site: &ExpressionSite<'_>, reference: &Reference) {
         // The memory key `__workflow_input__` holds all inputs.
         self.uses.all |= first_segment(reference).is_none_or(|name| name == "__workflow_input__");
         let (Some(name), Some(known)) = (first_segment(reference), &self.memory) else {
@@ -446,8 +453,8 @@ impl Checker<'_, '_, '_> {
     }
 
     /// Warns of a secret that the configuration does not name: it has no value when the step is entered.
-    fn check_secret_reference(&mut self, site: &Site<'_>, reference: &Reference) {
-        let (Some(name), Some(known)) = (reference.secret(), self.secrets) else {
+    fn check_secret_reference(&mut self, site: &ExpressionSite<'_>, reference: &Reference) {
+        let (Some(name), Some(known)) = (reference.secret_name(), self.secrets) else {
             return;
         };
         if known.contains(&*name) {
@@ -468,21 +475,26 @@ impl Checker<'_, '_, '_> {
 
     fn check_output_reference(
         &mut self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         scope: Scope<'_>,
         reference: &Reference,
         id: &str,
     ) {
-        let Some(first) = self.flow.position(id) else {
+        let Some(first) = self.flow.step_position(id) else {
             let message = format!("no step has the id `{id}`");
             let finding = site.reference_finding(Rule::UnknownReference, reference, message);
-            self.found
-                .push(site.suggest_name(self.found, finding, reference, id, self.flow.ids()));
+            self.found.push(site.suggest_name(
+                self.found,
+                finding,
+                reference,
+                id,
+                self.flow.step_ids(),
+            ));
             return;
         };
         match scope.owner {
-            Owner::End | Owner::Inputs => {}
-            Owner::Memory => {
+            ExpressionOwner::End | ExpressionOwner::Inputs => {}
+            ExpressionOwner::Memory => {
                 let message = format!("`{id}` cannot have been done when memory begins");
                 self.found.push(site.reference_finding(
                     Rule::ReferenceTooEarly,
@@ -491,9 +503,9 @@ impl Checker<'_, '_, '_> {
                 ));
             }
             // A handler of a failure runs after the failed step anyway, so no dependency is added.
-            Owner::Step(position, _)
+            ExpressionOwner::Step(position, _)
                 if reference.is_error() && self.flow.is_on_error_handler(position, first) => {}
-            Owner::Step(position, own) => {
+            ExpressionOwner::Step(position, own) => {
                 self.ensure_step_order(site, reference, (first, position), own);
             }
         }
@@ -502,7 +514,7 @@ impl Checker<'_, '_, '_> {
     /// Ensures that the step at `first` runs before the step at `position`, which refers to its output.
     fn ensure_step_order(
         &mut self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         reference: &Reference,
         (first, position): (usize, usize),
         own: OwnOutputAccess,
@@ -520,7 +532,7 @@ impl Checker<'_, '_, '_> {
         let finding = if is_loop && own != OwnOutputAccess::Never {
             self.reset_output_finding(site, reference, (first, position))
         } else {
-            let (first, then) = (self.flow.id(first), self.flow.id(position));
+            let (first, then) = (self.flow.step_id(first), self.flow.step_id(position));
             let message = if is_own {
                 format!("`{first}` has no output yet where this is asked")
             } else {
@@ -537,11 +549,11 @@ impl Checker<'_, '_, '_> {
     /// outputs. Memory is kept.
     fn reset_output_finding(
         &self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         reference: &Reference,
         (first, position): (usize, usize),
     ) -> Finding {
-        let (id, then) = (self.flow.id(first), self.flow.id(position));
+        let (id, then) = (self.flow.step_id(first), self.flow.step_id(position));
         let message = format!(
             "`{reference}` is never there when `{then}` is entered: whatever leads back to `{then}` resets `{id}` and its output"
         );
@@ -559,7 +571,7 @@ impl Checker<'_, '_, '_> {
         let Some(below) = self
             .flow
             .next_in_order(first)
-            .filter(|_| self.flow.position(&keep).is_none())
+            .filter(|_| self.flow.step_position(&keep).is_none())
         else {
             return finding;
         };
@@ -574,12 +586,12 @@ impl Checker<'_, '_, '_> {
 const UNDECLARED_LISTED_MAX: usize = 12;
 
 /// Whether the step runs only after a failure (`run_when: failed`).
-fn is_handler(step: &StepDraft) -> bool {
-    step.value("run_when").and_then(Node::as_text) == Some("failed")
+fn is_failure_handler(step: &StepDraft) -> bool {
+    step.value("run_when").and_then(DocumentNode::as_text) == Some("failed")
 }
 
 /// Whether an item of this `foreach` body may end without an output while the `foreach` continues.
 fn may_lack_output(step: &StepDraft) -> bool {
-    let passes = step.value("on_error").and_then(Node::as_text) == Some("continue");
+    let passes = step.value("on_error").and_then(DocumentNode::as_text) == Some("continue");
     passes || step.read_value("optional") == Some(true) || is_conditional(step)
 }

@@ -4,11 +4,11 @@ use super::super::{
     expression::{ExpressionFault, FaultKind},
     finding::{Finding, Rule},
 };
-use super::site::Site;
+use super::site::ExpressionSite;
 
 /// The finding for a fault in a text. `meant` is the path that the author probably meant, if known.
 pub(super) fn fault_finding(
-    site: &Site<'_>,
+    site: &ExpressionSite<'_>,
     fault: &ExpressionFault,
     meant: Option<String>,
 ) -> Finding {
@@ -52,7 +52,7 @@ pub(super) fn fault_finding(
 
 /// The byte range of the template around an unknown name, and the expression that yields that template as literal text.
 fn literal_template_edit(
-    site: &Site<'_>,
+    site: &ExpressionSite<'_>,
     fault: &ExpressionFault,
 ) -> Option<((usize, usize), String)> {
     let is_meant = fault

@@ -11,12 +11,12 @@ use super::super::{
     draft::{RawField, StepDraft},
     finding::{Finding, Place, Rule, has_room_for_suggestions},
     grammar,
-    node::Node,
+    node::DocumentNode,
 };
 use super::{order::StepDependency, shape::suggest_word};
 
 /// The control flow graph of the steps.
-pub(super) struct Flow<'a> {
+pub(super) struct FlowGraph<'a> {
     steps: &'a [StepDraft],
     ids: BTreeMap<&'a str, usize>,
     /// The dependencies of each step.
@@ -35,7 +35,7 @@ struct Jump<'a> {
     words: &'static [&'static str],
 }
 
-impl<'a> Flow<'a> {
+impl<'a> FlowGraph<'a> {
     /// Builds the graph of `steps`, with a finding for each jump to no step.
     pub(super) fn from_steps(
         found: &mut Vec<Finding>,
@@ -49,7 +49,7 @@ impl<'a> Flow<'a> {
             }
         }
         let mut targets = |step: &'a StepDraft| {
-            let jumps = jumps(step).into_iter();
+            let jumps = step_jumps(step).into_iter();
             let target = |jump: Jump<'_>| {
                 let position = ids.get(jump.to).copied();
                 let crosses = position.filter(|to| steps[*to].is_provision != step.is_provision);
@@ -72,12 +72,12 @@ impl<'a> Flow<'a> {
     }
 
     /// The position of the step with this id.
-    pub(super) fn position(&self, id: &str) -> Option<usize> {
+    pub(super) fn step_position(&self, id: &str) -> Option<usize> {
         self.ids.get(id).copied()
     }
 
     /// The ids of all steps.
-    pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> {
+    pub(super) fn step_ids(&self) -> impl Iterator<Item = &'a str> {
         self.ids.keys().copied()
     }
 
@@ -199,26 +199,29 @@ impl<'a> Flow<'a> {
                 continue;
             };
             check_untaken_arms(found, branch);
-            self.arms(found, branch);
+            self.check_arms(found, branch);
         }
         self.check_unreachable_steps(found);
         self.check_endless_loops(found);
-        self.handlers(found);
+        self.check_failure_handlers(found);
     }
 
-    fn arms(&self, found: &mut Vec<Finding>, branch: &RawField) {
-        let arms = arms(branch);
+    fn check_arms(&self, found: &mut Vec<Finding>, branch: &RawField) {
+        let arms = branch_jumps(branch);
         let targets: BTreeSet<usize> = arms
             .iter()
-            .filter_map(|arm| self.position(arm.to))
+            .filter_map(|arm| self.step_position(arm.to))
             .collect();
         let mut seen = BTreeSet::new();
         for arm in &arms {
-            let Some(start) = self.position(arm.to).filter(|start| seen.insert(*start)) else {
+            let Some(start) = self
+                .step_position(arm.to)
+                .filter(|start| seen.insert(*start))
+            else {
                 continue;
             };
             if let Some((last, into)) = self.find_fallthrough_arm(start, &targets) {
-                let (last, into) = (self.id(last), self.id(into));
+                let (last, into) = (self.step_id(last), self.step_id(into));
                 let message = format!(
                     "arm `{}` runs on into `{into}`, which is another arm",
                     arm.to
@@ -269,7 +272,7 @@ impl<'a> Flow<'a> {
             };
             let message = format!(
                 "nothing leads to this step: control never goes on after `{}`",
-                self.id(above)
+                self.step_id(above)
             );
             let finding = Finding::new(Rule::Unreachable, &step.path, step.place, message);
             let hint =
@@ -287,7 +290,7 @@ impl<'a> Flow<'a> {
     }
 
     /// The id of a step.
-    pub(super) fn id(&self, position: usize) -> &str {
+    pub(super) fn step_id(&self, position: usize) -> &str {
         let id = self.steps.get(position).and_then(|step| step.id.as_ref());
         id.map_or("?", |at| at.value.as_str())
     }
@@ -307,20 +310,24 @@ fn reachable_positions(
     reached
 }
 
-fn jumps(step: &StepDraft) -> Vec<Jump<'_>> {
+fn step_jumps(step: &StepDraft) -> Vec<Jump<'_>> {
     let of = |key: &str, words| {
         let field = step.field(key)?;
-        jump(field.path.clone(), &field.value, words)
+        parse_jump(field.path.clone(), &field.value, words)
     };
-    let branch = step.field("branch").map(arms).unwrap_or_default();
+    let branch = step.field("branch").map(branch_jumps).unwrap_or_default();
     let fields = [
         of("next", &[grammar::END_TARGET]),
-        of("on_error", grammar::ON_ERROR),
+        of("on_error", grammar::ON_ERROR_WORDS),
     ];
     fields.into_iter().flatten().chain(branch).collect()
 }
 
-fn jump<'a>(path: String, node: &'a Node, words: &'static [&'static str]) -> Option<Jump<'a>> {
+fn parse_jump<'a>(
+    path: String,
+    node: &'a DocumentNode,
+    words: &'static [&'static str],
+) -> Option<Jump<'a>> {
     Some(Jump {
         path,
         place: node.place,
@@ -329,11 +336,11 @@ fn jump<'a>(path: String, node: &'a Node, words: &'static [&'static str]) -> Opt
     })
 }
 
-fn arms(branch: &RawField) -> Vec<Jump<'_>> {
+fn branch_jumps(branch: &RawField) -> Vec<Jump<'_>> {
     let arms = branch.value.items().unwrap_or_default().iter().enumerate();
     arms.filter_map(|(at, arm)| {
         let path = format!("{}[{at}].next", branch.path);
-        jump(path, arm.get("next")?, &[grammar::END_TARGET])
+        parse_jump(path, arm.get("next")?, &[grammar::END_TARGET])
     })
     .collect()
 }

@@ -9,12 +9,12 @@ use super::{
     super::{
         draft::WorkflowDraft,
         finding::{Finding, Rule},
-        grammar::{self, Id, Key, Record, Shape},
+        grammar::{self, IdKind, MappingKey, MappingShape, ValueShape},
         input::{Input, InputRules, InputType, Inputs},
-        node::{Entry, Node, join},
-        schema::Quota,
+        node::{DocumentNode, MappingEntry, join_path},
+        schema::PatternQuota,
     },
-    shape::record,
+    shape::check_record,
 };
 use crate::limits;
 
@@ -28,19 +28,19 @@ const TYPE_SPECIFIC_RULES: [(&str, &str); 5] = [
 ];
 
 /// The inputs of a draft; `None` if it declares none, or one of them is broken.
-pub(super) fn inputs(
+pub(super) fn check_inputs(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
-    quota: &mut Quota,
+    quota: &mut PatternQuota,
 ) -> Option<Inputs> {
     let field = draft.field("inputs")?;
     let entries = field.value.entries()?;
     if entries.len() > limits::INPUTS_DECLARED_MAX {
         return None;
     }
-    let inputs = entries
-        .iter()
-        .map(|entry| DeclaredInput::input(found, entry, &join(&field.path, &entry.key), quota));
+    let inputs = entries.iter().map(|entry| {
+        DeclaredInput::check_input(found, entry, &join_path(&field.path, &entry.key), quota)
+    });
     let inputs: Vec<_> = inputs.collect();
     let inputs: Option<Vec<_>> = inputs.into_iter().collect();
     inputs.map(Inputs::from)
@@ -48,7 +48,7 @@ pub(super) fn inputs(
 
 /// A declared input with its position in the file.
 struct DeclaredInput<'a> {
-    node: &'a Node,
+    node: &'a DocumentNode,
     path: &'a str,
     /// The fields without findings, as JSON.
     sound: Map<String, Value>,
@@ -56,19 +56,19 @@ struct DeclaredInput<'a> {
 }
 
 impl<'a> DeclaredInput<'a> {
-    fn input(
+    fn check_input(
         found: &mut Vec<Finding>,
-        entry: &'a Entry,
+        entry: &'a MappingEntry,
         path: &'a str,
-        quota: &mut Quota,
+        quota: &mut PatternQuota,
     ) -> Option<Input> {
         let own = found.len();
-        if let Err(error) = Id::Input.parse(&entry.key) {
+        if let Err(error) = IdKind::Input.parse(&entry.key) {
             let (rule, message) = (Rule::IllFormedName, error.message());
             found.push(Finding::new(rule, path, entry.place, message));
         }
         let node = &entry.value;
-        record(found, node, path, &grammar::DECLARED_INPUT_SHAPE);
+        check_record(found, node, path, &grammar::DECLARED_INPUT_SHAPE);
         let sound =
             fields_without_findings(&found[own..], node, path, &grammar::DECLARED_INPUT_SHAPE);
         let declared = Self {
@@ -78,13 +78,13 @@ impl<'a> DeclaredInput<'a> {
             sound,
         };
         declared.check_bound_order(found);
-        declared.contradictions(found);
-        declared.values(found, quota);
+        declared.check_contradictions(found);
+        declared.check_values(found, quota);
         Some(declared.input)
     }
 
     /// The value under a key of a mapping in the input, with its path.
-    fn nested_value(&self, key: &str, inner: &str) -> Option<(&'a Node, String)> {
+    fn nested_value(&self, key: &str, inner: &str) -> Option<(&'a DocumentNode, String)> {
         let node = self.node.get(key)?.get(inner)?;
         Some((node, format!("{}.{key}.{inner}", self.path)))
     }
@@ -118,7 +118,7 @@ impl<'a> DeclaredInput<'a> {
     }
 
     /// Adds a finding for each rule of `validate` that contradicts the rest of the input.
-    fn contradictions(&self, found: &mut Vec<Finding>) {
+    fn check_contradictions(&self, found: &mut Vec<Finding>) {
         let rules = self.sound.get("validate").and_then(Value::as_object);
         let Some(rules) = rules else { return };
         let says = |list: Option<&Value>| {
@@ -134,7 +134,7 @@ impl<'a> DeclaredInput<'a> {
                 message.to_owned(),
             ));
         }
-        found.extend(self.required_and_optional(rules.get("required")));
+        found.extend(self.required_and_optional_finding(rules.get("required")));
         let kind = self.input.effective_type();
         for (key, about) in TYPE_SPECIFIC_RULES {
             let fits = match about {
@@ -149,7 +149,7 @@ impl<'a> DeclaredInput<'a> {
         }
     }
 
-    fn required_and_optional(&self, required: Option<&Value>) -> Option<Finding> {
+    fn required_and_optional_finding(&self, required: Option<&Value>) -> Option<Finding> {
         let (message, hint) = match (required?.as_bool()?, self.input.optional) {
             (true, true) => (
                 "the input is `optional: true` and `required: true`",
@@ -170,24 +170,24 @@ impl<'a> DeclaredInput<'a> {
 /// The fields of a mapping that have no findings. Rules between them are checked even if other fields are broken.
 fn fields_without_findings(
     findings: &[Finding],
-    node: &Node,
+    node: &DocumentNode,
     path: &str,
-    record: &Record,
+    record: &MappingShape,
 ) -> Map<String, Value> {
     let is_below = |finding: &Finding, path: &str| {
         let rest = finding.path.strip_prefix(path);
         !finding.is_warning()
             && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    let value = |key: &Key| {
-        let (value, path) = (node.get(key.name)?, join(path, key.name));
+    let value = |key: &MappingKey| {
+        let (value, path) = (node.get(key.name)?, join_path(path, key.name));
         if !findings.iter().any(|finding| is_below(finding, &path)) {
             return Some(value.to_json());
         }
         match key.shape {
-            Shape::Record(inner) if inner.what == grammar::VALIDATE.what => Some(Value::Object(
-                fields_without_findings(findings, value, &path, inner),
-            )),
+            ValueShape::Record(inner) if inner.what == grammar::VALIDATE_SHAPE.what => Some(
+                Value::Object(fields_without_findings(findings, value, &path, inner)),
+            ),
             _ => None,
         }
     };

@@ -7,18 +7,22 @@ use serde::de::DeserializeOwned;
 
 use super::super::{
     definition::{
-        Branch, BranchArm, Join, JumpTarget, OnError, Paginate, RepeatPolicy, Retry, Step,
-        StepKind, Wait,
+        BranchArm, BranchOffer, JoinRule, JumpTarget, OnError, PaginateOptions, RepeatPolicy,
+        RetryPolicy, Step, StepKind, WaitTrigger,
     },
     draft::StepDraft,
     grammar,
-    node::Node,
+    node::DocumentNode,
     span::HumanDuration,
 };
 use crate::{error::normalize_failure_name, limits};
 
 /// The kind that `draft` declares under `key`, for all kinds but `agent`.
-pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<StepKind> {
+pub(super) fn build_step_kind(
+    draft: &StepDraft,
+    key: &str,
+    each: Option<Step>,
+) -> Option<StepKind> {
     let node = draft.value(key)?;
     let idempotent = || draft.read_value::<bool>("idempotent");
     Some(match key {
@@ -30,8 +34,8 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
         },
         "input" => StepKind::Input {
             properties: node.deserialize_key("properties")?,
-            via: optional(node, "via")?,
-            reextract: optional(node, "reextract")?,
+            via: read_optional(node, "via")?,
+            reextract: read_optional(node, "reextract")?,
         },
         "extract" => StepKind::Extract {
             from: node.deserialize_key("from")?,
@@ -43,10 +47,10 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
             StepKind::Run {
                 catalog: catalog.to_owned(),
                 operation: words.join(" "),
-                body: draft.value("body").map(Node::to_json),
+                body: draft.value("body").map(DocumentNode::to_json),
                 idempotent: idempotent(),
-                paginate: draft.value("paginate").map(|node| Paginate {
-                    max_pages: node.get("max_pages").and_then(Node::as_u32),
+                paginate: draft.value("paginate").map(|node| PaginateOptions {
+                    max_pages: node.get("max_pages").and_then(DocumentNode::as_u32),
                 }),
                 whole: false,
             }
@@ -59,17 +63,17 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
             name: node.deserialize_as()?,
         },
         "branch" => StepKind::Branch {
-            arms: node.items()?.iter().map(arm).collect::<Option<_>>()?,
+            arms: node.items()?.iter().map(parse_arm).collect::<Option<_>>()?,
         },
-        "foreach" => foreach(node, each?)?,
+        "foreach" => parse_foreach(node, each?)?,
         "gate" => StepKind::Gate {
             ask: node
                 .deserialize_as()
                 .or_else(|| node.deserialize_key("ask"))?,
-            approvers: optional(node, "approvers")?,
-            expires: optional(node, "expires")?,
+            approvers: read_optional(node, "approvers")?,
+            expires: read_optional(node, "expires")?,
         },
-        "wait" => StepKind::Wait(wait(node)?),
+        "wait" => StepKind::Wait(parse_wait(node)?),
         "set" => StepKind::Set {
             entries: node.deserialize_as()?,
         },
@@ -82,26 +86,26 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
 }
 
 /// The value under a key that may be left out; `None` if it is there and is no `T`.
-fn optional<T: DeserializeOwned + Default>(node: &Node, key: &str) -> Option<T> {
+fn read_optional<T: DeserializeOwned + Default>(node: &DocumentNode, key: &str) -> Option<T> {
     node.get(key)
-        .map_or_else(|| Some(T::default()), Node::deserialize_as)
+        .map_or_else(|| Some(T::default()), DocumentNode::deserialize_as)
 }
 
-fn wait(node: &Node) -> Option<Wait> {
+fn parse_wait(node: &DocumentNode) -> Option<WaitTrigger> {
     let [entry] = node.entries()? else {
         return None;
     };
     let text = entry.value.deserialize_as()?;
     match entry.key.as_str() {
-        "for" => Some(Wait::For(text)),
-        "until" => Some(Wait::Until(text)),
-        "signal" => Some(Wait::Signal(text)),
+        "for" => Some(WaitTrigger::For(text)),
+        "until" => Some(WaitTrigger::Until(text)),
+        "signal" => Some(WaitTrigger::Signal(text)),
         _ => None,
     }
 }
 
-fn foreach(node: &Node, body: Step) -> Option<StepKind> {
-    let parallel = node.get("parallel").and_then(Node::as_u32);
+fn parse_foreach(node: &DocumentNode, body: Step) -> Option<StepKind> {
+    let parallel = node.get("parallel").and_then(DocumentNode::as_u32);
     Some(StepKind::Foreach {
         items: node.get("in")?.to_json(),
         alias: node
@@ -112,18 +116,18 @@ fn foreach(node: &Node, body: Step) -> Option<StepKind> {
     })
 }
 
-fn arm(node: &Node) -> Option<BranchArm> {
+fn parse_arm(node: &DocumentNode) -> Option<BranchArm> {
     Some(BranchArm {
         condition: node.deserialize_key("if"),
-        next: next(node.get("next")?)?,
+        next: parse_next(node.get("next")?)?,
     })
 }
 
 /// The branches that a step offers, in authoring order.
-fn branches(node: &Node) -> Vec<Branch> {
+fn parse_branches(node: &DocumentNode) -> Vec<BranchOffer> {
     let entries = node.entries().unwrap_or_default().iter();
     let branches = entries.filter_map(|entry| {
-        Some(Branch {
+        Some(BranchOffer {
             pattern: entry.key.clone(),
             tool_name: entry.value.deserialize_key("toolName")?,
             parameters: entry
@@ -140,37 +144,39 @@ fn branches(node: &Node) -> Vec<Branch> {
 }
 
 /// The step with the values of the fields that are common to all kinds.
-pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
+pub(super) fn set_common_fields(step: Step, draft: &StepDraft) -> Step {
     let value = |key| draft.value(key);
-    let retry = |node| retry(node, step.kind.is_answered_by_model());
+    let retry = |node| parse_retry(node, step.kind.is_answered_by_model());
     Step {
         description: draft.read_value("description").unwrap_or_default(),
         instructions: draft.read_value("instructions"),
-        result: value("result").map(Node::to_json),
-        example: value("example").map(Node::to_json),
-        output_contract: value("output_contract").map(Node::to_json),
+        result: value("result").map(DocumentNode::to_json),
+        example: value("example").map(DocumentNode::to_json),
+        output_contract: value("output_contract").map(DocumentNode::to_json),
         condition: draft.read_value("if").or_else(|| draft.read_value("when")),
         with: draft.read_value("with"),
         retry: value("retry").map(retry),
         timeout: draft.read_value("timeout"),
-        repeat: value("repeat").and_then(repeat),
+        repeat: value("repeat").and_then(parse_repeat),
         optional: draft.read_value("optional").unwrap_or_default(),
-        on_error: value("on_error").and_then(on_error).unwrap_or_default(),
+        on_error: value("on_error")
+            .and_then(parse_on_error)
+            .unwrap_or_default(),
         run_when: draft.read_value("run_when").unwrap_or_default(),
-        next: value("next").and_then(next),
-        max_visits: value("max_visits").and_then(Node::as_u32),
-        join: value("join").and_then(join).unwrap_or_default(),
+        next: value("next").and_then(parse_next),
+        max_visits: value("max_visits").and_then(DocumentNode::as_u32),
+        join: value("join").and_then(parse_join).unwrap_or_default(),
         losers: draft.read_value("losers").unwrap_or_default(),
-        branches: value("branches").map(branches).unwrap_or_default(),
+        branches: value("branches").map(parse_branches).unwrap_or_default(),
         ..step
     }
 }
 
-fn join(node: &Node) -> Option<Join> {
-    Join::parse(node.as_text()?)
+fn parse_join(node: &DocumentNode) -> Option<JoinRule> {
+    JoinRule::parse(node.as_text()?)
 }
 
-fn retry(node: &Node, is_of_model: bool) -> Retry {
+fn parse_retry(node: &DocumentNode, is_of_model: bool) -> RetryPolicy {
     // Default backoff: none for a model, which is asked again at once.
     let usual = if is_of_model {
         Duration::ZERO
@@ -183,10 +189,10 @@ fn retry(node: &Node, is_of_model: bool) -> Retry {
     // The default upper limit is never below the declared backoff.
     let max_backoff =
         || HumanDuration::from_duration(limits::RETRY_BACKOFF_MAX_DEFAULT).max(backoff);
-    Retry {
+    RetryPolicy {
         max_attempts: node
             .get("max_attempts")
-            .and_then(Node::as_u32)
+            .and_then(DocumentNode::as_u32)
             .unwrap_or(limits::RETRY_ATTEMPTS_DEFAULT),
         backoff,
         max_backoff: node
@@ -195,21 +201,21 @@ fn retry(node: &Node, is_of_model: bool) -> Retry {
         jitter: node.deserialize_key("jitter").unwrap_or(true),
         on: node
             .get("on")
-            .and_then(Node::items)
+            .and_then(DocumentNode::items)
             .map(normalize_failure_names)
             .unwrap_or_default(),
     }
 }
 
 /// The failure names in `retry.on`, normalised.
-fn normalize_failure_names(named: &[Node]) -> Vec<String> {
-    let written = named.iter().filter_map(Node::text_or_number);
+fn normalize_failure_names(named: &[DocumentNode]) -> Vec<String> {
+    let written = named.iter().filter_map(DocumentNode::text_or_number);
     written
         .map(|word| normalize_failure_name(&word).unwrap_or(word))
         .collect()
 }
 
-fn repeat(node: &Node) -> Option<RepeatPolicy> {
+fn parse_repeat(node: &DocumentNode) -> Option<RepeatPolicy> {
     Some(RepeatPolicy {
         until: node.deserialize_key("until")?,
         every: node
@@ -218,12 +224,12 @@ fn repeat(node: &Node) -> Option<RepeatPolicy> {
         timeout: node.deserialize_key("timeout"),
         max_attempts: node
             .get("max_attempts")
-            .and_then(Node::as_u32)
+            .and_then(DocumentNode::as_u32)
             .unwrap_or(limits::REPEAT_ATTEMPTS_DEFAULT),
     })
 }
 
-fn on_error(node: &Node) -> Option<OnError> {
+fn parse_on_error(node: &DocumentNode) -> Option<OnError> {
     Some(match node.as_text()? {
         "fail" => OnError::Fail,
         "continue" => OnError::Continue,
@@ -231,7 +237,7 @@ fn on_error(node: &Node) -> Option<OnError> {
     })
 }
 
-fn next(node: &Node) -> Option<JumpTarget> {
+fn parse_next(node: &DocumentNode) -> Option<JumpTarget> {
     if node.as_text()? == grammar::END_TARGET {
         return Some(JumpTarget::End);
     }

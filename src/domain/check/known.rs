@@ -28,25 +28,25 @@ pub struct ServerCapabilities {
     /// The names of the secrets in its configuration, if that was read.
     pub secrets: Option<BTreeSet<String>>,
     /// The operations of its catalogs, if they are known.
-    pub operations: Option<Operations>,
+    pub operations: Option<OperationsSnapshot>,
 }
 
 /// The catalogs as of one moment. Two snapshots are equal if they have the same version.
 #[derive(Clone, Debug)]
-pub struct Operations {
+pub struct OperationsSnapshot {
     version: u64,
     commands: Arc<dyn OperationLookup>,
 }
 
-impl Operations {
+impl OperationsSnapshot {
     /// A snapshot of the current catalogs.
     pub fn capture(commands: Arc<dyn OperationLookup>) -> Self {
-        let version = commands.version();
+        let version = commands.catalogs_version();
         Self { version, commands }
     }
 }
 
-impl PartialEq for Operations {
+impl PartialEq for OperationsSnapshot {
     fn eq(&self, other: &Self) -> bool {
         self.version == other.version
     }
@@ -54,7 +54,7 @@ impl PartialEq for Operations {
 
 impl ServerCapabilities {
     /// The operations that steps may name, if they are known.
-    pub fn commands(&self) -> Option<&dyn OperationLookup> {
+    pub fn operation_lookup(&self) -> Option<&dyn OperationLookup> {
         self.operations
             .as_ref()
             .map(|operations| &*operations.commands)

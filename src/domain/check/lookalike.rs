@@ -3,11 +3,11 @@
 
 use super::super::{
     draft::StepDraft,
-    expression::{Expression, Reference, Root},
+    expression::{Expression, Reference, ReferenceRoot},
     finding::{Finding, Rule},
-    grammar::is_template,
+    grammar::has_template,
 };
-use super::site::Site;
+use super::site::ExpressionSite;
 
 /// A part of a text that is an expression in the delimiters of another language, or without delimiters.
 pub(super) struct LookalikeExpression {
@@ -55,8 +55,11 @@ pub(super) fn find_lookalikes(text: &str, names: &[&str]) -> Vec<LookalikeExpres
 }
 
 /// The finding for a condition that uses the delimiters of another language.
-pub(super) fn braced_condition(site: &Site<'_>, names: &[&str]) -> Option<Finding> {
-    if !site.is_condition || !site.text.contains("{{") || is_template(site.text) {
+pub(super) fn braced_condition_finding(
+    site: &ExpressionSite<'_>,
+    names: &[&str],
+) -> Option<Finding> {
+    if !site.is_condition || !site.text.contains("{{") || has_template(site.text) {
         return None;
     }
     let mut meant = site.text.to_owned();
@@ -72,7 +75,7 @@ pub(super) fn braced_condition(site: &Site<'_>, names: &[&str]) -> Option<Findin
 /// A warning for an expression in the description of a step, where it is not evaluated.
 pub(super) fn description_expression_finding(step: &StepDraft) -> Option<Finding> {
     let field = step.field("description")?;
-    if !is_template(field.value.as_text()?) {
+    if !has_template(field.value.as_text()?) {
         return None;
     }
     let message = "`description` is shown as it is: an expression in it has no value";
@@ -125,8 +128,9 @@ fn parse_lookalike(
     let inner = translate_foreign_path(inner);
     let expression = Expression::parse_with(&inner, names).ok()?;
     let references = expression.references().to_vec();
-    let is_whole =
-        |one: &Reference| !one.path.is_empty() || matches!(one.root, Root::Item | Root::Index);
+    let is_whole = |one: &Reference| {
+        !one.path.is_empty() || matches!(one.root, ReferenceRoot::Item | ReferenceRoot::Index)
+    };
     (references.iter().all(is_whole) && !references.is_empty()).then_some(LookalikeExpression {
         start,
         end,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::{
     draft::{StepDraft, WorkflowDraft},
     expression::{HOOK_RUN_FIELDS, RUN_FIELDS, Segment, SubpathRule},
-    node::{Content, Node},
+    node::{DocumentNode, NodeContent},
 };
 
 /// The memory key that holds all inputs.
@@ -45,7 +45,7 @@ pub(super) fn unknown_run_field<'a>(
     is_beside: bool,
     ids: impl Iterator<Item = &'a str>,
 ) -> Option<UnknownName<'a>> {
-    let first = path.first()?.key();
+    let first = path.first()?.as_key();
     let beside = if is_beside { HOOK_RUN_FIELDS } else { &[] };
     let mut known = RUN_FIELDS.iter().chain(beside);
     let Some((_, below)) = known.clone().find(|(name, _)| *name == first) else {
@@ -59,7 +59,7 @@ pub(super) fn unknown_run_field<'a>(
         SubpathRule::Anything => return None,
         SubpathRule::These(fields) => (*fields, &path[1..]),
         SubpathRule::Steps(fields) => {
-            let id = path.get(1)?.key();
+            let id = path.get(1)?.as_key();
             let ids: Vec<_> = ids.collect();
             if !ids.contains(&&*id) {
                 return Some(new_unknown_name(&id, ids.into_iter()));
@@ -67,7 +67,7 @@ pub(super) fn unknown_run_field<'a>(
             (*fields, &path[2..])
         }
     };
-    let next = rest.first()?.key();
+    let next = rest.first()?.as_key();
     (!fields.contains(&&*next)).then(|| new_unknown_name(&next, fields.iter().copied()))
 }
 
@@ -102,15 +102,18 @@ const UNEVALUATED_KEYWORDS: &[&str] = &[
 ];
 
 /// Follows `path` through `schema` as far as the schema restricts it.
-pub(super) fn follow_schema_path<'a>(schema: &'a Node, path: &[Segment]) -> SchemaPathResult<'a> {
+pub(super) fn follow_schema_path<'a>(
+    schema: &'a DocumentNode,
+    path: &[Segment],
+) -> SchemaPathResult<'a> {
     let (mut schema, mut perhaps) = (schema, None);
     for segment in path {
-        let key = segment.key();
+        let key = segment.as_key();
         let says = |keyword: &&str| schema.get(keyword).is_some();
         if UNEVALUATED_KEYWORDS.iter().any(says) {
             break;
         }
-        match schema.get("type").and_then(Node::as_text) {
+        match schema.get("type").and_then(DocumentNode::as_text) {
             // Indexing a string yields a character.
             Some("string") if matches!(segment, Segment::Index(_)) => break,
             Some("string" | "number" | "integer" | "boolean" | "null") => {
@@ -133,7 +136,7 @@ pub(super) fn follow_schema_path<'a>(schema: &'a Node, path: &[Segment]) -> Sche
         }
         if properties.is_some() && !is_required(schema, &key) {
             let others = properties.filter(|_| field.is_none());
-            perhaps.get_or_insert_with(|| new_unknown_name(&key, names(others)));
+            perhaps.get_or_insert_with(|| new_unknown_name(&key, declared_field_names(others)));
         }
         match field {
             Some(field) => schema = field,
@@ -143,27 +146,32 @@ pub(super) fn follow_schema_path<'a>(schema: &'a Node, path: &[Segment]) -> Sche
     perhaps.map_or(SchemaPathResult::Somewhere, SchemaPathResult::Perhaps)
 }
 
-fn missing_path_result<'a>(name: &str, properties: Option<&'a Node>) -> SchemaPathResult<'a> {
-    SchemaPathResult::Nowhere(new_unknown_name(name, names(properties)))
+fn missing_path_result<'a>(
+    name: &str,
+    properties: Option<&'a DocumentNode>,
+) -> SchemaPathResult<'a> {
+    SchemaPathResult::Nowhere(new_unknown_name(name, declared_field_names(properties)))
 }
 
 /// The names of declared fields.
-fn names(properties: Option<&Node>) -> impl Iterator<Item = &str> {
-    let entries = properties.and_then(Node::entries).unwrap_or_default();
+fn declared_field_names(properties: Option<&DocumentNode>) -> impl Iterator<Item = &str> {
+    let entries = properties
+        .and_then(DocumentNode::entries)
+        .unwrap_or_default();
     entries.iter().map(|entry| entry.key.as_str())
 }
 
 /// Whether an object may have only the properties that are declared.
-fn is_closed(schema: &Node) -> bool {
+fn is_closed(schema: &DocumentNode) -> bool {
     let is_false = |keyword| {
         schema
             .get(keyword)
-            .is_some_and(|node| node.content == Content::Bool(false))
+            .is_some_and(|node| node.content == NodeContent::Bool(false))
     };
     is_false("additionalProperties") || is_false("unevaluatedProperties")
 }
 
-fn is_required(schema: &Node, key: &str) -> bool {
-    let required = schema.get("required").and_then(Node::items);
+fn is_required(schema: &DocumentNode, key: &str) -> bool {
+    let required = schema.get("required").and_then(DocumentNode::items);
     required.is_some_and(|names| names.iter().any(|name| name.as_text() == Some(key)))
 }

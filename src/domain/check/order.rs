@@ -6,7 +6,7 @@ use super::super::{
     definition::reachable_from,
     draft::{StepDraft, WorkflowFormat},
     finding::{Finding, Place, Rule, has_room_for_suggestions},
-    node::{Content, LocatedValue},
+    node::{LocatedValue, NodeContent},
 };
 use crate::limits;
 
@@ -22,18 +22,18 @@ pub(super) struct StepDependency<'a> {
 }
 
 /// The dependencies of each step, with a finding for each dependency that cannot be satisfied.
-pub(super) fn dependencies<'a>(
+pub(super) fn resolve_dependencies<'a>(
     found: &mut Vec<Finding>,
     steps: &'a [StepDraft],
     form: WorkflowFormat,
 ) -> Vec<Vec<StepDependency<'a>>> {
     let edges = build_edges(found, steps, form);
-    cycles(found, steps, form, &edges);
+    find_cycles(found, steps, form, &edges);
     check_allow_parallel(found, steps, form, &edges);
     edges
 }
 
-fn id(step: &StepDraft) -> Option<&str> {
+fn step_id(step: &StepDraft) -> Option<&str> {
     step.id.as_ref().map(|at| at.value.as_str())
 }
 
@@ -44,7 +44,7 @@ fn build_edges<'a>(
 ) -> Vec<Vec<StepDependency<'a>>> {
     let mut positions = BTreeMap::new();
     for (position, step) in steps.iter().enumerate() {
-        if let Some(id) = id(step) {
+        if let Some(id) = step_id(step) {
             positions.entry(id).or_insert(position);
         }
     }
@@ -144,7 +144,7 @@ fn unknown_dependency_finding(
 }
 
 /// Adds one finding for each back edge of a depth-first search, which closes a cycle.
-fn cycles(
+fn find_cycles(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
     form: WorkflowFormat,
@@ -179,7 +179,7 @@ fn cycles(
                 }
                 Some((before, VisitMark::OnPath)) if found.len() < findings_max => {
                     let from = path.iter().position(|(at, _)| *at == before).unwrap_or(0);
-                    found.push(cycle(steps, form, edges, &path[from..]));
+                    found.push(cycle_finding(steps, form, edges, &path[from..]));
                 }
                 Some(_) => {}
             }
@@ -189,13 +189,13 @@ fn cycles(
 
 /// The finding for a cycle. `path` has positions with the number of edges followed: the last of those leads to the next
 /// position.
-fn cycle(
+fn cycle_finding(
     steps: &[StepDraft],
     form: WorkflowFormat,
     edges: &[Vec<StepDependency<'_>>],
     path: &[(usize, usize)],
 ) -> Finding {
-    let name = |position: usize| id(&steps[position]).unwrap_or("?");
+    let name = |position: usize| step_id(&steps[position]).unwrap_or("?");
     let mut names: Vec<_> = path.iter().map(|(at, _)| name(*at)).collect();
     names.push(names[0]);
     let taken = || {
@@ -212,7 +212,7 @@ fn cycle(
         );
     let message = format!(
         "these {}s wait for each other: {}",
-        form.step_word(),
+        form.step_noun(),
         names.join(" → ")
     );
     let implied = taken()
@@ -244,7 +244,8 @@ fn check_allow_parallel(
     }
     for (position, step) in steps.iter().enumerate() {
         let field = step.field("allowParallel");
-        let Some(field) = field.filter(|field| field.value.content == Content::Bool(false)) else {
+        let Some(field) = field.filter(|field| field.value.content == NodeContent::Bool(false))
+        else {
             continue;
         };
         let (before, after) = (
@@ -252,8 +253,8 @@ fn check_allow_parallel(
             reachable_from(&after, position),
         );
         let beside = (0..steps.len()).find(|at| !before.contains(at) && !after.contains(at));
-        if let Some(other) = beside.and_then(|other| id(&steps[other])) {
-            let message = format!("`{other}` may run beside this {}", form.step_word());
+        if let Some(other) = beside.and_then(|other| step_id(&steps[other])) {
+            let message = format!("`{other}` may run beside this {}", form.step_noun());
             let hint = format!("put one after the other with `{}`", form.depends_on_key());
             let finding = field.value_finding(Rule::NotSupportedYet, message);
             found.push(finding.suggest(hint));

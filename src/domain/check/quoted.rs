@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 
 use super::super::{
     draft::WorkflowDraft,
-    expression::{Expression, Root, Segment},
+    expression::{Expression, ReferenceRoot, Segment},
     finding::{Finding, Rule},
-    node::Node,
+    node::DocumentNode,
 };
-use super::site::Site;
+use super::site::ExpressionSite;
 
 /// The declared types of the inputs.
-pub(super) fn types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
+pub(super) fn input_types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
     let inputs = draft
         .field("inputs")
         .and_then(|field| field.value.entries());
     let inputs = inputs.unwrap_or_default().iter();
     let typed = inputs.filter_map(|input| {
-        let kind = input.value.get("type").and_then(Node::as_text)?;
+        let kind = input.value.get("type").and_then(DocumentNode::as_text)?;
         Some((input.key.as_str(), kind))
     });
     typed.collect()
@@ -27,7 +27,7 @@ pub(super) fn types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
 /// The warning for a value that is a single quoted expression which reads an input of a type other than string. The
 /// quotes turn the value into a text.
 pub(super) fn quoted_expression_finding(
-    site: &Site<'_>,
+    site: &ExpressionSite<'_>,
     types: &BTreeMap<&str, &str>,
 ) -> Option<Finding> {
     let text = site.text.trim();
@@ -43,7 +43,7 @@ pub(super) fn quoted_expression_finding(
         return None;
     };
     let kind = types.get(name.as_str()).filter(|kind| **kind != "string")?;
-    if reference.root != Root::Inputs {
+    if reference.root != ReferenceRoot::Inputs {
         return None;
     }
     let message = format!(

@@ -3,8 +3,8 @@
 use super::super::{
     draft::{RawField, StepDraft},
     finding::{Finding, Rule},
-    node::{Content, Entry, Node},
-    schema::{BUDGET_RULE, Quota, Schema, SchemaFinding},
+    node::{DocumentNode, MappingEntry, NodeContent},
+    schema::{BUDGET_RULE, PatternQuota, Schema, SchemaFinding},
 };
 use crate::limits;
 
@@ -12,14 +12,14 @@ use crate::limits;
 pub(super) fn check_result_schemas(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
-    quota: &mut Quota,
+    quota: &mut PatternQuota,
 ) {
     for step in steps.iter().flat_map(StepDraft::step_and_foreach_body) {
-        result(found, step, quota);
+        check_result(found, step, quota);
     }
 }
 
-fn result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut Quota) {
+fn check_result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut PatternQuota) {
     let Some(field) = draft.field("result") else {
         return;
     };
@@ -60,9 +60,9 @@ fn schema_fault_finding(fault: &SchemaFinding, field: &RawField) -> Finding {
 }
 
 /// Wraps bare properties into an object schema, if each property is just a type name.
-fn suggest_object_schema(finding: Finding, node: &Node) -> Finding {
+fn suggest_object_schema(finding: Finding, node: &DocumentNode) -> Finding {
     let entries = node.entries().unwrap_or_default();
-    let is_plain = |entry: &Entry| matches!(entry.value.content, Content::Text(_));
+    let is_plain = |entry: &MappingEntry| matches!(entry.value.content, NodeContent::Text(_));
     let Some((first, last)) = entries.first().zip(entries.last()) else {
         return finding;
     };

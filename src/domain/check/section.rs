@@ -3,10 +3,10 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use super::super::{
-    draft::{Heading, RawField, Section, StepDraft, WorkflowDraft},
+    draft::{MarkdownHeading, RawField, StepDraft, StepSection, WorkflowDraft},
     finding::{Finding, Rule, has_room_for_suggestions},
     grammar,
-    node::{Content, Node},
+    node::{DocumentNode, NodeContent},
 };
 
 /// Returns the steps with the instructions from their sections.
@@ -55,7 +55,7 @@ pub(super) fn add_section_instructions<'a>(
         } else {
             given.insert(&at.value, at.place.line);
             let fields = &mut steps.to_mut()[position].fields;
-            fields.extend(self::instructions(section));
+            fields.extend(self::instructions_field(section));
         }
     }
     steps
@@ -64,7 +64,7 @@ pub(super) fn add_section_instructions<'a>(
 /// The finding for a heading that resembles `## step: ID` and is none, so that the text below it would belong to no
 /// step. It either begins with `step` or is a step id. Inside a section only a heading of the form `step: ID` counts.
 fn misspelt_heading_finding(
-    heading: &Heading,
+    heading: &MarkdownHeading,
     ids: &BTreeMap<String, &str>,
     has_room: bool,
 ) -> Option<Finding> {
@@ -102,14 +102,14 @@ fn misspelt_heading_finding(
     })
 }
 
-fn instructions(section: &Section) -> Option<RawField> {
+fn instructions_field(section: &StepSection) -> Option<RawField> {
     let at = &section.step;
     Some(RawField {
-        key: grammar::STEP.key("instructions")?,
+        key: grammar::STEP_SHAPE.find_key("instructions")?,
         path: at.path.clone(),
         place: at.place,
-        value: Node {
-            content: Content::Text(section.text.value.clone()),
+        value: DocumentNode {
+            content: NodeContent::Text(section.text.value.clone()),
             place: section.text.place,
         },
     })

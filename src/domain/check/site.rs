@@ -3,14 +3,14 @@
 use super::super::{
     expression::Reference,
     finding::{Finding, Place, Rule, has_room_for_suggestions},
-    grammar::{Record, Shape, is_template},
-    nearest::nearest,
-    node::{Content, Node, join},
+    grammar::{MappingShape, ValueShape, has_template},
+    nearest::find_nearest,
+    node::{DocumentNode, NodeContent, join_path},
 };
 use super::shape::is_binding;
 
 /// A text that may contain expressions, or that is one.
-pub(super) struct Site<'a> {
+pub(super) struct ExpressionSite<'a> {
     pub(super) text: &'a str,
     pub(super) path: String,
     pub(super) place: Place,
@@ -20,7 +20,7 @@ pub(super) struct Site<'a> {
     pub(super) is_kept: bool,
 }
 
-impl Site<'_> {
+impl ExpressionSite<'_> {
     /// A finding about a reference in this text.
     pub(super) fn reference_finding(
         &self,
@@ -46,13 +46,13 @@ impl Site<'_> {
         known: impl Iterator<Item = &'k str>,
     ) -> Finding {
         let near = has_room_for_suggestions(found)
-            .then(|| nearest(name, known))
+            .then(|| find_nearest(name, known))
             .flatten();
         let Some(near) = near else {
             return finding;
         };
         let finding = finding.suggest(format!("did you mean `{near}`?"));
-        let root = reference.root.word().len();
+        let root = reference.root.root_word().len();
         let from = reference.offset + root;
         let rest = self.text.get(from..reference.offset + reference.length);
         match rest.and_then(|rest| rest.find(name)) {
@@ -65,58 +65,75 @@ impl Site<'_> {
 }
 
 /// Adds every text of `node` that may hold expressions.
-pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, shape: &Shape) {
+pub(super) fn collect_sites<'a>(
+    sites: &mut Vec<ExpressionSite<'a>>,
+    node: &'a DocumentNode,
+    path: &str,
+    shape: &ValueShape,
+) {
     match shape {
-        Shape::Condition => site(sites, node, path, true),
-        Shape::Template(_) | Shape::SpanOrTemplate | Shape::InstantOrTemplate => {
-            site(sites, node, path, false);
+        ValueShape::Condition => add_site(sites, node, path, true),
+        ValueShape::Template(_) | ValueShape::SpanOrTemplate | ValueShape::InstantOrTemplate => {
+            add_site(sites, node, path, false);
         }
         // A plain text in place of a list has a finding of its own.
-        Shape::Items if node.as_text().is_some_and(|text| !is_template(text)) => {}
-        Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => {
+        ValueShape::Items if node.as_text().is_some_and(|text| !has_template(text)) => {}
+        ValueShape::Value | ValueShape::Values | ValueShape::Memory(_) | ValueShape::Items => {
             let first = sites.len();
-            node.for_each_text(path, &mut |node, _, path| site(sites, node, path, false));
+            node.for_each_text(path, &mut |node, _, path| {
+                add_site(sites, node, path, false)
+            });
             for site in &mut sites[first..] {
-                site.is_kept = matches!(shape, Shape::Memory(_));
+                site.is_kept = matches!(shape, ValueShape::Memory(_));
             }
         }
-        Shape::Bindings(_) => {
+        ValueShape::Bindings(_) => {
             let entries = node.entries().unwrap_or_default().iter();
             for entry in entries.filter(|entry| !is_binding(&entry.value)) {
-                let path = join(path, &entry.key);
-                collect(sites, &entry.value, &path, &Shape::Value);
+                let path = join_path(path, &entry.key);
+                collect_sites(sites, &entry.value, &path, &ValueShape::Value);
             }
         }
-        Shape::Inputs(record) | Shape::Branches(record) => {
+        ValueShape::Inputs(record) | ValueShape::Branches(record) => {
             for entry in node.entries().unwrap_or_default() {
-                collect_field_sites(sites, &entry.value, &join(path, &entry.key), record);
+                collect_field_sites(sites, &entry.value, &join_path(path, &entry.key), record);
             }
         }
-        Shape::List(of, ..) => {
+        ValueShape::List(of, ..) => {
             for (at, item) in node.items().unwrap_or_default().iter().enumerate() {
-                collect(sites, item, &format!("{path}[{at}]"), of);
+                collect_sites(sites, item, &format!("{path}[{at}]"), of);
             }
         }
-        Shape::Record(record) => collect_field_sites(sites, node, path, record),
-        Shape::TextOr(record) => match (&node.content, record.keys.first()) {
-            (Content::Text(_), Some(first)) => collect(sites, node, path, &first.shape),
+        ValueShape::Record(record) => collect_field_sites(sites, node, path, record),
+        ValueShape::TextOr(record) => match (&node.content, record.keys.first()) {
+            (NodeContent::Text(_), Some(first)) => collect_sites(sites, node, path, &first.shape),
             _ => collect_field_sites(sites, node, path, record),
         },
         _ => {}
     }
 }
 
-fn collect_field_sites<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, record: &Record) {
+fn collect_field_sites<'a>(
+    sites: &mut Vec<ExpressionSite<'a>>,
+    node: &'a DocumentNode,
+    path: &str,
+    record: &MappingShape,
+) {
     for key in record.keys {
         if let Some(value) = node.get(key.name) {
-            collect(sites, value, &format!("{path}.{}", key.name), &key.shape);
+            collect_sites(sites, value, &format!("{path}.{}", key.name), &key.shape);
         }
     }
 }
 
-fn site<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, is_condition: bool) {
+fn add_site<'a>(
+    sites: &mut Vec<ExpressionSite<'a>>,
+    node: &'a DocumentNode,
+    path: &str,
+    is_condition: bool,
+) {
     let text = node.as_text().filter(|text| !text.trim().is_empty());
-    sites.extend(text.map(|text| Site {
+    sites.extend(text.map(|text| ExpressionSite {
         text,
         path: path.to_owned(),
         place: node.place,

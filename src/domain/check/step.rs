@@ -8,10 +8,10 @@ use super::{
         definition::{Step, StepKind},
         draft::{RawField, StepDraft, WorkflowFormat},
         finding::{Finding, Rule},
-        grammar::{self, Role, Shape},
+        grammar::{self, KeyRole, ValueShape},
         id::{AgentName, StepId},
-        nearest::nearest,
-        node::Node,
+        nearest::find_nearest,
+        node::DocumentNode,
         span::HumanDuration,
     },
     AgentFileState, KnownAgents, KnownNames, ServerCapabilities, kind,
@@ -23,7 +23,11 @@ use crate::{
 };
 
 /// A finding for each id that an earlier step has.
-pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form: WorkflowFormat) {
+pub(super) fn check_duplicate_ids(
+    found: &mut Vec<Finding>,
+    steps: &[StepDraft],
+    form: WorkflowFormat,
+) {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for at in steps.iter().filter_map(|step| step.id.as_ref()) {
         let Some(line) = first.get(at.value.as_str()) else {
@@ -32,16 +36,16 @@ pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form:
         };
         let message = format!(
             "{} id `{}` is taken: it first stands on line {line}",
-            form.step_word(),
+            form.step_noun(),
             at.value
         );
-        let hint = format!("give each {} an id of its own", form.step_word());
+        let hint = format!("give each {} an id of its own", form.step_noun());
         found.push(at.finding(Rule::DuplicateStep, message).suggest(hint));
     }
 }
 
 /// Checks one step and builds its definition; `depends_on` are its dependencies.
-pub(super) fn step(
+pub(super) fn check_step(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
     form: WorkflowFormat,
@@ -63,7 +67,7 @@ pub(super) fn step(
     Some(Step {
         depends_on,
         bodies,
-        ..kind::fields(Step::new(id?, kind?), draft)
+        ..kind::set_common_fields(Step::new(id?, kind?), draft)
     })
 }
 
@@ -76,7 +80,7 @@ pub(super) fn check_hooks_and_compensation(
 ) -> BTreeMap<BodyKind, Step> {
     let body = |(body, draft): &(BodyKind, StepDraft)| {
         let kind = check_and_build_kind(found, draft, WorkflowFormat::Manifest, known, None)?;
-        let step = kind::fields(Step::new(id.clone(), kind), draft);
+        let step = kind::set_common_fields(Step::new(id.clone(), kind), draft);
         Some((*body, set_hook_defaults(step, *body, draft)))
     };
     drafts.iter().filter_map(body).collect()
@@ -107,7 +111,7 @@ fn check_foreach_body(
     check_foreach_body_fields(found, draft);
     Some(Step {
         bodies,
-        ..kind::fields(Step::new(id, kind?), draft)
+        ..kind::set_common_fields(Step::new(id, kind?), draft)
     })
 }
 
@@ -126,7 +130,7 @@ fn check_foreach_body_fields(found: &mut Vec<Finding>, draft: &StepDraft) {
     let leads = draft
         .field("on_error")
         .and_then(|field| Some((field, field.value.as_text()?)));
-    if let Some((field, text)) = leads.filter(|(_, text)| !grammar::ON_ERROR.contains(text)) {
+    if let Some((field, text)) = leads.filter(|(_, text)| !grammar::ON_ERROR_WORDS.contains(text)) {
         let message = format!("`on_error` cannot lead to `{text}` from inside a `foreach`");
         let hint = "write fail or continue here, and the step at the `foreach`";
         let finding = field.value_finding(Rule::NoEffect, message);
@@ -146,21 +150,21 @@ fn check_and_build_kind(
     let idle = |field| idle_field_finding(field, acting?);
     found.extend(draft.fields.iter().filter_map(idle));
     if let Some(field) = draft.field("activity") {
-        found.extend(unknown_activity(field, known.abilities));
+        found.extend(unknown_activity_finding(field, known.abilities));
     }
     check_field_pairs(found, draft);
     if let Some(kind) = acting {
-        found.extend(unknown_failures(draft, kind.key.name));
+        found.extend(unknown_failure_findings(draft, kind.key.name));
     }
     match acting?.key.name {
-        "agent" => agent(found, acting?, known.agents).map(|agent| StepKind::Agent { agent }),
-        key => kind::kind(draft, key, each),
+        "agent" => check_agent(found, acting?, known.agents).map(|agent| StepKind::Agent { agent }),
+        key => kind::build_step_kind(draft, key, each),
     }
 }
 
 /// The finding for a field that has no effect in a step of this kind.
 fn idle_field_finding(field: &RawField, kind: &RawField) -> Option<Finding> {
-    let Role::Field { kinds, instead, .. } = field.key.role else {
+    let KeyRole::Field { kinds, instead, .. } = field.key.role else {
         return None;
     };
     // A kind that is not implemented yet has its own finding.
@@ -212,25 +216,25 @@ fn check_backoff_bounds(found: &mut Vec<Finding>, draft: &StepDraft) {
 }
 
 /// Names for "any failure" in other systems.
-const ANY_FAILURE: [&str; 6] = ["all", "any", "always", "error", "errors", "exception"];
+const ANY_FAILURE_WORDS: [&str; 6] = ["all", "any", "always", "error", "errors", "exception"];
 
 /// The findings for names in `retry.on` that match no failure of this kind of step. The failures of operations are
 /// known. Models, activities and children may report codes of their own, so for those only probable misspellings are
 /// reported.
-fn unknown_failures(draft: &StepDraft, kind: &str) -> Vec<Finding> {
+fn unknown_failure_findings(draft: &StepDraft, kind: &str) -> Vec<Finding> {
     let on = draft.value("retry").and_then(|retry| retry.get("on"));
     let named = on
-        .and_then(Node::items)
+        .and_then(DocumentNode::items)
         .unwrap_or_default()
         .iter()
         .enumerate();
-    let finding = |(at, node): (usize, &Node)| {
+    let finding = |(at, node): (usize, &DocumentNode)| {
         let word = node
             .as_text()
             .filter(|word| normalize_failure_name(word).is_none())?;
-        let is_slip = ANY_FAILURE.contains(&&*word.to_lowercase())
-            || nearest(word, failure_class_and_code_names()).is_some();
-        if !has_shape(node, &Shape::Failure) || kind != "run" && !is_slip {
+        let is_slip = ANY_FAILURE_WORDS.contains(&&*word.to_lowercase())
+            || find_nearest(word, failure_class_and_code_names()).is_some();
+        if !has_shape(node, &ValueShape::Failure) || kind != "run" && !is_slip {
             return None;
         }
         let message = format!("no failure has the code or the class `{word}`");
@@ -282,7 +286,11 @@ fn find_kind_field<'a>(
     Some(first)
 }
 
-fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &KnownAgents) -> Option<AgentName> {
+fn check_agent(
+    found: &mut Vec<Finding>,
+    field: &RawField,
+    agents: &KnownAgents,
+) -> Option<AgentName> {
     let text = field.value.as_text()?;
     let name = AgentName::parse(text).ok()?;
     match agents.get(name.as_str()) {
@@ -306,7 +314,7 @@ fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &KnownAgents) -> Op
 }
 
 /// The finding for an activity that the server does not provide.
-fn unknown_activity(field: &RawField, abilities: &ServerCapabilities) -> Option<Finding> {
+fn unknown_activity_finding(field: &RawField, abilities: &ServerCapabilities) -> Option<Finding> {
     let name = field.value.as_text()?;
     let known = &abilities.activities;
     // A value that is no valid name has a finding already.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Branch, Pattern, Step, StepKind, Wait, Workflow};
+use super::{BranchOffer, OutputPattern, Step, StepKind, WaitTrigger, Workflow};
 use crate::{
     body::BodyKind,
     expression::{Expression, Template},
@@ -37,7 +37,7 @@ pub struct CompiledStep {
 /// The compiled form of a branch that a step offers.
 #[derive(Debug)]
 pub(crate) struct CompiledBranch {
-    pub(crate) pattern: Pattern,
+    pub(crate) pattern: OutputPattern,
     pub(crate) parameters: Template,
 }
 
@@ -130,10 +130,10 @@ impl CompiledStep {
                 empty_object_template()
             })
         };
-        let input = template(&input_texts(step)).mark_instruction_keys(PROSE_KEYS);
-        let mut branch = |branch: &Branch| {
+        let input = template(&collect_expression_texts(step)).mark_instruction_keys(PROSE_KEYS);
+        let mut branch = |branch: &BranchOffer| {
             let parameters = template(&Value::Object(branch.parameters.clone()));
-            let pattern = Pattern::parse(&branch.pattern).ok()?;
+            let pattern = OutputPattern::parse(&branch.pattern).ok()?;
             Some(CompiledBranch {
                 pattern,
                 parameters,
@@ -169,7 +169,7 @@ const PROSE_KEYS: &[&str] = &["instructions", "guidance", "ask"];
 
 /// Collects all texts and values of a step that may hold expressions, keyed by their role (`instructions`, `with`,
 /// `guidance`…).
-pub fn input_texts(step: &Step) -> Value {
+pub fn collect_expression_texts(step: &Step) -> Value {
     let mut input = Map::new();
     let mut put =
         |key: &str, value: Option<Value>| input.extend(value.map(|value| (key.to_owned(), value)));
@@ -183,7 +183,9 @@ pub fn input_texts(step: &Step) -> Value {
         StepKind::Extract { from, .. } => put("from", Some(json!(from))),
         StepKind::Run { body, .. } => put("body", body.clone()),
         StepKind::Gate { ask, .. } => put("ask", Some(json!(ask))),
-        StepKind::Wait(Wait::For(text) | Wait::Until(text) | Wait::Signal(text)) => {
+        StepKind::Wait(
+            WaitTrigger::For(text) | WaitTrigger::Until(text) | WaitTrigger::Signal(text),
+        ) => {
             put("wait", Some(json!(text)));
         }
         StepKind::Set { entries } => put("set", Some(Value::Object(entries.clone()))),

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Join, RunWhen, Step};
+use super::{JoinRule, RunWhen, Step};
 use crate::id::StepId;
 
 /// The positions of the steps, with the dependency edges in both directions.
 #[derive(Clone, Debug, Default)]
-pub struct Graph {
+pub struct StepGraph {
     position: HashMap<StepId, usize>,
     dependencies: Vec<Vec<usize>>,
     dependents: Vec<Vec<usize>>,
@@ -18,7 +18,7 @@ pub struct Graph {
     provisions: usize,
 }
 
-impl Graph {
+impl StepGraph {
     /// Builds the graph of `steps`. Dependencies that name no step are ignored; a checked workflow has none.
     pub fn from_steps(steps: &[Step]) -> Self {
         let position: HashMap<_, _> = steps
@@ -43,7 +43,7 @@ impl Graph {
             dependencies,
             dependents,
             has_aftermath: steps.iter().any(|step| step.run_when != RunWhen::Succeeded),
-            has_joins: steps.iter().any(|step| step.join != Join::All),
+            has_joins: steps.iter().any(|step| step.join != JoinRule::All),
             provisions: steps
                 .iter()
                 .position(|step| step.run_when == RunWhen::Failing)
@@ -97,7 +97,7 @@ impl Graph {
     }
 
     /// The position of the step with this id in authoring order.
-    pub fn position(&self, id: &StepId) -> Option<usize> {
+    pub fn step_position(&self, id: &StepId) -> Option<usize> {
         self.position.get(id).copied()
     }
 
@@ -121,7 +121,7 @@ impl Graph {
     }
 
     /// The wave of each step, from 1: one more than the highest wave among its dependencies.
-    pub fn waves(&self) -> Vec<usize> {
+    pub fn wave_numbers(&self) -> Vec<usize> {
         let mut waves = vec![1; self.dependencies.len()];
         let mut waiting: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
         let mut ready: Vec<usize> = self.roots().collect();
@@ -146,7 +146,7 @@ impl Graph {
     }
 
     /// A dependency cycle, as positions in the order in which each step waits for the next; `None` if there is none.
-    pub fn cycle(&self) -> Option<Vec<usize>> {
+    pub fn find_cycle(&self) -> Option<Vec<usize>> {
         let mut waiting: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
         let mut ready: Vec<usize> = self.roots().collect();
         while let Some(at) = ready.pop() {

@@ -6,12 +6,12 @@ use crate::{error::Violation, schema::is_equal};
 
 /// A path into an output, and the value that the output must have there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pattern {
+pub struct OutputPattern {
     keys: Vec<String>,
     value: Value,
 }
 
-impl Pattern {
+impl OutputPattern {
     /// Parses a pattern. Everything after the first `:` is the value: JSON if it parses as JSON, else a string.
     ///
     /// # Errors

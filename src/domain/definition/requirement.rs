@@ -8,7 +8,7 @@ use crate::nearest::normalize_name;
 
 /// A catalog that a workflow requires (`requires.catalogs`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requirement {
+pub struct CatalogRequirement {
     /// The vendor of the API.
     pub vendor: String,
     /// The title of the catalog, for a vendor with several.
@@ -25,7 +25,7 @@ pub struct Requirement {
     pub version: Option<String>,
 }
 
-impl Requirement {
+impl CatalogRequirement {
     /// Whether a step that names `catalog` may mean this requirement: the name equals the vendor or the title, after
     /// folding.
     pub(crate) fn matches_catalog(&self, catalog: &str) -> bool {
@@ -34,7 +34,7 @@ impl Requirement {
     }
 
     /// The tool call that imports the required catalog.
-    pub fn import_call(&self) -> String {
+    pub fn import_catalog_call(&self) -> String {
         let title = self.title.as_deref().unwrap_or(&self.vendor);
         let source = self
             .source
@@ -47,7 +47,7 @@ impl Requirement {
     }
 }
 
-impl fmt::Display for Requirement {
+impl fmt::Display for CatalogRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "vendor `{}`", self.vendor)?;
         match &self.title {

@@ -47,7 +47,7 @@ pub struct Step {
     pub with: Option<Map<String, Value>>,
     /// Retry policy of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Retry>,
+    pub retry: Option<RetryPolicy>,
     /// Time limit: of each attempt if the server does the step, else of the whole visit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<HumanDuration>,
@@ -71,7 +71,7 @@ pub struct Step {
     pub max_visits: Option<u32>,
     /// The number of predecessors that the step waits for.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub join: Join,
+    pub join: JoinRule,
     /// Handling of the predecessors that are still open once the join is satisfied.
     #[serde(default, skip_serializing_if = "is_default")]
     pub losers: LoserPolicy,
@@ -83,12 +83,12 @@ pub struct Step {
     pub required: bool,
     /// Tool calls that the step offers to its client, selected by its output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub branches: Vec<Branch>,
+    pub branches: Vec<BranchOffer>,
 }
 
 /// A tool call that a step offers if its output matches a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Branch {
+pub struct BranchOffer {
     /// The pattern as written: `key.nested:value`.
     pub pattern: String,
     /// The name of the offered tool.
@@ -151,7 +151,7 @@ pub enum StepKind {
         idempotent: Option<bool>,
         /// Pagination: the server also requests the pages that follow the first one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        paginate: Option<Paginate>,
+        paginate: Option<PaginateOptions>,
         /// Whether the output is the whole response with status and headers, instead of its payload alone.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         whole: bool,
@@ -197,7 +197,7 @@ pub enum StepKind {
         expires: Option<HumanDuration>,
     },
     /// The step waits for a duration, an instant or a signal.
-    Wait(Wait),
+    Wait(WaitTrigger),
     /// The step writes values to the memory of the execution.
     Set {
         /// The values by name; may hold expressions.
@@ -215,7 +215,7 @@ pub enum StepKind {
 /// The condition that ends a `wait`. Each text may hold expressions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Wait {
+pub enum WaitTrigger {
     /// A duration.
     For(String),
     /// An instant in RFC 3339 format.
@@ -273,7 +273,7 @@ pub enum OnError {
 /// The number of predecessors that a step waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Join {
+pub enum JoinRule {
     /// The step waits until all predecessors have ended.
     #[default]
     All,
@@ -309,7 +309,7 @@ pub enum RunWhen {
 
 /// Retry policy with exponential backoff.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// The most attempts, the first one included.
     pub max_attempts: u32,
     /// The pause before the second attempt; it doubles with each further attempt.
@@ -343,7 +343,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-impl Join {
+impl JoinRule {
     /// Parses `all`, `any` or `quorum(N)` with `N` above 0.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -380,7 +380,7 @@ impl Step {
             run_when: RunWhen::Succeeded,
             next: None,
             max_visits: None,
-            join: Join::All,
+            join: JoinRule::All,
             losers: LoserPolicy::Finish,
             bodies: BTreeMap::new(),
             required: false,
@@ -405,12 +405,12 @@ impl Step {
     }
 
     /// Whether the step jumps after success (`next` or `branch`) instead of releasing its dependents.
-    pub fn is_jumping(&self) -> bool {
+    pub fn has_success_jump(&self) -> bool {
         self.next.is_some() || matches!(self.kind, StepKind::Branch { .. })
     }
 
     /// The steps that this step may jump to after success, in authoring order.
-    pub fn jumps(&self) -> impl Iterator<Item = &StepId> {
+    pub fn jump_targets(&self) -> impl Iterator<Item = &StepId> {
         let arms = match &self.kind {
             StepKind::Branch { arms } => arms.as_slice(),
             _ => &[],
@@ -423,10 +423,10 @@ impl Step {
     }
 
     /// The agent of the step, or of the body of a `foreach`; `None` if no agent acts.
-    pub fn agent(&self) -> Option<&AgentName> {
+    pub fn agent_name(&self) -> Option<&AgentName> {
         match &self.kind {
             StepKind::Agent { agent } => Some(agent),
-            StepKind::Foreach { body, .. } => body.agent(),
+            StepKind::Foreach { body, .. } => body.agent_name(),
             _ => None,
         }
     }
@@ -481,7 +481,7 @@ impl StepKind {
 
 /// Pagination of a `run` step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Paginate {
+pub struct PaginateOptions {
     /// The most pages to request. `None` means that a list with more than
     /// [`limits::CALL_PAGES`](crate::limits::CALL_PAGES) pages fails.
     pub max_pages: Option<u32>,

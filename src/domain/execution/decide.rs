@@ -19,7 +19,7 @@ use crate::{
     id::StepId,
     limits,
     schema::budget_exceeded_error,
-    token::Grant,
+    token::TokenGrant,
 };
 
 impl Start {
@@ -258,7 +258,7 @@ impl Execution {
     fn decide_renewal(&self, mut builder: TransitionBuilder<'_>) -> Decision {
         let (now, ttl) = (builder.row.at, builder.facts.token_ttl);
         for visit_id in self.visits_with_expired_token(ttl, now) {
-            let grant = Grant::issue(now, builder.ids);
+            let grant = TokenGrant::issue(now, builder.ids);
             builder.push_event(Event::TokenRenewed { visit_id, grant });
         }
         builder.into_decision(None)

@@ -15,7 +15,7 @@ use crate::{
     document::Digest,
     error::{Code, Error},
     event::Owner,
-    failure::cut_message,
+    failure::truncate_message,
     id::StepId,
 };
 
@@ -132,7 +132,7 @@ impl Failure {
     ) -> Self {
         Self {
             code: code.into(),
-            message: cut_message(message.as_ref()),
+            message: truncate_message(message.as_ref()),
             step: step.cloned(),
             item: None,
             response: None,

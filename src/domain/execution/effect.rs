@@ -17,13 +17,13 @@ use crate::{
     FailureCode,
     artifact::{self, Artifact},
     clock::Timestamp,
-    definition::{Retry, Step, StepKind},
+    definition::{RetryPolicy, Step, StepKind},
     error::{Result, Violation, class_of_failure, format_count},
     expression::RenderedValue,
     id::ExecutionId,
     limits,
     schema::budget_exceeded_error,
-    span::backoff,
+    span::backoff_pause,
 };
 
 impl StepKind {
@@ -476,7 +476,7 @@ impl Attachment {
     }
 }
 
-impl Retry {
+impl RetryPolicy {
     /// Whether this failure of the server's work is retried.
     fn is_retryable_failure(&self, failure: &OperationFailure) -> bool {
         if self.on.is_empty() {
@@ -497,7 +497,7 @@ impl Retry {
     /// The pause after this number of failures in a row. It doubles each time, up to `max_backoff`. With jitter it is
     /// spread by `random` between half of its length and the whole.
     pub fn retry_pause(&self, failures: u32, random: u128) -> Duration {
-        let whole = backoff(
+        let whole = backoff_pause(
             failures,
             self.backoff.duration(),
             self.max_backoff.duration(),

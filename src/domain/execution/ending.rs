@@ -15,7 +15,7 @@ use super::{
 use crate::{
     definition::{RunWhen, Step},
     document::Digest,
-    expression::Item,
+    expression::ForeachItem,
     failure::FailureCode,
     limits,
 };
@@ -60,7 +60,8 @@ impl TransitionBuilder<'_> {
     /// Keeps the compensation of a step that completed, whatever happens to its hooks later.
     pub(super) fn keep_step_compensation(&mut self, visit_id: &VisitId) {
         let is_step = visit_id.body == BodyKind::Work && visit_id.item.is_none();
-        let position = is_step.then(|| self.facts.definition.graph().position(visit_id.step()));
+        let position =
+            is_step.then(|| self.facts.definition.graph().step_position(visit_id.step()));
         let Some(position) = position.flatten().filter(|_| !self.rehearses) else {
             return;
         };
@@ -168,7 +169,11 @@ impl TransitionBuilder<'_> {
             item: self.compensated_item(left)?,
             ..EvalContext::default()
         };
-        let position = self.facts.definition.graph().position(left.visit_id.step());
+        let position = self
+            .facts
+            .definition
+            .graph()
+            .step_position(left.visit_id.step());
         let visit_id = left.visit_id.with_body(BodyKind::Compensation);
         self.enter_hook_or_compensation(position.unwrap_or_default(), &visit_id, here)
     }
@@ -192,14 +197,14 @@ impl TransitionBuilder<'_> {
         })
     }
 
-    fn compensated_item(&self, left: &Compensation) -> DecideResult<Option<Item>> {
+    fn compensated_item(&self, left: &Compensation) -> DecideResult<Option<ForeachItem>> {
         let Some((list, item)) = left.list.zip(left.visit_id.item) else {
             return Ok(None);
         };
         let list = self.require_value(Need::by_digest(list))?;
         let index = item as usize;
         let value = list.get(index).cloned().unwrap_or_default();
-        Ok(Some(Item { value, index }))
+        Ok(Some(ForeachItem { value, index }))
     }
 
     /// Abandons or diverges the execution. Open visits are voided at once; compensations and hooks come before the

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     FailureCode,
     clock::Timestamp,
-    definition::{BranchArm, CompiledStep, JumpTarget, Step, StepKind, Wait},
+    definition::{BranchArm, CompiledStep, JumpTarget, Step, StepKind, WaitTrigger},
     document::to_plain_text,
     error::Error,
     expression::RenderedValue,
@@ -268,17 +268,17 @@ impl TransitionBuilder<'_> {
         &mut self,
         position: usize,
         visit_id: &VisitId,
-        wait: &Wait,
+        wait: &WaitTrigger,
         input: &Value,
     ) -> DecideResult<()> {
         let step = self.step(position);
         let said = to_plain_text(&input["wait"]);
         let due = match wait {
-            Wait::Signal(_) => return self.wait_for_signal(position, visit_id, said),
-            Wait::For(_) => said
+            WaitTrigger::Signal(_) => return self.wait_for_signal(position, visit_id, said),
+            WaitTrigger::For(_) => said
                 .parse()
                 .map(|span: HumanDuration| self.row.at.after(span.duration())),
-            Wait::Until(_) => said.parse::<Timestamp>().map_err(|_| {
+            WaitTrigger::Until(_) => said.parse::<Timestamp>().map_err(|_| {
                 format!(
                     "`{}` is not an instant: write one like 2030-01-31T09:00:00Z",
                     shorten_span_text(&said)

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     FailureCode,
-    definition::{Join, JumpTarget, OnError, RunWhen, Step, StepKind},
+    definition::{JoinRule, JumpTarget, OnError, RunWhen, Step, StepKind},
     document::JsonText,
     limits,
 };
@@ -82,7 +82,7 @@ impl<'a> TransitionBuilder<'a> {
         let step = self.step(position);
         let graph = self.facts.definition.graph();
         let status = |at: &usize| self.next.steps[*at].status;
-        if let Join::Quorum(wanted) = step.join {
+        if let JoinRule::Quorum(wanted) = step.join {
             return self.join_readiness(position, wanted);
         }
         let before = graph.dependencies(position);
@@ -256,7 +256,7 @@ impl<'a> TransitionBuilder<'a> {
     pub(super) fn jump_target(&self, next: &JumpTarget) -> Option<usize> {
         match next {
             JumpTarget::End => None,
-            JumpTarget::Step(id) => self.facts.definition.graph().position(id),
+            JumpTarget::Step(id) => self.facts.definition.graph().step_position(id),
         }
     }
 
@@ -354,7 +354,7 @@ impl<'a> TransitionBuilder<'a> {
         self.targets.retain(|position| !again.contains(position));
         // A join among them may be satisfied already by dependencies that were not reset.
         let steps = &self.facts.definition.workflow.steps;
-        let is_join = |at: &&usize| steps[**at].join != Join::All;
+        let is_join = |at: &&usize| steps[**at].join != JoinRule::All;
         self.queue.extend(again.iter().filter(is_join));
         // The jumping step is outside of the loop, so the dependents that only it led to are skipped as in a forward
         // jump.

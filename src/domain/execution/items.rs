@@ -13,7 +13,7 @@ use crate::{
     FailureCode,
     definition::{CompiledStep, OnError, Step, StepKind},
     document::{Digest, to_plain_text},
-    expression::Item,
+    expression::ForeachItem,
     limits,
 };
 
@@ -135,7 +135,7 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         let index = visit_id.item.unwrap_or_default() as usize;
         let here = EvalContext {
-            item: Some(Item {
+            item: Some(ForeachItem {
                 value: self.item_value(visit_id)?,
                 index,
             }),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     FailureCode,
-    definition::{Join, JumpTarget, LoserPolicy, RunWhen},
+    definition::{JoinRule, JumpTarget, LoserPolicy, RunWhen},
     event::Failure,
 };
 
@@ -49,8 +49,8 @@ impl TransitionBuilder<'_> {
         let step = self.step(position);
         let visit_id = self.next.steps[position].next_visit();
         let wanted = match step.join {
-            Join::Quorum(wanted) => wanted as usize,
-            Join::All => step.depends_on.len(),
+            JoinRule::Quorum(wanted) => wanted as usize,
+            JoinRule::All => step.depends_on.len(),
         };
         let message = format!(
             "step '{}' waits for {wanted} of {} steps to be completed, and fewer were",
@@ -64,7 +64,7 @@ impl TransitionBuilder<'_> {
     /// Voids the open losers of a join and skips the pending ones, if the join cancels its losers.
     pub(super) fn cancel_losers(&mut self, position: usize) {
         let step = self.step(position);
-        if step.losers == LoserPolicy::Finish || step.join == Join::All {
+        if step.losers == LoserPolicy::Finish || step.join == JoinRule::All {
             return;
         }
         let mut losers = self.losers(position);
@@ -80,7 +80,7 @@ impl TransitionBuilder<'_> {
     /// All steps that are losers of some join.
     pub(super) fn all_losers(&self) -> BTreeSet<usize> {
         let steps = self.facts.definition.workflow.steps.iter().enumerate();
-        let joins = steps.filter(|(_, step)| step.join != Join::All);
+        let joins = steps.filter(|(_, step)| step.join != JoinRule::All);
         joins.flat_map(|(at, _)| self.losers(at)).collect()
     }
 
@@ -110,7 +110,7 @@ impl TransitionBuilder<'_> {
 
     /// Whether the step has a quorum and is not pending any more.
     fn has_entered_join(&self, position: usize) -> bool {
-        self.step(position).join != Join::All
+        self.step(position).join != JoinRule::All
             && self.next.steps[position].status != StepStatus::Pending
     }
 

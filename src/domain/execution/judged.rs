@@ -20,7 +20,7 @@ use crate::{
     },
     failure::truncate_to_bytes,
     limits,
-    offer::Suggestion,
+    offer::SuggestedCall,
     schema::budget_exceeded_error,
 };
 
@@ -313,7 +313,7 @@ pub(super) struct AcceptedOutput {
     pub(super) artifacts: Vec<Artifact>,
     pub(super) references: Vec<ArtifactReference>,
     /// The calls that it suggests, if it has any.
-    pub(super) suggestions: Option<Vec<Suggestion>>,
+    pub(super) suggestions: Option<Vec<SuggestedCall>>,
 }
 
 impl AcceptedOutput {

@@ -12,14 +12,14 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
-    definition::{Branch, StepKind},
+    definition::{BranchOffer, StepKind},
     document::Digest,
     error::Violation,
     id::StepId,
     limits,
     offer::{
-        OfferedOptions, OptionSource, STEP_PRIORITY, SUGGESTIONS, SplitOutput, StepOption,
-        Suggestion, split_suggestions,
+        OfferedOptions, OptionSource, STEP_OPTION_PRIORITY, SUGGESTIONS_KEY, SplitOutput,
+        StepOption, SuggestedCall, split_suggestions,
     },
 };
 
@@ -92,7 +92,8 @@ impl TransitionBuilder<'_> {
             return schema.violations(value);
         };
         let result = self.step(position).acting().result.as_ref();
-        let speaks = result.is_some_and(|result| result["properties"].get(SUGGESTIONS).is_some());
+        let speaks =
+            result.is_some_and(|result| result["properties"].get(SUGGESTIONS_KEY).is_some());
         let mut violations = schema.violations(if speaks { value } else { &taken.output });
         violations.extend(taken.suggestions.clone().err().unwrap_or_default());
         violations
@@ -132,7 +133,7 @@ impl TransitionBuilder<'_> {
         position: usize,
         visit_id: &VisitId,
         output: &Value,
-        suggestions: Option<Vec<Suggestion>>,
+        suggestions: Option<Vec<SuggestedCall>>,
     ) -> DecideResult<()> {
         let offered = OfferedOptions::default();
         self.offer_collected_options(offered, position, visit_id, output, suggestions)
@@ -144,7 +145,7 @@ impl TransitionBuilder<'_> {
         position: usize,
         visit_id: &VisitId,
         output: &Value,
-        suggestions: Option<Vec<Suggestion>>,
+        suggestions: Option<Vec<SuggestedCall>>,
     ) -> DecideResult<()> {
         let step = self.step(position);
         let says_nothing = step.branches.is_empty() && suggestions.is_none() && offered.is_empty();
@@ -165,7 +166,7 @@ impl TransitionBuilder<'_> {
         for suggestion in suggestions.unwrap_or_default() {
             let option = option_from_suggestion(&step.id, offered.options.len(), suggestion);
             let what = format!("the suggestion of {}", option.tool_name);
-            offered.add(option, &what);
+            offered.add_option(option, &what);
         }
         if offered.is_empty() {
             self.withdraw(vec![step.id.clone()]);
@@ -207,7 +208,7 @@ impl TransitionBuilder<'_> {
     /// Whether control can reach the step at `position` from the step that made the offer.
     fn leads_to(&self, offer: &Offer, position: usize) -> bool {
         let definition = self.facts.definition;
-        let from = definition.graph().position(offer.visit_id.step());
+        let from = definition.graph().step_position(offer.visit_id.step());
         from.is_some_and(|from| definition.is_reachable(from, position))
     }
 }
@@ -222,7 +223,7 @@ fn option_id(step: &StepId, before: usize) -> String {
 fn add_branch(
     offered: &mut OfferedOptions,
     step: &StepId,
-    branch: &Branch,
+    branch: &BranchOffer,
     parameters: DecideResult<Value>,
 ) -> DecideResult<()> {
     let what = format!("branch `{}` of '{step}'", branch.pattern);
@@ -239,17 +240,17 @@ fn add_branch(
         id: option_id(step, offered.options.len()),
         tool_name: branch.tool_name.clone(),
         parameters,
-        priority: STEP_PRIORITY,
+        priority: STEP_OPTION_PRIORITY,
         condition: None,
         pattern: Some(branch.pattern.clone()),
         from: OptionSource::Step,
         continue_workflow: branch.continue_workflow,
     };
-    offered.add(option, &what);
+    offered.add_option(option, &what);
     Ok(())
 }
 
-fn option_from_suggestion(step: &StepId, before: usize, suggestion: Suggestion) -> StepOption {
+fn option_from_suggestion(step: &StepId, before: usize, suggestion: SuggestedCall) -> StepOption {
     StepOption {
         id: option_id(step, before),
         tool_name: suggestion.tool_name,

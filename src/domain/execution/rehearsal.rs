@@ -325,7 +325,7 @@ impl RehearsalRun<'_> {
             let Event::StepSkipped { step, why } = event else {
                 continue;
             };
-            let Some(position) = self.builder.facts.definition.graph().position(&step) else {
+            let Some(position) = self.builder.facts.definition.graph().step_position(&step) else {
                 continue;
             };
             let (will_run, why) = match why {
@@ -440,7 +440,7 @@ impl RehearsalRun<'_> {
                     .builder
                     .gather_roots(std::slice::from_ref(reference), &EvalContext::default())
             {
-                roots.extend(more);
+                roots.add_values(more);
             }
         }
         template.preview(&roots, &|reference| self.why_reference(reference, position))
@@ -448,7 +448,7 @@ impl RehearsalRun<'_> {
 
     fn position(&self, id: &str) -> Option<usize> {
         let id = StepId::parse(id).ok()?;
-        self.builder.facts.definition.graph().position(&id)
+        self.builder.facts.definition.graph().step_position(&id)
     }
 
     fn id(&self, position: usize) -> &StepId {

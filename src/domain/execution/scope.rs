@@ -15,8 +15,8 @@ use crate::{
     document::JsonText,
     event::OutputFailure,
     expression::{
-        ERROR_KEY, EvaluationContext, Expression, ExpressionFault, HOOK_RUN_FIELDS, Item,
-        RUN_FIELDS, Reference, RenderedValue, Root, Segment, Template, dotted_path,
+        ERROR_KEY, EvaluationContext, Expression, ExpressionFault, ForeachItem, HOOK_RUN_FIELDS,
+        RUN_FIELDS, Reference, ReferenceRoot, RenderedValue, Segment, Template, dotted_path,
     },
     id::StepId,
     limits,
@@ -31,7 +31,7 @@ pub(super) struct EvalContext<'a> {
     /// compensations).
     pub(super) own: Option<&'a Value>,
     /// The item of a `foreach`, if it is evaluated for one.
-    pub(super) item: Option<Item>,
+    pub(super) item: Option<ForeachItem>,
 }
 
 impl<'a> EvalContext<'a> {
@@ -118,7 +118,7 @@ impl TransitionBuilder<'_> {
     pub(super) fn default_activity_input(&self, visit_id: &VisitId) -> DecideResult<Value> {
         let graph = self.facts.definition.graph();
         let before = graph
-            .position(visit_id.step())
+            .step_position(visit_id.step())
             .map(|at| graph.dependencies(at))
             .unwrap_or_default();
         let mut found = Map::new();
@@ -253,35 +253,35 @@ impl RootsBuilder<'_, '_> {
         let first = reference
             .path
             .first()
-            .map(|segment| segment.key().into_owned());
+            .map(|segment| segment.as_key().into_owned());
         let builder = self.builder;
         match (reference.root, first) {
-            (Root::Inputs, first) => self.add_input(first.as_deref()),
-            (Root::Steps, Some(id)) => {
+            (ReferenceRoot::Inputs, first) => self.add_input(first.as_deref()),
+            (ReferenceRoot::Steps, Some(id)) => {
                 self.add_step(&id);
                 if reference.is_error() {
                     self.add_step_error(&id);
                 }
             }
-            (Root::Steps, None) => {
+            (ReferenceRoot::Steps, None) => {
                 for step in &builder.next.steps {
                     self.add_step(step.id.as_str());
                 }
             }
-            (Root::Memory, Some(name)) => self.add_memory(&name),
-            (Root::Memory, None) => {
+            (ReferenceRoot::Memory, Some(name)) => self.add_memory(&name),
+            (ReferenceRoot::Memory, None) => {
                 for name in builder.next.memory.keys() {
                     self.add_memory(name);
                 }
             }
-            (Root::Env, _) => {
+            (ReferenceRoot::Env, _) => {
                 let env = builder.facts.env.iter();
                 let env = env.map(|(name, value)| (name.clone(), json!(value)));
                 self.roots.env = env.collect();
             }
-            (Root::Secrets, _) => self.roots.secrets = builder.facts.secrets.to_vec(),
-            (Root::Run, _) => self.add_run(&reference.path),
-            (Root::Item | Root::Index, _) => {}
+            (ReferenceRoot::Secrets, _) => self.roots.secrets = builder.facts.secrets.to_vec(),
+            (ReferenceRoot::Run, _) => self.add_run(&reference.path),
+            (ReferenceRoot::Item | ReferenceRoot::Index, _) => {}
         }
     }
 
@@ -358,7 +358,7 @@ impl RootsBuilder<'_, '_> {
     /// The part of `run` that a path names. All parts if none is named, or if there is no such part: the error message
     /// then suggests names that exist.
     fn add_run(&mut self, path: &[Segment]) {
-        let mut keys = path.iter().map(Segment::key);
+        let mut keys = path.iter().map(Segment::as_key);
         let (part, step) = (keys.next(), keys.next());
         let beside = if self.hook_visit().is_some() {
             HOOK_RUN_FIELDS

@@ -155,7 +155,7 @@ pub(super) fn step_of_visit<'a>(
 ) -> Option<&'a Step> {
     if visit.body != BodyKind::Work {
         let step = (state.id != *StepId::workflow_pseudo_step()).then_some(&state.id);
-        let body = definition.body(step, visit.body, visit.item.is_some());
+        let body = definition.find_body(step, visit.body, visit.item.is_some());
         return body.map(|(step, _)| step);
     }
     let step = definition.workflow.steps.get(position)?;

@@ -16,12 +16,12 @@ use crate::{
     artifact::{Artifact, ArtifactReference},
     clock::{IdSource, Timestamp},
     definition::{CompiledStep, Step},
-    document::{Digest, JsonText, depth},
+    document::{Digest, JsonText, nesting_depth},
     error::{Error, Result},
     event::{AttemptEnded, BodyKind, VisitClosed, VisitOpened},
     id::AgentName,
     limits,
-    token::Grant,
+    token::TokenGrant,
 };
 
 /// A transition under construction. Every event is applied when it is added, so the next state and the row cannot
@@ -225,19 +225,19 @@ impl<'a> TransitionBuilder<'a> {
     ) -> Option<(&'a Step, &'a CompiledStep)> {
         let is_item = visit_id.item.is_some();
         let definition = self.facts.definition;
-        definition.body(visit_id.step.as_ref(), visit_id.body, is_item)
+        definition.find_body(visit_id.step.as_ref(), visit_id.body, is_item)
     }
 
     /// The agent that works in a visit, if the step has one.
     fn agent(&self, visit_id: &VisitId) -> Option<AgentName> {
         let is_work = visit_id.body == BodyKind::Work;
         let step = is_work.then(|| self.facts.definition.step(visit_id.step()))?;
-        step?.agent().cloned()
+        step?.agent_name().cloned()
     }
 
     /// Waiting for a model, with a new token.
     pub(super) fn new_token(&self) -> WaitCondition {
-        WaitCondition::Model(Grant::issue(self.row.at, self.ids))
+        WaitCondition::Model(TokenGrant::issue(self.row.at, self.ids))
     }
 
     /// The number of the visit's current attempt.
@@ -376,7 +376,7 @@ pub(super) fn make_payload(
     bytes_max: usize,
     what: &str,
 ) -> Result<(Payload, Content)> {
-    if depth(value) > limits::JSON_DEPTH_MAX {
+    if nesting_depth(value) > limits::JSON_DEPTH_MAX {
         let most = limits::JSON_DEPTH_MAX;
         return Err(Error::limit_exceeded(format!(
             "the {what} may be nested {most} levels deep"

@@ -14,7 +14,7 @@ use crate::{
     id::StepId,
     limits,
     state::StepStatus,
-    token::Grant,
+    token::TokenGrant,
 };
 
 /// One step of an execution.
@@ -86,7 +86,7 @@ pub struct Visit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SupersededToken {
     /// The token.
-    pub grant: Grant,
+    pub grant: TokenGrant,
     /// The revision that replaced or voided it.
     pub revision: u64,
 }
@@ -294,7 +294,7 @@ impl Visit {
     }
 
     /// The live token, if it waits for a model.
-    pub const fn live_token(&self) -> Option<Grant> {
+    pub const fn live_token(&self) -> Option<TokenGrant> {
         match self.awaiting {
             Some(WaitCondition::Model(grant)) => Some(grant),
             _ => None,
@@ -302,7 +302,7 @@ impl Visit {
     }
 
     /// The token that was handed out last, even if the visit is held and does not accept it.
-    pub(super) const fn last_token(&self) -> Option<Grant> {
+    pub(super) const fn last_token(&self) -> Option<TokenGrant> {
         match self.awaiting {
             Some(WaitCondition::Model(grant) | WaitCondition::OutputInvalid(grant)) => Some(grant),
             _ => None,

@@ -8,7 +8,7 @@ use super::VisitId;
 use crate::event::ChildOrder;
 use crate::{
     FailureCode, cursor::Cursor, definition::StepKind, document::JsonText, event::Response,
-    expression::RenderedValue, mask::Mask,
+    expression::RenderedValue, mask::SecretMask,
 };
 
 /// One attempt of one visit. Its outcome is ignored unless the visit still waits for this attempt.
@@ -98,7 +98,7 @@ impl From<Value> for EffectOutput {
 impl EffectOutput {
     /// Replaces secrets that the result repeats by their placeholders.
     #[must_use]
-    pub fn with_secrets_masked(mut self, mask: &Mask) -> Self {
+    pub fn with_secrets_masked(mut self, mask: &SecretMask) -> Self {
         match &mut self {
             Self::Output(output) => mask.mask_value(output),
             Self::Page(page) => {
@@ -117,10 +117,10 @@ impl EffectOutput {
 }
 
 impl Attachment {
-    fn mask_secrets(&mut self, mask: &Mask) {
+    fn mask_secrets(&mut self, mask: &SecretMask) {
         self.name = mask.mask_text(&self.name).into_owned();
         self.content_type = mask.mask_text(&self.content_type).into_owned();
-        if let Some(covered) = mask.bytes(&self.content) {
+        if let Some(covered) = mask.mask_bytes(&self.content) {
             self.content = covered;
         }
         if let Some(around) = &mut self.around {
@@ -179,7 +179,7 @@ impl OperationFailure {
 
     /// Replaces secrets that the failure repeats by their placeholders.
     #[must_use]
-    pub fn with_secrets_masked(mut self, mask: &Mask) -> Self {
+    pub fn with_secrets_masked(mut self, mask: &SecretMask) -> Self {
         self.code = self.code.map(|code| mask.mask_text(&code).into_owned());
         self.message = mask.mask_text(&self.message).into_owned();
         if let Some(Response {

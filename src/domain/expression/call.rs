@@ -6,31 +6,31 @@ use super::{
     fault::{ExpressionFault, FaultKind},
     filters::{self, Argument},
     operand,
-    parse::{Node, ParseResult, Parser},
+    parse::{ExpressionNode, ParseResult, Parser},
     token::{Token, TokenKind, shorten_for_message},
 };
 use crate::{grammar::foreign as words, nearest};
 
 impl Parser<'_> {
     /// Parses the filters and tests after a value.
-    pub(super) fn parse_filters_and_tests(&mut self, mut node: Node) -> ParseResult {
+    pub(super) fn parse_filters_and_tests(&mut self, mut node: ExpressionNode) -> ParseResult {
         loop {
             if self.take_sign("|").is_some() {
-                node = self.filter(&node)?;
-            } else if self.word("is").is_some() {
-                node = self.test(&node)?;
+                node = self.parse_filter(&node)?;
+            } else if self.take_word("is").is_some() {
+                node = self.parse_test(&node)?;
             } else {
                 return Ok(node);
             }
         }
     }
 
-    fn filter(&mut self, node: &Node) -> ParseResult {
+    fn parse_filter(&mut self, node: &ExpressionNode) -> ParseResult {
         let token = self.expect_word("the name of a filter")?;
         let written = self.token_text(&token);
-        let arguments = self.arguments()?;
-        let Some(filter) = filters::Filter::find_by_name(&written) else {
-            self.unknown_filter(&token, "filter", filters::names());
+        let arguments = self.parse_arguments()?;
+        let Some(filter) = filters::JinjaFilter::find_by_name(&written) else {
+            self.note_unknown_filter(&token, "filter", filters::filter_names());
             return Ok(node.clone());
         };
         if let Err(message) = filter.check_arguments(&arguments) {
@@ -50,17 +50,17 @@ impl Parser<'_> {
         self.join_nodes(text, subject_and_arguments(node, &arguments))
     }
 
-    fn test(&mut self, node: &Node) -> ParseResult {
-        let negated = self.word("not").map_or("", |_| "not ");
+    fn parse_test(&mut self, node: &ExpressionNode) -> ParseResult {
+        let negated = self.take_word("not").map_or("", |_| "not ");
         let token = self.expect_word("the name of a test")?;
         let written = self.token_text(&token);
-        let arguments = if self.is_sign("(") {
-            self.arguments()?
+        let arguments = if self.is_next_sign("(") {
+            self.parse_arguments()?
         } else {
-            self.bare_argument()?
+            self.parse_bare_argument()?
         };
-        let Some(known) = filters::Test::find_by_name(&written) else {
-            self.unknown_filter(&token, "test", filters::tests());
+        let Some(known) = filters::JinjaTest::find_by_name(&written) else {
+            self.note_unknown_filter(&token, "test", filters::test_names());
             return Ok(node.clone());
         };
         if arguments.len() != known.arguments || arguments.iter().any(|a| a.name.is_some()) {
@@ -71,7 +71,7 @@ impl Parser<'_> {
                 message,
             );
         }
-        let subject = self.translate_subject(node, known.is_presence());
+        let subject = self.translate_subject(node, known.is_presence_test());
         let text = format!(
             "({subject} is {negated}{written}({}))",
             translate_arguments(&arguments)
@@ -80,7 +80,7 @@ impl Parser<'_> {
     }
 
     /// Parses the value of a test without parentheses: `is divisibleby 3`.
-    fn bare_argument(&mut self) -> ParseResult<Vec<Argument>> {
+    fn parse_bare_argument(&mut self) -> ParseResult<Vec<Argument>> {
         let follows = self.peek().is_some_and(|token| match token.kind {
             TokenKind::Text(_) | TokenKind::Number(_) => true,
             TokenKind::Word => !operand::KEYWORDS.contains(&self.token_text(&token).as_str()),
@@ -95,42 +95,42 @@ impl Parser<'_> {
     }
 
     /// Parses arguments in parentheses, if there are any.
-    pub(super) fn arguments(&mut self) -> ParseResult<Vec<Argument>> {
+    pub(super) fn parse_arguments(&mut self) -> ParseResult<Vec<Argument>> {
         let mut arguments = Vec::new();
         if self.take_sign("(").is_none() {
             return Ok(arguments);
         }
         while self.take_sign(")").is_none() {
             if !arguments.is_empty() {
-                self.expect(",")?;
+                self.expect_sign(",")?;
             }
-            let (name, node) = (self.argument_name(), self.parse_conditional()?);
+            let (name, node) = (self.take_argument_name(), self.parse_conditional()?);
             arguments.push(Argument { name, node });
         }
         Ok(arguments)
     }
 
     /// Takes `name=` if it comes next.
-    fn argument_name(&mut self) -> Option<String> {
+    fn take_argument_name(&mut self) -> Option<String> {
         let token = self.peek().filter(|token| token.kind == TokenKind::Word)?;
         if self.peek_second()?.kind != TokenKind::Sign("=") {
             return None;
         }
-        self.next();
-        self.next();
+        self.next_token();
+        self.next_token();
         Some(self.token_text(&token))
     }
 
     fn expect_word(&mut self, what: &str) -> ParseResult<Token> {
         let Some(token) = self.peek().filter(|token| token.kind == TokenKind::Word) else {
-            return self.missing(what);
+            return self.halt_at_missing(what);
         };
-        self.next();
+        self.next_token();
         Ok(token)
     }
 
     /// The translation of the subject. With `may_be_missing`, a path without a value is undefined instead of a fault.
-    fn translate_subject(&mut self, node: &Node, may_be_missing: bool) -> String {
+    fn translate_subject(&mut self, node: &ExpressionNode, may_be_missing: bool) -> String {
         let Some(number) = node.reference.filter(|_| may_be_missing) else {
             return node.text.clone();
         };
@@ -141,8 +141,8 @@ impl Parser<'_> {
     }
 
     /// Checks the name of a test that `selectattr` or `rejectattr` gets as a literal.
-    fn check_attribute_test(&mut self, known: &filters::Filter, arguments: &[Argument]) {
-        let (Some(tests), Some(argument)) = (known.tests(), arguments.get(1)) else {
+    fn check_attribute_test(&mut self, known: &filters::JinjaFilter, arguments: &[Argument]) {
+        let (Some(tests), Some(argument)) = (known.attribute_tests(), arguments.get(1)) else {
             return;
         };
         let node = &argument.node;
@@ -168,7 +168,7 @@ impl Parser<'_> {
         }
     }
 
-    fn unknown_filter<'n>(
+    fn note_unknown_filter<'n>(
         &mut self,
         token: &Token,
         what: &str,
@@ -193,21 +193,21 @@ impl Parser<'_> {
         let foreign =
             words::find_value_counterpart(what, written).filter(|word| known.contains(word));
         if let Some(advice) = words::filter_advice(written).filter(|_| what == "filter") {
-            return self.note_fault(fault.suggest(advice));
+            return self.note_fault(fault.with_suggestion(advice));
         }
-        let meant = foreign.or_else(|| nearest::nearest(written, known.iter().copied()));
+        let meant = foreign.or_else(|| nearest::find_nearest(written, known.iter().copied()));
         self.note_fault(match meant {
             Some(meant) => fault.did_you_mean(span, meant),
-            None => fault.suggest(format!("the {what}s are {}", known.join(", "))),
+            None => fault.with_suggestion(format!("the {what}s are {}", known.join(", "))),
         });
     }
 }
 
 /// The subject of a filter or test, followed by its arguments.
 fn subject_and_arguments<'n>(
-    subject: &'n Node,
+    subject: &'n ExpressionNode,
     arguments: &'n [Argument],
-) -> impl Iterator<Item = &'n Node> {
+) -> impl Iterator<Item = &'n ExpressionNode> {
     let arguments = arguments.iter().map(|argument| &argument.node);
     std::iter::once(subject).chain(arguments)
 }

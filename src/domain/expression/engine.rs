@@ -42,7 +42,7 @@ impl Program {
         environment: &'static Environment<'static>,
         parsed: &ParsedExpression,
     ) -> Result<Self, String> {
-        let budget = Budget::default();
+        let budget = EvaluationBudget::default();
         let constants = parsed
             .constants
             .iter()
@@ -64,9 +64,9 @@ impl Program {
         found: impl Iterator<Item = Result<std::borrow::Cow<'v, Value>, ExpressionFault>>,
         source: &str,
     ) -> Result<Value, ExpressionFault> {
-        let budget = Arc::new(Budget::default());
+        let budget = Arc::new(EvaluationBudget::default());
         let references = found.map(|found| ResolvedReference::from_lookup(found, &budget));
-        let scope = Inner::from_object(Scope {
+        let scope = Inner::from_object(EvaluationScope {
             budget: Arc::clone(&budget),
             references: references.collect(),
             constants: self.constants.clone(),
@@ -79,21 +79,21 @@ impl Program {
 
 /// The cost that an evaluation may still spend.
 #[derive(Debug)]
-pub(super) struct Budget(AtomicUsize);
+pub(super) struct EvaluationBudget(AtomicUsize);
 
-impl Default for Budget {
+impl Default for EvaluationBudget {
     fn default() -> Self {
         Self(AtomicUsize::new(limits::EXPRESSION_WORK_BYTES_MAX))
     }
 }
 
-impl Budget {
+impl EvaluationBudget {
     pub(super) fn remaining_cost(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Charges for one value with `bytes` of text.
-    pub(super) fn spend(&self, bytes: usize) -> Result<(), Error> {
+    pub(super) fn spend_bytes(&self, bytes: usize) -> Result<(), Error> {
         let cost = bytes.saturating_add(VALUE_COST);
         let left = self.0.load(Ordering::Relaxed).checked_sub(cost);
         self.0.store(left.unwrap_or(0), Ordering::Relaxed);
@@ -112,7 +112,7 @@ enum ResolvedReference {
 impl ResolvedReference {
     fn from_lookup(
         found: Result<std::borrow::Cow<'_, Value>, ExpressionFault>,
-        budget: &Budget,
+        budget: &EvaluationBudget,
     ) -> Self {
         match found.map(|value| to_engine_value(&value, budget)) {
             Ok(Ok(value)) => Self::Value(value),
@@ -124,13 +124,13 @@ impl ResolvedReference {
 
 /// The variables of one evaluation: `_kN` a constant, `_rN` a reference, `_uN` a reference that may lead to nothing.
 #[derive(Debug)]
-pub(super) struct Scope {
-    pub(super) budget: Arc<Budget>,
+pub(super) struct EvaluationScope {
+    pub(super) budget: Arc<EvaluationBudget>,
     references: Vec<ResolvedReference>,
     constants: Vec<Inner>,
 }
 
-impl Object for Scope {
+impl Object for EvaluationScope {
     fn get_value(self: &Arc<Self>, key: &Inner) -> Option<Inner> {
         let name = key.as_str()?;
         if name == SCOPE_VARIABLE {
@@ -139,8 +139,8 @@ impl Object for Scope {
         let number: usize = name.get(2..)?.parse().ok()?;
         match name.get(..2)? {
             "_k" => self.constants.get(number).cloned(),
-            "_r" => Some(self.reference(number, false)),
-            "_u" => Some(self.reference(number, true)),
+            "_r" => Some(self.reference_value(number, false)),
+            "_u" => Some(self.reference_value(number, true)),
             _ => None,
         }
     }
@@ -150,9 +150,9 @@ impl Object for Scope {
     }
 }
 
-impl Scope {
+impl EvaluationScope {
     /// The value of a reference. Its fault is raised only here, when it is used: `a and b` may not need `b`.
-    fn reference(&self, number: usize, may_be_missing: bool) -> Inner {
+    fn reference_value(&self, number: usize, may_be_missing: bool) -> Inner {
         match self.references.get(number) {
             Some(ResolvedReference::Value(value)) => value.clone(),
             Some(ResolvedReference::TooLarge) => budget_exceeded_error().into(),
@@ -172,8 +172,8 @@ impl Scope {
 }
 
 /// Charges for `value` and everything in it.
-pub(super) fn charge_value(value: &Inner, budget: &Budget) -> Result<(), Error> {
-    budget.spend(value.as_str().map_or(0, str::len))?;
+pub(super) fn charge_value(value: &Inner, budget: &EvaluationBudget) -> Result<(), Error> {
+    budget.spend_bytes(value.as_str().map_or(0, str::len))?;
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => value
             .try_iter()?
@@ -194,8 +194,8 @@ pub(super) fn map_pairs(map: &Inner) -> impl Iterator<Item = (Inner, Inner)> {
 }
 
 /// Converts a JSON value to minijinja's, and charges for it.
-pub(super) fn to_engine_value(value: &Value, budget: &Budget) -> Result<Inner, Error> {
-    budget.spend(value.as_str().map_or(0, str::len))?;
+pub(super) fn to_engine_value(value: &Value, budget: &EvaluationBudget) -> Result<Inner, Error> {
+    budget.spend_bytes(value.as_str().map_or(0, str::len))?;
     Ok(match value {
         Value::Null => Inner::from(()),
         Value::Bool(truth) => Inner::from(*truth),
@@ -207,7 +207,7 @@ pub(super) fn to_engine_value(value: &Value, budget: &Budget) -> Result<Inner, E
         }
         Value::Object(map) => {
             let entry = |(key, item): (&String, &Value)| {
-                budget.spend(key.len())?;
+                budget.spend_bytes(key.len())?;
                 Ok((key.clone(), to_engine_value(item, budget)?))
             };
             let entries = map.iter().map(entry).collect::<Result<Vec<_>, Error>>()?;
@@ -227,7 +227,7 @@ fn number_to_engine(number: &Number) -> Inner {
 /// Converts minijinja's value to JSON, and charges for it.
 pub(super) fn from_engine_value(
     value: &Inner,
-    budget: &Budget,
+    budget: &EvaluationBudget,
     depth: usize,
 ) -> Result<Value, Error> {
     if depth > limits::JSON_DEPTH_MAX {
@@ -235,7 +235,7 @@ pub(super) fn from_engine_value(
         let message = format!("the result is nested more than {most} levels deep");
         return Err(limit_error(message));
     }
-    budget.spend(value.as_str().map_or(0, str::len))?;
+    budget.spend_bytes(value.as_str().map_or(0, str::len))?;
     Ok(match value.kind() {
         ValueKind::None => Value::Null,
         ValueKind::Bool => Value::Bool(value.is_true()),
@@ -259,13 +259,13 @@ pub(super) fn from_engine_value(
 
 fn map_from_engine(
     value: &Inner,
-    budget: &Budget,
+    budget: &EvaluationBudget,
     depth: usize,
 ) -> Result<Map<String, Value>, Error> {
     let mut map = Map::new();
     for (key, item) in map_pairs(value) {
         let key = key.as_str().unwrap_or_default().to_owned();
-        budget.spend(key.len())?;
+        budget.spend_bytes(key.len())?;
         map.insert(key, from_engine_value(&item, budget, depth + 1)?);
     }
     Ok(map)

@@ -27,7 +27,7 @@ pub enum FaultKind {
 
 /// A replacement in the source that a tool can make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edit {
+pub struct SuggestedEdit {
     /// The first byte to replace.
     pub start: usize,
     /// The byte after the last one to replace.
@@ -55,7 +55,7 @@ pub struct ExpressionFault {
     /// A hint what to write instead, if there is one.
     pub suggestion: Option<String>,
     /// The hint as an edit that a program may make, if it is certain enough.
-    pub edit: Option<Box<Edit>>,
+    pub edit: Option<Box<SuggestedEdit>>,
 }
 
 impl ExpressionFault {
@@ -76,14 +76,18 @@ impl ExpressionFault {
         }
     }
 
-    pub(super) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+    pub(super) fn with_suggestion(mut self, suggestion: impl Into<String>) -> Self {
         self.suggestion = Some(suggestion.into());
         self
     }
 
     /// Offers `replacement` for the bytes from `start` to `end` as an edit that a program may make.
-    pub(super) fn replace(mut self, (start, end): (usize, usize), replacement: String) -> Self {
-        self.edit = Some(Box::new(Edit {
+    pub(super) fn with_replacement(
+        mut self,
+        (start, end): (usize, usize),
+        replacement: String,
+    ) -> Self {
+        self.edit = Some(Box::new(SuggestedEdit {
             start,
             end,
             replacement,
@@ -93,8 +97,8 @@ impl ExpressionFault {
 
     /// Suggests `meant` for the word at `span`, with an edit.
     pub(super) fn did_you_mean(self, span: (usize, usize), meant: &str) -> Self {
-        self.suggest(format!("did you mean `{meant}`?"))
-            .replace(span, meant.to_owned())
+        self.with_suggestion(format!("did you mean `{meant}`?"))
+            .with_replacement(span, meant.to_owned())
     }
 }
 

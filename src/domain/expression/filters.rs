@@ -8,9 +8,9 @@ use minijinja::{
 };
 
 use super::{
-    functions::{Call, FilterFunction, require_text},
+    functions::{FilterCall, FilterFunction, require_text},
     operators,
-    parse::Node,
+    parse::ExpressionNode,
     value_to_text,
 };
 use crate::limits;
@@ -23,7 +23,7 @@ pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(||
     operators::register_operators(&mut environment);
     for filter in FILTERS {
         let run = |state: &State<'_, '_>, value: Inner, arguments: Rest<Inner>| {
-            (filter.run)(Call::new(state, filter.name, value, arguments.0)?)
+            (filter.run)(FilterCall::new(state, filter.name, value, arguments.0)?)
         };
         environment.add_filter(filter.name, run);
     }
@@ -36,20 +36,20 @@ pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(||
 
 /// A filter: its name, the least and most values it takes besides its subject, the names of its named arguments, and its
 /// function.
-pub(super) struct Filter {
+pub(super) struct JinjaFilter {
     pub(super) name: &'static str,
     pub(super) arguments: (usize, usize),
     named: &'static [&'static str],
     run: FilterFunction,
 }
 
-const fn filter(
+const fn new_filter(
     name: &'static str,
     arguments: (usize, usize),
     named: &'static [&'static str],
     run: FilterFunction,
-) -> Filter {
-    Filter {
+) -> JinjaFilter {
+    JinjaFilter {
         name,
         arguments,
         named,
@@ -58,29 +58,31 @@ const fn filter(
 }
 
 /// A filter without arguments.
-const fn filter_without_arguments(name: &'static str, run: FilterFunction) -> Filter {
-    filter(name, (0, 0), &[], run)
+const fn filter_without_arguments(name: &'static str, run: FilterFunction) -> JinjaFilter {
+    new_filter(name, (0, 0), &[], run)
 }
 
-static FILTERS: &[Filter] = &[
+static FILTERS: &[JinjaFilter] = &[
     filter_without_arguments("abs", |call| given::abs(call.value)),
-    filter_without_arguments("bool", |call| call.boolean()),
-    filter("default", (0, 2), &[], |call| Ok(call.default())),
-    filter_without_arguments("first", |call| given::first(call.text_or_list()?)),
-    filter_without_arguments("float", |call| call.number(given::float)),
+    filter_without_arguments("bool", |call| call.to_boolean()),
+    new_filter("default", (0, 2), &[], |call| Ok(call.apply_default())),
+    filter_without_arguments("first", |call| given::first(call.expect_text_or_list()?)),
+    filter_without_arguments("float", |call| call.to_number(given::float)),
     filter_without_arguments("fromjson", |call| call.parse_json()),
-    filter_without_arguments("int", |call| call.number(given::int)),
+    filter_without_arguments("int", |call| call.to_number(given::int)),
     filter_without_arguments("items", |call| {
-        call.entries(|key, item| vec![key, item].into())
+        call.map_entries(|key, item| vec![key, item].into())
     }),
-    filter("join", (0, 1), &[], |call| call.join()),
-    filter_without_arguments("keys", |call| call.entries(|key, _| key)),
-    filter_without_arguments("last", |call| given::last(call.text_or_list()?.clone())),
+    new_filter("join", (0, 1), &[], |call| call.join()),
+    filter_without_arguments("keys", |call| call.map_entries(|key, _| key)),
+    filter_without_arguments("last", |call| {
+        given::last(call.expect_text_or_list()?.clone())
+    }),
     filter_without_arguments("length", |call| call.length()),
     filter_without_arguments("lower", |call| {
         call.charge_text(call.expect_text()?.to_lowercase())
     }),
-    filter("map", (0, 0), &["attribute", "default"], |call| {
+    new_filter("map", (0, 0), &["attribute", "default"], |call| {
         call.map_attribute()
     }),
     filter_without_arguments("max", |call| {
@@ -89,40 +91,42 @@ static FILTERS: &[Filter] = &[
     filter_without_arguments("min", |call| {
         given::min(call.state, call.expect_sortable_list(None)?)
     }),
-    filter("rejectattr", (1, 3), &[], |call| {
+    new_filter("rejectattr", (1, 3), &[], |call| {
         call.select_by_attribute(false)
     }),
-    filter("replace", (2, 2), &[], |call| call.replace()),
+    new_filter("replace", (2, 2), &[], |call| call.replace()),
     filter_without_arguments("reverse", |call| call.reverse()),
-    filter("round", (0, 1), &[], |call| {
+    new_filter("round", (0, 1), &[], |call| {
         let (precision,) = from_args(&call.arguments)?;
         given::round(call.value, precision)
     }),
-    filter("selectattr", (1, 3), &[], |call| {
+    new_filter("selectattr", (1, 3), &[], |call| {
         call.select_by_attribute(true)
     }),
-    filter(
+    new_filter(
         "sort",
         (0, 0),
         &["attribute", "case_sensitive", "reverse"],
         |call| call.sort(),
     ),
-    filter("split", (0, 1), &[], |call| call.split()),
+    new_filter("split", (0, 1), &[], |call| call.split()),
     filter_without_arguments("string", |call| {
-        call.charge_text(value_to_text(&call.json()?))
+        call.charge_text(value_to_text(&call.to_json()?))
     }),
-    filter_without_arguments("sum", |call| call.sum()),
-    filter_without_arguments("tojson", |call| call.charge_text(call.json()?.to_string())),
+    filter_without_arguments("sum", |call| call.sum_items()),
+    filter_without_arguments("tojson", |call| {
+        call.charge_text(call.to_json()?.to_string())
+    }),
     filter_without_arguments("trim", |call| {
         call.charge_text(call.expect_text()?.trim().to_owned())
     }),
-    filter("unique", (0, 0), &["attribute", "case_sensitive"], |call| {
+    new_filter("unique", (0, 0), &["attribute", "case_sensitive"], |call| {
         call.unique()
     }),
     filter_without_arguments("upper", |call| {
         call.charge_text(call.expect_text()?.to_uppercase())
     }),
-    filter_without_arguments("values", |call| call.entries(|_, item| item)),
+    filter_without_arguments("values", |call| call.map_entries(|_, item| item)),
 ];
 
 /// The tests that `selectattr` and `rejectattr` take by name, each with a value to compare with.
@@ -131,7 +135,7 @@ const ATTRIBUTE_TESTS: &[&str] = &["equalto", "eq", "==", "ne", "!=", "in"];
 /// Jinja's other names for some filters.
 const ALIASES: &[(&str, &str)] = &[("count", "length"), ("d", "default")];
 
-impl Filter {
+impl JinjaFilter {
     pub(super) fn find_by_name(name: &str) -> Option<&'static Self> {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
         let name = alias.map_or(name, |(_, name)| *name);
@@ -143,7 +147,7 @@ impl Filter {
     }
 
     /// The tests that `selectattr` and `rejectattr` take by name; `None` for other filters.
-    pub(super) fn tests(&self) -> Option<&'static [&'static str]> {
+    pub(super) fn attribute_tests(&self) -> Option<&'static [&'static str]> {
         matches!(self.name, "selectattr" | "rejectattr").then_some(ATTRIBUTE_TESTS)
     }
 
@@ -156,12 +160,12 @@ impl Filter {
         let unknown = named().find(|name| !self.named.contains(name));
         let needs_attribute = self.name == "map" && !named().any(|name| name == "attribute");
         if count < least || count > most || unknown.is_some() || needs_attribute {
-            return Err(self.usage());
+            return Err(self.usage_text());
         }
         Ok(())
     }
 
-    fn usage(&self) -> String {
+    fn usage_text(&self) -> String {
         let (least, most) = self.arguments;
         let count = match (least, most) {
             (0, 0) => "no values".to_owned(),
@@ -178,58 +182,58 @@ impl Filter {
     }
 }
 
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(super) fn filter_names() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().map(|filter| filter.name)
 }
 
 /// A test: its name, the number of values it takes besides its subject, and its function.
-pub(super) struct Test {
+pub(super) struct JinjaTest {
     name: &'static str,
     pub(super) arguments: usize,
     run: fn(&Inner, &[Inner]) -> Result<bool, Error>,
 }
 
-const fn test(
+const fn new_test(
     name: &'static str,
     arguments: usize,
     run: fn(&Inner, &[Inner]) -> Result<bool, Error>,
-) -> Test {
-    Test {
+) -> JinjaTest {
+    JinjaTest {
         name,
         arguments,
         run,
     }
 }
 
-static TESTS: &[Test] = &[
-    test("defined", 0, |value, _| Ok(tests::is_defined(value))),
-    test("undefined", 0, |value, _| Ok(tests::is_undefined(value))),
-    test("none", 0, |value, _| Ok(tests::is_none(value))),
-    test("null", 0, |value, _| Ok(tests::is_none(value))),
-    test("true", 0, |value, _| Ok(tests::is_true(value))),
-    test("false", 0, |value, _| Ok(tests::is_false(value))),
-    test("boolean", 0, |value, _| Ok(tests::is_boolean(value))),
-    test("number", 0, |value, _| Ok(tests::is_number(value))),
-    test("integer", 0, |value, _| Ok(tests::is_integer(value))),
-    test("float", 0, |value, _| Ok(tests::is_float(value))),
-    test("string", 0, |value, _| Ok(tests::is_string(value))),
-    test("sequence", 0, |value, _| Ok(tests::is_sequence(value))),
-    test("mapping", 0, |value, _| Ok(tests::is_mapping(value))),
-    test("odd", 0, |value, _| {
+static TESTS: &[JinjaTest] = &[
+    new_test("defined", 0, |value, _| Ok(tests::is_defined(value))),
+    new_test("undefined", 0, |value, _| Ok(tests::is_undefined(value))),
+    new_test("none", 0, |value, _| Ok(tests::is_none(value))),
+    new_test("null", 0, |value, _| Ok(tests::is_none(value))),
+    new_test("true", 0, |value, _| Ok(tests::is_true(value))),
+    new_test("false", 0, |value, _| Ok(tests::is_false(value))),
+    new_test("boolean", 0, |value, _| Ok(tests::is_boolean(value))),
+    new_test("number", 0, |value, _| Ok(tests::is_number(value))),
+    new_test("integer", 0, |value, _| Ok(tests::is_integer(value))),
+    new_test("float", 0, |value, _| Ok(tests::is_float(value))),
+    new_test("string", 0, |value, _| Ok(tests::is_string(value))),
+    new_test("sequence", 0, |value, _| Ok(tests::is_sequence(value))),
+    new_test("mapping", 0, |value, _| Ok(tests::is_mapping(value))),
+    new_test("odd", 0, |value, _| {
         Ok(is_divisible_by(value, 2) == Some(false))
     }),
-    test("even", 0, |value, _| {
+    new_test("even", 0, |value, _| {
         Ok(is_divisible_by(value, 2) == Some(true))
     }),
-    test("divisibleby", 1, |value, arguments| {
+    new_test("divisibleby", 1, |value, arguments| {
         let (by,) = from_args(arguments)?;
         Ok(is_divisible_by(value, by) == Some(true))
     }),
-    test("startingwith", 1, |value, arguments| {
+    new_test("startingwith", 1, |value, arguments| {
         let (start,): (&str,) = from_args(arguments)?;
         Ok(require_text(value, "startingwith")?.starts_with(start))
     }),
-    test("endingwith", 1, |value, arguments| {
+    new_test("endingwith", 1, |value, arguments| {
         let (end,): (&str,) = from_args(arguments)?;
         Ok(require_text(value, "endingwith")?.ends_with(end))
     }),
@@ -242,25 +246,25 @@ fn is_divisible_by(value: &Inner, by: i128) -> Option<bool> {
     number.checked_rem_euclid(by).map(|rest| rest == 0)
 }
 
-impl Test {
+impl JinjaTest {
     pub(super) fn find_by_name(name: &str) -> Option<&'static Self> {
         TESTS.iter().find(|test| test.name == name)
     }
 
     /// Whether the test asks if a path leads to anything.
-    pub(super) fn is_presence(&self) -> bool {
+    pub(super) fn is_presence_test(&self) -> bool {
         matches!(self.name, "defined" | "undefined")
     }
 }
 
-pub(super) fn tests() -> impl Iterator<Item = &'static str> {
+pub(super) fn test_names() -> impl Iterator<Item = &'static str> {
     TESTS.iter().map(|test| test.name)
 }
 
 /// An argument of a filter or test.
 pub(super) struct Argument {
     pub(super) name: Option<String>,
-    pub(super) node: Node,
+    pub(super) node: ExpressionNode,
 }
 
 impl Argument {

@@ -4,17 +4,17 @@
 use super::{
     fault::{ExpressionFault, FaultKind},
     filters,
-    parse::{Node, ParseResult, Parser},
+    parse::{ExpressionNode, ParseResult, Parser},
     token::{Token, shorten_for_message},
 };
 use crate::grammar::foreign as words;
 
 impl Parser<'_> {
     /// Notes an operator of another language, for which `meant` is the one of ours.
-    pub(super) fn foreign_operator(&mut self, token: &Token, written: &str, meant: &str) {
+    pub(super) fn note_foreign_operator(&mut self, token: &Token, written: &str, meant: &str) {
         let message = format!("`{written}` is not an operator here");
         let fault = foreign_token_fault(token, &message, &format!("write `{meant}`"));
-        self.note_fault(fault.replace(token.span(), self.pad_operator(token, meant)));
+        self.note_fault(fault.with_replacement(token.span(), self.pad_operator(token, meant)));
     }
 
     /// `meant` with a space where it would otherwise merge with its neighbours.
@@ -30,18 +30,18 @@ impl Parser<'_> {
     }
 
     /// Parses `!x` after its sign.
-    pub(super) fn foreign_not(&mut self, token: &Token) -> ParseResult {
-        let mut operand = self.parse_nested(Self::signed)?;
+    pub(super) fn parse_foreign_not(&mut self, token: &Token) -> ParseResult {
+        let mut operand = self.parse_nested(Self::parse_signed)?;
         let written = self.source_slice((operand.start, operand.end));
         let fault = foreign_token_fault(token, "`!` is not an operator here", "write `not`");
         let instead = format!("(not {written})");
-        self.note_fault(fault.replace((token.start, operand.end), instead));
+        self.note_fault(fault.with_replacement((token.start, operand.end), instead));
         operand.start = token.start;
         self.join_nodes(format!("(not {})", operand.text), [&operand])
     }
 
     /// Notes `a ? b : c` and `a ?? b`, where an expression should have ended.
-    pub(super) fn refuse_question_mark(&mut self, node: &Node) -> ParseResult<()> {
+    pub(super) fn refuse_question_mark(&mut self, node: &ExpressionNode) -> ParseResult<()> {
         let before = self.source_slice((node.start, node.end));
         if let Some(token) = self.take_sign("??") {
             let other = self.parse_conditional()?;
@@ -52,67 +52,69 @@ impl Parser<'_> {
                 "`??` is not an operator here",
                 "write `| default(…)`",
             );
-            self.note_fault(fault.replace((node.start, other.end), instead));
+            self.note_fault(fault.with_replacement((node.start, other.end), instead));
         } else if let Some(token) = self.take_sign("?") {
             let yes = self.parse_conditional()?;
-            self.expect(":")?;
+            self.expect_sign(":")?;
             let no = self.parse_conditional()?;
             let yes = self.source_slice((yes.start, yes.end));
             let no_text = self.source_slice((no.start, no.end));
             let instead = format!("(({yes}) if {before} else {no_text})");
             let message = "`? :` is not an operator here";
             let fault = foreign_token_fault(&token, message, "write `… if … else …`");
-            self.note_fault(fault.replace((node.start, no.end), instead));
+            self.note_fault(fault.with_replacement((node.start, no.end), instead));
         }
         Ok(())
     }
 
     /// Parses `name(…)` after its name, and notes that there are no functions.
-    pub(super) fn foreign_function(&mut self, token: &Token, name: &str) -> ParseResult {
+    pub(super) fn parse_foreign_function(&mut self, token: &Token, name: &str) -> ParseResult {
         let start = self.literal_node(token, serde_json::Value::Null);
-        let arguments = self.grouped_arguments()?;
+        let arguments = self.parse_grouped_arguments()?;
         let instead = match arguments.as_slice() {
             [] => None,
             [subject, rest @ ..] => equivalent_expression(subject, name, rest),
         };
         let message = format!("there is no function `{}`", shorten_for_message(name));
-        self.call_fault(token.start, message, instead);
+        self.note_call_fault(token.start, message, instead);
         Ok(self.placeholder_after_call(start))
     }
 
     /// Parses `value.name(…)`, and notes that there are no methods.
-    pub(super) fn foreign_method(&mut self, node: &Node) -> ParseResult {
-        self.next();
+    pub(super) fn parse_foreign_method(&mut self, node: &ExpressionNode) -> ParseResult {
+        self.next_token();
         let name = self
-            .next()
+            .next_token()
             .map(|token| self.token_text(&token))
             .unwrap_or_default();
-        let arguments = self.grouped_arguments()?;
+        let arguments = self.parse_grouped_arguments()?;
         let instead = equivalent_expression(&self.parenthesized_source(node), &name, &arguments);
         let message = format!(
             "`.{}(…)`: there are no methods here",
             shorten_for_message(&name)
         );
-        self.call_fault(node.start, message, instead);
+        self.note_call_fault(node.start, message, instead);
         Ok(self.placeholder_after_call(node.clone()))
     }
 
-    fn call_fault(&mut self, start: usize, message: String, instead: Option<String>) {
+    fn note_call_fault(&mut self, start: usize, message: String, instead: Option<String>) {
         let span = (start, self.last_token_end());
         let fault = ExpressionFault::new(FaultKind::Foreign, span, message);
         let fault = if let Some(instead) = instead {
             let suggestion = format!("write `{}`", shorten_for_message(&instead));
-            fault.suggest(suggestion).replace(span, instead)
+            fault
+                .with_suggestion(suggestion)
+                .with_replacement(span, instead)
         } else {
-            let filters: Vec<_> = filters::names().collect();
+            let filters: Vec<_> = filters::filter_names().collect();
             let filters = filters.join(", ");
-            fault.suggest(format!("write `value | filter`; the filters are {filters}"))
+            fault.with_suggestion(format!("write `value | filter`; the filters are {filters}"))
         };
         self.note_fault(fault);
     }
 
     /// A node in place of a call that cannot be made, so that parsing goes on.
-    fn placeholder_after_call(&self, mut node: Node) -> Node {
+    fn placeholder_after_call(&self, mut node: ExpressionNode) -> ExpressionNode {
         node.end = self.last_token_end();
         node.reference = None;
         node.constant = false;
@@ -120,8 +122,8 @@ impl Parser<'_> {
     }
 
     /// Parses arguments: the source of each, in parentheses unless it is a single value.
-    fn grouped_arguments(&mut self) -> ParseResult<Vec<String>> {
-        let arguments = self.arguments()?;
+    fn parse_grouped_arguments(&mut self) -> ParseResult<Vec<String>> {
+        let arguments = self.parse_arguments()?;
         let texts = arguments.iter();
         Ok(texts
             .map(|argument| self.parenthesized_source(&argument.node))
@@ -129,7 +131,7 @@ impl Parser<'_> {
     }
 
     /// The source of a node, in parentheses unless it is a single value.
-    fn parenthesized_source(&self, node: &Node) -> String {
+    fn parenthesized_source(&self, node: &ExpressionNode) -> String {
         let text = self.source_slice((node.start, node.end));
         let single = node.reference.is_some() || node.constant;
         let enclosed = text.starts_with(['[', '{']) && node.depth > 0;
@@ -145,7 +147,9 @@ impl Parser<'_> {
         let written = self.token_text(token);
         let message = format!("`{}` should not stand here", shorten_for_message(&written));
         let fault = ExpressionFault::new(FaultKind::Syntax, token.span(), message);
-        self.halt_with_fault(fault.suggest("an operator is missing before it, or it is too much"))
+        self.halt_with_fault(
+            fault.with_suggestion("an operator is missing before it, or it is too much"),
+        )
     }
 
     /// Stops at a token where a value should begin.
@@ -159,7 +163,7 @@ impl Parser<'_> {
 }
 
 fn foreign_token_fault(token: &Token, message: &str, suggestion: &str) -> ExpressionFault {
-    ExpressionFault::new(FaultKind::Foreign, token.span(), message).suggest(suggestion)
+    ExpressionFault::new(FaultKind::Foreign, token.span(), message).with_suggestion(suggestion)
 }
 
 /// The expression that does the same as a call of another language, if there is one.
@@ -177,7 +181,7 @@ fn equivalent_expression(subject: &str, name: &str, arguments: &[String]) -> Opt
         _ => {}
     }
     let lower = name.to_lowercase();
-    let filter = filters::Filter::find_by_name(
+    let filter = filters::JinjaFilter::find_by_name(
         words::find_value_counterpart("filter", name).unwrap_or(&lower),
     )?;
     let (least, most) = filter.arguments;

@@ -11,27 +11,27 @@ use serde_json::Value;
 
 use super::{
     engine::{
-        Budget, Scope, charge_value, from_engine_value, invalid_value_error, map_pairs,
-        to_engine_value,
+        EvaluationBudget, EvaluationScope, charge_value, from_engine_value, invalid_value_error,
+        map_pairs, to_engine_value,
     },
     operators::{add_values, are_orderable, type_description},
     value_to_text,
 };
-use crate::document::oversized_integer;
+use crate::document::oversized_integer_message;
 
 /// One use of a filter: its subject `value`, and the arguments after it.
-pub(super) struct Call<'c, 't, 'e> {
+pub(super) struct FilterCall<'c, 't, 'e> {
     pub(super) state: &'c State<'t, 'e>,
     name: &'static str,
     pub(super) value: Inner,
     pub(super) arguments: Vec<Inner>,
-    budget: Arc<Budget>,
+    budget: Arc<EvaluationBudget>,
 }
 
 /// The function of a filter.
-pub(super) type FilterFunction = fn(Call<'_, '_, '_>) -> Result<Inner, Error>;
+pub(super) type FilterFunction = fn(FilterCall<'_, '_, '_>) -> Result<Inner, Error>;
 
-impl<'c, 't, 'e> Call<'c, 't, 'e> {
+impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
     pub(super) fn new(
         state: &'c State<'t, 'e>,
         name: &'static str,
@@ -43,7 +43,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
             name,
             value,
             arguments,
-            budget: Arc::clone(&Scope::from_state(state)?.budget),
+            budget: Arc::clone(&EvaluationScope::from_state(state)?.budget),
         })
     }
 
@@ -51,11 +51,11 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         require_text(&self.value, self.name)
     }
 
-    fn list(&self) -> Result<(), Error> {
-        list(&self.value, self.name)
+    fn expect_list(&self) -> Result<(), Error> {
+        require_list(&self.value, self.name)
     }
 
-    pub(super) fn text_or_list(&self) -> Result<&Inner, Error> {
+    pub(super) fn expect_text_or_list(&self) -> Result<&Inner, Error> {
         match self.value.kind() {
             ValueKind::String | ValueKind::Seq | ValueKind::Iterable => Ok(&self.value),
             _ => Err(self.type_error("text or a list")),
@@ -67,18 +67,18 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     }
 
     /// The value as JSON.
-    pub(super) fn json(&self) -> Result<Value, Error> {
+    pub(super) fn to_json(&self) -> Result<Value, Error> {
         from_engine_value(&self.value, &self.budget, 0)
     }
 
     /// Charges for a text that the filter made.
     pub(super) fn charge_text(&self, text: String) -> Result<Inner, Error> {
-        self.budget.spend(text.len())?;
+        self.budget.spend_bytes(text.len())?;
         Ok(text.into())
     }
 
     /// Converts `true`, `false` and the texts of these names; any other value would be a guess.
-    pub(super) fn boolean(&self) -> Result<Inner, Error> {
+    pub(super) fn to_boolean(&self) -> Result<Inner, Error> {
         match (self.value.kind(), self.value.as_str()) {
             (ValueKind::Bool, _) => Ok(self.value.clone()),
             (_, Some("true")) => Ok(true.into()),
@@ -91,7 +91,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     }
 
     /// Converts the value to a number.
-    pub(super) fn number(
+    pub(super) fn to_number(
         &self,
         of: fn(&State<'_, '_>, &Inner) -> Result<Inner, Error>,
     ) -> Result<Inner, Error> {
@@ -155,16 +155,16 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
 
     /// Charges for a list whose items are about to be compared with each other.
     pub(super) fn charge_comparisons(&self) -> Result<(), Error> {
-        self.list()?;
+        self.expect_list()?;
         let before = self.budget.remaining_cost();
         charge_value(&self.value, &self.budget)?;
         let rounds = self.value.len().unwrap_or(0).max(1).ilog2() as usize;
         let spent = before - self.budget.remaining_cost();
-        self.budget.spend(spent.saturating_mul(rounds))
+        self.budget.spend_bytes(spent.saturating_mul(rounds))
     }
 
     /// `default(value)` replaces undefined and null; `default(value, true)` everything that counts as false.
-    pub(super) fn default(&self) -> Inner {
+    pub(super) fn apply_default(&self) -> Inner {
         let all = self.arguments.get(1).is_some_and(Inner::is_true);
         let missing = self.value.is_undefined() || self.value.is_none();
         if missing || (all && !self.value.is_true()) {
@@ -185,14 +185,18 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         let (from, to): (&str, &str) = from_args(&self.arguments)?;
         let text = self.expect_text()?;
         let longer = text.matches(from).count().saturating_mul(to.len());
-        self.budget.spend(text.len().saturating_add(longer))?;
+        self.budget.spend_bytes(text.len().saturating_add(longer))?;
         Ok(text.replace(from, to).into())
     }
 
     pub(super) fn split(&self) -> Result<Inner, Error> {
         let (by,): (Option<&str>,) = from_args(&self.arguments)?;
         let text = self.expect_text()?;
-        let part = |part: &str| self.budget.spend(part.len()).map(|()| Inner::from(part));
+        let part = |part: &str| {
+            self.budget
+                .spend_bytes(part.len())
+                .map(|()| Inner::from(part))
+        };
         let parts: Result<Vec<_>, _> = match by {
             Some("") => return Err(invalid_value_error("`split` needs a text to split at")),
             Some(by) => text.split(by).map(part).collect(),
@@ -206,8 +210,8 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         const PARSED_BYTES_PER_BYTE: usize = 8;
         let text = self.expect_text()?;
         self.budget
-            .spend(text.len().saturating_mul(PARSED_BYTES_PER_BYTE))?;
-        if let Some(fault) = oversized_integer(text.as_bytes()) {
+            .spend_bytes(text.len().saturating_mul(PARSED_BYTES_PER_BYTE))?;
+        if let Some(fault) = oversized_integer_message(text.as_bytes()) {
             return Err(invalid_value_error(format!("`fromjson`: {fault}")));
         }
         let parsed = serde_json::from_str(text);
@@ -217,22 +221,22 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
 
     pub(super) fn join(&self) -> Result<Inner, Error> {
         let (by,): (Option<&str>,) = from_args(&self.arguments)?;
-        self.list()?;
+        self.expect_list()?;
         let mut joined = String::new();
         for (at, item) in self.value.try_iter()?.enumerate() {
             let by = by.filter(|_| at > 0).unwrap_or_default();
             let part = value_to_text(&from_engine_value(&item, &self.budget, 0)?);
-            self.budget.spend(part.len() + by.len())?;
+            self.budget.spend_bytes(part.len() + by.len())?;
             joined.extend([by, &part]);
         }
         Ok(joined.into())
     }
 
-    pub(super) fn entries(&self, entry: fn(Inner, Inner) -> Inner) -> Result<Inner, Error> {
+    pub(super) fn map_entries(&self, entry: fn(Inner, Inner) -> Inner) -> Result<Inner, Error> {
         if self.value.kind() != ValueKind::Map {
             return Err(self.type_error("a map"));
         }
-        let entry = |(key, item)| self.budget.spend(0).map(|()| entry(key, item));
+        let entry = |(key, item)| self.budget.spend_bytes(0).map(|()| entry(key, item));
         let entries: Result<Vec<_>, _> = map_pairs(&self.value).map(entry).collect();
         entries.map(Inner::from)
     }
@@ -241,38 +245,40 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         if let Some(text) = self.value.as_str() {
             return self.charge_text(text.chars().rev().collect());
         }
-        self.text_or_list()?;
-        let mut items = self.items()?;
+        self.expect_text_or_list()?;
+        let mut items = self.charge_items()?;
         items.reverse();
         Ok(items.into())
     }
 
     /// The items of a list, each of them charged for.
-    fn items(&self) -> Result<Vec<Inner>, Error> {
+    fn charge_items(&self) -> Result<Vec<Inner>, Error> {
         let items = self.value.try_iter()?;
-        let items = items.map(|item| self.budget.spend(0).map(|()| item));
+        let items = items.map(|item| self.budget.spend_bytes(0).map(|()| item));
         items.collect()
     }
 
-    pub(super) fn sum(&self) -> Result<Inner, Error> {
-        self.list()?;
-        self.items()?.iter().try_fold(Inner::from(0), |sum, item| {
-            if !item.is_number() {
-                return Err(wrong_type_error(
-                    self.name,
-                    "a list of numbers, and here is",
-                    item,
-                ));
-            }
-            add_values(&sum, item, true)
-        })
+    pub(super) fn sum_items(&self) -> Result<Inner, Error> {
+        self.expect_list()?;
+        self.charge_items()?
+            .iter()
+            .try_fold(Inner::from(0), |sum, item| {
+                if !item.is_number() {
+                    return Err(wrong_type_error(
+                        self.name,
+                        "a list of numbers, and here is",
+                        item,
+                    ));
+                }
+                add_values(&sum, item, true)
+            })
     }
 
     /// `map(attribute="name")`: the attribute of every item. Items that are null are passed over without a `default`: those of
     /// a `foreach` that went on without them.
     pub(super) fn map_attribute(&self) -> Result<Inner, Error> {
         let (named,): (Kwargs,) = from_args(&self.arguments)?;
-        self.list()?;
+        self.expect_list()?;
         let path = named.get::<String>("attribute")?;
         let other = named.get::<Option<Inner>>("default")?;
         let found = |item: &Inner| {
@@ -284,7 +290,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
                 ))
             })
         };
-        let mut items = self.items()?;
+        let mut items = self.charge_items()?;
         items.retain(|item| other.is_some() || !item.is_none());
         let items: Result<Vec<_>, _> = items.iter().map(found).collect();
         items.map(Inner::from)
@@ -293,13 +299,13 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     /// `selectattr("name")`, `selectattr("name", "equalto", value)`: the items whose attribute passes the test, or with
     /// `wanted` false, fails it.
     pub(super) fn select_by_attribute(&self, wanted: bool) -> Result<Inner, Error> {
-        self.list()?;
+        self.expect_list()?;
         let path = self.arguments.first().and_then(Inner::as_str);
         let path = path.ok_or_else(|| {
             invalid_value_error(format!("`{}` needs the name of a field", self.name))
         })?;
         let mut selected = Vec::new();
-        for item in self.items()? {
+        for item in self.charge_items()? {
             if self.is_test_passed(&follow_attribute_path(&item, path))? == wanted {
                 selected.push(item);
             }
@@ -320,7 +326,7 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
             "equalto" | "eq" | "==" => charge_value(found, &self.budget).map(|()| found == other),
             "ne" | "!=" => charge_value(found, &self.budget).map(|()| found != other),
             "in" => {
-                list(other, self.name)?;
+                require_list(other, self.name)?;
                 charge_value(other, &self.budget)?;
                 Ok(other.try_iter()?.any(|item| item == *found))
             }
@@ -338,7 +344,7 @@ pub(super) fn require_text<'v>(value: &'v Inner, name: &str) -> Result<&'v str, 
         .ok_or_else(|| wrong_type_error(name, "text", value))
 }
 
-fn list(value: &Inner, name: &str) -> Result<(), Error> {
+fn require_list(value: &Inner, name: &str) -> Result<(), Error> {
     let is_list = matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
     is_list
         .then_some(())

@@ -38,11 +38,11 @@ use serde_json::Value;
 use self::{
     engine::Program,
     filters::ENVIRONMENT,
-    token::{Tokens, tokens},
+    token::{Tokens, tokenize},
 };
 pub use self::{
-    fault::{Edit, ExpressionFault, FaultKind},
-    reference::{EvaluationContext, Item, Reference, Root},
+    fault::{ExpressionFault, FaultKind, SuggestedEdit},
+    reference::{EvaluationContext, ForeachItem, Reference, ReferenceRoot},
     segment::Segment,
     template::{MissingReasonFn, RenderedValue, SecretPlace, Template, UnresolvedExpression},
 };
@@ -58,11 +58,11 @@ pub struct Expression {
     /// The bytes of the expression in the text that it was parsed from.
     span: (usize, usize),
     references: Arc<[Reference]>,
-    form: Form,
+    form: ExpressionForm,
 }
 
 #[derive(Clone)]
-enum Form {
+enum ExpressionForm {
     /// A single path, which needs no evaluation: its value is passed on as it is.
     Path,
     Computed(Arc<Program>),
@@ -76,8 +76,8 @@ impl Expression {
 
     /// [`Self::parse`], where `names` are further names of the item of a `foreach`.
     pub fn parse_with(text: &str, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
-        let (open, start, braced) = opening(text);
-        let tokens = tokens(text, start, braced).map_err(|fault| vec![fault])?;
+        let (open, start, braced) = find_opening(text);
+        let tokens = tokenize(text, start, braced).map_err(|fault| vec![fault])?;
         if braced && !tokens.closed {
             return Err(vec![unclosed_fault(text, open)]);
         }
@@ -88,7 +88,7 @@ impl Expression {
             let message = "there should be one expression and nothing after it";
             let fault = ExpressionFault::new(FaultKind::Syntax, (end, end + rest), message);
             let suggestion = "put all of it between one `${{` and its `}}`";
-            return Err(vec![fault.suggest(suggestion)]);
+            return Err(vec![fault.with_suggestion(suggestion)]);
         }
         Self::parse_tokens(text, (open, end), &tokens, names)
     }
@@ -96,7 +96,7 @@ impl Expression {
     /// [`Self::parse_with`] for a condition, which cannot read a secret at all.
     pub fn parse_condition(text: &str, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
         let expression = Self::parse_with(text, names)?;
-        match expression.secret() {
+        match expression.secret_reference() {
             None => Ok(expression),
             Some(secret) => {
                 let message = secret_read_message(secret);
@@ -114,9 +114,10 @@ impl Expression {
         match Self::parse_condition(text, names) {
             Ok(expression) => (expression.references.to_vec(), Vec::new()),
             Err(faults) => {
-                let (_, start, braced) = opening(text);
-                let tokens = tokens(text, start, braced);
-                let references = tokens.map(|tokens| parse::references(text, &tokens, names));
+                let (_, start, braced) = find_opening(text);
+                let tokens = tokenize(text, start, braced);
+                let references =
+                    tokens.map(|tokens| parse::collect_references(text, &tokens, names));
                 (references.unwrap_or_default(), faults)
             }
         }
@@ -130,11 +131,11 @@ impl Expression {
     ) -> Result<Self, Vec<ExpressionFault>> {
         let parsed = parse::parse(text, tokens, names)?;
         let form = if parsed.is_path {
-            Form::Path
+            ExpressionForm::Path
         } else {
             let program = Program::compile(&ENVIRONMENT, &parsed)
                 .map_err(|message| vec![ExpressionFault::new(FaultKind::Limit, span, message)])?;
-            Form::Computed(Arc::new(program))
+            ExpressionForm::Computed(Arc::new(program))
         };
         Ok(Self {
             source: text[span.0..span.1].into(),
@@ -154,9 +155,9 @@ impl Expression {
         &self.references
     }
 
-    fn secret(&self) -> Option<&Reference> {
+    fn secret_reference(&self) -> Option<&Reference> {
         let mut references = self.references.iter();
-        references.find(|reference| reference.root == Root::Secrets)
+        references.find(|reference| reference.root == ReferenceRoot::Secrets)
     }
 
     /// Evaluates the expression to its value.
@@ -166,10 +167,10 @@ impl Expression {
             .iter()
             .map(|reference| roots.resolve_reference(reference));
         match &self.form {
-            Form::Path => found
+            ExpressionForm::Path => found
                 .next()
                 .map_or(Ok(Value::Null), |value| value.map(Cow::into_owned)),
-            Form::Computed(program) => program
+            ExpressionForm::Computed(program) => program
                 .run(found, &self.source)
                 .map_err(|fault| self.shift_fault_offset(fault)),
         }
@@ -185,7 +186,7 @@ impl Expression {
 
     /// Evaluates a condition: whether its value counts as true.
     pub fn evaluate_condition(&self, roots: &EvaluationContext) -> Result<bool, ExpressionFault> {
-        if let Some(secret) = self.secret() {
+        if let Some(secret) = self.secret_reference() {
             let (kind, message) = (FaultKind::Secret, secret_read_message(secret));
             return Err(ExpressionFault::new(kind, secret.span(), message));
         }
@@ -218,7 +219,7 @@ pub fn is_truthy(value: &Value) -> bool {
 }
 
 /// The placeholder of a secret, until the runner fills in its value.
-pub fn placeholder(secret: &str) -> String {
+pub fn secret_placeholder(secret: &str) -> String {
     format!("${{secret:{secret}}}")
 }
 
@@ -236,7 +237,7 @@ fn secret_read_message(secret: &Reference) -> String {
 }
 
 /// The offset where an expression starts in `text`, the offset of its first token, and whether it starts with `${{`.
-fn opening(text: &str) -> (usize, usize, bool) {
+fn find_opening(text: &str) -> (usize, usize, bool) {
     let open = text.len() - text.trim_start().len();
     let braced = text[open..].starts_with("${{");
     (open, if braced { open + 3 } else { open }, braced)
@@ -258,11 +259,11 @@ fn unclosed_fault(text: &str, open: usize) -> ExpressionFault {
         Some(at) => {
             let at = open + 3 + at;
             fault
-                .suggest("close it with `}}`")
-                .replace((at, at + 1), "}}".to_owned())
+                .with_suggestion("close it with `}}`")
+                .with_replacement((at, at + 1), "}}".to_owned())
         }
-        None => {
-            fault.suggest("close it with `}}`, or write `${{ '${{' }}` where these signs are meant")
-        }
+        None => fault.with_suggestion(
+            "close it with `}}`, or write `${{ '${{' }}` where these signs are meant",
+        ),
     }
 }

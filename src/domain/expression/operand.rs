@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    parse::{Node, ParseResult, Parser, join_translations},
-    reference::{Reference, Root},
+    parse::{ExpressionNode, ParseResult, Parser, join_translations},
+    reference::{Reference, ReferenceRoot},
     segment::Segment,
     token::{Token, TokenKind, shorten_for_message},
 };
@@ -16,24 +16,24 @@ pub(super) const KEYWORDS: &[&str] = &["and", "or", "not", "in", "is", "if", "el
 
 impl Parser<'_> {
     pub(super) fn parse_value(&mut self) -> ParseResult {
-        let Some(token) = self.next() else {
-            return self.missing("a value");
+        let Some(token) = self.next_token() else {
+            return self.halt_at_missing("a value");
         };
         let node = match token.kind.clone() {
             TokenKind::Text(text) => self.literal_node(&token, text.into()),
             TokenKind::Number(number) => self.literal_node(&token, number.into()),
             TokenKind::Word => self.parse_name(&token)?,
             TokenKind::Sign("(") => self.parse_group(&token)?,
-            TokenKind::Sign("[") => self.list(&token)?,
-            TokenKind::Sign("{") => self.map(&token)?,
+            TokenKind::Sign("[") => self.parse_list(&token)?,
+            TokenKind::Sign("{") => self.parse_map(&token)?,
             TokenKind::Sign(_) => return self.stop_at_missing_value(&token),
         };
-        self.postfix(node)
+        self.parse_postfix(node)
     }
 
-    pub(super) fn literal_node(&mut self, token: &Token, value: Value) -> Node {
-        Node {
-            text: self.constant(value),
+    pub(super) fn literal_node(&mut self, token: &Token, value: Value) -> ExpressionNode {
+        ExpressionNode {
+            text: self.add_constant(value),
             depth: 0,
             start: token.start,
             end: token.end,
@@ -56,40 +56,44 @@ impl Parser<'_> {
         if KEYWORDS.contains(&word.as_str()) {
             return self.stop_at_missing_value(token);
         }
-        if let Some(root) = Root::from_word(&word, self.names) {
-            return self.path(token, root);
+        if let Some(root) = ReferenceRoot::from_word(&word, self.names) {
+            return self.parse_path(token, root);
         }
-        if self.is_sign("(") {
-            return self.foreign_function(token, &word);
+        if self.is_next_sign("(") {
+            return self.parse_foreign_function(token, &word);
         }
-        self.unknown_root(token, &word)
+        self.note_unknown_root(token, &word)
     }
 
     /// Reports an unknown first word of a path, and skips the path.
-    fn unknown_root(&mut self, token: &Token, word: &str) -> ParseResult {
-        let known = Root::ALL.iter().map(|(word, _)| *word);
+    fn note_unknown_root(&mut self, token: &Token, word: &str) -> ParseResult {
+        let known = ReferenceRoot::ALL.iter().map(|(word, _)| *word);
         let known = known.chain(self.names.iter().copied());
         let foreign = words::find_value_counterpart("root", word);
-        let meant = foreign.or_else(|| nearest::nearest(word, known));
+        let meant = foreign.or_else(|| nearest::find_nearest(word, known));
         let message = format!("`{}` stands for nothing here", shorten_for_message(word));
         let fault = ExpressionFault::new(FaultKind::UnknownName, token.span(), message);
-        let (_, end) = self.segments(token.end)?;
+        let (_, end) = self.parse_segments(token.end)?;
         let fault = if let Some(meant) = meant {
             let rest = self.source_slice((token.end, end));
             match rest.split_once(".outputs") {
-                Some((id, _)) => fault.suggest(format!(
+                Some((id, _)) => fault.with_suggestion(format!(
                     "did you mean `{meant}{}.summary`, or a field of its `result`?",
                     shorten_for_message(id)
                 )),
-                None => fault.did_you_mean(token.span(), meant).suggest(format!(
-                    "did you mean `{meant}{}`?",
-                    shorten_for_message(&rest)
-                )),
+                None => fault
+                    .did_you_mean(token.span(), meant)
+                    .with_suggestion(format!(
+                        "did you mean `{meant}{}`?",
+                        shorten_for_message(&rest)
+                    )),
             }
         } else {
-            let words = Root::ALL.iter().map(|(word, _)| format!("`{word}`"));
+            let words = ReferenceRoot::ALL
+                .iter()
+                .map(|(word, _)| format!("`{word}`"));
             let words = words.collect::<Vec<_>>().join(", ");
-            fault.suggest(format!("quote it if it is text; names begin with {words}"))
+            fault.with_suggestion(format!("quote it if it is text; names begin with {words}"))
         };
         self.note_fault(fault);
         let mut node = self.literal_node(token, Value::Null);
@@ -98,12 +102,12 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    fn path(&mut self, token: &Token, root: Root) -> ParseResult {
-        let (mut path, end) = self.segments(token.end)?;
-        if root == Root::Steps {
+    fn parse_path(&mut self, token: &Token, root: ReferenceRoot) -> ParseResult {
+        let (mut path, end) = self.parse_segments(token.end)?;
+        if root == ReferenceRoot::Steps {
             self.check_step_segment(token, &mut path, end);
         }
-        if root == Root::Secrets && path.len() != 1 {
+        if root == ReferenceRoot::Secrets && path.len() != 1 {
             let message = "a secret is `secrets.` and its name, nothing less and nothing more";
             self.note_new_fault(FaultKind::Secret, (token.start, end), message);
         }
@@ -124,7 +128,7 @@ impl Parser<'_> {
         if path.is_empty() {
             let message = "`steps` needs the id of a step, written out";
             let fault = ExpressionFault::new(FaultKind::Syntax, (token.start, end), message);
-            self.note_fault(fault.suggest("write `steps.ID`, or `steps[\"ID\"]`"));
+            self.note_fault(fault.with_suggestion("write `steps.ID`, or `steps[\"ID\"]`"));
         }
         let dotted_output = (Segment::Key("output".into()), true);
         if path.get(1) == Some(&dotted_output) {
@@ -132,7 +136,7 @@ impl Parser<'_> {
         }
     }
 
-    fn reference_node(&mut self, reference: Reference) -> Node {
+    fn reference_node(&mut self, reference: Reference) -> ExpressionNode {
         let (start, end) = reference.span();
         let known = self
             .references
@@ -142,7 +146,7 @@ impl Parser<'_> {
         if known.is_none() {
             self.references.push(reference);
         }
-        Node {
+        ExpressionNode {
             text: format!("_r{number}"),
             depth: 0,
             start,
@@ -153,12 +157,12 @@ impl Parser<'_> {
     }
 
     /// Parses the literal segments of a path, each with whether it follows a dot, and returns the end of the last one.
-    fn segments(&mut self, start: usize) -> ParseResult<(Vec<(Segment, bool)>, usize)> {
+    fn parse_segments(&mut self, start: usize) -> ParseResult<(Vec<(Segment, bool)>, usize)> {
         let (mut path, mut end) = (Vec::new(), start);
         loop {
-            if self.is_sign(".") && !self.is_method() {
+            if self.is_next_sign(".") && !self.is_method() {
                 path.push((self.parse_dot_segment()?, true));
-            } else if let Some(segment) = self.subscript() {
+            } else if let Some(segment) = self.parse_subscript() {
                 path.push((segment, false));
             } else {
                 return Ok((path, end));
@@ -169,16 +173,19 @@ impl Parser<'_> {
 
     /// Takes a dot, and the name or index after it.
     fn parse_dot_segment(&mut self) -> ParseResult<Segment> {
-        self.next();
-        match self.next().filter(|token| token.kind == TokenKind::Word) {
+        self.next_token();
+        match self
+            .next_token()
+            .filter(|token| token.kind == TokenKind::Word)
+        {
             Some(token) => Ok(Segment::from_word(&self.token_text(&token))),
-            None => self.missing("a name or an index"),
+            None => self.halt_at_missing("a name or an index"),
         }
     }
 
     /// Takes `["name"]` or `[3]` if it comes next.
-    fn subscript(&mut self) -> Option<Segment> {
-        if !self.is_sign("[") {
+    fn parse_subscript(&mut self) -> Option<Segment> {
+        if !self.is_next_sign("[") {
             return None;
         }
         let segment = match &self.peek_second()?.kind {
@@ -190,23 +197,23 @@ impl Parser<'_> {
     }
 
     /// Parses the further segments after a value, which only the evaluation can follow.
-    fn postfix(&mut self, mut node: Node) -> ParseResult {
+    fn parse_postfix(&mut self, mut node: ExpressionNode) -> ParseResult {
         loop {
-            if self.is_sign(".") {
+            if self.is_next_sign(".") {
                 if self.is_method() {
-                    node = self.foreign_method(&node)?;
+                    node = self.parse_foreign_method(&node)?;
                     continue;
                 }
                 let key = match self.parse_dot_segment()? {
                     Segment::Key(key) => Value::from(key),
                     Segment::Index(index) => Value::from(index),
                 };
-                let key = self.constant(key);
+                let key = self.add_constant(key);
                 node = self.join_nodes(format!("{}[{key}]", node.text), [&node])?;
-            } else if self.is_sign("[") {
-                node = self.computed_subscript(node)?;
-            } else if self.is_sign("(") {
-                return self.missing("an operator or the end");
+            } else if self.is_next_sign("[") {
+                node = self.parse_computed_subscript(node)?;
+            } else if self.is_next_sign("(") {
+                return self.halt_at_missing("an operator or the end");
             } else {
                 return Ok(node);
             }
@@ -214,23 +221,23 @@ impl Parser<'_> {
     }
 
     /// Parses `[expression]` or `[from:to]`.
-    fn computed_subscript(&mut self, node: Node) -> ParseResult {
-        self.next();
+    fn parse_computed_subscript(&mut self, node: ExpressionNode) -> ParseResult {
+        self.next_token();
         let nothing = "none".to_owned();
         let mut parts = vec![node];
         let mut bounds = [nothing.clone(), nothing];
-        if !self.is_sign(":") {
+        if !self.is_next_sign(":") {
             let index = self.parse_conditional()?;
             bounds[0].clone_from(&index.text);
             parts.push(index);
         }
         let slice = self.take_sign(":").is_some();
-        if slice && !self.is_sign("]") {
+        if slice && !self.is_next_sign("]") {
             let index = self.parse_conditional()?;
             bounds[1].clone_from(&index.text);
             parts.push(index);
         }
-        self.expect("]")?;
+        self.expect_sign("]")?;
         let [from, to] = bounds;
         let text = if slice {
             format!("_slice({}, {from}, {to})", parts[0].text)
@@ -242,12 +249,12 @@ impl Parser<'_> {
 
     fn parse_group(&mut self, open: &Token) -> ParseResult {
         let mut node = self.parse_conditional()?;
-        self.expect(")")?;
+        self.expect_sign(")")?;
         (node.start, node.end) = (open.start, self.last_token_end());
         Ok(node)
     }
 
-    fn list(&mut self, open: &Token) -> ParseResult {
+    fn parse_list(&mut self, open: &Token) -> ParseResult {
         let mut nodes = Vec::new();
         while self.has_next_item(nodes.len(), "]")? {
             nodes.push(self.parse_conditional()?);
@@ -259,21 +266,21 @@ impl Parser<'_> {
 
     /// Whether another item comes before the sign `close`. Takes the comma after the `count` items before, or `close`.
     fn has_next_item(&mut self, count: usize, close: &'static str) -> ParseResult<bool> {
-        if count > 0 && !self.is_sign(close) {
-            self.expect(",")?;
+        if count > 0 && !self.is_next_sign(close) {
+            self.expect_sign(",")?;
         }
         Ok(self.take_sign(close).is_none())
     }
 
-    fn map(&mut self, open: &Token) -> ParseResult {
+    fn parse_map(&mut self, open: &Token) -> ParseResult {
         let (mut entries, mut nodes) = (Vec::new(), Vec::new());
         while self.has_next_item(nodes.len(), "}")? {
             let Some(TokenKind::Text(key)) = self.peek().map(|token| token.kind) else {
-                return self.missing("a key in quotes");
+                return self.halt_at_missing("a key in quotes");
             };
-            self.next();
-            let key = self.constant(key.into());
-            self.expect(":")?;
+            self.next_token();
+            let key = self.add_constant(key.into());
+            self.expect_sign(":")?;
             let node = self.parse_conditional()?;
             entries.push(format!("{key}: {}", node.text));
             nodes.push(node);

@@ -6,21 +6,21 @@ use minijinja::{
 };
 
 use super::engine::{
-    Scope, charge_value, from_engine_value, invalid_value_error, invalid_value_error_at,
+    EvaluationScope, charge_value, from_engine_value, invalid_value_error, invalid_value_error_at,
 };
 
 pub(super) fn register_operators(environment: &mut Environment<'static>) {
     environment.add_function("_charge", charge_operand);
     environment.add_function("_order", evaluate_comparison);
-    environment.add_function("_number", number);
-    environment.add_function("_sum", sum);
+    environment.add_function("_number", expect_number);
+    environment.add_function("_sum", evaluate_sum);
     environment.add_function("_text", concatenate_text);
-    environment.add_function("_slice", slice);
+    environment.add_function("_slice", slice_value);
 }
 
 /// Charges for everything that a comparison may look at; returns the value.
 fn charge_operand(state: &State<'_, '_>, value: Inner) -> Result<Inner, Error> {
-    charge_value(&value, &Scope::from_state(state)?.budget)?;
+    charge_value(&value, &EvaluationScope::from_state(state)?.budget)?;
     Ok(value)
 }
 
@@ -30,7 +30,7 @@ fn evaluate_comparison(
     signs: &str,
     values: Rest<Inner>,
 ) -> Result<bool, Error> {
-    let budget = &Scope::from_state(state)?.budget;
+    let budget = &EvaluationScope::from_state(state)?.budget;
     let values = values.0;
     for (sign, pair) in signs.split(' ').zip(values.windows(2)) {
         let (left, right) = (&pair[0], &pair[1]);
@@ -72,7 +72,7 @@ pub(super) fn are_orderable(left: &Inner, right: &Inner) -> bool {
 }
 
 /// Returns the value if it is a number; `start` and `end` are its place, for the error.
-fn number(value: Inner, start: usize, end: usize) -> Result<Inner, Error> {
+fn expect_number(value: Inner, start: usize, end: usize) -> Result<Inner, Error> {
     if value.is_number() {
         return Ok(value);
     }
@@ -81,8 +81,8 @@ fn number(value: Inner, start: usize, end: usize) -> Result<Inner, Error> {
 }
 
 /// Evaluates `a + b - c` of numbers; `+` also joins texts, or lists.
-fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner, Error> {
-    let budget = &Scope::from_state(state)?.budget;
+fn evaluate_sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner, Error> {
+    let budget = &EvaluationScope::from_state(state)?.budget;
     let mut values = values.0.into_iter();
     let mut total = values.next().unwrap_or_default();
     for (sign, value) in signs.chars().zip(values) {
@@ -93,7 +93,7 @@ fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner,
                     total.as_str().unwrap_or_default(),
                     value.as_str().unwrap_or_default(),
                 );
-                budget.spend(first.len() + second.len())?;
+                budget.spend_bytes(first.len() + second.len())?;
                 Inner::from([first, second].concat())
             }
             (ValueKind::Seq | ValueKind::Iterable, ValueKind::Seq | ValueKind::Iterable)
@@ -101,7 +101,7 @@ fn sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Result<Inner,
             {
                 let mut items = Vec::new();
                 for item in total.try_iter()?.chain(value.try_iter()?) {
-                    budget.spend(0)?;
+                    budget.spend_bytes(0)?;
                     items.push(item);
                 }
                 Inner::from(items)
@@ -140,26 +140,26 @@ pub(super) fn add_values(left: &Inner, right: &Inner, plus: bool) -> Result<Inne
 
 /// Evaluates `a ~ b`: joins any values as text.
 fn concatenate_text(state: &State<'_, '_>, values: Rest<Inner>) -> Result<String, Error> {
-    let budget = &Scope::from_state(state)?.budget;
+    let budget = &EvaluationScope::from_state(state)?.budget;
     let mut text = String::new();
     for value in values.0 {
         let part = super::value_to_text(&from_engine_value(&value, budget, 0)?);
-        budget.spend(part.len())?;
+        budget.spend_bytes(part.len())?;
         text.push_str(&part);
     }
     Ok(text)
 }
 
 /// Evaluates `value[from:to]` of a text, by letters, or of a list. Negative positions count from the end.
-fn slice(
+fn slice_value(
     state: &State<'_, '_>,
     value: &Inner,
     from: Option<i64>,
     to: Option<i64>,
 ) -> Result<Inner, Error> {
-    let budget = &Scope::from_state(state)?.budget;
+    let budget = &EvaluationScope::from_state(state)?.budget;
     if let Some(text) = value.as_str() {
-        budget.spend(text.len())?;
+        budget.spend_bytes(text.len())?;
         let (from, count) = slice_bounds(text.chars().count(), from, to);
         return Ok(text
             .chars()
@@ -176,7 +176,7 @@ fn slice(
     }
     let (from, count) = slice_bounds(value.len().unwrap_or(0), from, to);
     let items = value.try_iter()?.skip(from).take(count);
-    let items = items.map(|item| budget.spend(0).map(|()| item));
+    let items = items.map(|item| budget.spend_bytes(0).map(|()| item));
     Ok(Inner::from(items.collect::<Result<Vec<_>, _>>()?))
 }
 

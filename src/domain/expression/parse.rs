@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    reference::{Reference, Root},
+    reference::{Reference, ReferenceRoot},
     token::{Token, TokenKind, Tokens, shorten_for_message},
 };
 use crate::limits;
@@ -17,11 +17,11 @@ use crate::limits;
 /// Parsing cannot go on; the fault is noted already.
 pub(super) struct ParseHalted;
 
-pub(super) type ParseResult<T = Node> = Result<T, ParseHalted>;
+pub(super) type ParseResult<T = ExpressionNode> = Result<T, ParseHalted>;
 
 /// A parsed part of an expression.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct ExpressionNode {
     /// Its translation for minijinja.
     pub(super) text: String,
     /// The depth of nesting of the translation.
@@ -65,7 +65,7 @@ pub(super) fn parse(
     names: &[&str],
 ) -> Result<ParsedExpression, Vec<ExpressionFault>> {
     let mut parser = Parser::new(source, tokens, names);
-    let node = parser.all();
+    let node = parser.parse_all();
     let node = node.ok().filter(|_| parser.faults.is_empty());
     let Some(node) = node else {
         return Err(parser.faults);
@@ -79,10 +79,10 @@ pub(super) fn parse(
 }
 
 /// Every path that is written in an expression, also in one that cannot be parsed to its end.
-pub(super) fn references(source: &str, tokens: &Tokens, names: &[&str]) -> Vec<Reference> {
+pub(super) fn collect_references(source: &str, tokens: &Tokens, names: &[&str]) -> Vec<Reference> {
     let mut parser = Parser::new(source, tokens, names);
     // Its faults were already reported when the expression was first parsed.
-    let _ = parser.all();
+    let _ = parser.parse_all();
     parser.references
 }
 
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
 
 impl Parser<'_> {
     /// Parses the whole text.
-    fn all(&mut self) -> ParseResult {
+    fn parse_all(&mut self) -> ParseResult {
         if self.tokens.is_empty() {
             return self.halt_with_message((self.end, self.end), "there is no expression here");
         }
@@ -121,7 +121,7 @@ impl Parser<'_> {
     fn refuse_secrets(&mut self) {
         let secrets = self.references.iter();
         let secrets: Vec<_> = secrets
-            .filter(|r| r.root == Root::Secrets)
+            .filter(|r| r.root == ReferenceRoot::Secrets)
             .cloned()
             .collect();
         for secret in secrets {
@@ -130,18 +130,18 @@ impl Parser<'_> {
             let fault = ExpressionFault::new(FaultKind::Secret, secret.span(), message);
             let alone =
                 format!("write it alone, as `${{{{ {secret} }}}}`, inside the text that needs it");
-            self.note_fault(fault.suggest(alone));
+            self.note_fault(fault.with_suggestion(alone));
         }
     }
 
     /// Parses `a if c else b`, the loosest operator.
     pub(super) fn parse_conditional(&mut self) -> ParseResult {
         self.parse_nested(|parser| {
-            let mut node = parser.disjunction()?;
-            while parser.word("if").is_some() {
-                let condition = parser.disjunction()?;
-                if parser.word("else").is_none() {
-                    return parser.missing("`else` and what the value is otherwise");
+            let mut node = parser.parse_disjunction()?;
+            while parser.take_word("if").is_some() {
+                let condition = parser.parse_disjunction()?;
+                if parser.take_word("else").is_none() {
+                    return parser.halt_at_missing("`else` and what the value is otherwise");
                 }
                 let other = parser.parse_conditional()?;
                 let text = format!("({} if {} else {})", node.text, condition.text, other.text);
@@ -152,12 +152,12 @@ impl Parser<'_> {
         })
     }
 
-    fn disjunction(&mut self) -> ParseResult {
-        self.parse_logical_chain(Self::conjunction, &[("or", "or"), ("||", "or")])
+    fn parse_disjunction(&mut self) -> ParseResult {
+        self.parse_logical_chain(Self::parse_conjunction, &[("or", "or"), ("||", "or")])
     }
 
-    fn conjunction(&mut self) -> ParseResult {
-        self.parse_logical_chain(Self::not, &[("and", "and"), ("&&", "and")])
+    fn parse_conjunction(&mut self) -> ParseResult {
+        self.parse_logical_chain(Self::parse_not, &[("and", "and"), ("&&", "and")])
     }
 
     /// Parses operands with `or`, or with `and`, between them.
@@ -170,7 +170,7 @@ impl Parser<'_> {
         let mut joint = "";
         while let Some((token, written, meant)) = self.take_spelling(spellings) {
             if written != meant {
-                self.foreign_operator(&token, written, meant);
+                self.note_foreign_operator(&token, written, meant);
             }
             joint = meant;
             nodes.push(operand(self)?);
@@ -180,21 +180,21 @@ impl Parser<'_> {
         })
     }
 
-    fn not(&mut self) -> ParseResult {
-        let Some(token) = self.word("not") else {
-            return self.compare();
+    fn parse_not(&mut self) -> ParseResult {
+        let Some(token) = self.take_word("not") else {
+            return self.parse_comparison();
         };
-        let mut node = self.parse_nested(Self::not)?;
+        let mut node = self.parse_nested(Self::parse_not)?;
         node.start = token.start;
         self.join_nodes(format!("(not {})", node.text), [&node])
     }
 
-    fn compare(&mut self) -> ParseResult {
-        let mut nodes = vec![self.sum()?];
+    fn parse_comparison(&mut self) -> ParseResult {
+        let mut nodes = vec![self.parse_sum()?];
         let mut signs = Vec::new();
-        while let Some(operator) = self.comparison_operator()? {
+        while let Some(operator) = self.parse_comparison_operator()? {
             signs.push(operator);
-            nodes.push(self.sum()?);
+            nodes.push(self.parse_sum()?);
         }
         let orders = signs.iter().any(|sign| sign.starts_with(['<', '>']));
         self.merge_nodes(nodes, |parser, nodes| {
@@ -207,7 +207,7 @@ impl Parser<'_> {
     }
 
     /// Translates a comparison that needs an order; minijinja would find one between any two values.
-    fn translate_ordered_comparison(&mut self, signs: &[&str], nodes: &[Node]) -> String {
+    fn translate_ordered_comparison(&mut self, signs: &[&str], nodes: &[ExpressionNode]) -> String {
         for (sign, pair) in signs.iter().zip(nodes.windows(2)) {
             if sign.ends_with("in") {
                 let fault =
@@ -217,12 +217,17 @@ impl Parser<'_> {
                 self.refuse_unordered_literals(sign, &pair[0], &pair[1]);
             }
         }
-        let signs = self.constant(Value::from(signs.join(" ")));
+        let signs = self.add_constant(Value::from(signs.join(" ")));
         format!("_order({signs}, {})", join_translations(nodes, ", "))
     }
 
     /// Refuses a comparison of literals that have no order; of other operands only the evaluation knows.
-    fn refuse_unordered_literals(&mut self, sign: &str, left: &Node, right: &Node) {
+    fn refuse_unordered_literals(
+        &mut self,
+        sign: &str,
+        left: &ExpressionNode,
+        right: &ExpressionNode,
+    ) {
         let literals = [self.literal_value(left), self.literal_value(right)];
         let is_ordered = match literals {
             [Some(left), Some(right)] => {
@@ -236,18 +241,18 @@ impl Parser<'_> {
         }
         let message = format!("`{sign}` compares two numbers, or two texts");
         let fault = ExpressionFault::new(FaultKind::Syntax, (left.start, right.end), message);
-        self.note_fault(
-            fault.suggest("write both alike, or make a number of a text with `| int` or `| float`"),
-        );
+        self.note_fault(fault.with_suggestion(
+            "write both alike, or make a number of a text with `| int` or `| float`",
+        ));
     }
 
     /// The value of a literal; `None` for any other part.
-    pub(super) fn literal_value(&self, node: &Node) -> Option<&Value> {
+    pub(super) fn literal_value(&self, node: &ExpressionNode) -> Option<&Value> {
         let number = node.text.strip_prefix("_k").filter(|_| node.constant)?;
         self.constants.get(number.parse::<usize>().ok()?)
     }
 
-    fn comparison_operator(&mut self) -> ParseResult<Option<&'static str>> {
+    fn parse_comparison_operator(&mut self) -> ParseResult<Option<&'static str>> {
         let spellings = [
             ("==", "=="),
             ("!=", "!="),
@@ -261,58 +266,58 @@ impl Parser<'_> {
         ];
         if let Some((token, written, meant)) = self.take_spelling(&spellings) {
             if written != meant {
-                self.foreign_operator(&token, written, meant);
+                self.note_foreign_operator(&token, written, meant);
             }
             let known = ["==", "!=", "<=", ">=", "<", ">"].into_iter();
             return Ok(known.into_iter().find(|sign| *sign == meant));
         }
-        if self.word("in").is_some() {
+        if self.take_word("in").is_some() {
             return Ok(Some("in"));
         }
-        if self.word("not").is_none() {
+        if self.take_word("not").is_none() {
             return Ok(None);
         }
-        if self.word("in").is_some() {
+        if self.take_word("in").is_some() {
             return Ok(Some("not in"));
         }
-        self.missing("`in` after `not`")
+        self.halt_at_missing("`in` after `not`")
     }
 
-    fn sum(&mut self) -> ParseResult {
-        let mut nodes = vec![self.concatenation()?];
+    fn parse_sum(&mut self) -> ParseResult {
+        let mut nodes = vec![self.parse_concatenation()?];
         let mut signs = String::new();
         while let Some((_, sign, _)) = self.take_spelling(&[("+", "+"), ("-", "-")]) {
             signs.push_str(sign);
-            nodes.push(self.concatenation()?);
+            nodes.push(self.parse_concatenation()?);
         }
         self.merge_nodes(nodes, |parser, nodes| {
-            let signs = parser.constant(Value::from(signs));
+            let signs = parser.add_constant(Value::from(signs));
             format!("_sum({signs}, {})", join_translations(nodes, ", "))
         })
     }
 
-    fn concatenation(&mut self) -> ParseResult {
-        let mut nodes = vec![self.product()?];
+    fn parse_concatenation(&mut self) -> ParseResult {
+        let mut nodes = vec![self.parse_product()?];
         while self.take_sign("~").is_some() {
-            nodes.push(self.product()?);
+            nodes.push(self.parse_product()?);
         }
         self.merge_nodes(nodes, |_, nodes| {
             format!("_text({})", join_translations(nodes, ", "))
         })
     }
 
-    fn product(&mut self) -> ParseResult {
+    fn parse_product(&mut self) -> ParseResult {
         let signs = ["*", "/", "//", "%"];
-        self.arithmetic(Self::power, &signs)
+        self.parse_arithmetic(Self::parse_power, &signs)
     }
 
-    fn power(&mut self) -> ParseResult {
-        self.arithmetic(Self::operand, &["**"])
+    fn parse_power(&mut self) -> ParseResult {
+        self.parse_arithmetic(Self::parse_operand, &["**"])
     }
 
     /// Parses operands that must be numbers, with operators between them. Jinja also multiplies texts and lists, which is a
     /// short way to fill the memory.
-    fn arithmetic(
+    fn parse_arithmetic(
         &mut self,
         operand: fn(&mut Self) -> ParseResult,
         signs: &[&'static str],
@@ -322,42 +327,42 @@ impl Parser<'_> {
         let mut text = String::new();
         while let Some((_, sign, _)) = self.take_spelling(&spellings) {
             if text.is_empty() {
-                text = number(&nodes[0]);
+                text = translate_number(&nodes[0]);
             }
             let node = operand(self)?;
-            text = format!("{text} {sign} {}", number(&node));
+            text = format!("{text} {sign} {}", translate_number(&node));
             nodes.push(node);
         }
         self.merge_nodes(nodes, |_, _| format!("({text})"))
     }
 
     /// Parses a value with its sign, and the filters and tests after it.
-    pub(super) fn operand(&mut self) -> ParseResult {
-        let node = self.signed()?;
+    pub(super) fn parse_operand(&mut self) -> ParseResult {
+        let node = self.parse_signed()?;
         self.parse_filters_and_tests(node)
     }
 
-    pub(super) fn signed(&mut self) -> ParseResult {
+    pub(super) fn parse_signed(&mut self) -> ParseResult {
         if let Some(token) = self.take_sign("-") {
-            let mut node = self.parse_nested(Self::signed)?;
-            let text = format!("(-({}))", number(&node));
+            let mut node = self.parse_nested(Self::parse_signed)?;
+            let text = format!("(-({}))", translate_number(&node));
             node.start = token.start;
             return self.join_nodes(text, [&node]);
         }
         if let Some(token) = self.take_sign("!") {
-            return self.foreign_not(&token);
+            return self.parse_foreign_not(&token);
         }
         self.parse_value()
     }
 }
 
 /// Translates an operand that must be a number: the evaluation checks it, and a fault has the operand's place.
-fn number(node: &Node) -> String {
+fn translate_number(node: &ExpressionNode) -> String {
     format!("_number({}, {}, {})", node.text, node.start, node.end)
 }
 
 /// Translates comparisons that need no order.
-fn translate_comparison(signs: &[&str], nodes: &[Node]) -> String {
+fn translate_comparison(signs: &[&str], nodes: &[ExpressionNode]) -> String {
     let mut text = nodes[0].text.clone();
     for (sign, node) in signs.iter().zip(&nodes[1..]) {
         // A literal is as long as it is written; any other value may be large, so the comparison is charged for it.
@@ -372,7 +377,7 @@ fn translate_comparison(signs: &[&str], nodes: &[Node]) -> String {
 }
 
 /// The translations of `nodes`, with `joint` between them.
-pub(super) fn join_translations(nodes: &[Node], joint: &str) -> String {
+pub(super) fn join_translations(nodes: &[ExpressionNode], joint: &str) -> String {
     let texts: Vec<_> = nodes.iter().map(|node| node.text.as_str()).collect();
     texts.join(joint)
 }
@@ -406,7 +411,7 @@ impl Parser<'_> {
         closed
     }
 
-    pub(super) fn next(&mut self) -> Option<Token> {
+    pub(super) fn next_token(&mut self) -> Option<Token> {
         let token = self.peek();
         self.at += usize::from(token.is_some());
         token
@@ -429,21 +434,21 @@ impl Parser<'_> {
     }
 
     /// Takes the next token if it is this word.
-    pub(super) fn word(&mut self, word: &str) -> Option<Token> {
+    pub(super) fn take_word(&mut self, word: &str) -> Option<Token> {
         let token = self.peek()?;
         let same = token.kind == TokenKind::Word && self.token_text(&token) == word;
-        same.then(|| self.next()).flatten()
+        same.then(|| self.next_token()).flatten()
     }
 
     /// Takes the next token if it is this sign.
     pub(super) fn take_sign(&mut self, sign: &'static str) -> Option<Token> {
         let token = self.peek()?;
         (token.kind == TokenKind::Sign(sign))
-            .then(|| self.next())
+            .then(|| self.next_token())
             .flatten()
     }
 
-    pub(super) fn is_sign(&self, sign: &'static str) -> bool {
+    pub(super) fn is_next_sign(&self, sign: &'static str) -> bool {
         self.peek()
             .is_some_and(|token| token.kind == TokenKind::Sign(sign))
     }
@@ -461,12 +466,12 @@ impl Parser<'_> {
         let found = spellings
             .iter()
             .find(|(spelling, _)| *spelling == written)?;
-        self.next();
+        self.next_token();
         Some((token, found.0, found.1))
     }
 
     /// Adds a constant and returns its name in the translation.
-    pub(super) fn constant(&mut self, value: Value) -> String {
+    pub(super) fn add_constant(&mut self, value: Value) -> String {
         self.constants.push(value);
         format!("_k{}", self.constants.len() - 1)
     }
@@ -489,7 +494,7 @@ impl Parser<'_> {
     pub(super) fn join_nodes<'n>(
         &mut self,
         text: String,
-        parts: impl IntoIterator<Item = &'n Node>,
+        parts: impl IntoIterator<Item = &'n ExpressionNode>,
     ) -> ParseResult {
         let (mut start, mut depth) = (None, 0);
         for part in parts {
@@ -499,7 +504,7 @@ impl Parser<'_> {
         if depth >= limits::EXPRESSION_DEPTH_MAX {
             return self.stop_at_nesting_limit();
         }
-        Ok(Node {
+        Ok(ExpressionNode {
             text,
             depth: depth + 1,
             start: start.unwrap_or(0),
@@ -512,8 +517,8 @@ impl Parser<'_> {
     /// The only one of `nodes`, or one node with the translation that `text` makes of them.
     fn merge_nodes(
         &mut self,
-        mut nodes: Vec<Node>,
-        text: impl FnOnce(&mut Self, &[Node]) -> String,
+        mut nodes: Vec<ExpressionNode>,
+        text: impl FnOnce(&mut Self, &[ExpressionNode]) -> String,
     ) -> ParseResult {
         if nodes.len() == 1 {
             return Ok(nodes.remove(0));
@@ -559,7 +564,7 @@ impl Parser<'_> {
     }
 
     /// Stops because `what` should stand where the next token is.
-    pub(super) fn missing<T>(&mut self, what: &str) -> ParseResult<T> {
+    pub(super) fn halt_at_missing<T>(&mut self, what: &str) -> ParseResult<T> {
         let (span, found) = match self.peek() {
             Some(token) => (
                 token.span(),
@@ -570,10 +575,10 @@ impl Parser<'_> {
         self.halt_with_message(span, &format!("{what} should stand here, not {found}"))
     }
 
-    pub(super) fn expect(&mut self, sign: &'static str) -> ParseResult<Token> {
+    pub(super) fn expect_sign(&mut self, sign: &'static str) -> ParseResult<Token> {
         if let Some(token) = self.take_sign(sign) {
             return Ok(token);
         }
-        self.missing(&format!("`{sign}`"))
+        self.halt_at_missing(&format!("`{sign}`"))
     }
 }

@@ -14,7 +14,7 @@ use crate::nearest;
 
 /// The first word of a path: the values that an expression can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Root {
+pub enum ReferenceRoot {
     /// The inputs that the execution was started with.
     Inputs,
     /// The outputs of earlier steps, by id.
@@ -33,7 +33,7 @@ pub enum Root {
     Index,
 }
 
-impl Root {
+impl ReferenceRoot {
     /// Every root with its word.
     pub const ALL: &[(&str, Self)] = &[
         ("inputs", Self::Inputs),
@@ -47,7 +47,7 @@ impl Root {
     ];
 
     /// The word that an expression writes for this root.
-    pub fn word(self) -> &'static str {
+    pub fn root_word(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, root)| *root == self);
         found.map_or("", |(word, _)| word)
     }
@@ -65,7 +65,7 @@ impl Root {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The root.
-    pub root: Root,
+    pub root: ReferenceRoot,
     /// The segments after the root. For a step the first is its id; an `output` straight after that is left out.
     pub path: Vec<Segment>,
     /// The first byte of the path in the source.
@@ -79,18 +79,18 @@ pub struct Reference {
 impl Reference {
     /// The id of the step whose output the path reads.
     pub fn step_id(&self) -> Option<Cow<'_, str>> {
-        self.first_segment_below(Root::Steps)
+        self.first_segment_below(ReferenceRoot::Steps)
     }
 
     /// Whether the path is below `steps.ID.error`, which is the failure of a step that has no output.
     pub fn is_error(&self) -> bool {
-        let error = |segment: &Segment| segment.key() == ERROR_KEY;
-        self.root == Root::Steps && self.path.get(1).is_some_and(error)
+        let error = |segment: &Segment| segment.as_key() == ERROR_KEY;
+        self.root == ReferenceRoot::Steps && self.path.get(1).is_some_and(error)
     }
 
     /// The name of the secret that the path reads.
-    pub fn secret(&self) -> Option<Cow<'_, str>> {
-        self.first_segment_below(Root::Secrets)
+    pub fn secret_name(&self) -> Option<Cow<'_, str>> {
+        self.first_segment_below(ReferenceRoot::Secrets)
     }
 
     /// The bytes of the path in the source.
@@ -98,9 +98,9 @@ impl Reference {
         (self.offset, self.offset + self.length)
     }
 
-    fn first_segment_below(&self, root: Root) -> Option<Cow<'_, str>> {
+    fn first_segment_below(&self, root: ReferenceRoot) -> Option<Cow<'_, str>> {
         let first = self.path.first().filter(|_| self.root == root);
-        first.map(Segment::key)
+        first.map(Segment::as_key)
     }
 
     /// Whether this path leads to the same value as `other`, or to one that contains it.
@@ -120,14 +120,14 @@ impl Reference {
 
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.root.word())?;
+        f.write_str(self.root.root_word())?;
         self.path.iter().try_for_each(|segment| segment.fmt(f))
     }
 }
 
 /// The current item of a `foreach`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Item {
+pub struct ForeachItem {
     /// The item.
     pub value: Value,
     /// The position of the item, from 0.
@@ -152,12 +152,12 @@ pub struct EvaluationContext {
     /// The execution itself: its id, visits, attempts.
     pub run: Value,
     /// The item, inside a `foreach`.
-    pub item: Option<Item>,
+    pub item: Option<ForeachItem>,
 }
 
 impl EvaluationContext {
     /// Adds the values that other references need.
-    pub(crate) fn extend(&mut self, more: Self) {
+    pub(crate) fn add_values(&mut self, more: Self) {
         self.inputs.extend(more.inputs);
         self.steps.extend(more.steps);
         self.errors.extend(more.errors);
@@ -174,15 +174,17 @@ impl EvaluationContext {
         reference: &Reference,
     ) -> Result<Cow<'_, Value>, ExpressionFault> {
         let map = match reference.root {
-            Root::Inputs => &self.inputs,
-            Root::Steps => &self.steps,
-            Root::Memory => &self.memory,
-            Root::Env => &self.env,
-            Root::Secrets => return self.resolve_secret(reference).map(Cow::Owned),
-            Root::Run => return follow_path(&self.run, reference, 0),
-            Root::Item => return follow_path(&self.item(reference)?.value, reference, 0),
-            Root::Index => {
-                let index = Value::from(self.item(reference)?.index);
+            ReferenceRoot::Inputs => &self.inputs,
+            ReferenceRoot::Steps => &self.steps,
+            ReferenceRoot::Memory => &self.memory,
+            ReferenceRoot::Env => &self.env,
+            ReferenceRoot::Secrets => return self.resolve_secret(reference).map(Cow::Owned),
+            ReferenceRoot::Run => return follow_path(&self.run, reference, 0),
+            ReferenceRoot::Item => {
+                return follow_path(&self.foreach_item(reference)?.value, reference, 0);
+            }
+            ReferenceRoot::Index => {
+                let index = Value::from(self.foreach_item(reference)?.index);
                 return follow_path(&index, reference, 0)
                     .map(|found| Cow::Owned(found.into_owned()));
             }
@@ -190,7 +192,7 @@ impl EvaluationContext {
         let Some(first) = reference.path.first() else {
             return Ok(Cow::Owned(Value::Object(map.clone())));
         };
-        let key = first.key();
+        let key = first.as_key();
         let error = reference
             .is_error()
             .then(|| self.errors.get(&*key))
@@ -202,9 +204,9 @@ impl EvaluationContext {
     }
 
     fn resolve_secret(&self, reference: &Reference) -> Result<Value, ExpressionFault> {
-        let name = reference.secret().unwrap_or_default();
+        let name = reference.secret_name().unwrap_or_default();
         if self.secrets.iter().any(|known| *known == name) {
-            return Ok(Value::from(super::placeholder(&name)));
+            return Ok(Value::from(super::secret_placeholder(&name)));
         }
         let known = self.secrets.iter().map(String::as_str);
         let mut fault = unresolved_fault(
@@ -215,11 +217,11 @@ impl EvaluationContext {
         Err(fault)
     }
 
-    fn item(&self, reference: &Reference) -> Result<&Item, ExpressionFault> {
+    fn foreach_item(&self, reference: &Reference) -> Result<&ForeachItem, ExpressionFault> {
         self.item.as_ref().ok_or_else(|| {
             let message = format!(
                 "`{}` is only known inside a `foreach`",
-                reference.root.word()
+                reference.root.root_word()
             );
             unresolved_fault(reference, message)
         })
@@ -242,7 +244,7 @@ fn follow_path<'a>(
             return Ok(Cow::Owned(found.into_owned()));
         }
         let next = match (value, segment) {
-            (Value::Object(map), segment) => map.get(segment.key().as_ref()),
+            (Value::Object(map), segment) => map.get(segment.as_key().as_ref()),
             (Value::Array(items), Segment::Index(index)) => items.get(*index),
             _ => None,
         };
@@ -272,10 +274,16 @@ fn missing_segment_fault(
 ) -> ExpressionFault {
     /// The number of keys that are searched for a similar name: enough for what people write.
     const KEYS_SEARCHED_MAX: usize = 200;
-    let key = reference.path.get(at).map(Segment::key).unwrap_or_default();
+    let key = reference
+        .path
+        .get(at)
+        .map(Segment::as_key)
+        .unwrap_or_default();
     let message = match (reference.root, at) {
-        (Root::Steps, 0) => format!("the step `{}` has no output", shorten_for_message(&key)),
-        (Root::Env, 0) => format!(
+        (ReferenceRoot::Steps, 0) => {
+            format!("the step `{}` has no output", shorten_for_message(&key))
+        }
+        (ReferenceRoot::Env, 0) => format!(
             "the environment variable `{}` is not set or not allowed",
             shorten_for_message(&key)
         ),
@@ -308,7 +316,7 @@ fn unresolved_fault(reference: &Reference, message: String) -> ExpressionFault {
 
 /// The first `count` segments of the path of `reference`, as text.
 fn path_prefix_text(reference: &Reference, count: usize) -> String {
-    let mut text = reference.root.word().to_owned();
+    let mut text = reference.root.root_word().to_owned();
     for segment in reference.path.iter().take(count) {
         text.push_str(&segment.to_string());
     }

@@ -21,7 +21,7 @@ impl Segment {
         index.map_or_else(|| Self::Key(word.to_owned()), Self::Index)
     }
 
-    pub(crate) fn key(&self) -> Cow<'_, str> {
+    pub(crate) fn as_key(&self) -> Cow<'_, str> {
         match self {
             Self::Key(key) => Cow::Borrowed(key),
             Self::Index(index) => Cow::Owned(index.to_string()),
@@ -43,11 +43,13 @@ fn is_plain_key(key: &str) -> bool {
     !key.is_empty()
         && !key.starts_with('-')
         && !key.ends_with('-')
-        && key.chars().all(|letter| is_word(letter) || letter == '-')
+        && key
+            .chars()
+            .all(|letter| is_word_char(letter) || letter == '-')
 }
 
 /// Whether a word may hold this letter.
-pub(super) fn is_word(letter: char) -> bool {
+pub(super) fn is_word_char(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 

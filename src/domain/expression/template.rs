@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use super::{
     Expression,
     fault::{ExpressionFault, FaultKind},
-    placeholder,
-    reference::{EvaluationContext, Reference, Root},
+    reference::{EvaluationContext, Reference, ReferenceRoot},
+    secret_placeholder,
     segment::{Segment, dotted_path},
-    token::tokens,
+    token::tokenize,
     value_to_text,
 };
 use crate::{limits, truncate::json_length, words::InstructionBuilder};
@@ -22,23 +22,23 @@ use crate::{limits, truncate::json_length, words::InstructionBuilder};
 /// dollars.
 #[derive(Clone, Debug)]
 pub struct Template {
-    node: Node,
+    node: TemplateNode,
     references: Vec<Reference>,
     source: Value,
     words: &'static [&'static str],
 }
 
 #[derive(Clone, Debug)]
-enum Node {
+enum TemplateNode {
     Constant(Value),
     Whole(Box<Expression>),
-    Text(Vec<Part>),
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>),
+    Text(Vec<TextPart>),
+    List(Vec<TemplateNode>),
+    Map(Vec<(String, TemplateNode)>),
 }
 
 #[derive(Clone, Debug)]
-enum Part {
+enum TextPart {
     Text(String),
     Expression(Box<Expression>),
 }
@@ -104,7 +104,7 @@ impl RenderedValue {
         for place in self.secrets.iter().rev() {
             let secret = find(&place.name).ok_or_else(|| place.name.clone())?;
             if let Some(Value::String(text)) = value.pointer_mut(&place.pointer) {
-                let end = place.offset + placeholder(&place.name).len();
+                let end = place.offset + secret_placeholder(&place.name).len();
                 if text.get(place.offset..end).is_some() {
                     text.replace_range(place.offset..end, &secret);
                 }
@@ -122,8 +122,8 @@ impl Template {
 
     /// [`Self::parse`], where `names` are further names of the item of a `foreach`.
     pub fn parse_with(value: &Value, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
-        let mut reader = Reader::new(names);
-        let node = reader.node(value);
+        let mut reader = TemplateParser::new(names);
+        let node = reader.parse_node(value);
         if !reader.faults.is_empty() {
             return Err(reader.faults);
         }
@@ -146,7 +146,7 @@ impl Template {
         text: &str,
         names: &[&str],
     ) -> (Vec<Reference>, Vec<ExpressionFault>) {
-        let mut reader = Reader::new(names);
+        let mut reader = TemplateParser::new(names);
         reader.parse_text(text);
         (reader.references, reader.faults)
     }
@@ -159,7 +159,7 @@ impl Template {
 
     /// Whether the value holds no expression, so that it renders to itself.
     pub fn is_constant(&self) -> bool {
-        matches!(self.node, Node::Constant(_))
+        matches!(self.node, TemplateNode::Constant(_))
     }
 
     /// The value as it was written.
@@ -180,17 +180,17 @@ impl Template {
         roots: &EvaluationContext,
         unknown: &MissingReasonFn<'_>,
     ) -> (Value, Vec<UnresolvedExpression>) {
-        let mut writer = Writer {
+        let mut writer = TemplateRenderer {
             unknown: Some(unknown),
-            ..self.writer(roots)
+            ..self.new_renderer(roots)
         };
         // With `unknown` set, faults are collected in `unresolved`, so rendering cannot fail.
-        let value = writer.node(&self.node).unwrap_or_default();
+        let value = writer.render_node(&self.node).unwrap_or_default();
         (value, writer.unresolved)
     }
 
-    fn writer<'a>(&self, roots: &'a EvaluationContext) -> Writer<'a> {
-        Writer {
+    fn new_renderer<'a>(&self, roots: &'a EvaluationContext) -> TemplateRenderer<'a> {
+        TemplateRenderer {
             roots,
             room: limits::TEMPLATE_RESULT_BYTES_MAX,
             path: Vec::new(),
@@ -206,8 +206,8 @@ impl Template {
         &self,
         roots: &EvaluationContext,
     ) -> Result<RenderedValue, ExpressionFault> {
-        let mut writer = self.writer(roots);
-        let value = writer.node(&self.node)?;
+        let mut writer = self.new_renderer(roots);
+        let value = writer.render_node(&self.node)?;
         Ok(RenderedValue {
             value,
             secrets: writer.secrets,
@@ -215,7 +215,7 @@ impl Template {
     }
 }
 
-struct Reader<'a> {
+struct TemplateParser<'a> {
     names: &'a [&'a str],
     path: Vec<Segment>,
     references: Vec<Reference>,
@@ -223,7 +223,7 @@ struct Reader<'a> {
     expressions: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TemplateParser<'a> {
     fn new(names: &'a [&'a str]) -> Self {
         Self {
             names,
@@ -235,20 +235,20 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Reader<'_> {
-    fn node(&mut self, value: &Value) -> Node {
+impl TemplateParser<'_> {
+    fn parse_node(&mut self, value: &Value) -> TemplateNode {
         if self.path.len() > limits::JSON_DEPTH_MAX {
             let most = limits::JSON_DEPTH_MAX;
             let message = format!("the value is nested more than {most} levels deep");
             self.add_fault(ExpressionFault::new(FaultKind::Limit, (0, 0), message));
-            return Node::Constant(Value::Null);
+            return TemplateNode::Constant(Value::Null);
         }
         let node = match value {
             Value::String(text) => self.parse_text(text),
             Value::Array(items) => {
                 let items = items.iter().enumerate();
                 let item = |(at, item)| self.parse_child(Segment::Index(at), item);
-                Node::List(items.map(item).collect())
+                TemplateNode::List(items.map(item).collect())
             }
             Value::Object(map) => {
                 let entry = |(key, item): (&String, &Value)| {
@@ -257,61 +257,62 @@ impl Reader<'_> {
                         self.parse_child(Segment::Key(key.clone()), item),
                     )
                 };
-                Node::Map(map.iter().map(entry).collect())
+                TemplateNode::Map(map.iter().map(entry).collect())
             }
-            other => return Node::Constant(other.clone()),
+            other => return TemplateNode::Constant(other.clone()),
         };
         let constant = match &node {
-            Node::List(items) => items.iter().all(Node::is_constant),
-            Node::Map(entries) => entries.iter().all(|(_, node)| node.is_constant()),
+            TemplateNode::List(items) => items.iter().all(TemplateNode::is_constant),
+            TemplateNode::Map(entries) => entries.iter().all(|(_, node)| node.is_constant()),
             _ => return node,
         };
         if constant {
-            Node::Constant(value.clone())
+            TemplateNode::Constant(value.clone())
         } else {
             node
         }
     }
 
-    fn parse_child(&mut self, segment: Segment, value: &Value) -> Node {
+    fn parse_child(&mut self, segment: Segment, value: &Value) -> TemplateNode {
         self.path.push(segment);
-        let node = self.node(value);
+        let node = self.parse_node(value);
         self.path.pop();
         node
     }
 
-    fn parse_text(&mut self, text: &str) -> Node {
+    fn parse_text(&mut self, text: &str) -> TemplateNode {
         let (mut parts, mut at) = (Vec::new(), 0);
         while let Some(open) = text[at..].find("${{").map(|found| at + found) {
             if open > at {
-                parts.push(Part::Text(text[at..open].to_owned()));
+                parts.push(TextPart::Text(text[at..open].to_owned()));
             }
-            let (expression, end) = self.expression(text, open);
-            parts.extend(expression.map(|expression| Part::Expression(Box::new(expression))));
+            let (expression, end) = self.parse_expression(text, open);
+            parts.extend(expression.map(|expression| TextPart::Expression(Box::new(expression))));
             at = end;
         }
         if at < text.len() {
-            parts.push(Part::Text(text[at..].to_owned()));
+            parts.push(TextPart::Text(text[at..].to_owned()));
         }
         // White space around a single expression does not make a text of its value: a block of YAML ends with a line break.
-        let is_blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
+        let is_blank =
+            |part: &TextPart| matches!(part, TextPart::Text(text) if text.trim().is_empty());
         if parts.iter().filter(|part| is_blank(part)).count() + 1 == parts.len()
             && let Some(at) = parts.iter().position(|part| !is_blank(part))
-            && matches!(parts[at], Part::Expression(_))
+            && matches!(parts[at], TextPart::Expression(_))
         {
             parts = vec![parts.swap_remove(at)];
         }
         let only = if parts.len() == 1 { parts.pop() } else { None };
         match only {
-            Some(Part::Expression(expression)) => Node::Whole(expression),
-            Some(Part::Text(text)) => Node::Constant(text.into()),
-            None if parts.is_empty() => Node::Constant(text.into()),
-            None => Node::Text(parts),
+            Some(TextPart::Expression(expression)) => TemplateNode::Whole(expression),
+            Some(TextPart::Text(text)) => TemplateNode::Constant(text.into()),
+            None if parts.is_empty() => TemplateNode::Constant(text.into()),
+            None => TemplateNode::Text(parts),
         }
     }
 
     /// Parses the expression that opens at `open`: returns it if it has no fault, and where it ends.
-    fn expression(&mut self, text: &str, open: usize) -> (Option<Expression>, usize) {
+    fn parse_expression(&mut self, text: &str, open: usize) -> (Option<Expression>, usize) {
         self.expressions += 1;
         if self.expressions > limits::TEMPLATE_EXPRESSIONS_MAX {
             if self.expressions == limits::TEMPLATE_EXPRESSIONS_MAX + 1 {
@@ -322,7 +323,7 @@ impl Reader<'_> {
             }
             return (None, text.len());
         }
-        let tokens = match tokens(text, open + 3, true) {
+        let tokens = match tokenize(text, open + 3, true) {
             Ok(tokens) => tokens,
             Err(fault) => {
                 self.add_fault(fault);
@@ -343,7 +344,7 @@ impl Reader<'_> {
                 (Some(expression), end)
             }
             Err(faults) => {
-                self.add_references(&super::parse::references(text, &tokens, self.names));
+                self.add_references(&super::parse::collect_references(text, &tokens, self.names));
                 for fault in faults {
                     self.add_fault(fault);
                 }
@@ -370,13 +371,13 @@ impl Reader<'_> {
     }
 }
 
-impl Node {
+impl TemplateNode {
     fn is_constant(&self) -> bool {
         matches!(self, Self::Constant(_))
     }
 }
 
-struct Writer<'a> {
+struct TemplateRenderer<'a> {
     roots: &'a EvaluationContext,
     /// The bytes that the values of further expressions may take.
     room: usize,
@@ -388,26 +389,26 @@ struct Writer<'a> {
     unresolved: Vec<UnresolvedExpression>,
 }
 
-impl Writer<'_> {
-    fn node(&mut self, node: &Node) -> Result<Value, ExpressionFault> {
+impl TemplateRenderer<'_> {
+    fn render_node(&mut self, node: &TemplateNode) -> Result<Value, ExpressionFault> {
         match node {
             // Constants need no limit: the size of the file bounds them.
-            Node::Constant(value) => Ok(value.clone()),
-            Node::Whole(_) | Node::Text(_) if self.is_instruction() => {
+            TemplateNode::Constant(value) => Ok(value.clone()),
+            TemplateNode::Whole(_) | TemplateNode::Text(_) if self.is_instruction() => {
                 self.render_instructions(node).map(Value::from)
             }
-            Node::Whole(expression) => {
+            TemplateNode::Whole(expression) => {
                 let value = self.evaluate_or_preview(expression)?;
                 self.record_secret_places(expression, 0);
                 Ok(value)
             }
-            Node::Text(parts) => self.render_text(parts).map(Value::from),
-            Node::List(items) => {
+            TemplateNode::Text(parts) => self.render_text(parts).map(Value::from),
+            TemplateNode::List(items) => {
                 let items = items.iter().enumerate();
                 let items = items.map(|(at, item)| self.render_child(Segment::Index(at), item));
                 items.collect::<Result<_, _>>().map(Value::Array)
             }
-            Node::Map(entries) => {
+            TemplateNode::Map(entries) => {
                 let mut map = Map::with_capacity(entries.len());
                 for (key, node) in entries {
                     map.insert(
@@ -420,9 +421,13 @@ impl Writer<'_> {
         }
     }
 
-    fn render_child(&mut self, segment: Segment, node: &Node) -> Result<Value, ExpressionFault> {
+    fn render_child(
+        &mut self,
+        segment: Segment,
+        node: &TemplateNode,
+    ) -> Result<Value, ExpressionFault> {
         self.path.push(segment);
-        let value = self.node(node);
+        let value = self.render_node(node);
         self.path.pop();
         value
     }
@@ -436,15 +441,15 @@ impl Writer<'_> {
     }
 
     /// Renders instructions for a model. Interpolated values are quoted if they could be read as instructions.
-    fn render_instructions(&mut self, node: &Node) -> Result<String, ExpressionFault> {
+    fn render_instructions(&mut self, node: &TemplateNode) -> Result<String, ExpressionFault> {
         let mut words = InstructionBuilder::default();
         match node {
-            Node::Whole(expression) => self.append_value(&mut words, expression)?,
-            Node::Text(parts) => {
+            TemplateNode::Whole(expression) => self.append_value(&mut words, expression)?,
+            TemplateNode::Text(parts) => {
                 for part in parts {
                     match part {
-                        Part::Text(part) => words.push_author_text(part),
-                        Part::Expression(expression) => {
+                        TextPart::Text(part) => words.push_author_text(part),
+                        TextPart::Expression(expression) => {
                             self.append_value(&mut words, expression)?;
                         }
                     }
@@ -466,12 +471,12 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn render_text(&mut self, parts: &[Part]) -> Result<String, ExpressionFault> {
+    fn render_text(&mut self, parts: &[TextPart]) -> Result<String, ExpressionFault> {
         let mut text = String::new();
         for part in parts {
             match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Expression(expression) => {
+                TextPart::Text(part) => text.push_str(part),
+                TextPart::Expression(expression) => {
                     let value = self.evaluate_or_preview(expression)?;
                     self.record_secret_places(expression, text.len());
                     text.push_str(&value_to_text(&value));
@@ -518,10 +523,10 @@ impl Writer<'_> {
     /// Records the places of the secrets of `expression`, whose value begins at byte `offset` of the current text.
     fn record_secret_places(&mut self, expression: &Expression, offset: usize) {
         let secrets = expression.references().iter();
-        for secret in secrets.filter(|reference| reference.root == Root::Secrets) {
+        for secret in secrets.filter(|reference| reference.root == ReferenceRoot::Secrets) {
             self.secrets.push(SecretPlace {
-                name: secret.secret().unwrap_or_default().into_owned(),
-                pointer: pointer(&self.path),
+                name: secret.secret_name().unwrap_or_default().into_owned(),
+                pointer: json_pointer(&self.path),
                 offset,
             });
         }
@@ -534,7 +539,7 @@ fn result_too_large_fault(expression: &Expression) -> ExpressionFault {
     ExpressionFault::new(FaultKind::Limit, expression.span, message)
 }
 
-fn pointer(path: &[Segment]) -> String {
+fn json_pointer(path: &[Segment]) -> String {
     let escaped = |segment: &Segment| match segment {
         Segment::Index(index) => format!("/{index}"),
         Segment::Key(key) => format!("/{}", key.replace('~', "~0").replace('/', "~1")),

@@ -6,12 +6,12 @@ use serde_json::Number;
 
 use super::{
     fault::{ExpressionFault, FaultKind},
-    segment::is_word,
+    segment::is_word_char,
 };
 use crate::{limits, truncate::truncate_to_chars};
 
 /// Signs, the longest first, so that the longest match wins. Some are listed only so that the parser can refuse them by name.
-const SIGNS: &[&str] = &[
+const OPERATOR_SIGNS: &[&str] = &[
     "===", "!==", "**", "//", "==", "!=", "<=", ">=", "&&", "||", "??", "=>", "+", "-", "*", "/",
     "%", "~", "<", ">", "=", "!", "&", "|", "?", ":", ",", ".", "(", ")", "[", "]", "{", "}",
 ];
@@ -49,8 +49,12 @@ pub(super) struct Tokens {
 }
 
 /// Reads the tokens of `source` from `start` to its end; with `braced`, to the `}}` that closes the expression.
-pub(super) fn tokens(source: &str, start: usize, braced: bool) -> Result<Tokens, ExpressionFault> {
-    let mut reader = Reader {
+pub(super) fn tokenize(
+    source: &str,
+    start: usize,
+    braced: bool,
+) -> Result<Tokens, ExpressionFault> {
+    let mut reader = Lexer {
         source,
         at: start,
         open: 0,
@@ -67,12 +71,12 @@ pub(super) fn tokens(source: &str, start: usize, braced: bool) -> Result<Tokens,
                 closed,
             });
         }
-        let token = reader.token()?;
+        let token = reader.read_token()?;
         reader.list.push(token);
     }
 }
 
-struct Reader<'a> {
+struct Lexer<'a> {
     source: &'a str,
     at: usize,
     /// The number of open braces of maps: their `}` does not close the expression.
@@ -80,7 +84,7 @@ struct Reader<'a> {
     list: Vec<Token>,
 }
 
-impl Reader<'_> {
+impl Lexer<'_> {
     fn remaining_text(&self) -> &str {
         &self.source[self.at..]
     }
@@ -105,23 +109,23 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn token(&mut self) -> Result<Token, ExpressionFault> {
+    fn read_token(&mut self) -> Result<Token, ExpressionFault> {
         let start = self.at;
         let first = self.remaining_text().chars().next().unwrap_or_default();
         let after_dot =
             matches!(self.list.last(), Some(token) if token.kind == TokenKind::Sign("."));
-        let kind = if after_dot && is_word(first) {
+        let kind = if after_dot && is_word_char(first) {
             self.at += segment_length(self.remaining_text());
             TokenKind::Word
         } else if first.is_ascii_digit() {
-            self.number()?
-        } else if is_word(first) {
-            self.at += matching_prefix_length(self.remaining_text(), is_word);
+            self.read_number()?
+        } else if is_word_char(first) {
+            self.at += matching_prefix_length(self.remaining_text(), is_word_char);
             TokenKind::Word
         } else if first == '"' || first == '\'' {
             self.read_text_literal(first)?
         } else {
-            self.sign(first)?
+            self.read_sign(first)?
         };
         Ok(Token {
             kind,
@@ -130,14 +134,16 @@ impl Reader<'_> {
         })
     }
 
-    fn sign(&mut self, first: char) -> Result<TokenKind, ExpressionFault> {
+    fn read_sign(&mut self, first: char) -> Result<TokenKind, ExpressionFault> {
         let rest = self.remaining_text();
-        let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) else {
+        let Some(sign) = OPERATOR_SIGNS.iter().find(|sign| rest.starts_with(**sign)) else {
             let span = (self.at, self.at + first.len_utf8());
             let message = format!("`{}` has no place in an expression", first.escape_debug());
             let fault = ExpressionFault::new(FaultKind::Syntax, span, message);
             return Err(match first {
-                '‘' | '’' | '“' | '”' => fault.suggest("write straight quotes: `'text'`"),
+                '‘' | '’' | '“' | '”' => {
+                    fault.with_suggestion("write straight quotes: `'text'`")
+                }
                 _ => fault,
             });
         };
@@ -150,7 +156,7 @@ impl Reader<'_> {
         Ok(TokenKind::Sign(sign))
     }
 
-    fn number(&mut self) -> Result<TokenKind, ExpressionFault> {
+    fn read_number(&mut self) -> Result<TokenKind, ExpressionFault> {
         let (start, digit) = (self.at, |c: char| c.is_ascii_digit());
         self.at += matching_prefix_length(self.remaining_text(), digit);
         let fraction = self
@@ -221,7 +227,7 @@ impl Reader<'_> {
         meant.ok_or_else(|| {
             let message = "this is not an escape of a text";
             ExpressionFault::new(FaultKind::Syntax, (start, self.at), message)
-                .suggest("write `\\\\` for a backslash")
+                .with_suggestion("write `\\\\` for a backslash")
         })
     }
 
@@ -255,10 +261,10 @@ fn matching_prefix_length(text: &str, such: impl Fn(char) -> bool) -> usize {
 
 /// The length in bytes of the path segment at the start of `text`: a hyphen belongs to it if letters stand on both sides.
 fn segment_length(text: &str) -> usize {
-    let mut end = matching_prefix_length(text, is_word);
+    let mut end = matching_prefix_length(text, is_word_char);
     loop {
         let hyphens = matching_prefix_length(&text[end..], |letter| letter == '-');
-        let more = matching_prefix_length(&text[end + hyphens..], is_word);
+        let more = matching_prefix_length(&text[end + hyphens..], is_word_char);
         if hyphens == 0 || more == 0 {
             return end;
         }

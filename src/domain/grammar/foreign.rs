@@ -8,7 +8,7 @@ mod words;
 use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 pub use self::documents::detect_foreign_document;
-use self::words::{BARE_SCALARS, FILTERS, FOREIGN_KEYS, VALUES};
+use self::words::{BARE_SCALARS, FOREIGN_FILTERS, FOREIGN_KEYS, FOREIGN_VALUES};
 use crate::nearest::normalize_name;
 
 /// Foreign keys with the same meaning in one mapping.
@@ -49,7 +49,7 @@ pub enum Counterpart {
 
 /// Foreign values with the same meaning under some keys.
 #[derive(Debug)]
-pub struct Value {
+pub struct ForeignValues {
     /// The keys.
     pub keys: &'static [&'static str],
     /// The values, separated by blanks. Case, `_` and `-` are ignored.
@@ -66,11 +66,11 @@ pub struct BareScalar {
     /// The key: `retry: 3`.
     pub key: &'static str,
     /// The entries of the mapping.
-    pub entries: Entries,
+    pub entries: ReplacementEntries,
 }
 
 /// The entries of the mapping that replaces a scalar. The entry without a text receives the scalar.
-pub type Entries = &'static [(&'static str, Option<&'static str>)];
+pub type ReplacementEntries = &'static [(&'static str, Option<&'static str>)];
 
 /// The rows of `KEYS`, each with its mapping, by folded word.
 type ForeignKeyIndex = HashMap<String, Vec<(&'static str, &'static ForeignKeys)>>;
@@ -78,7 +78,7 @@ type ForeignKeyIndex = HashMap<String, Vec<(&'static str, &'static ForeignKeys)>
 /// The index of `KEYS`, since every key of every file is looked up.
 static FOREIGN_KEYS_BY_WORD: LazyLock<ForeignKeyIndex> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
-    for (place, row) in rows_of_keys() {
+    for (place, row) in all_foreign_keys() {
         for word in row.words.split(' ') {
             rows.entry(fold_word(word).into_owned())
                 .or_default()
@@ -97,7 +97,7 @@ fn fold_word(word: &str) -> Cow<'_, str> {
 }
 
 /// Every row of `KEYS` with its mapping.
-fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static ForeignKeys)> {
+fn all_foreign_keys() -> impl Iterator<Item = (&'static str, &'static ForeignKeys)> {
     let rows = |(place, rows): &(&'static str, &'static [ForeignKeys])| {
         let place = *place;
         rows.iter().map(move |row| (place, row))
@@ -122,7 +122,7 @@ pub fn find_key_counterpart(
 /// The counterpart of the value `text` under `key`.
 pub fn find_value_counterpart(key: &str, text: &str) -> Option<&'static str> {
     let wanted = normalize_name(text.trim().trim_end_matches("()"));
-    let mut rows = VALUES.iter().filter(|row| row.keys.contains(&key));
+    let mut rows = FOREIGN_VALUES.iter().filter(|row| row.keys.contains(&key));
     let row = rows.find(|row| {
         row.words
             .split(' ')
@@ -133,7 +133,7 @@ pub fn find_value_counterpart(key: &str, text: &str) -> Option<&'static str> {
 
 /// Advice for a Jinja filter that has no counterpart.
 pub fn filter_advice(name: &str) -> Option<&'static str> {
-    let mut rows = FILTERS.iter();
+    let mut rows = FOREIGN_FILTERS.iter();
     let (_, advice) = rows.find(|(words, _)| words.split(' ').any(|word| word == name))?;
     Some(advice)
 }
@@ -148,7 +148,7 @@ pub fn find_bare_scalar(place: &str, key: &str) -> Option<&'static BareScalar> {
 /// Every mapping and every key that the table refers to.
 #[cfg(test)]
 pub(super) fn referenced_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let keys = rows_of_keys().flat_map(|(place, row)| {
+    let keys = all_foreign_keys().flat_map(|(place, row)| {
         let targets: Vec<_> = match row.meant {
             Counterpart::Key(keys) => keys.to_vec(),
             Counterpart::Inside(key, _)
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn words_are_unique_in_each_mapping() {
         let mut seen = BTreeSet::new();
-        for (place, row) in rows_of_keys() {
+        for (place, row) in all_foreign_keys() {
             for word in row.words.split(' ') {
                 let folded: String = normalize_name(word).into_iter().collect();
                 let once = seen.insert((place, folded, row.beside.is_empty()));
@@ -182,7 +182,7 @@ mod tests {
             }
         }
         let mut seen = BTreeSet::new();
-        for row in VALUES {
+        for row in FOREIGN_VALUES {
             for (key, word) in row
                 .keys
                 .iter()

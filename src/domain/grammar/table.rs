@@ -5,23 +5,23 @@ mod bodies;
 mod step;
 
 pub use self::{
-    beside::{COMPENSATION, HOOK},
-    bodies::ARM,
-    step::{EXCLUSIVE_FIELD_PAIRS, PHASE, STEP},
+    beside::{COMPENSATION_SHAPE, HOOK_SHAPE},
+    bodies::BRANCH_ARM_SHAPE,
+    step::{EXCLUSIVE_FIELD_PAIRS, PHASE_SHAPE, STEP_SHAPE},
 };
 #[cfg(test)]
 pub(super) use self::{
-    bodies::{FOREACH, REPEAT, RETRY},
+    bodies::{FOREACH_SHAPE, REPEAT_SHAPE, RETRY_SHAPE},
     step::ALL_STEP_KINDS,
 };
-use super::{Id, Key, Record, Role, Shape};
+use super::{IdKind, KeyRole, MappingKey, MappingShape, ValueShape};
 use crate::{
     input::{DefaultFrom, InputType, ON_MISSING_VALUES},
     limits,
 };
 
-const fn key(name: &'static str, shape: Shape, what: &'static str) -> Key {
-    Key {
+const fn optional_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
+    MappingKey {
         name,
         shape,
         required: false,
@@ -30,48 +30,48 @@ const fn key(name: &'static str, shape: Shape, what: &'static str) -> Key {
         what,
         unbuilt: None,
         not_each: None,
-        role: Role::Plain,
+        role: KeyRole::Plain,
     }
 }
 
-const fn required_key(name: &'static str, shape: Shape, what: &'static str) -> Key {
-    Key {
+const fn required_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
+    MappingKey {
         required: true,
-        ..key(name, shape, what)
+        ..optional_key(name, shape, what)
     }
 }
 
-const fn kind(name: &'static str, shape: Shape, what: &'static str) -> Key {
-    Key {
-        role: Role::Kind,
-        ..key(name, shape, what)
+const fn kind_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
+    MappingKey {
+        role: KeyRole::Kind,
+        ..optional_key(name, shape, what)
     }
 }
 
 /// A key that has an effect on steps of these kinds.
 const fn field_key(
     name: &'static str,
-    shape: Shape,
+    shape: ValueShape,
     what: &'static str,
     kinds: &'static [&'static str],
-) -> Key {
+) -> MappingKey {
     let instead = None;
-    Key {
-        role: Role::Field { kinds, instead },
-        ..key(name, shape, what)
+    MappingKey {
+        role: KeyRole::Field { kinds, instead },
+        ..optional_key(name, shape, what)
     }
 }
 
 /// A reserved key that is refused until it is implemented; `instead` is the alternative until then.
-const fn planned_key(name: &'static str, instead: &'static str) -> Key {
-    Key {
+const fn planned_key(name: &'static str, instead: &'static str) -> MappingKey {
+    MappingKey {
         unbuilt: Some(instead),
-        ..key(name, Shape::Planned, "")
+        ..optional_key(name, ValueShape::Planned, "")
     }
 }
 
-const fn record(what: &'static str, keys: &'static [Key]) -> Record {
-    Record {
+const fn new_record(what: &'static str, keys: &'static [MappingKey]) -> MappingShape {
+    MappingShape {
         what,
         keys,
         exactly_one: false,
@@ -80,446 +80,478 @@ const fn record(what: &'static str, keys: &'static [Key]) -> Record {
 }
 
 /// A key that has an effect only together with `extends`.
-const fn heir_key(name: &'static str, shape: Shape, what: &'static str) -> Key {
-    Key {
-        beside: Some(EXTENDS),
-        ..key(name, shape, what)
+const fn heir_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
+    MappingKey {
+        beside: Some(EXTENDS_KEY),
+        ..optional_key(name, shape, what)
     }
 }
 
 /// The key that names the base of a manifest.
-pub const EXTENDS: &str = "extends";
+pub const EXTENDS_KEY: &str = "extends";
 /// The key with the steps that an heir inserts into those of its base.
-pub const INSERT: &str = "insert";
+pub const INSERT_KEY: &str = "insert";
 /// The key with the steps of the base that an heir removes.
-pub const REMOVE: &str = "remove";
+pub const REMOVE_KEY: &str = "remove";
 /// The key for the steps of a manifest.
-pub const STEPS: &str = "steps";
+pub const STEPS_KEY: &str = "steps";
 /// The keys for the place of an insertion: before or after a step of the base.
-pub const INSERT_AT: [&str; 2] = ["before", "after"];
+pub const INSERT_PLACE_KEYS: [&str; 2] = ["before", "after"];
 
 /// The key for the warnings that the author of a manifest accepts.
-pub const ACCEPT: &str = "accept";
+pub const ACCEPT_KEY: &str = "accept";
 /// The warnings that an author may accept.
 const ACCEPTABLE_WARNINGS: &[&str] = &["mutation_without_gate"];
 
 /// The target that means the end of the execution, where a step id is expected.
 pub const END_TARGET: &str = "$end";
 /// The values of `on_error` other than step ids.
-pub const ON_ERROR: &[&str] = &["fail", "continue"];
+pub const ON_ERROR_WORDS: &[&str] = &["fail", "continue"];
 /// The default name of the item of a `foreach`.
 pub const FOREACH_ALIAS_DEFAULT: &str = "item";
 
 /// The values of `complexity`.
-const COMPLEXITY: &[&str] = &["simple", "moderate", "high"];
+const COMPLEXITY_WORDS: &[&str] = &["simple", "moderate", "high"];
 
 /// The values of `compensate_when`.
-const COMPENSATE_WHEN: &[&str] = &["failed", "abandoned"];
+const COMPENSATE_WHEN_WORDS: &[&str] = &["failed", "abandoned"];
 
 const NO_EFFECT_ADVICE: &str = "leave it out: nothing would act on it";
 
 /// `limits:` of a workflow.
-pub(super) static LIMITS: Record = record(
+pub(super) static LIMITS_SHAPE: MappingShape = new_record(
     "`limits`",
     &[
-        key(
+        optional_key(
             "max_steps",
-            Shape::Count(1, limits::EXECUTION_VISITS_MAX),
+            ValueShape::Count(1, limits::EXECUTION_VISITS_MAX),
             "How many visits all steps may have together",
         ),
-        key(
+        optional_key(
             "max_visits",
-            Shape::Count(1, limits::VISITS_MAX),
+            ValueShape::Count(1, limits::VISITS_MAX),
             "How often a step may be entered where it does not say itself; 100 without it",
         ),
     ],
 );
 
-const INPUT_VALUES: Key = key(
+const INPUT_ENUM_KEY: MappingKey = optional_key(
     "enum",
-    Shape::List(&Shape::NotNull, 0, limits::INPUT_ENUM_MAX),
+    ValueShape::List(&ValueShape::NotNull, 0, limits::INPUT_ENUM_MAX),
     "The values that it may have",
 );
 
 /// `validate:` of an input.
-pub static VALIDATE: Record = record(
+pub static VALIDATE_SHAPE: MappingShape = new_record(
     "`validate`",
     &[
-        key(
+        optional_key(
             "required",
-            Shape::Flag,
+            ValueShape::Flag,
             "Inputs are required unless they say `optional: true`; this may say so again",
         ),
-        INPUT_VALUES,
-        key(
+        INPUT_ENUM_KEY,
+        optional_key(
             "pattern",
-            Shape::FreeText(limits::INPUT_PATTERN_BYTES_MAX),
+            ValueShape::FreeText(limits::INPUT_PATTERN_BYTES_MAX),
             "A regular expression that is found in it; anchored only where it says so",
         ),
-        key("min_length", Shape::Whole, "The fewest characters"),
-        key("max_length", Shape::Whole, "The most characters"),
-        key("min", Shape::Number, "The least number"),
-        key("max", Shape::Number, "The greatest number"),
+        optional_key("min_length", ValueShape::Whole, "The fewest characters"),
+        optional_key("max_length", ValueShape::Whole, "The most characters"),
+        optional_key("min", ValueShape::Number, "The least number"),
+        optional_key("max", ValueShape::Number, "The greatest number"),
     ],
 );
 
 /// `default:` of an input.
-pub static DEFAULT: Record = record(
+pub static DEFAULT_SHAPE: MappingShape = new_record(
     "`default`",
     &[
         required_key(
             "from",
-            Shape::Choice(DefaultFrom::NAMES),
+            ValueShape::Choice(DefaultFrom::NAMES),
             "Where the value comes from: from here, from an environment variable that the server lets in, from the execution before, from the output of another workflow",
         ),
-        key(
+        optional_key(
             "value",
-            Shape::NotNull,
+            ValueShape::NotNull,
             "The value, the name of the environment variable, or the workflow whose output it is",
         ),
     ],
 );
 
-const fn input_words(name: &'static str, what: &'static str) -> Key {
-    key(name, Shape::FreeText(limits::DESCRIPTION_BYTES_MAX), what)
+const fn input_text_key(name: &'static str, what: &'static str) -> MappingKey {
+    optional_key(
+        name,
+        ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX),
+        what,
+    )
 }
 
 /// `select:` of an input.
-static SELECT: Record = record(
+static SELECT_SHAPE: MappingShape = new_record(
     "`select`",
     &[
-        key("value_field", FIELD, "The field that becomes the value"),
-        key("display_field", FIELD, "The field that a person reads"),
-        key("id_field", FIELD, "The field that tells two objects apart"),
+        optional_key(
+            "value_field",
+            FIELD_NAME_SHAPE,
+            "The field that becomes the value",
+        ),
+        optional_key(
+            "display_field",
+            FIELD_NAME_SHAPE,
+            "The field that a person reads",
+        ),
+        optional_key(
+            "id_field",
+            FIELD_NAME_SHAPE,
+            "The field that tells two objects apart",
+        ),
     ],
 );
-const FIELD: Shape = Shape::Text(limits::WORD_BYTES_MAX);
+const FIELD_NAME_SHAPE: ValueShape = ValueShape::Text(limits::WORD_BYTES_MAX);
 
 /// The binding of a provider argument.
-static BINDING: Record = record(
+static BINDING_SHAPE: MappingShape = new_record(
     "a binding of a provider's argument",
     &[
         required_key(
             "from_input",
-            Shape::Id(Id::Input),
+            ValueShape::Id(IdKind::Input),
             "The input that it comes from",
         ),
         planned_key(
             "from_step",
             "write `from_input`: inputs are chosen before any step is done",
         ),
-        key(
+        optional_key(
             "path",
-            Shape::Text(limits::EXPRESSION_BYTES_MAX),
+            ValueShape::Text(limits::EXPRESSION_BYTES_MAX),
             "Where in that input's value it stands: `owner.id`",
         ),
-        key(
+        optional_key(
             "required",
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether the provider cannot do without it",
         ),
-        key(
+        optional_key(
             "on_missing",
-            Shape::Choice(ON_MISSING_VALUES),
+            ValueShape::Choice(ON_MISSING_VALUES),
             "What happens where it has no value: somebody is asked, it is left out, or it is an error. Without it an error where `required`, else somebody is asked",
         ),
     ],
 );
 
 /// An input that a workflow declares.
-pub static DECLARED_INPUT_SHAPE: Record = record(
+pub static DECLARED_INPUT_SHAPE: MappingShape = new_record(
     "an input",
     &[
-        input_words("name", "What people call it"),
-        input_words("description", "What it is, in a sentence"),
-        key(
+        input_text_key("name", "What people call it"),
+        input_text_key("description", "What it is, in a sentence"),
+        optional_key(
             "type",
-            Shape::Choice(InputType::NAMES),
+            ValueShape::Choice(InputType::NAMES),
             "The type of its value; without it that is not looked at",
         ),
-        INPUT_VALUES,
-        key(
+        INPUT_ENUM_KEY,
+        optional_key(
             "validate",
-            Shape::Record(&VALIDATE),
+            ValueShape::Record(&VALIDATE_SHAPE),
             "What else its value must satisfy",
         ),
-        key(
+        optional_key(
             "optional",
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether it may be left out although it has no default: it is null then",
         ),
-        key(
+        optional_key(
             "default",
-            Shape::Record(&DEFAULT),
+            ValueShape::Record(&DEFAULT_SHAPE),
             "Where its value comes from when it is not given",
         ),
-        input_words("placeholder", "What an empty field shows"),
-        input_words("hint", "A word of help"),
-        key("example", Shape::NotNull, "What a value may look like"),
-        key(
+        input_text_key("placeholder", "What an empty field shows"),
+        input_text_key("hint", "A word of help"),
+        optional_key("example", ValueShape::NotNull, "What a value may look like"),
+        optional_key(
             "provider",
-            Shape::Operation,
+            ValueShape::Operation,
             "The operation that lists the choices: a catalog and an operation of it",
         ),
-        key(
+        optional_key(
             "provider_args",
-            Shape::Bindings(&BINDING),
+            ValueShape::Bindings(&BINDING_SHAPE),
             "What the provider is given, by argument; expressions in it read other inputs",
         ),
-        key(
+        optional_key(
             "select",
-            Shape::Record(&SELECT),
+            ValueShape::Record(&SELECT_SHAPE),
             "Which fields of what the provider lists count",
         ),
         planned_key("mode", NO_EFFECT_ADVICE),
         planned_key("join", NO_EFFECT_ADVICE),
         planned_key("cache_ttl_sec", NO_EFFECT_ADVICE),
         planned_key("on_error", NO_EFFECT_ADVICE),
-        key(
+        optional_key(
             "depends_on",
-            Shape::Bindings(&BINDING),
+            ValueShape::Bindings(&BINDING_SHAPE),
             "The same for arguments that `provider_args` does not name. Which inputs the choices depend on is known without it",
         ),
     ],
 );
 
-const DESCRIPTION: Key = key(
+const DESCRIPTION_KEY: MappingKey = optional_key(
     "description",
-    Shape::Text(limits::DESCRIPTION_BYTES_MAX),
+    ValueShape::Text(limits::DESCRIPTION_BYTES_MAX),
     "What it is for, in a sentence",
 );
-const TAGS: Key = key(
+const TAGS_KEY: MappingKey = optional_key(
     "tags",
-    Shape::List(&Shape::Text(limits::TAG_BYTES_MAX), 0, limits::TAGS_MAX),
+    ValueShape::List(
+        &ValueShape::Text(limits::TAG_BYTES_MAX),
+        0,
+        limits::TAGS_MAX,
+    ),
     "Words to find it by",
 );
-const VERSION: Key = key(
+const VERSION_KEY: MappingKey = optional_key(
     "version",
-    Shape::Version,
+    ValueShape::Version,
     "The author's version: any text, or a number as it is written",
 );
-const METADATA: Key = key(
+const METADATA_KEY: MappingKey = optional_key(
     "metadata",
-    Shape::Scalars(limits::METADATA_ENTRIES_MAX),
+    ValueShape::Scalars(limits::METADATA_ENTRIES_MAX),
     "What else people want to know of it, such as `author` and `created_at`: kept and shown, and nothing acts on it",
 );
-const COMPLEXITY_KEY: Key = key(
+const COMPLEXITY_KEY: MappingKey = optional_key(
     "complexity",
-    Shape::Choice(COMPLEXITY),
+    ValueShape::Choice(COMPLEXITY_WORDS),
     "How much care the workflow asks for",
 );
-const WORKFLOW_NAME: &str = "The name that the workflow is started by";
+const WORKFLOW_NAME_HELP: &str = "The name that the workflow is started by";
 
 /// A catalog under `requires:`.
-pub(super) static CATALOG: Record = record(
+pub(super) static CATALOG_SHAPE: MappingShape = new_record(
     "a catalog of `requires`",
     &[
         required_key(
             "vendor",
-            Shape::Text(limits::WORD_BYTES_MAX),
+            ValueShape::Text(limits::WORD_BYTES_MAX),
             "Whose operations they are",
         ),
-        key(
+        optional_key(
             "title",
-            Shape::Text(limits::WORD_BYTES_MAX),
+            ValueShape::Text(limits::WORD_BYTES_MAX),
             "What the catalog is called, where the vendor has several",
         ),
-        key(
+        optional_key(
             "source",
-            Shape::Text(limits::DESCRIPTION_BYTES_MAX),
+            ValueShape::Text(limits::DESCRIPTION_BYTES_MAX),
             "Where its document is: a path or a URL",
         ),
-        key(
+        optional_key(
             "source_type",
-            Shape::Choice(&["path", "url"]),
+            ValueShape::Choice(&["path", "url"]),
             "Which of both that is",
         ),
-        key(
+        optional_key(
             "version",
-            Shape::Version,
+            ValueShape::Version,
             "The version that the author had; nothing compares it",
         ),
     ],
 );
 
 /// `requires:` of a workflow.
-pub(super) static REQUIRES: Record = record(
+pub(super) static REQUIRES_SHAPE: MappingShape = new_record(
     "`requires`",
-    &[key(
+    &[optional_key(
         "catalogs",
-        Shape::List(&Shape::Record(&CATALOG), 0, limits::CATALOGS_MAX),
+        ValueShape::List(&ValueShape::Record(&CATALOG_SHAPE), 0, limits::CATALOGS_MAX),
         "The catalogs whose operations its steps call",
     )],
 );
 
 /// An item of `insert`.
-pub static INSERT_ITEM_SHAPE: Record = record(
+pub static INSERT_ITEM_SHAPE: MappingShape = new_record(
     "an item of `insert`",
     &[
-        key(
-            INSERT_AT[0],
-            Shape::Id(Id::Step),
+        optional_key(
+            INSERT_PLACE_KEYS[0],
+            ValueShape::Id(IdKind::Step),
             "The step of the base that they come before in the list",
         ),
-        key(
-            INSERT_AT[1],
-            Shape::Id(Id::Step),
+        optional_key(
+            INSERT_PLACE_KEYS[1],
+            ValueShape::Id(IdKind::Step),
             "The step of the base that they come after in the list",
         ),
         required_key(
-            STEPS,
-            Shape::Steps(&STEP),
+            STEPS_KEY,
+            ValueShape::Steps(&STEP_SHAPE),
             "The steps, whose ids the base has not",
         ),
     ],
 );
 
-const INPUTS: Key = key(
+const INPUTS_KEY: MappingKey = optional_key(
     "inputs",
-    Shape::Inputs(&DECLARED_INPUT_SHAPE),
+    ValueShape::Inputs(&DECLARED_INPUT_SHAPE),
     "What the workflow is to be told at its start, in this order; without this key any object is taken, and {} takes nothing",
 );
 
 /// A workflow in YAML or JSON. Without a description it is valid, with a warning.
-pub static MANIFEST: Record = record(
+pub static MANIFEST_SHAPE: MappingShape = new_record(
     "a workflow manifest",
     &[
-        required_key("workflow", Shape::Id(Id::Workflow), WORKFLOW_NAME),
-        key(
+        required_key(
+            "workflow",
+            ValueShape::Id(IdKind::Workflow),
+            WORKFLOW_NAME_HELP,
+        ),
+        optional_key(
             "title",
-            Shape::FreeText(limits::DESCRIPTION_BYTES_MAX),
+            ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX),
             "A title for people",
         ),
-        DESCRIPTION,
-        VERSION,
-        TAGS,
+        DESCRIPTION_KEY,
+        VERSION_KEY,
+        TAGS_KEY,
         COMPLEXITY_KEY,
-        METADATA,
-        INPUTS,
-        Key {
-            unless: Some(EXTENDS),
+        METADATA_KEY,
+        INPUTS_KEY,
+        MappingKey {
+            unless: Some(EXTENDS_KEY),
             ..required_key(
-                STEPS,
-                Shape::Steps(&STEP),
+                STEPS_KEY,
+                ValueShape::Steps(&STEP_SHAPE),
                 "The steps, in the order in which they are shown; beside `extends` those that replace the steps of the same ids",
             )
         },
-        key(
+        optional_key(
             "memory",
-            Shape::Memory(0),
+            ValueShape::Memory(0),
             "What memory holds at the start; may refer to inputs",
         ),
-        key(
+        optional_key(
             "final_output",
-            Shape::Value,
+            ValueShape::Value,
             "What a completed execution comes to",
         ),
-        key(
+        optional_key(
             "timeout",
-            Shape::Span,
+            ValueShape::Span,
             "How long an execution may run, pauses not counted",
         ),
-        key("limits", Shape::Record(&LIMITS), "How much it may do"),
-        key(
-            ACCEPT,
-            Shape::List(
-                &Shape::Choice(ACCEPTABLE_WARNINGS),
+        optional_key(
+            "limits",
+            ValueShape::Record(&LIMITS_SHAPE),
+            "How much it may do",
+        ),
+        optional_key(
+            ACCEPT_KEY,
+            ValueShape::List(
+                &ValueShape::Choice(ACCEPTABLE_WARNINGS),
                 0,
                 ACCEPTABLE_WARNINGS.len(),
             ),
             "The warnings that its author has thought about and accepts",
         ),
-        key(
+        optional_key(
             "on_failure",
-            Shape::Steps(&STEP),
+            ValueShape::Steps(&STEP_SHAPE),
             "Steps that run once the execution is failing, before it has failed",
         ),
-        key(
+        optional_key(
             "hooks",
-            Shape::Record(&beside::HOOKS),
+            ValueShape::Record(&beside::HOOKS_SHAPE),
             "What the server does at the end of the execution, before its final state",
         ),
-        key(
+        optional_key(
             "compensate_when",
-            Shape::List(&Shape::Choice(COMPENSATE_WHEN), 0, 2),
+            ValueShape::List(&ValueShape::Choice(COMPENSATE_WHEN_WORDS), 0, 2),
             "At which ends `compensate` of steps takes their effects back: failed, abandoned; failed alone without it",
         ),
-        key(
+        optional_key(
             "requires",
-            Shape::Record(&REQUIRES),
+            ValueShape::Record(&REQUIRES_SHAPE),
             "What it needs of the server that runs it",
         ),
         planned_key("expose", NO_EFFECT_ADVICE),
-        key(
-            EXTENDS,
-            Shape::Id(Id::Workflow),
+        optional_key(
+            EXTENDS_KEY,
+            ValueShape::Id(IdKind::Workflow),
             "The workflow whose keys count wherever this file has not its own",
         ),
         heir_key(
-            INSERT,
-            Shape::List(&Shape::Record(&INSERT_ITEM_SHAPE), 1, limits::STEPS_MAX),
+            INSERT_KEY,
+            ValueShape::List(
+                &ValueShape::Record(&INSERT_ITEM_SHAPE),
+                1,
+                limits::STEPS_MAX,
+            ),
             "Steps that stand among those of the workflow that it extends",
         ),
         heir_key(
-            REMOVE,
-            Shape::List(&Shape::Id(Id::Step), 1, limits::STEPS_MAX),
+            REMOVE_KEY,
+            ValueShape::List(&ValueShape::Id(IdKind::Step), 1, limits::STEPS_MAX),
             "The ids of steps of the workflow that it extends, which are left out",
         ),
     ],
 );
 
 /// The front matter of a workflow in Markdown.
-pub static FRONT_MATTER: Record = record(
+pub static FRONT_MATTER_SHAPE: MappingShape = new_record(
     "the front matter of a workflow",
     &[
-        required_key("name", Shape::Id(Id::Workflow), WORKFLOW_NAME),
-        Key {
+        required_key("name", ValueShape::Id(IdKind::Workflow), WORKFLOW_NAME_HELP),
+        MappingKey {
             required: true,
-            ..DESCRIPTION
+            ..DESCRIPTION_KEY
         },
-        TAGS,
+        TAGS_KEY,
         COMPLEXITY_KEY,
-        METADATA,
-        INPUTS,
+        METADATA_KEY,
+        INPUTS_KEY,
         required_key(
             "phases",
-            Shape::Steps(&PHASE),
+            ValueShape::Steps(&PHASE_SHAPE),
             "The phases, in the order in which they are shown",
         ),
     ],
 );
 
 /// The front matter of an agent that is written for a host. Other keys have no effect.
-pub static HOST_PERSONA: Record = Record {
+pub static HOST_PERSONA_SHAPE: MappingShape = MappingShape {
     is_open: true,
-    ..record(
+    ..new_record(
         "the front matter of an agent",
         &[
-            required_key("name", Shape::Id(Id::Agent), AGENT_NAME),
-            Key {
+            required_key("name", ValueShape::Id(IdKind::Agent), AGENT_NAME_HELP),
+            MappingKey {
                 required: true,
-                shape: Shape::Text(limits::HOST_DESCRIPTION_BYTES_MAX),
-                ..DESCRIPTION
+                shape: ValueShape::Text(limits::HOST_DESCRIPTION_BYTES_MAX),
+                ..DESCRIPTION_KEY
             },
         ],
     )
 };
 
-const AGENT_NAME: &str = "The name that steps refer to the agent by";
+const AGENT_NAME_HELP: &str = "The name that steps refer to the agent by";
 
 /// The front matter of an agent. Further keys are allowed.
-pub static PERSONA: Record = Record {
+pub static PERSONA_SHAPE: MappingShape = MappingShape {
     is_open: true,
-    ..record(
+    ..new_record(
         "the front matter of an agent",
         &[
-            required_key("name", Shape::Id(Id::Agent), AGENT_NAME),
-            Key {
+            required_key("name", ValueShape::Id(IdKind::Agent), AGENT_NAME_HELP),
+            MappingKey {
                 required: true,
-                ..DESCRIPTION
+                ..DESCRIPTION_KEY
             },
-            TAGS,
-            VERSION,
+            TAGS_KEY,
+            VERSION_KEY,
         ],
     )
 };

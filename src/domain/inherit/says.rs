@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{
     super::{
         finding::{Finding, Place},
-        grammar::{EXTENDS, STEPS},
+        grammar::{EXTENDS_KEY, STEPS_KEY},
     },
     RemovedSteps,
 };
@@ -49,16 +49,16 @@ impl HeirOrigins {
 
     /// The finding with the path that its step has in the heir's file.
     fn use_heir_path(&self, mut finding: Finding) -> Finding {
-        let rest = finding.path.strip_prefix(STEPS);
+        let rest = finding.path.strip_prefix(STEPS_KEY);
         let split = rest.and_then(|rest| rest.strip_prefix('[')?.split_once(']'));
         let own = split.and_then(|(at, rest)| {
             let own = self.paths.get(at.parse::<usize>().ok()?)?.as_ref()?;
             Some(format!("{own}{rest}"))
         });
         // A finding about all steps belongs to the base if the heir has no steps of its own.
-        let is_inherited = finding.path == STEPS && finding.start == self.extends.start;
+        let is_inherited = finding.path == STEPS_KEY && finding.start == self.extends.start;
         finding.path = match own {
-            None if is_inherited => EXTENDS.to_owned(),
+            None if is_inherited => EXTENDS_KEY.to_owned(),
             own => own.unwrap_or(finding.path),
         };
         finding
@@ -72,7 +72,7 @@ impl HeirOrigins {
         let cause = cause.and_then(|id| self.removed.get(id));
         let (path, place) = match cause {
             Some((path, place)) => (path.as_str(), *place),
-            None => (EXTENDS, self.extends),
+            None => (EXTENDS_KEY, self.extends),
         };
         let base = bases.get(usize::from(finding.origin) - 1);
         let base = base.map_or("its base", String::as_str);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Input, Inputs};
-use crate::expression::{EvaluationContext, Expression, Reference, Root, Template};
+use crate::expression::{EvaluationContext, Expression, Reference, ReferenceRoot, Template};
 
 /// The fields of the listed objects that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,8 +84,9 @@ fn template(written: &Value) -> Option<Template> {
 pub fn inputs_of_argument(written: &Value) -> Option<BTreeSet<String>> {
     let template = template(written)?;
     let of_inputs = template.references().iter();
-    let of_inputs = of_inputs.filter(|reference| reference.root == Root::Inputs);
-    let names = of_inputs.filter_map(|reference| Some(reference.path.first()?.key().into_owned()));
+    let of_inputs = of_inputs.filter(|reference| reference.root == ReferenceRoot::Inputs);
+    let names =
+        of_inputs.filter_map(|reference| Some(reference.path.first()?.as_key().into_owned()));
     Some(names.collect())
 }
 

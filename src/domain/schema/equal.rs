@@ -12,7 +12,7 @@ use crate::document::child_values;
 /// Whether two values are equal.
 pub fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => compare(a, b) == Ordering::Equal,
+        (Value::Number(a), Value::Number(b)) => compare_numbers(a, b) == Ordering::Equal,
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
         }
@@ -70,31 +70,32 @@ impl ValueSize {
     /// Measures a value.
     pub fn from_value(value: &Value) -> Self {
         let mut measure = Self::default();
-        measure.add(value);
+        measure.add_value(value);
         measure
     }
 
-    fn add(&mut self, value: &Value) {
+    fn add_value(&mut self, value: &Value) {
         self.values += 1;
         self.bytes += value.as_str().map_or(0, str::len) as u64;
         for (name, value) in child_values(value) {
             self.values += u64::from(name.is_some());
             self.bytes += name.map_or(0, String::len) as u64;
-            self.add(value);
+            self.add_value(value);
         }
     }
 }
 
 /// The steps of traversing a value: one for each value in it, and more for long texts.
-pub(super) fn steps(value: &Value) -> u64 {
+pub(super) fn traversal_steps(value: &Value) -> u64 {
     let part = |(name, value): (Option<&String>, &Value)| {
-        name.map_or(0, |name| text_steps(name)) + steps(value)
+        name.map_or(0, |name| text_traversal_steps(name)) + traversal_steps(value)
     };
-    text_steps(value.as_str().unwrap_or_default()) + child_values(value).map(part).sum::<u64>()
+    text_traversal_steps(value.as_str().unwrap_or_default())
+        + child_values(value).map(part).sum::<u64>()
 }
 
 /// The steps of traversing a text, or the name of a property.
-pub(super) fn text_steps(text: &str) -> u64 {
+pub(super) fn text_traversal_steps(text: &str) -> u64 {
     1 + text.len() as u64 / 64
 }
 
@@ -121,7 +122,7 @@ pub(super) fn is_integer(number: &Number) -> bool {
 }
 
 /// Compares two numbers.
-pub(super) fn compare(a: &Number, b: &Number) -> Ordering {
+pub(super) fn compare_numbers(a: &Number, b: &Number) -> Ordering {
     if let (Some(a), Some(b)) = (as_integer(a), as_integer(b)) {
         return a.cmp(&b);
     }
@@ -131,7 +132,7 @@ pub(super) fn compare(a: &Number, b: &Number) -> Ordering {
 
 /// Whether `number` is a multiple of `of` in decimal notation: 0.3 is a multiple of 0.1.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
-    if let (Some(number), Some(of)) = (decimal(number), decimal(of)) {
+    if let (Some(number), Some(of)) = (decimal_digits(number), decimal_digits(of)) {
         let scale = number.1.max(of.1);
         let scaled = |(digits, places): (i128, u32)| {
             let factor = 10_i128.checked_pow(scale - places)?;
@@ -146,7 +147,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
 }
 
 /// The digits of a number, and how many of them are behind the decimal point.
-fn decimal(number: &Number) -> Option<(i128, u32)> {
+fn decimal_digits(number: &Number) -> Option<(i128, u32)> {
     if let Some(whole) = as_integer(number) {
         return Some((whole, 0));
     }

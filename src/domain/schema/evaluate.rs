@@ -17,8 +17,8 @@ use serde_json::{Map, Value};
 
 use super::{
     equal,
-    node::{CountLimit, Keyword, NodeId, PatternId, Program, Properties, Unit},
-    words::{self, Part, keyword_violation},
+    node::{CountLimit, CountUnit, Keyword, NodeId, PatternId, PropertyKeywords, SchemaProgram},
+    words::{self, ViolatedPart, keyword_violation},
 };
 use crate::{error::Violation, limits, truncate::truncate_to_chars};
 
@@ -35,7 +35,7 @@ type EvaluationResult<T = bool> = Result<T, EvaluationStop>;
 
 /// A running evaluation.
 pub(super) struct Evaluation<'a> {
-    program: &'a Program,
+    program: &'a SchemaProgram,
     /// The name of the whole value in messages.
     name: &'a str,
     /// The steps that are left.
@@ -43,7 +43,7 @@ pub(super) struct Evaluation<'a> {
     depth: usize,
     /// Results by schema and by the address of the value, which does not move.
     known: HashMap<(NodeId, usize), CachedResult>,
-    path: Vec<Key<'a>>,
+    path: Vec<PathKey<'a>>,
     caches: HashMap<PatternId, Cache>,
     pub(super) found: Vec<Violation>,
     /// Whether several schemas of a `oneOf` may be valid.
@@ -63,7 +63,7 @@ enum CachedResult {
 
 /// A step of the path to a value.
 #[derive(Clone, Copy, Debug)]
-enum Key<'a> {
+enum PathKey<'a> {
     Name(&'a str),
     Index(usize),
 }
@@ -82,7 +82,7 @@ const PARTS_PER_STEP: u64 = 8;
 
 impl<'a> Evaluation<'a> {
     /// An evaluation with a budget of `steps`.
-    pub(super) fn new(program: &'a Program, name: &'a str, steps: u64) -> Self {
+    pub(super) fn new(program: &'a SchemaProgram, name: &'a str, steps: u64) -> Self {
         Self {
             program,
             name,
@@ -110,7 +110,7 @@ impl<'a> Evaluation<'a> {
         self.validate(0, value, ReportMode::Report)
     }
 
-    fn spend(&mut self, steps: u64) -> EvaluationResult<()> {
+    fn spend_steps(&mut self, steps: u64) -> EvaluationResult<()> {
         let left = self.steps.checked_sub(steps);
         self.steps = left.unwrap_or(0);
         left.map(drop).ok_or(EvaluationStop::Spent)
@@ -118,7 +118,7 @@ impl<'a> Evaluation<'a> {
 
     fn validate(&mut self, id: NodeId, value: &'a Value, mode: ReportMode) -> EvaluationResult {
         let node = &self.program.nodes[id];
-        self.spend(node.cost)?;
+        self.spend_steps(node.cost)?;
         let key = (id, std::ptr::from_ref(value) as usize);
         if node.shared {
             match self.known.get(&key) {
@@ -156,10 +156,12 @@ impl<'a> Evaluation<'a> {
         for keyword in &program.nodes[id].keywords {
             holds &= match keyword {
                 Keyword::Properties(properties) => {
-                    self.properties(keyword, properties, value, mode)?
+                    self.validate_properties(keyword, properties, value, mode)?
                 }
-                Keyword::Items { prefix, rest } => self.items(prefix, *rest, value, mode)?,
-                Keyword::AllOf(nodes) => self.validate_each(nodes, value, mode)?,
+                Keyword::Items { prefix, rest } => {
+                    self.validate_items(prefix, *rest, value, mode)?
+                }
+                Keyword::AllOf(nodes) => self.validate_all(nodes, value, mode)?,
                 Keyword::Reference(node) => self.validate(*node, value, mode)?,
                 Keyword::If {
                     condition,
@@ -168,12 +170,12 @@ impl<'a> Evaluation<'a> {
                 } => {
                     let holds = self.validate(*condition, value, ReportMode::Check)?;
                     let branch = if holds { then } else { otherwise };
-                    self.validate_each(branch.as_slice(), value, mode)?
+                    self.validate_all(branch.as_slice(), value, mode)?
                 }
                 Keyword::DependentSchemas(schemas) => {
                     let there = schemas.iter().filter(|(name, _)| value.get(name).is_some());
                     let there: Vec<_> = there.map(|(_, node)| *node).collect();
-                    self.validate_each(&there, value, mode)?
+                    self.validate_all(&there, value, mode)?
                 }
                 Keyword::Required(names) => self.check_required(keyword, names, value, mode)?,
                 Keyword::DependentRequired(lists) => {
@@ -184,11 +186,13 @@ impl<'a> Evaluation<'a> {
                     all
                 }
                 Keyword::UnevaluatedProperties(node) | Keyword::UnevaluatedItems(node) => {
-                    self.unevaluated(id, keyword, *node, value, mode)?
+                    self.validate_unevaluated(id, keyword, *node, value, mode)?
                 }
-                keyword => match self.broken_part(keyword, value)? {
+                keyword => match self.find_broken_part(keyword, value)? {
                     None => true,
-                    Some(Part::Whole) if mode == ReportMode::Report && keyword.is_choice() => {
+                    Some(ViolatedPart::Whole)
+                        if mode == ReportMode::Report && keyword.is_choice() =>
+                    {
                         self.report_choice_violation(id, keyword, value)?
                     }
                     Some(part) => self.report_violation(keyword, part, value, mode)?,
@@ -202,7 +206,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Validates the value against all of these schemas.
-    fn validate_each(
+    fn validate_all(
         &mut self,
         nodes: &[NodeId],
         value: &'a Value,
@@ -231,7 +235,7 @@ impl<'a> Evaluation<'a> {
         };
         let mut holds = true;
         for name in names.iter().filter(|name| !map.contains_key(*name)) {
-            holds = self.report_violation(keyword, Part::Property(name), value, mode)?;
+            holds = self.report_violation(keyword, ViolatedPart::Property(name), value, mode)?;
         }
         Ok(holds)
     }
@@ -253,13 +257,13 @@ impl<'a> Evaluation<'a> {
         let told =
             told.and_then(|told| Some((told, value.as_object()?.get_key_value(&told.property)?)));
         let Some((told, (name, said))) = told else {
-            return self.report_violation(keyword, Part::Whole, value, ReportMode::Report);
+            return self.report_violation(keyword, ViolatedPart::Whole, value, ReportMode::Report);
         };
         let chosen = told.options.iter().find(|(option, _)| *said == **option);
         let Some((_, node)) = chosen else {
-            self.path.push(Key::Name(name));
+            self.path.push(PathKey::Name(name));
             let holds =
-                self.report_violation(&told.values, Part::Whole, said, ReportMode::Report)?;
+                self.report_violation(&told.values, ViolatedPart::Whole, said, ReportMode::Report)?;
             self.path.pop();
             return Ok(holds);
         };
@@ -267,7 +271,7 @@ impl<'a> Evaluation<'a> {
         self.validate(*node, value, ReportMode::Report)?;
         if self.found.len() == before {
             // The violations were reported before, or the alternative is valid and another part of the schema is not.
-            return self.report_violation(keyword, Part::Whole, value, ReportMode::Report);
+            return self.report_violation(keyword, ViolatedPart::Whole, value, ReportMode::Report);
         }
         Ok(false)
     }
@@ -276,13 +280,13 @@ impl<'a> Evaluation<'a> {
     fn report_violation(
         &mut self,
         keyword: &Keyword,
-        part: Part<'_>,
+        part: ViolatedPart<'_>,
         value: &Value,
         mode: ReportMode,
     ) -> EvaluationResult {
         if mode == ReportMode::Report {
-            self.spend(words::report_cost(keyword))?;
-            let path = self.pointer();
+            self.spend_steps(words::violation_steps(keyword))?;
+            let path = self.current_pointer();
             let quoted = format!("`{path}`");
             let name = if path.is_empty() { self.name } else { &quoted };
             let violation = keyword_violation(keyword, part, (path, name), value);
@@ -295,17 +299,17 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The JSON pointer of the current value, shortened as in violations.
-    fn pointer(&self) -> String {
+    fn current_pointer(&self) -> String {
         let most = limits::VIOLATION_PART_CHARS_MAX;
         let mut pointer = String::new();
         for key in &self.path {
             pointer.push('/');
             match key {
-                Key::Name(name) => {
+                PathKey::Name(name) => {
                     let name = truncate_to_chars(name, most);
                     pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
                 }
-                Key::Index(index) => pointer.push_str(&index.to_string()),
+                PathKey::Index(index) => pointer.push_str(&index.to_string()),
             }
             // A character has at most four bytes.
             if pointer.len() > 4 * most {
@@ -317,7 +321,7 @@ impl<'a> Evaluation<'a> {
 
     fn validate_part(
         &mut self,
-        key: Key<'a>,
+        key: PathKey<'a>,
         node: NodeId,
         value: &'a Value,
         mode: ReportMode,
@@ -329,12 +333,12 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The part of a keyword that the value violates, for keywords about the value itself or about its schemas together.
-    fn broken_part(
+    fn find_broken_part(
         &mut self,
         keyword: &'a Keyword,
         value: &'a Value,
-    ) -> EvaluationResult<Option<Part<'static>>> {
-        let broken = |broken: bool| broken.then_some(Part::Whole);
+    ) -> EvaluationResult<Option<ViolatedPart<'static>>> {
+        let broken = |broken: bool| broken.then_some(ViolatedPart::Whole);
         Ok(match (keyword, value) {
             (Keyword::Never, _) => broken(true),
             (Keyword::Type(types), value) => broken(!types.has_type_of(value)),
@@ -343,7 +347,7 @@ impl<'a> Evaluation<'a> {
                 broken(!options.iter().any(|option| equal::is_equal(option, value)))
             }
             (Keyword::Bound(bound, limit), Value::Number(number)) => {
-                broken((bound.2)(equal::compare(number, limit)))
+                broken((bound.2)(equal::compare_numbers(number, limit)))
             }
             (Keyword::MultipleOf(of), Value::Number(number)) => {
                 broken(!equal::is_multiple(number, of))
@@ -352,33 +356,35 @@ impl<'a> Evaluation<'a> {
                 broken(self.is_out_of_range(amount, *limit, value)?)
             }
             (Keyword::Pattern(pattern, _), Value::String(text)) => {
-                broken(!self.is_match(*pattern, text)?)
+                broken(!self.is_pattern_match(*pattern, text)?)
             }
             (Keyword::Format(format), Value::String(text)) => {
-                self.spend(format.steps(text))?;
+                self.spend_steps(format.validation_steps(text))?;
                 broken(!format.is_valid(text))
             }
-            (Keyword::UniqueItems, Value::Array(items)) => broken(!self.are_unique(items)?),
-            (Keyword::PropertyNames(node), Value::Object(map)) => self.check_names(*node, map)?,
+            (Keyword::UniqueItems, Value::Array(items)) => broken(!self.are_items_unique(items)?),
+            (Keyword::PropertyNames(node), Value::Object(map)) => {
+                self.check_property_names(*node, map)?
+            }
             (Keyword::Contains { node, least, most }, Value::Array(items)) => {
                 let mut count = 0;
                 for item in items {
                     count += u64::from(self.validate(*node, item, ReportMode::Check)?);
                 }
                 match most {
-                    Some(most) if count > *most => Some(Part::TooMany),
+                    Some(most) if count > *most => Some(ViolatedPart::TooMany),
                     _ => broken(count < *least),
                 }
             }
             (Keyword::AnyOf(nodes), value) => broken(self.count_valid(nodes, value, 1)? == 0),
             (Keyword::OneOf(nodes), value) => match self.count_valid(nodes, value, 2)? {
-                0 => Some(Part::Whole),
+                0 => Some(ViolatedPart::Whole),
                 1 => None,
                 _ if self.is_lenient => {
                     self.has_several = true;
                     None
                 }
-                _ => Some(Part::TooMany),
+                _ => Some(ViolatedPart::TooMany),
             },
             (Keyword::Not(node, _), value) => {
                 broken(self.validate(*node, value, ReportMode::Check)?)
@@ -412,34 +418,34 @@ impl<'a> Evaluation<'a> {
     ) -> EvaluationResult {
         let (_, _, unit, broken) = amount;
         let count = match (unit, value) {
-            (Unit::Character, Value::String(text)) => {
-                self.spend(text.len() as u64 / BYTES_PER_STEP)?;
+            (CountUnit::Character, Value::String(text)) => {
+                self.spend_steps(text.len() as u64 / BYTES_PER_STEP)?;
                 text.chars().count()
             }
-            (Unit::Item, Value::Array(items)) => items.len(),
-            (Unit::Property, Value::Object(map)) => map.len(),
+            (CountUnit::Item, Value::Array(items)) => items.len(),
+            (CountUnit::Property, Value::Object(map)) => map.len(),
             _ => return Ok(false),
         };
         Ok((count as u64).cmp(&limit) == *broken)
     }
 
-    fn is_match(&mut self, id: PatternId, text: &str) -> EvaluationResult {
+    fn is_pattern_match(&mut self, id: PatternId, text: &str) -> EvaluationResult {
         let pattern = &self.program.patterns[id];
-        let cache = self.caches.entry(id).or_insert_with(|| pattern.cache());
+        let cache = self.caches.entry(id).or_insert_with(|| pattern.new_cache());
         match pattern.is_match(cache, text, self.steps) {
             Ok((found, steps)) => {
                 // The search is done already; if its cost exceeds the budget the evaluation stops here.
-                self.spend(steps)?;
+                self.spend_steps(steps)?;
                 Ok(found)
             }
-            Err(steps) => self.spend(steps).map(|()| false),
+            Err(steps) => self.spend_steps(steps).map(|()| false),
         }
     }
 
-    fn are_unique(&mut self, items: &'a [Value]) -> EvaluationResult {
+    fn are_items_unique(&mut self, items: &'a [Value]) -> EvaluationResult {
         let mut all = Vec::with_capacity(items.len());
         for item in items {
-            self.spend(1 + equal::steps(item))?;
+            self.spend_steps(1 + equal::traversal_steps(item))?;
             all.push((equal::fingerprint(item), item));
         }
         all.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
@@ -447,7 +453,7 @@ impl<'a> Evaluation<'a> {
         for alike in all.chunk_by(|(a, _), (b, _)| a == b) {
             for (place, (_, item)) in alike.iter().enumerate().skip(1) {
                 for (_, other) in &alike[..place] {
-                    self.spend(equal::steps(item))?;
+                    self.spend_steps(equal::traversal_steps(item))?;
                     if equal::is_equal(item, other) {
                         return Ok(false);
                     }
@@ -457,13 +463,13 @@ impl<'a> Evaluation<'a> {
         Ok(true)
     }
 
-    fn check_names(
+    fn check_property_names(
         &mut self,
         node: NodeId,
         map: &'a Map<String, Value>,
-    ) -> EvaluationResult<Option<Part<'static>>> {
+    ) -> EvaluationResult<Option<ViolatedPart<'static>>> {
         for name in map.keys() {
-            self.spend(name.len() as u64 / BYTES_PER_STEP)?;
+            self.spend_steps(name.len() as u64 / BYTES_PER_STEP)?;
             let text = Value::String(name.clone());
             // An evaluation of its own, because results are remembered by address and this text is dropped.
             let mut inner = Evaluation::new(self.program, self.name, self.steps);
@@ -474,16 +480,16 @@ impl<'a> Evaluation<'a> {
             self.steps = inner.steps;
             self.caches = inner.caches;
             if !holds? {
-                return Ok(Some(Part::Whole));
+                return Ok(Some(ViolatedPart::Whole));
             }
         }
         Ok(None)
     }
 
-    fn properties(
+    fn validate_properties(
         &mut self,
         keyword: &'a Keyword,
-        properties: &'a Properties,
+        properties: &'a PropertyKeywords,
         value: &'a Value,
         mode: ReportMode,
     ) -> EvaluationResult {
@@ -493,7 +499,7 @@ impl<'a> Evaluation<'a> {
         let mut holds = true;
         for (name, node) in &properties.named {
             if let Some((name, value)) = map.get_key_value(name) {
-                holds &= self.validate_part(Key::Name(name), *node, value, mode)?;
+                holds &= self.validate_part(PathKey::Name(name), *node, value, mode)?;
                 if !holds && mode == ReportMode::Check {
                     return Ok(false);
                 }
@@ -504,12 +510,12 @@ impl<'a> Evaluation<'a> {
         }
         let mut unexpected = Vec::new();
         for (name, value) in map {
-            self.spend(1 + name.len() as u64 / BYTES_PER_STEP)?;
+            self.spend_steps(1 + name.len() as u64 / BYTES_PER_STEP)?;
             let mut matched = properties.position.contains_key(name);
             for (pattern, node) in &properties.patterns {
-                if self.is_match(*pattern, name)? {
+                if self.is_pattern_match(*pattern, name)? {
                     matched = true;
-                    holds &= self.validate_part(Key::Name(name), *node, value, mode)?;
+                    holds &= self.validate_part(PathKey::Name(name), *node, value, mode)?;
                 }
             }
             match properties.additional {
@@ -517,7 +523,7 @@ impl<'a> Evaluation<'a> {
                     unexpected.push(name.as_str());
                 }
                 Some(node) if !matched => {
-                    holds &= self.validate_part(Key::Name(name), node, value, mode)?;
+                    holds &= self.validate_part(PathKey::Name(name), node, value, mode)?;
                 }
                 _ => {}
             }
@@ -528,14 +534,14 @@ impl<'a> Evaluation<'a> {
         if unexpected.is_empty() {
             return Ok(holds);
         }
-        self.report_violation(keyword, Part::Names(&unexpected), value, mode)
+        self.report_violation(keyword, ViolatedPart::Names(&unexpected), value, mode)
     }
 
     fn is_false_schema(&self, node: NodeId) -> bool {
         matches!(self.program.nodes[node].keywords[..], [Keyword::Never])
     }
 
-    fn items(
+    fn validate_items(
         &mut self,
         prefix: &[NodeId],
         rest: Option<NodeId>,
@@ -550,7 +556,7 @@ impl<'a> Evaluation<'a> {
             let Some(node) = prefix.get(index).copied().or(rest) else {
                 break;
             };
-            holds &= self.validate_part(Key::Index(index), node, item, mode)?;
+            holds &= self.validate_part(PathKey::Index(index), node, item, mode)?;
             if !holds && mode == ReportMode::Check {
                 return Ok(false);
             }

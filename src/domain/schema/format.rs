@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use jiff::civil::{Date, Time};
 
 use super::pattern;
-use crate::nearest::nearest;
+use crate::nearest::find_nearest;
 
 /// A format that is enforced.
 pub(super) struct Format {
@@ -27,11 +27,11 @@ impl Format {
 
     /// The enforced format with the most similar name.
     pub(super) fn suggest_name(name: &str) -> Option<&'static str> {
-        nearest(name, names())
+        find_nearest(name, names())
     }
 
     /// The steps of checking a text.
-    pub(super) fn steps(&self, text: &str) -> u64 {
+    pub(super) fn validation_steps(&self, text: &str) -> u64 {
         let reading = if self.is_regex() {
             pattern::parsing_steps(text)
         } else {
@@ -64,27 +64,29 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().map(|format| format.name)
 }
 
-const fn format(name: &'static str, holds: fn(&str) -> bool) -> Format {
+const fn new_format(name: &'static str, holds: fn(&str) -> bool) -> Format {
     Format { name, holds }
 }
 
 static FORMATS: &[Format] = &[
-    format("date-time", is_date_time),
-    format("date", is_date),
-    format("time", is_time),
-    format("duration", is_duration),
-    format("email", is_email),
-    format("idn-email", is_email),
-    format("ipv4", |text| text.parse::<Ipv4Addr>().is_ok()),
-    format("ipv6", |text| text.parse::<Ipv6Addr>().is_ok()),
-    format("uri", |text| is_uri(text, char::is_ascii)),
-    format("uri-reference", |text| is_reference(text, char::is_ascii)),
-    format("iri", |text| is_uri(text, |_| true)),
-    format("iri-reference", |text| is_reference(text, |_| true)),
-    format("uuid", is_uuid),
-    format("json-pointer", is_pointer),
-    format("relative-json-pointer", is_relative_pointer),
-    format("regex", pattern::is_pattern),
+    new_format("date-time", is_date_time),
+    new_format("date", is_date),
+    new_format("time", is_time),
+    new_format("duration", is_duration),
+    new_format("email", is_email),
+    new_format("idn-email", is_email),
+    new_format("ipv4", |text| text.parse::<Ipv4Addr>().is_ok()),
+    new_format("ipv6", |text| text.parse::<Ipv6Addr>().is_ok()),
+    new_format("uri", |text| is_uri(text, char::is_ascii)),
+    new_format("uri-reference", |text| {
+        is_uri_reference(text, char::is_ascii)
+    }),
+    new_format("iri", |text| is_uri(text, |_| true)),
+    new_format("iri-reference", |text| is_uri_reference(text, |_| true)),
+    new_format("uuid", is_uuid),
+    new_format("json-pointer", is_json_pointer),
+    new_format("relative-json-pointer", is_relative_json_pointer),
+    new_format("regex", pattern::is_pattern),
 ];
 
 fn is_date(text: &str) -> bool {
@@ -232,16 +234,16 @@ fn is_uri(text: &str, allowed: impl Fn(&char) -> bool) -> bool {
     let mark = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(mark)
-        && is_hierarchy(rest, allowed)
+        && is_uri_hierarchy(rest, allowed)
 }
 
-fn is_reference(text: &str, allowed: impl Fn(&char) -> bool + Copy) -> bool {
+fn is_uri_reference(text: &str, allowed: impl Fn(&char) -> bool + Copy) -> bool {
     let first = text.split(['/', '?', '#']).next().unwrap_or_default();
-    is_uri(text, allowed) || (!first.contains(':') && is_hierarchy(text, allowed))
+    is_uri(text, allowed) || (!first.contains(':') && is_uri_hierarchy(text, allowed))
 }
 
 /// The part of a URI after its scheme: an authority, a path, a query, a fragment.
-fn is_hierarchy(text: &str, allowed: impl Fn(&char) -> bool) -> bool {
+fn is_uri_hierarchy(text: &str, allowed: impl Fn(&char) -> bool) -> bool {
     let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     let authority = rest.strip_prefix("//").map(|rest| {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -284,16 +286,16 @@ fn is_uuid(text: &str) -> bool {
     has_shape(text, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")
 }
 
-fn is_pointer(text: &str) -> bool {
+fn is_json_pointer(text: &str) -> bool {
     let mut parts = text.split('~').skip(1);
     (text.is_empty() || text.starts_with('/')) && parts.all(|part| part.starts_with(['0', '1']))
 }
 
-fn is_relative_pointer(text: &str) -> bool {
+fn is_relative_json_pointer(text: &str) -> bool {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let number = &text[..text.len() - rest.len()];
     let is_number = number == "0" || (!number.is_empty() && !number.starts_with('0'));
-    is_number && (rest == "#" || is_pointer(rest))
+    is_number && (rest == "#" || is_json_pointer(rest))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The table of keywords of JSON Schema, each with the form of its value. [`super::read`] checks values and finds nested
 //! schemas by it, and suggests its names for unknown words.
 
-use super::super::{grammar::foreign, nearest::nearest};
+use super::super::{grammar::foreign, nearest::find_nearest};
 
 /// The form of a keyword's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ const KEYWORDS: &[(KeywordValueForm, &str)] = &[
 ];
 
 /// Every known keyword with the form of its value.
-fn keywords() -> impl Iterator<Item = (&'static str, KeywordValueForm)> {
+fn all_keywords() -> impl Iterator<Item = (&'static str, KeywordValueForm)> {
     let row = |&(form, names): &(KeywordValueForm, &'static str)| {
         names.split(' ').map(move |name| (name, form))
     };
@@ -93,32 +93,32 @@ fn keywords() -> impl Iterator<Item = (&'static str, KeywordValueForm)> {
 }
 
 /// The form of a keyword's value; `None` for an unknown keyword.
-pub fn form(keyword: &str) -> Option<KeywordValueForm> {
-    let found = keywords().find(|(name, _)| *name == keyword);
+pub fn keyword_form(keyword: &str) -> Option<KeywordValueForm> {
+    let found = all_keywords().find(|(name, _)| *name == keyword);
     found.map(|(_, form)| form)
 }
 
 /// The names of the types.
-pub const TYPES: [&str; 7] = [
+pub const TYPE_NAMES: [&str; 7] = [
     "null", "boolean", "integer", "number", "string", "array", "object",
 ];
 
 /// The keyword that an unknown word was meant to be.
 pub(super) fn suggest_keyword(word: &str) -> Option<&'static str> {
-    let known = keywords().map(|(name, _)| name);
-    foreign::find_value_counterpart("keyword", word).or_else(|| nearest(word, known))
+    let known = all_keywords().map(|(name, _)| name);
+    foreign::find_value_counterpart("keyword", word).or_else(|| find_nearest(word, known))
 }
 
 /// The type that an unknown word was meant to be.
 pub(super) fn suggest_type(word: &str) -> Option<&'static str> {
     let null = word.eq_ignore_ascii_case("none").then_some("null");
     let meant = foreign::find_value_counterpart("type", word).or(null);
-    meant.or_else(|| nearest(word, TYPES))
+    meant.or_else(|| find_nearest(word, TYPE_NAMES))
 }
 
 /// A draft of JSON Schema that differs from the others in its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Draft {
+pub(super) enum SchemaDraft {
     /// Drafts 6 and 7: all keywords next to a `$ref` are ignored.
     Seven,
     /// 2019-09: `items` may be a list, and `additionalItems` is for the items after it.
@@ -127,7 +127,7 @@ pub(super) enum Draft {
     Year2020,
 }
 
-impl Draft {
+impl SchemaDraft {
     /// The draft that a `$schema` names; `None` for others.
     pub(super) fn from_uri(uri: &str) -> Option<Self> {
         let rest = uri.split_once("://")?.1.trim_end_matches('#');

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Number, Value};
 
-use super::{equal, format::Format, keyword::TYPES, pattern::Pattern};
+use super::{equal, format::Format, keyword::TYPE_NAMES, pattern::RegexPattern};
 
 /// The number of a node.
 pub(super) type NodeId = usize;
@@ -16,14 +16,14 @@ pub(super) type PatternId = usize;
 
 /// A compiled schema. Its first node is the root.
 #[derive(Debug, Default)]
-pub(super) struct Program {
-    pub(super) nodes: Vec<Node>,
-    pub(super) patterns: Vec<Pattern>,
+pub(super) struct SchemaProgram {
+    pub(super) nodes: Vec<SchemaNode>,
+    pub(super) patterns: Vec<RegexPattern>,
 }
 
 /// A subschema.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     /// The keywords, the cheap ones first.
     pub(super) keywords: Vec<Keyword>,
     /// The least steps of its evaluation.
@@ -37,10 +37,10 @@ pub(super) struct Node {
 pub(super) enum Keyword {
     /// No value is valid: the schema `false`.
     Never,
-    Type(Types),
+    Type(TypeSet),
     Const(Value),
     Enum(Vec<Value>),
-    Bound(&'static Bound, Number),
+    Bound(&'static NumericBound, Number),
     MultipleOf(Number),
     Amount(&'static CountLimit, u64),
     Required(Vec<String>),
@@ -48,7 +48,7 @@ pub(super) enum Keyword {
     Pattern(PatternId, String),
     Format(&'static Format),
     UniqueItems,
-    Properties(Box<Properties>),
+    Properties(Box<PropertyKeywords>),
     PropertyNames(NodeId),
     Items {
         prefix: Vec<NodeId>,
@@ -79,7 +79,7 @@ pub(super) enum Keyword {
 
 /// `properties`, `patternProperties` and `additionalProperties`, which depend on each other.
 #[derive(Debug, Default)]
-pub(super) struct Properties {
+pub(super) struct PropertyKeywords {
     pub(super) named: Vec<(String, NodeId)>,
     pub(super) position: HashMap<String, usize>,
     pub(super) patterns: Vec<(PatternId, NodeId)>,
@@ -98,15 +98,17 @@ pub(super) struct Discriminator {
 
 /// The steps of traversing names.
 fn name_traversal_steps<'n>(names: impl IntoIterator<Item = &'n String>) -> u64 {
-    let steps = names.into_iter().map(|name| equal::text_steps(name));
+    let steps = names
+        .into_iter()
+        .map(|name| equal::text_traversal_steps(name));
     steps.sum()
 }
 
 /// A numeric limit: its keyword, the description of a violating number, and whether an ordering of number and limit
 /// violates it.
-pub(super) type Bound = (&'static str, &'static str, fn(Ordering) -> bool);
+pub(super) type NumericBound = (&'static str, &'static str, fn(Ordering) -> bool);
 
-pub(super) static BOUNDS: [Bound; 4] = [
+pub(super) static NUMERIC_BOUNDS: [NumericBound; 4] = [
     ("minimum", "less than the minimum", Ordering::is_lt),
     ("maximum", "greater than the maximum", Ordering::is_gt),
     (
@@ -123,40 +125,49 @@ pub(super) static BOUNDS: [Bound; 4] = [
 
 /// A limit of a length or count: its keyword, the description of a violation, the counted unit, and the ordering of
 /// count and limit that violates it.
-pub(super) type CountLimit = (&'static str, &'static str, Unit, Ordering);
+pub(super) type CountLimit = (&'static str, &'static str, CountUnit, Ordering);
 
 /// The unit of a count.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Unit {
+pub(super) enum CountUnit {
     Character,
     Item,
     Property,
 }
 
-pub(super) static AMOUNTS: [CountLimit; 6] = [
-    ("minLength", "is shorter than", Unit::Character, Less),
-    ("maxLength", "is longer than", Unit::Character, Greater),
-    ("minItems", "has fewer than", Unit::Item, Less),
-    ("maxItems", "has more than", Unit::Item, Greater),
-    ("minProperties", "has fewer than", Unit::Property, Less),
-    ("maxProperties", "has more than", Unit::Property, Greater),
+pub(super) static COUNT_LIMITS: [CountLimit; 6] = [
+    ("minLength", "is shorter than", CountUnit::Character, Less),
+    ("maxLength", "is longer than", CountUnit::Character, Greater),
+    ("minItems", "has fewer than", CountUnit::Item, Less),
+    ("maxItems", "has more than", CountUnit::Item, Greater),
+    ("minProperties", "has fewer than", CountUnit::Property, Less),
+    (
+        "maxProperties",
+        "has more than",
+        CountUnit::Property,
+        Greater,
+    ),
 ];
 
 /// A set of types, with a bit for each of [`TYPES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Types(u8);
+pub(super) struct TypeSet(u8);
 
-impl Types {
+impl TypeSet {
     /// Adds the type of this name; `None` if there is no such type.
     pub(super) fn add_type(self, name: &str) -> Option<Self> {
-        let place = TYPES.iter().position(|known| *known == name)?;
+        let place = TYPE_NAMES.iter().position(|known| *known == name)?;
         Some(Self(self.0 | 1 << place))
     }
 
     /// The names of the types.
     pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
         let has = move |(place, _): &(usize, &&str)| self.0 & (1 << place) != 0;
-        TYPES.iter().enumerate().filter(has).map(|(_, name)| *name)
+        TYPE_NAMES
+            .iter()
+            .enumerate()
+            .filter(has)
+            .map(|(_, name)| *name)
     }
 
     /// Whether a value has one of the types.
@@ -175,14 +186,14 @@ impl Types {
 }
 
 /// The steps of `multipleOf`, which works with decimal digits.
-const MULTIPLE_STEPS: u64 = 8;
+const MULTIPLE_OF_STEPS: u64 = 8;
 
 impl Keyword {
     /// The steps of evaluating the keyword, without its subschemas. Names of properties are hashed for each value.
-    pub(super) fn cost(&self) -> u64 {
+    pub(super) fn evaluation_steps(&self) -> u64 {
         match self {
-            Self::Const(value) => equal::steps(value) / 4,
-            Self::Enum(values) => values.iter().map(equal::steps).sum::<u64>() / 4,
+            Self::Const(value) => equal::traversal_steps(value) / 4,
+            Self::Enum(values) => values.iter().map(equal::traversal_steps).sum::<u64>() / 4,
             Self::Required(names) => name_traversal_steps(names) / 4,
             Self::DependentRequired(lists) => {
                 let lists = lists.iter();
@@ -197,7 +208,7 @@ impl Keyword {
             Self::DependentSchemas(schemas) => {
                 name_traversal_steps(schemas.iter().map(|(name, _)| name)) / 4
             }
-            Self::MultipleOf(_) => MULTIPLE_STEPS,
+            Self::MultipleOf(_) => MULTIPLE_OF_STEPS,
             _ => 0,
         }
     }
@@ -250,7 +261,7 @@ impl Keyword {
     }
 
     /// The position in the order of evaluation: cheap keywords first, `unevaluated…`, which depends on the others, last.
-    pub(super) fn order(&self) -> u8 {
+    pub(super) fn evaluation_order(&self) -> u8 {
         match self {
             Self::Never | Self::Type(_) => 0,
             Self::Const(_) | Self::Enum(_) | Self::Bound(..) | Self::MultipleOf(_) => 1,

@@ -17,7 +17,7 @@ use crate::limits;
 
 /// A compiled regular expression.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct RegexPattern {
     dfa: DFA,
     slow: PikeVM,
     /// The states of the NFA: the `PikeVM` may visit each of them for each byte of a text.
@@ -37,7 +37,7 @@ const CASE_FOLD_STEPS_PER_BYTE: u64 = 500;
 /// The most visits of states that parsing a byte of an expression is worth.
 pub(super) const PARSE_STATES_PER_BYTE_MAX: u64 = CASE_FOLD_STEPS_PER_BYTE * STATE_VISITS_PER_STEP;
 /// The deepest nesting of an expression.
-const NEST_MAX: u32 = 50;
+const NESTING_MAX: u32 = 50;
 
 /// Whether a text is a regular expression. It is only parsed, so one that would compile to too much counts too.
 pub(super) fn is_pattern(text: &str) -> bool {
@@ -46,7 +46,7 @@ pub(super) fn is_pattern(text: &str) -> bool {
 
 /// An expression as its parser reads it.
 pub(super) fn parse_regex(text: &str) -> Option<regex_syntax::hir::Hir> {
-    let config = syntax::Config::new().nest_limit(NEST_MAX);
+    let config = syntax::Config::new().nest_limit(NESTING_MAX);
     syntax::parse_with(&translate_ecma_regex(text), &config).ok()
 }
 
@@ -69,7 +69,7 @@ pub(super) fn has_flags(text: &str) -> bool {
     })
 }
 
-impl Pattern {
+impl RegexPattern {
     /// Compiles an expression; the error is a message for its author.
     pub(super) fn compile(pattern: &str) -> Result<Self, String> {
         if pattern.len() > limits::SCHEMA_PATTERN_BYTES_MAX {
@@ -80,7 +80,7 @@ impl Pattern {
             ));
         }
         let mut compiler = thompson::Compiler::new();
-        compiler.syntax(syntax::Config::new().nest_limit(NEST_MAX));
+        compiler.syntax(syntax::Config::new().nest_limit(NESTING_MAX));
         compiler.configure(
             thompson::Config::new()
                 .which_captures(WhichCaptures::None)
@@ -123,7 +123,7 @@ impl Pattern {
     }
 
     /// A cache for [`Self::is_match`].
-    pub(super) fn cache(&self) -> Cache {
+    pub(super) fn new_cache(&self) -> Cache {
         self.dfa.create_cache()
     }
 
@@ -238,8 +238,8 @@ mod tests {
 
     fn is_match(pattern: &str, text: &str) -> bool {
         let pattern =
-            Pattern::compile(pattern).unwrap_or_else(|fault| panic!("{pattern}: {fault}"));
-        let found = pattern.is_match(&mut pattern.cache(), text, u64::MAX);
+            RegexPattern::compile(pattern).unwrap_or_else(|fault| panic!("{pattern}: {fault}"));
+        let found = pattern.is_match(&mut pattern.new_cache(), text, u64::MAX);
         found.expect("within the budget").0
     }
 
@@ -298,7 +298,7 @@ mod tests {
                 "the limit is",
             ),
         ] {
-            let fault = Pattern::compile(pattern).expect_err(pattern);
+            let fault = RegexPattern::compile(pattern).expect_err(pattern);
             assert!(fault.contains(words), "{fault}");
         }
     }
@@ -306,7 +306,7 @@ mod tests {
     /// 2^15 states of the lazy automaton: it gives up, and the slower engine answers within the steps that are charged.
     #[test]
     fn automaton_growth_is_charged() {
-        let pattern = Pattern::compile("(a|b)*a(a|b){14}c").expect("a pattern");
+        let pattern = RegexPattern::compile("(a|b)*a(a|b){14}c").expect("a pattern");
         let mut seed = 7_u32;
         let text: String = (0..200_000)
             .map(|_| {
@@ -315,9 +315,13 @@ mod tests {
             })
             .collect();
         let (found, steps) = pattern
-            .is_match(&mut pattern.cache(), &text, u64::MAX)
+            .is_match(&mut pattern.new_cache(), &text, u64::MAX)
             .expect("steps enough");
         assert!(!found && steps > text.len() as u64, "{steps}");
-        assert!(pattern.is_match(&mut pattern.cache(), &text, 1000).is_err());
+        assert!(
+            pattern
+                .is_match(&mut pattern.new_cache(), &text, 1000)
+                .is_err()
+        );
     }
 }

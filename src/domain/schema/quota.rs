@@ -1,18 +1,18 @@
 //! The limits of all regular expressions of one definition together.
 
-use super::pattern::{Pattern, has_flags};
+use super::pattern::{RegexPattern, has_flags};
 use crate::{finding::Rule, limits};
 
 /// The number and the bytes that further regular expressions may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
+pub struct PatternQuota {
     patterns: usize,
     bytes: usize,
     /// Whether a fault about a limit was returned already.
     is_spent: bool,
 }
 
-impl Default for Quota {
+impl Default for PatternQuota {
     /// The whole quota of one definition.
     fn default() -> Self {
         Self {
@@ -23,9 +23,12 @@ impl Default for Quota {
     }
 }
 
-impl Quota {
+impl PatternQuota {
     /// Compiles an expression. Past a limit it returns a fault once, and then `None`.
-    pub(super) fn compile(&mut self, text: &str) -> Option<Result<Pattern, (Rule, String)>> {
+    pub(super) fn compile_pattern(
+        &mut self,
+        text: &str,
+    ) -> Option<Result<RegexPattern, (Rule, String)>> {
         if self.is_spent {
             return None;
         }
@@ -36,11 +39,11 @@ impl Quota {
             )));
         }
         self.patterns -= 1;
-        let made = Pattern::compile(text);
+        let made = RegexPattern::compile(text);
         // A failed compilation costs as much as that of the largest expression that is allowed.
         let memory = made.as_ref().map_or(
             limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX,
-            Pattern::memory_bytes,
+            RegexPattern::memory_bytes,
         );
         let Some(left) = self.bytes.checked_sub(memory + flags_cost(text)) else {
             let most = limits::SCHEMA_PATTERNS_MEMORY_BYTES_MAX;

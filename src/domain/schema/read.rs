@@ -8,12 +8,12 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use self::resource::Resources;
+use self::resource::SchemaResources;
 use super::{
-    Quota, SchemaFinding,
-    keyword::Draft,
-    node::{Keyword, Node, NodeId, PatternId, Program},
-    pattern::Pattern,
+    PatternQuota, SchemaFinding,
+    keyword::SchemaDraft,
+    node::{Keyword, NodeId, PatternId, SchemaNode, SchemaProgram},
+    pattern::RegexPattern,
 };
 use crate::{finding::Rule, limits};
 
@@ -26,26 +26,29 @@ struct Subschema<'a> {
     resource: usize,
 }
 
-struct Reader<'a> {
+struct SchemaReader<'a> {
     subschemas: Vec<Subschema<'a>>,
     /// The number of each subschema by the address of its value, which does not move.
     ids: HashMap<usize, NodeId>,
-    resources: Resources<'a>,
-    draft: Draft,
+    resources: SchemaResources<'a>,
+    draft: SchemaDraft,
     shared: Vec<NodeId>,
-    patterns: Vec<Pattern>,
+    patterns: Vec<RegexPattern>,
     pattern_ids: HashMap<&'a str, Option<PatternId>>,
-    quota: &'a mut Quota,
+    quota: &'a mut PatternQuota,
     faults: Vec<SchemaFinding>,
 }
 
 /// Reads a schema.
-pub(super) fn read_schema(document: &Value, quota: &mut Quota) -> (Program, Vec<SchemaFinding>) {
-    let mut reader = Reader {
+pub(super) fn read_schema(
+    document: &Value,
+    quota: &mut PatternQuota,
+) -> (SchemaProgram, Vec<SchemaFinding>) {
+    let mut reader = SchemaReader {
         subschemas: Vec::new(),
         ids: HashMap::new(),
-        resources: Resources::from_document(document),
-        draft: Draft::Year2020,
+        resources: SchemaResources::from_document(document),
+        draft: SchemaDraft::Year2020,
         shared: Vec::new(),
         patterns: Vec::new(),
         pattern_ids: HashMap::new(),
@@ -62,7 +65,7 @@ pub(super) fn read_schema(document: &Value, quota: &mut Quota) -> (Program, Vec<
             reader.check_form(scanned);
             scanned += 1;
         }
-        let node = reader.node(nodes.len());
+        let node = reader.compile_node(nodes.len());
         nodes.push(node);
     }
     let mut shared = std::mem::take(&mut reader.shared);
@@ -71,14 +74,14 @@ pub(super) fn read_schema(document: &Value, quota: &mut Quota) -> (Program, Vec<
         nodes[id].shared = true;
     }
     reader.check_chains(&nodes);
-    let Reader {
+    let SchemaReader {
         patterns, faults, ..
     } = reader;
-    (Program { nodes, patterns }, faults)
+    (SchemaProgram { nodes, patterns }, faults)
 }
 
 /// The nodes that `unevaluated…` may evaluate again for one value.
-fn revisited_nodes(nodes: &[Node]) -> Vec<NodeId> {
+fn revisited_nodes(nodes: &[SchemaNode]) -> Vec<NodeId> {
     let keywords = || nodes.iter().flat_map(|node| &node.keywords);
     if !keywords().any(Keyword::is_unevaluated) {
         return Vec::new();
@@ -86,7 +89,7 @@ fn revisited_nodes(nodes: &[Node]) -> Vec<NodeId> {
     keywords().flat_map(Keyword::revisited_subschemas).collect()
 }
 
-fn address(value: &Value) -> usize {
+fn value_address(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize
 }
 
@@ -94,7 +97,7 @@ fn join_pointer(pointer: &str, part: &str) -> String {
     format!("{pointer}/{}", part.replace('~', "~0").replace('/', "~1"))
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SchemaReader<'a> {
     fn add_fault(
         &mut self,
         rule: Rule,
@@ -126,7 +129,7 @@ impl<'a> Reader<'a> {
         let Some(uri) = document.get("$schema").and_then(Value::as_str) else {
             return;
         };
-        if let Some(draft) = Draft::from_uri(uri) {
+        if let Some(draft) = SchemaDraft::from_uri(uri) {
             self.draft = draft;
             return;
         }
@@ -137,7 +140,7 @@ impl<'a> Reader<'a> {
 
     fn add_subschema(&mut self, value: &'a Value, pointer: String, resource: usize) -> NodeId {
         let next = self.subschemas.len();
-        let id = *self.ids.entry(address(value)).or_insert(next);
+        let id = *self.ids.entry(value_address(value)).or_insert(next);
         if id == next {
             self.subschemas.push(Subschema {
                 value,
@@ -149,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Finds cycles and too long chains of schemas that apply to the same value.
-    fn check_chains(&mut self, nodes: &[Node]) {
+    fn check_chains(&mut self, nodes: &[SchemaNode]) {
         /// Marks a node whose depth is being computed.
         const DEPTH_PENDING: usize = usize::MAX;
         let most = limits::SCHEMA_CHAIN_MAX;

@@ -17,13 +17,13 @@ pub fn follow_references<'a>(part: &'a Value, whole: &'a Value) -> &'a Value {
 }
 
 /// The schemas in the list under a key: `allOf`, `anyOf`, `oneOf`.
-pub fn members<'a>(schema: &'a Value, key: &str) -> &'a [Value] {
+pub fn member_schemas<'a>(schema: &'a Value, key: &str) -> &'a [Value] {
     let list = schema.get(key).and_then(Value::as_array);
     list.map_or(&[], Vec::as_slice)
 }
 
 /// The types in the `type` keyword of the schema itself, without null.
-pub fn types(schema: &Value) -> Vec<&str> {
+pub fn non_null_types(schema: &Value) -> Vec<&str> {
     let names = match schema.get("type") {
         Some(Value::Array(names)) => names.as_slice(),
         Some(name) => std::slice::from_ref(name),
@@ -39,6 +39,6 @@ pub fn composed_schemas<'a>(
     whole: &'a Value,
 ) -> impl Iterator<Item = &'a Value> {
     let lists = ["allOf", "anyOf", "oneOf"].into_iter();
-    let listed = lists.flat_map(|key| members(schema, key));
+    let listed = lists.flat_map(|key| member_schemas(schema, key));
     ref_target(schema, whole).into_iter().chain(listed)
 }

@@ -3,11 +3,11 @@
 use regex_syntax::hir::{Class, ClassUnicodeRange, Hir, HirKind};
 use serde_json::{Map, Value, json};
 
-use super::{Schema, follow_references, members, pattern::parse_regex, types};
+use super::{Schema, follow_references, member_schemas, non_null_types, pattern::parse_regex};
 use crate::limits;
 
 /// A minimal value that satisfies the schema. For a schema with demanding constraints the value may be invalid.
-pub fn sample(schema: &Value) -> Value {
+pub fn sample_value(schema: &Value) -> Value {
     Sampler { whole: schema }.sample_for_schema(schema, limits::EXAMPLE_DEPTH_MAX)
 }
 
@@ -70,52 +70,55 @@ impl<'a> Sampler<'a> {
         parts.schemas.push(schema);
         let first = ["oneOf", "anyOf"]
             .into_iter()
-            .filter_map(|key| members(schema, key).first());
+            .filter_map(|key| member_schemas(schema, key).first());
         let first: Vec<_> = first.collect();
         parts.fixed.extend(
             first
                 .iter()
                 .filter_map(|option| discriminator_entry(schema, option)),
         );
-        let all = members(schema, "allOf").iter().chain(first);
+        let all = member_schemas(schema, "allOf").iter().chain(first);
         all.take_while(|_| depth > 0)
             .for_each(|part| self.gather_schemas(part, parts, depth - 1));
     }
 
     fn make_by_type(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
-        let mut kinds = parts.schemas.iter().flat_map(|schema| types(schema));
+        let mut kinds = parts
+            .schemas
+            .iter()
+            .flat_map(|schema| non_null_types(schema));
         let has = |key: &str| parts.find_keyword(key).is_some();
         match kinds.next() {
-            Some("object") => self.object(parts, depth),
-            None if has("properties") || has("required") => self.object(parts, depth),
-            Some("array") => self.array(parts, depth),
-            Some("integer" | "number") => number(parts),
+            Some("object") => self.make_object(parts, depth),
+            None if has("properties") || has("required") => self.make_object(parts, depth),
+            Some("array") => self.make_array(parts, depth),
+            Some("integer" | "number") => make_number(parts),
             Some("boolean") => json!(true),
             _ => json!(make_text(parts)),
         }
     }
 
-    fn object(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
+    fn make_object(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
         let names = parts
             .schemas
             .iter()
-            .flat_map(|schema| members(schema, "required"));
+            .flat_map(|schema| member_schemas(schema, "required"));
         let property = |name: &str| {
             let mut schemas = parts.schemas.iter();
             let schema = schemas.find_map(|schema| schema.get("properties")?.get(name));
             let value = schema
                 .filter(|_| depth > 0)
                 .map(|schema| self.sample_for_schema(schema, depth - 1));
-            (name.to_owned(), value.unwrap_or_else(|| json!(EXAMPLE)))
+            (name.to_owned(), value.unwrap_or_else(|| json!(SAMPLE_TEXT)))
         };
         let mut made: Map<_, _> = names.filter_map(Value::as_str).map(property).collect();
         made.extend(parts.fixed.clone());
         made.into()
     }
 
-    fn array(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
+    fn make_array(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
         let schema = parts.find_keyword("items").filter(|_| depth > 0);
-        let item = schema.map_or(json!(EXAMPLE), |schema| {
+        let item = schema.map_or(json!(SAMPLE_TEXT), |schema| {
             self.sample_for_schema(schema, depth - 1)
         });
         let least = parts.count_keyword("minItems").unwrap_or(0);
@@ -131,7 +134,7 @@ fn discriminator_entry(schema: &Value, option: &Value) -> Option<(String, Value)
     Some((told.get("propertyName")?.as_str()?.to_owned(), json!(value)))
 }
 
-fn number(parts: &AppliedSchemas<'_>) -> Value {
+fn make_number(parts: &AppliedSchemas<'_>) -> Value {
     let step = parts.number_keyword("multipleOf").unwrap_or(1.0);
     let above = parts
         .number_keyword("exclusiveMinimum")
@@ -152,9 +155,9 @@ fn number(parts: &AppliedSchemas<'_>) -> Value {
 }
 
 /// The sample text without format and pattern.
-const EXAMPLE: &str = "example";
+const SAMPLE_TEXT: &str = "example";
 /// Sample texts by format.
-const FORMATS: &[(&str, &str)] = &[
+const FORMAT_SAMPLES: &[(&str, &str)] = &[
     ("date-time", "2030-01-31T09:00:00Z"),
     ("date", "2030-01-31"),
     ("time", "09:00:00Z"),
@@ -170,8 +173,10 @@ const FORMATS: &[(&str, &str)] = &[
 
 fn make_text(parts: &AppliedSchemas<'_>) -> String {
     let of = |key: &str| parts.find_keyword(key).and_then(Value::as_str);
-    let format = FORMATS.iter().find(|(name, _)| Some(*name) == of("format"));
-    let mut made = format.map_or(EXAMPLE, |(_, text)| *text).to_owned();
+    let format = FORMAT_SAMPLES
+        .iter()
+        .find(|(name, _)| Some(*name) == of("format"));
+    let mut made = format.map_or(SAMPLE_TEXT, |(_, text)| *text).to_owned();
     if let Some(expression) = of("pattern").and_then(parse_regex) {
         made.clear();
         write_match(&expression, &mut made);
@@ -231,18 +236,18 @@ mod tests {
     #[test]
     fn sample_size_is_limited() {
         let list = json!({ "type": "array", "minItems": 1000, "items": { "type": "integer" } });
-        let items = sample(&list).as_array().map(Vec::len);
+        let items = sample_value(&list).as_array().map(Vec::len);
         assert_eq!(items, Some(limits::EXAMPLE_ITEMS_MAX));
         let text = json!({ "type": "string", "minLength": 100_000 });
-        let chars = sample(&text).as_str().map(str::len);
+        let chars = sample_value(&text).as_str().map(str::len);
         assert_eq!(chars, Some(limits::EXAMPLE_CHARS_MAX));
-        let long = sample(&json!({ "pattern": "^(a{900}){900}$" }));
+        let long = sample_value(&json!({ "pattern": "^(a{900}){900}$" }));
         assert!(
             long.as_str()
                 .is_some_and(|text| text.len() < 2 * limits::EXAMPLE_CHARS_MAX)
         );
         let node = json!({ "type": "object", "required": ["n"], "properties": { "n": { "$ref": "#/$defs/N" } } });
-        let mut made = &sample(&json!({ "$ref": "#/$defs/N", "$defs": { "N": node } }));
+        let mut made = &sample_value(&json!({ "$ref": "#/$defs/N", "$defs": { "N": node } }));
         let mut depth = 0;
         while let Some(inner) = made.get("n") {
             (made, depth) = (inner, depth + 1);

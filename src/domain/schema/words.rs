@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::node::{Keyword, Unit};
+use super::node::{CountUnit, Keyword};
 use crate::{
     error::{Suggestion, Violation},
     limits,
@@ -58,7 +58,7 @@ impl std::fmt::Write for BoundedText {
 
 /// The part of a keyword that a value violates.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum ViolatedPart<'a> {
     /// The keyword as a whole.
     Whole,
     /// A missing property.
@@ -74,13 +74,13 @@ pub(super) enum Part<'a> {
 /// The violation of a keyword by the value at `path`, which messages call `name`.
 pub(super) fn keyword_violation(
     keyword: &Keyword,
-    part: Part<'_>,
+    part: ViolatedPart<'_>,
     (path, name): (String, &str),
     value: &Value,
 ) -> Violation {
     let most = limits::VIOLATION_PART_CHARS_MAX;
     let expected = match (keyword, part) {
-        (_, Part::Property(property)) => {
+        (_, ViolatedPart::Property(property)) => {
             Some(format!("property `{}`", truncate_to_chars(property, most)))
         }
         (Keyword::Enum(options), _) => Some(shorten_json_list(
@@ -106,12 +106,12 @@ pub(super) fn keyword_violation(
 const STEPS_PER_OPTION: u64 = 16;
 
 /// The steps of writing the violation of a keyword.
-pub(super) fn report_cost(keyword: &Keyword) -> u64 {
+pub(super) fn violation_steps(keyword: &Keyword) -> u64 {
     let compared = match keyword {
         Keyword::Enum(options) => options.len().min(limits::SCHEMA_OPTIONS_COMPARED_MAX),
         _ => 0,
     };
-    keyword.cost() + compared as u64 * STEPS_PER_OPTION
+    keyword.evaluation_steps() + compared as u64 * STEPS_PER_OPTION
 }
 
 /// The option of an `enum` that is similar to a text.
@@ -134,7 +134,7 @@ fn suggest_option(keyword: &Keyword, value: &Value) -> Option<Suggestion> {
     })
 }
 
-fn rule_name(keyword: &Keyword, part: Part<'_>) -> &'static str {
+fn rule_name(keyword: &Keyword, part: ViolatedPart<'_>) -> &'static str {
     match keyword {
         Keyword::Never => "falseSchema",
         Keyword::Type(_) => "type",
@@ -150,7 +150,7 @@ fn rule_name(keyword: &Keyword, part: Part<'_>) -> &'static str {
         Keyword::Properties(_) => "additionalProperties",
         Keyword::PropertyNames(_) => "propertyNames",
         Keyword::Items { .. } => "items",
-        Keyword::Contains { .. } if matches!(part, Part::TooMany) => "maxContains",
+        Keyword::Contains { .. } if matches!(part, ViolatedPart::TooMany) => "maxContains",
         Keyword::Contains { .. } => "contains",
         Keyword::DependentSchemas(_) => "dependentSchemas",
         Keyword::AllOf(_) => "allOf",
@@ -165,7 +165,7 @@ fn rule_name(keyword: &Keyword, part: Part<'_>) -> &'static str {
     }
 }
 
-fn violation_message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
+fn violation_message(keyword: &Keyword, part: ViolatedPart<'_>, name: &str) -> String {
     match (keyword, part) {
         (Keyword::Never, _) => format!("False schema does not allow {name}"),
         (Keyword::Type(types), _) => {
@@ -182,14 +182,14 @@ fn violation_message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
         (Keyword::Amount((_, words, unit, _), limit), _) => {
             format!("{name} {words} {}", count_with_unit(*limit, *unit))
         }
-        (_, Part::Property(property)) => {
+        (_, ViolatedPart::Property(property)) => {
             let property = truncate_to_chars(property, limits::VIOLATION_PART_CHARS_MAX);
             format!("{} is a required property", Value::from(property))
         }
         (Keyword::Pattern(_, pattern), _) => format!("{name} does not match \"{pattern}\""),
         (Keyword::Format(format), _) => format!("{name} is not a \"{}\"", format.name),
         (Keyword::UniqueItems, _) => format!("{name} has non-unique elements"),
-        (_, Part::Names(names)) => {
+        (_, ViolatedPart::Names(names)) => {
             let kind = match keyword {
                 Keyword::PropertyNames(_) => return property_names_message(names),
                 Keyword::UnevaluatedProperties(_) => "Unevaluated",
@@ -199,15 +199,15 @@ fn violation_message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
             let quoted = quote_names(names);
             format!("{kind} properties are not allowed ({quoted} {were} unexpected)")
         }
-        (_, Part::Items(count)) => {
+        (_, ViolatedPart::Items(count)) => {
             let kind = match keyword {
                 Keyword::UnevaluatedItems(_) => "Unevaluated",
                 _ => "Additional",
             };
-            let count = count_with_unit(count as u64, Unit::Item);
+            let count = count_with_unit(count as u64, CountUnit::Item);
             format!("{kind} items are not allowed ({count})")
         }
-        (Keyword::Contains { most, .. }, Part::TooMany) => format!(
+        (Keyword::Contains { most, .. }, ViolatedPart::TooMany) => format!(
             "more than {} of {name} are valid under the schema of `contains`",
             most.unwrap_or_default()
         ),
@@ -217,7 +217,7 @@ fn violation_message(keyword: &Keyword, part: Part<'_>, name: &str) -> String {
         (Keyword::Contains { least, .. }, _) => {
             format!("fewer than {least} of {name} are valid under the schema of `contains`")
         }
-        (Keyword::OneOf(_), Part::TooMany) => format!(
+        (Keyword::OneOf(_), ViolatedPart::TooMany) => format!(
             "{name} is valid under more than one of the schemas listed in the 'oneOf' keyword"
         ),
         (Keyword::Not(_, schema), _) => format!("{schema} is not allowed for {name}"),
@@ -243,11 +243,11 @@ fn quote_names(names: &[&str]) -> String {
     })
 }
 
-fn count_with_unit(count: u64, unit: Unit) -> String {
+fn count_with_unit(count: u64, unit: CountUnit) -> String {
     let (one, several) = match unit {
-        Unit::Character => ("character", "characters"),
-        Unit::Item => ("item", "items"),
-        Unit::Property => ("property", "properties"),
+        CountUnit::Character => ("character", "characters"),
+        CountUnit::Item => ("item", "items"),
+        CountUnit::Property => ("property", "properties"),
     };
     format!("{count} {}", if count == 1 { one } else { several })
 }
@@ -280,16 +280,16 @@ pub(super) fn describe_value(value: &Value) -> String {
         Value::Number(_) => "a number".into(),
         Value::String(text) => format!(
             "a string of {}",
-            count_with_unit(text.chars().count() as u64, Unit::Character)
+            count_with_unit(text.chars().count() as u64, CountUnit::Character)
         ),
         Value::Array(items) => format!(
             "an array of {}",
-            count_with_unit(items.len() as u64, Unit::Item)
+            count_with_unit(items.len() as u64, CountUnit::Item)
         ),
         Value::Object(map) => {
             format!(
                 "an object with {}",
-                count_with_unit(map.len() as u64, Unit::Property)
+                count_with_unit(map.len() as u64, CountUnit::Property)
             )
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Subject, alike::if_known};
 use crate::{
     input::{Input, InputDefault, Inputs},
-    truncate::truncate,
+    truncate::truncate_value,
     uri,
 };
 
@@ -25,7 +25,7 @@ impl InputsView {
     /// The inputs of an execution in at most `bytes_max` bytes of JSON; `None` if it has none.
     pub(super) fn of_execution(subject: &Subject<'_>, bytes_max: usize) -> Option<Self> {
         let whole = subject.value(subject.execution.inputs()?)?;
-        let (inputs, is_cut) = truncate(&whole, bytes_max);
+        let (inputs, is_cut) = truncate_value(&whole, bytes_max);
         let inputs_uri = is_cut.then(|| {
             let id = uri::encode_segment(subject.execution.id().as_str());
             format!("midex://workflow/current_step/{id}?reader=person")

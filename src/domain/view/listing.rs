@@ -16,7 +16,7 @@ use crate::{
     execution::Execution,
     limits,
     state::State,
-    truncate::{json_length, truncate, truncate_to_chars},
+    truncate::{json_length, truncate_to_chars, truncate_value},
 };
 
 /// One execution in a list.
@@ -180,7 +180,7 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
             .reason
             .as_deref()
             .map(|reason| truncate_to_chars(reason, 200).into_owned()),
-        inputs: inputs.map(|inputs| truncate(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
+        inputs: inputs.map(|inputs| truncate_value(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
         done: format!(
             "{}/{}",
             count_done_steps(execution),

@@ -15,7 +15,7 @@ use crate::{
     execution::Execution,
     limits,
     state::State,
-    truncate::{CUT_MARK, divide_fairly, json_length, truncate},
+    truncate::{CUT_MARK, divide_fairly, json_length, truncate_value},
     uri,
 };
 
@@ -151,7 +151,7 @@ fn unfilled_entry(
     let step = subject.definition.workflow.steps.get(position)?;
     let entry = Previous {
         step_name: step.id.to_string(),
-        agent_name: step.agent().map(ToString::to_string),
+        agent_name: step.agent_name().map(ToString::to_string),
         output: Value::Null,
         output_uri: None,
         truncated: true,
@@ -172,7 +172,7 @@ fn fill_entry_output(
     let (shown, cut) = if want <= share {
         (output.value, false)
     } else {
-        truncate(&output.value, share.saturating_sub(entry_bytes(&entry)))
+        truncate_value(&output.value, share.saturating_sub(entry_bytes(&entry)))
     };
     Previous {
         output: shown,
@@ -189,10 +189,10 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
     }
     if let Some(value) = subject.execution.final_output {
         let value = subject.value(value)?;
-        return Some(truncate(&value, limits::FINAL_OUTPUT_BYTES_MAX));
+        return Some(truncate_value(&value, limits::FINAL_OUTPUT_BYTES_MAX));
     }
     let (whole, cut) = last_outputs(subject, limits::FINAL_OUTPUT_BYTES_MAX);
-    let (value, cut_now) = truncate(&whole, limits::FINAL_OUTPUT_BYTES_MAX);
+    let (value, cut_now) = truncate_value(&whole, limits::FINAL_OUTPUT_BYTES_MAX);
     Some((value, cut || cut_now))
 }
 

@@ -12,7 +12,7 @@ use crate::{
     execution::{Question, UTTERANCE_FIELD},
     input::Input,
     limits,
-    words::fence,
+    words::make_fence,
 };
 
 /// The inputs that a step asks for in one turn.
@@ -159,7 +159,7 @@ impl<'a> Questions<'a> {
         }
         match &self.text {
             Some(words) if is_short(words) => {
-                let fence = fence(words);
+                let fence = make_fence(words);
                 let _ = write!(text, "Text:\n{fence}\n{}\n{fence}", words.trim_end());
             }
             Some(_) => text.push_str("The text stands in input.from."),

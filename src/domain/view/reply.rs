@@ -397,7 +397,7 @@ fn shown_by_first_turn<'a>(
     let first = turns.first().map(|turn| turn.position);
     let first = first.and_then(|position| definition_step(subject.definition, position));
     AlreadyShown {
-        agents: first.and_then(Step::agent).into_iter().collect(),
+        agents: first.and_then(Step::agent_name).into_iter().collect(),
         read,
         ..AlreadyShown::default()
     }
@@ -421,7 +421,7 @@ fn ready_step<'a>(
 ) -> Option<ReadyStep> {
     let step = definition_step(subject.definition, turn.position)?;
     let task = build_task(subject, turn)?;
-    let agent = step.agent().filter(|agent| shown.agents.insert(agent));
+    let agent = step.agent_name().filter(|agent| shown.agents.insert(agent));
     let before = shown.mark_predecessors_shown(subject.definition, turn.position);
     let mut previous = previous_decisions(subject, before, limits::PREVIOUS_BYTES_MAX);
     let mut instructions = task.instructions;
@@ -480,7 +480,7 @@ fn step_without_task(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> Rea
             items: None,
             optional: false,
         },
-        agent_name: step.agent().map(ToString::to_string),
+        agent_name: step.agent_name().map(ToString::to_string),
         description: step_description(subject, step, turn),
         progress: format_progress(turn.position, subject.execution),
         continuation_token: continuation_token(subject.execution, step, turn.grant),

@@ -25,7 +25,7 @@ use crate::{
     id::ExecutionId,
     limits,
     offer::StepOption,
-    truncate::{truncate, truncate_to_chars},
+    truncate::{truncate_to_chars, truncate_value},
 };
 
 /// The resource `current_step`: what to do now, as whom, and the token to come back with.
@@ -178,7 +178,7 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
     let (inputs, inputs_uri) = inputs.map(|view| (view.inputs, view.inputs_uri)).unzip();
     let shown = |digest| {
         let value = subject.value(digest)?;
-        Some(truncate(&value, limits::INPUTS_SHOWN_BYTES_MAX).0)
+        Some(truncate_value(&value, limits::INPUTS_SHOWN_BYTES_MAX).0)
     };
     let of_first = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
     CurrentStep {
@@ -409,7 +409,7 @@ fn not_compensated(subject: &Subject<'_>) -> Vec<NotCompensatedView> {
         let body = BodyKind::Compensation;
         let definition = subject.definition;
         definition
-            .body(step.as_ref(), body, item.is_some())
+            .find_body(step.as_ref(), body, item.is_some())
             .is_some()
     };
     let view = |one: &UncompensatedVisit| NotCompensatedView {

@@ -15,7 +15,7 @@ use crate::{
     document::Digest,
     event::Row,
     execution::{Execution, Need, Values, VisitEnd},
-    truncate::truncate,
+    truncate::truncate_value,
 };
 
 /// The input of a view: an execution as of one of its rows.
@@ -67,7 +67,7 @@ pub struct Shortened {
 impl Shortened {
     /// `value` in at most `bytes_max` bytes of JSON.
     pub fn shorten(value: &Value, bytes_max: usize) -> Self {
-        let (value, truncated) = truncate(value, bytes_max);
+        let (value, truncated) = truncate_value(value, bytes_max);
         Self { value, truncated }
     }
 }

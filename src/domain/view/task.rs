@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Subject, definition_step, question::Questions};
 use crate::{
-    definition::{OnError, RunWhen, Step, StepKind, input_texts},
+    definition::{OnError, RunWhen, Step, StepKind, collect_expression_texts},
     document::to_plain_text,
     event::{Event, Failure, Row, WaitCondition},
     execution::Visit,
@@ -14,10 +14,10 @@ use crate::{
     id::AgentName,
     limits,
     state::StepStatus,
-    token::Grant,
-    truncate::{truncate, truncate_to_chars},
+    token::TokenGrant,
+    truncate::{truncate_to_chars, truncate_value},
     uri,
-    words::fence,
+    words::make_fence,
 };
 
 /// An open visit of a step, or of a `foreach` item, for which a model holds a token.
@@ -25,7 +25,7 @@ use crate::{
 pub(super) struct Turn<'a> {
     pub(super) position: usize,
     pub(super) visit: &'a Visit,
-    pub(super) grant: Grant,
+    pub(super) grant: TokenGrant,
 }
 
 impl<'a> Turn<'a> {
@@ -70,7 +70,7 @@ pub(super) struct Task {
 /// The input of the turn: the rendered texts and values of the step, or the templates if nothing was rendered.
 fn turn_input(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value> {
     let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
-    rendered.unwrap_or_else(|| Arc::new(input_texts(acting)))
+    rendered.unwrap_or_else(|| Arc::new(collect_expression_texts(acting)))
 }
 
 /// Builds the task of a turn.
@@ -92,7 +92,7 @@ pub(super) fn build_task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task>
             output_schema: Some(questions.answer_schema()),
         });
     }
-    let instructions = match step.agent() {
+    let instructions = match step.agent_name() {
         Some(agent) => persona_instructions(subject, step, agent, turn, &input),
         None => instructions_without_persona(subject, step, turn, &input, None),
     };
@@ -199,8 +199,8 @@ fn item_instructions(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> O
     for (_, field) in fields.filter(|(_, field)| said(field)) {
         *field = "(it stands in the task)".into();
     }
-    let text = to_plain_text(&truncate(&value, limits::ITEM_SHOWN_BYTES_MAX).0);
-    let fence = fence(&text);
+    let text = to_plain_text(&truncate_value(&value, limits::ITEM_SHOWN_BYTES_MAX).0);
+    let fence = make_fence(&text);
     Some(format!("The item:\n{fence}\n{text}\n{fence}"))
 }
 
@@ -294,7 +294,7 @@ fn reading_resources_line(subject: &Subject<'_>, step: &Step) -> Option<String> 
     let workflow = &subject.definition.workflow;
     let name = uri::encode_segment(subject.execution.workflow().as_str());
     let id = uri::encode_segment(subject.execution.id().as_str());
-    let text = (!workflow.content.is_empty() && step.agent().is_some())
+    let text = (!workflow.content.is_empty() && step.agent_name().is_some())
         .then(|| format!("midex://workflow/workflow_details/{name} has a section on it"));
     let before = (!step.depends_on.is_empty()).then(|| {
         format!("midex://workflow/step_history/{id} has all of previous, midex://workflow/artifact/{id}/{{id of the artifact}} an artifact")

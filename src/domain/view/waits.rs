@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Subject, definition_step};
 use crate::{
-    definition::{StepKind, Wait},
+    definition::{StepKind, WaitTrigger},
     document::to_plain_text,
     event::{BodyKind, WaitCondition},
     execution::{Execution, StepState, Visit},
-    grammar::is_template,
+    grammar::has_template,
     id::{ExecutionId, StepId},
     nearest::did_you_mean,
 };
@@ -357,14 +357,14 @@ pub(super) fn kept_signal_views(subject: &Subject<'_>) -> Vec<SignalView> {
 fn unknown_signal_note(subject: &Subject<'_>, name: &str) -> Option<String> {
     let steps = subject.definition.workflow.steps.iter();
     let named = steps.filter_map(|step| match &step.acting().kind {
-        StepKind::Wait(Wait::Signal(name)) => Some(name.as_str()),
+        StepKind::Wait(WaitTrigger::Signal(name)) => Some(name.as_str()),
         _ => None,
     });
     let mut known: Vec<_> = named.collect();
     known.extend(signals_awaited(subject.execution));
     if known
         .iter()
-        .any(|known| *known == name || is_template(known))
+        .any(|known| *known == name || has_template(known))
     {
         return None;
     }

@@ -3,7 +3,7 @@
 use rmcp::model::CallToolResponse;
 use serde_json::{Value, json};
 
-use super::{Call, ElicitationResult, can_ask, elicitation_result};
+use super::{ElicitationResult, InteractiveCall, can_ask, parse_elicitation_result};
 use midex_catalog::Requester;
 use midex_domain::{
     document::canonical_digest,
@@ -68,7 +68,7 @@ pub(crate) fn trust_confirmation(refused: &Error) -> Confirmation {
     }
 }
 
-impl Call<'_> {
+impl InteractiveCall<'_> {
     /// Asks the user, if the client can.
     ///
     /// # Errors
@@ -85,13 +85,13 @@ impl Call<'_> {
         }: Confirmation,
     ) -> Result<ConfirmationOutcome> {
         let result = match self.responses.remove(&key) {
-            Some(response) => elicitation_result(serde_json::from_value(response).ok()),
+            Some(response) => parse_elicitation_result(serde_json::from_value(response).ok()),
             None if can_ask(self.context) => {
                 let schema = json!({
                     "type": "object", "required": ["decision"],
                     "properties": { "decision": { "type": "string", "title": "Decision", "enum": ["yes", "no"] } }
                 });
-                super::ask(self.app, self.context, (&key, &message, schema), None).await
+                super::send_form(self.app, self.context, (&key, &message, schema), None).await
             }
             None => ElicitationResult::Unavailable,
         };

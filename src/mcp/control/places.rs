@@ -15,14 +15,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::preamble::{ClientInfo, Role};
+use super::preamble::{ClientInfo, ClientRole};
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
 
 /// The size of one client in the greeting, without its project path and version.
-const CLIENT_BYTES: usize = 128;
+const GREETING_CLIENT_BYTES: usize = 128;
 
 /// [`limits::CONTROL_CLIENTS_MAX`] slots for commands and for clients that have not sent their preamble, and
 /// [`limits::RELAYS_MAX`] slots for relays.
@@ -31,14 +31,14 @@ pub(super) struct ClientSlots {
     room: Arc<Semaphore>,
     relays: Arc<Semaphore>,
     /// The clients that have not sent their preamble, by number, so in the order of connection.
-    silent: Mutex<BTreeMap<u64, Silent>>,
+    silent: Mutex<BTreeMap<u64, SilentClient>>,
     /// The clients that have sent their preamble.
     clients: Mutex<BTreeMap<u64, ClientInfo>>,
     next: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
-struct Silent {
+struct SilentClient {
     since: Instant,
     turned_away: CancellationToken,
 }
@@ -66,20 +66,20 @@ impl Default for ClientSlots {
 }
 
 impl ClientSlots {
-    fn lock_silent_clients(&self) -> MutexGuard<'_, BTreeMap<u64, Silent>> {
+    fn lock_silent_clients(&self) -> MutexGuard<'_, BTreeMap<u64, SilentClient>> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, ClientInfo>> {
+    fn lock_known_clients(&self) -> MutexGuard<'_, BTreeMap<u64, ClientInfo>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The clients that have sent their preamble, in the order of connection, as many as fit into a greeting.
     pub(super) fn known_clients(&self) -> Vec<ClientInfo> {
         let mut bytes = 0;
-        let clients = self.clients();
+        let clients = self.lock_known_clients();
         let fit = clients.values().take_while(|client| {
-            bytes += client.project_dir.len() + client.midex.len() + CLIENT_BYTES;
+            bytes += client.project_dir.len() + client.midex.len() + GREETING_CLIENT_BYTES;
             bytes as u64 <= limits::CONTROL_PREAMBLE_BYTES_MAX / 2
         });
         fit.cloned().collect()
@@ -99,7 +99,7 @@ impl ClientSlots {
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let turned_away = CancellationToken::new();
-        let silent = Silent {
+        let silent = SilentClient {
             since: Instant::now(),
             turned_away: turned_away.clone(),
         };
@@ -149,11 +149,11 @@ impl SlotHolder {
     /// # Errors
     /// `LIMIT_EXCEEDED` if there are [`limits::RELAYS_MAX`] relays already.
     pub(super) fn record_preamble(&mut self, client: ClientInfo) -> Result<()> {
-        if client.role == Role::Relay {
+        if client.role == ClientRole::Relay {
             let place = self.places.relays.clone().try_acquire_owned();
-            self.place = Some(place.map_err(|_| too_many_relays())?);
+            self.place = Some(place.map_err(|_| too_many_relays_error())?);
         }
-        self.places.clients().insert(self.number, client);
+        self.places.lock_known_clients().insert(self.number, client);
         Ok(())
     }
 
@@ -169,11 +169,11 @@ impl SlotHolder {
 impl Drop for SlotHolder {
     fn drop(&mut self) {
         self.mark_as_heard();
-        self.places.clients().remove(&self.number);
+        self.places.lock_known_clients().remove(&self.number);
     }
 }
 
-fn too_many_relays() -> Error {
+fn too_many_relays_error() -> Error {
     let message = format!(
         "{} other processes use this data directory already",
         limits::RELAYS_MAX
@@ -186,7 +186,7 @@ fn too_many_relays() -> Error {
 mod tests {
     use super::*;
 
-    async fn full(places: &Arc<ClientSlots>) -> Vec<SlotHolder> {
+    async fn fill_all_slots(places: &Arc<ClientSlots>) -> Vec<SlotHolder> {
         let mut callers = Vec::new();
         for _ in 0..limits::CONTROL_CLIENTS_MAX {
             callers.push(places.take_slot().await);
@@ -197,7 +197,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn longest_silent_client_is_evicted() {
         let places = Arc::new(ClientSlots::default());
-        let mut callers = full(&places).await;
+        let mut callers = fill_all_slots(&places).await;
         assert_eq!(
             callers[0].wait_for_preamble(async { "who I am" }).await,
             Some("who I am")
@@ -223,9 +223,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_spoken_is_never_turned_away() {
+    async fn heard_client_keeps_its_slot() {
         let places = Arc::new(ClientSlots::default());
-        let mut callers = full(&places).await;
+        let mut callers = fill_all_slots(&places).await;
         for caller in &callers {
             caller.wait_for_preamble(async {}).await.expect("a place");
         }

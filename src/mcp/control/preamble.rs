@@ -28,12 +28,12 @@ use midex_server::{
 pub const CONTROL_PROTOCOL_VERSION: u32 = 1;
 
 /// How many characters of a path or version are shown. Linux does not open longer paths.
-const NAME_CHARS_MAX: usize = 1024;
+const SHOWN_NAME_CHARS_MAX: usize = 1024;
 
 /// The kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum ClientRole {
     /// A command of the user, which may do what only people may do.
     Command,
     /// A process that relays its own client. It is offered the tools that its client may use.
@@ -49,7 +49,7 @@ pub struct Preamble {
     #[serde(default)]
     pid: u32,
     /// The kind of client.
-    pub role: Role,
+    pub role: ClientRole,
     project_dir: String,
     workflows_dir: Option<String>,
     agents_dir: Option<String>,
@@ -81,7 +81,7 @@ pub struct Preamble {
 
 /// The fields that preambles of every protocol version have.
 #[derive(Deserialize)]
-struct Version {
+struct PreambleVersion {
     #[serde(default)]
     protocol: u32,
     midex: String,
@@ -89,7 +89,7 @@ struct Version {
 
 impl Preamble {
     /// The preamble of this process, from its options and the profile of its client.
-    pub fn from_options(options: &app::Options, role: Role, profile: ToolProfile) -> Self {
+    pub fn from_options(options: &app::Options, role: ClientRole, profile: ToolProfile) -> Self {
         let config = &options.config;
         // Non-Unicode paths are converted lossily, since JSON is Unicode. Project names are shown in the same form.
         let absolute = |path: &PathBuf| {
@@ -119,7 +119,7 @@ impl Preamble {
             toolsets: profile.toolsets.names().map(str::to_owned).collect(),
             tool_names: profile.tool_names,
             http: None,
-            token_ttl_ms: milliseconds(config.token_ttl),
+            token_ttl_ms: duration_milliseconds(config.token_ttl),
             snapshot_every: config.snapshot_every,
         }
     }
@@ -129,7 +129,7 @@ impl Preamble {
     /// # Errors
     /// `USAGE_INVALID` if the line is not a preamble, or has another protocol version.
     pub(super) fn parse(line: &str) -> Result<Self> {
-        let version: Version = serde_json::from_str(line).map_err(|_| {
+        let version: PreambleVersion = serde_json::from_str(line).map_err(|_| {
             preamble_refused_error("the first line at the control socket is none of midex")
         })?;
         if version.protocol != CONTROL_PROTOCOL_VERSION {
@@ -142,10 +142,10 @@ impl Preamble {
     }
 
     /// The tool profile of the client. Only a command gets the tools that are reserved for people.
-    pub(super) fn profile(&self) -> ToolProfile {
+    pub(super) fn tool_profile(&self) -> ToolProfile {
         match self.role {
-            Role::Command => ToolProfile::ALL_TOOLS_DOTTED,
-            Role::Relay => ToolProfile {
+            ClientRole::Command => ToolProfile::ALL_TOOLS_DOTTED,
+            ClientRole::Relay => ToolProfile {
                 toolsets: Toolsets::from_known_names(self.toolsets.iter().map(String::as_str)),
                 tool_names: self.tool_names,
             },
@@ -153,7 +153,7 @@ impl Preamble {
     }
 
     /// The owner's configuration with the directories of this client, and the client's environment.
-    pub(super) fn config(&self, owner: &Config) -> (Config, BTreeMap<String, String>) {
+    pub(super) fn client_config(&self, owner: &Config) -> (Config, BTreeMap<String, String>) {
         let directory = |path: &Option<String>| path.as_ref().map(PathBuf::from);
         let config = Config {
             project_dir: PathBuf::from(&self.project_dir),
@@ -169,18 +169,22 @@ impl Preamble {
     }
 
     /// The activities of the client's program that are missing in `owned`.
-    pub(super) fn activities_beyond<'a>(&'a self, owned: &'a BTreeSet<String>) -> Vec<&'a str> {
+    pub(super) fn missing_activities<'a>(&'a self, owned: &'a BTreeSet<String>) -> Vec<&'a str> {
         let beyond = self.activities.difference(owned);
         beyond.map(String::as_str).collect()
     }
 
     /// The client, as the owner lists it to others.
-    pub(super) fn client(&self) -> ClientInfo {
+    pub(super) fn client_info(&self) -> ClientInfo {
         ClientInfo {
             pid: self.pid,
             role: self.role,
-            midex: self.midex.chars().take(NAME_CHARS_MAX).collect(),
-            project_dir: self.project_dir.chars().take(NAME_CHARS_MAX).collect(),
+            midex: self.midex.chars().take(SHOWN_NAME_CHARS_MAX).collect(),
+            project_dir: self
+                .project_dir
+                .chars()
+                .take(SHOWN_NAME_CHARS_MAX)
+                .collect(),
         }
     }
 
@@ -204,7 +208,7 @@ pub struct ClientInfo {
     /// Its process id.
     pub pid: u32,
     /// The kind of client.
-    pub role: Role,
+    pub role: ClientRole,
     /// Its midex version.
     pub midex: String,
     /// Its project directory.
@@ -246,7 +250,7 @@ impl Greeting {
         match &greeting.error {
             Some(error) => Err(Error::from_payload(error)),
             None if greeting.protocol != CONTROL_PROTOCOL_VERSION => {
-                Err(other_protocol_error(&Version {
+                Err(other_protocol_error(&PreambleVersion {
                     protocol: greeting.protocol,
                     midex: greeting.midex,
                 }))
@@ -262,11 +266,11 @@ fn format_flag_duration(milliseconds: u64) -> String {
     duration.map_or_else(|_| format!("{milliseconds}ms"), |it| format!("{it:#}"))
 }
 
-pub(super) fn milliseconds(duration: Duration) -> u64 {
+pub(super) fn duration_milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn other_protocol_error(other: &Version) -> Error {
+fn other_protocol_error(other: &PreambleVersion) -> Error {
     let message = format!(
         "two builds of midex that cannot work together use one data directory: {} speaks protocol {} of the control socket, {} speaks {CONTROL_PROTOCOL_VERSION}",
         other.midex,

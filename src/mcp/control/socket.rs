@@ -13,7 +13,7 @@ use midex_domain::error::{Code, Error, Result};
 /// The name of the socket in the data directory.
 pub const SOCKET_FILE_NAME: &str = "control.sock";
 /// The longest socket path that every system supports.
-const PATH_BYTES_MAX: usize = 100;
+const SOCKET_PATH_BYTES_MAX: usize = 100;
 
 /// The path of the control socket of a data directory. A path that is too long for a socket address goes through
 /// `/proc/self/fd` of the opened directory, which must stay open meanwhile.
@@ -24,9 +24,9 @@ pub(super) struct SocketPath {
 
 /// The identity of a socket file: its device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity(u64, u64);
+pub(super) struct SocketFileIdentity(u64, u64);
 
-impl Identity {
+impl SocketFileIdentity {
     fn from_path(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
         Ok(Self(metadata.dev(), metadata.ino()))
@@ -36,7 +36,7 @@ impl Identity {
 impl SocketPath {
     pub(super) fn from_data_dir(data_dir: &Path) -> io::Result<Self> {
         let path = data_dir.join(SOCKET_FILE_NAME);
-        if path.as_os_str().len() <= PATH_BYTES_MAX {
+        if path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
             return Ok(Self {
                 path,
                 _directory: None,
@@ -53,24 +53,24 @@ impl SocketPath {
 
     /// Binds the socket. Removing an existing one is safe, since the store's lock proves that no other process owns it.
     /// Other users cannot use it even before the permissions are set, since the user of each client is checked.
-    pub(super) fn bind(&self) -> io::Result<(UnixListener, Identity)> {
+    pub(super) fn bind(&self) -> io::Result<(UnixListener, SocketFileIdentity)> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let listener = UnixListener::bind(&self.path)?;
         fs::set_permissions(&self.path, fs::Permissions::from_mode(0o600))?;
-        Ok((listener, Identity::from_path(&self.path)?))
+        Ok((listener, SocketFileIdentity::from_path(&self.path)?))
     }
 
     /// Whether the path still leads to the socket that was bound.
-    pub(super) fn is_bound(&self, bound: Identity) -> bool {
-        Identity::from_path(&self.path).is_ok_and(|there| there == bound)
+    pub(super) fn is_bound(&self, bound: SocketFileIdentity) -> bool {
+        SocketFileIdentity::from_path(&self.path).is_ok_and(|there| there == bound)
     }
 
     /// Removes the socket that was bound. If the directory was replaced, the path leads to another socket, which is
     /// left alone.
-    pub(super) fn remove(&self, bound: Identity) {
+    pub(super) fn remove(&self, bound: SocketFileIdentity) {
         if self.is_bound(bound) {
             let _ = fs::remove_file(&self.path);
         }
@@ -83,7 +83,7 @@ impl SocketPath {
 }
 
 /// Checks that the other end belongs to the same user. Executions and preambles are private to their user.
-pub(super) fn check_user(stream: &UnixStream) -> Result<()> {
+pub(super) fn check_peer_user(stream: &UnixStream) -> Result<()> {
     let other = stream.peer_cred().map_err(|error| {
         preamble_refused_error("it is not known who is at the other end of the control socket")
             .with_source(error)

@@ -19,14 +19,14 @@ use midex_domain::error::Error;
 use midex_http::{access::header_text, refusal::Reply};
 
 /// A call that the fast path answers.
-pub(super) type Call = JsonRpcRequest<ClientRequest>;
+pub(super) type ClientCall = JsonRpcRequest<ClientRequest>;
 
 /// Prefixes of headers that need rmcp: a session, or tool parameters that are repeated as headers.
 const SLOW_PATH_HEADER_PREFIXES: [&str; 2] = ["mcp-session-id", "mcp-param-"];
 
 /// The peer for handlers. It contains nothing about the client except the protocol version, and messages sent to it are
 /// discarded.
-pub(super) fn peer(handler: impl ServerHandler) -> Peer<RoleServer> {
+pub(super) fn detached_peer(handler: impl ServerHandler) -> Peer<RoleServer> {
     let client =
         InitializeRequestParams::new(ClientCapabilities::default(), Implementation::default())
             .with_protocol_version(ProtocolVersion::V_2026_07_28);
@@ -35,11 +35,11 @@ pub(super) fn peer(handler: impl ServerHandler) -> Peer<RoleServer> {
 }
 
 /// The call in `body`, if the fast path can answer it.
-pub(super) fn call(headers: &HeaderMap, body: &[u8]) -> Option<Call> {
+pub(super) fn parse_fast_path_call(headers: &HeaderMap, body: &[u8]) -> Option<ClientCall> {
     if !has_fast_path_headers(headers) {
         return None;
     }
-    let call = frame::tool_call(body)?;
+    let call = frame::parse_tool_call(body)?;
     let ClientRequest::CallToolRequest(request) = &call.request else {
         return None;
     };
@@ -72,11 +72,11 @@ fn has_fast_path_headers(headers: &HeaderMap) -> bool {
 
 /// Answers a call. If the client disconnects, the handler's cancellation token is cancelled, and it ends in its own
 /// time.
-pub(super) async fn answer(
+pub(super) async fn answer_fast_path_call(
     handler: impl ServerHandler,
     peer: Peer<RoleServer>,
     parts: Parts,
-    mut call: Call,
+    mut call: ClientCall,
 ) -> Result<Response<Reply>, Error> {
     let id = call.id;
     let mut context = RequestContext::new(id.clone(), peer);
@@ -93,5 +93,5 @@ pub(super) async fn answer(
         Ok(result) => JsonRpcMessage::response(result, id),
         Err(error) => JsonRpcMessage::error(error, Some(id)),
     };
-    Ok(refusal::message(StatusCode::OK, &message))
+    Ok(refusal::message_response(StatusCode::OK, &message))
 }

@@ -19,18 +19,18 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ENDPOINT_PATH, Options, direct,
     refusal::{self, RequestError},
-    sessions::{CallId, HttpSession, OpenStream, SessionSlot, Sessions},
+    sessions::{ActiveCallId, HttpSession, HttpSessions, OpenStream, SessionSlot},
 };
 use crate::{answer, frame};
 use midex_domain::{
     clock::IdSource,
-    document::oversized_integer,
+    document::oversized_integer_message,
     error::{Code, Error},
     limits,
 };
 use midex_http::{
     Service,
-    access::{Access, header_text},
+    access::{AccessRules, header_text},
     body::{self, RequestBody},
     budget::{Budget, BudgetKind, BudgetShare},
     connections::{Connection, Connections, RequestGuard},
@@ -38,14 +38,14 @@ use midex_http::{
     room::MemoryBudget,
 };
 
-const SESSION_ID: &str = "mcp-session-id";
-const LAST_EVENT_ID: &str = "last-event-id";
-const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+const SESSION_ID_HEADER: &str = "mcp-session-id";
+const LAST_EVENT_ID_HEADER: &str = "last-event-id";
+const PROTOCOL_VERSION_HEADER: &str = "mcp-protocol-version";
 /// Protocol headers that may occur only once per request.
 const SINGLE_VALUE_HEADERS: &[&str] = &[
-    SESSION_ID,
-    LAST_EVENT_ID,
-    PROTOCOL_VERSION,
+    SESSION_ID_HEADER,
+    LAST_EVENT_ID_HEADER,
+    PROTOCOL_VERSION_HEADER,
     "mcp-method",
     "mcp-name",
 ];
@@ -56,9 +56,9 @@ pub(super) struct Endpoint<H> {
     handler: Arc<dyn Fn() -> H + Send + Sync>,
     /// The peer for handlers on the fast path. `None` if the fast path is disabled.
     peer: Option<Peer<RoleServer>>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<HttpSessions>,
     room: MemoryBudget,
-    access: Access,
+    access: AccessRules,
     ids: Arc<dyn IdSource>,
     streams: CancellationToken,
 }
@@ -72,20 +72,20 @@ struct Envelope {
 
 /// Resources that a call holds until its handler has finished and its reply is sent completely.
 #[derive(Debug)]
-struct Admission {
+struct AdmissionGuard {
     _call: BudgetShare,
     _bytes: BudgetShare,
-    _id: Option<CallId>,
+    _id: Option<ActiveCallId>,
 }
 
 /// A request that passed admission, on its way to rmcp.
-struct Admitted {
+struct AdmittedRequest {
     request: Request<Full<Bytes>>,
     body: Bytes,
     id: Option<RequestId>,
     /// The slot for the session that the request may start.
     slot: Option<SessionSlot>,
-    admission: Arc<Admission>,
+    admission: Arc<AdmissionGuard>,
     work: RequestGuard,
 }
 
@@ -95,7 +95,7 @@ impl<H: ServerHandler> Endpoint<H> {
         handler: impl Fn() -> H + Send + Sync + 'static,
         options: Options,
     ) -> Self {
-        let sessions = Arc::new(Sessions::new());
+        let sessions = Arc::new(HttpSessions::new());
         let streams = CancellationToken::new();
         let config = StreamableHttpServerConfig::default()
             .with_json_response(true)
@@ -105,7 +105,9 @@ impl<H: ServerHandler> Endpoint<H> {
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(streams.clone());
         let handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(handler);
-        let peer = options.direct_calls.then(|| direct::peer(handler()));
+        let peer = options
+            .direct_calls
+            .then(|| direct::detached_peer(handler()));
         let make = handler.clone();
         let service = StreamableHttpService::new(move || Ok(make()), sessions.manager(), config);
         let room = MemoryBudget {
@@ -118,41 +120,41 @@ impl<H: ServerHandler> Endpoint<H> {
             peer,
             sessions,
             room,
-            access: Access::new(address, options.hosts, options.token),
+            access: AccessRules::new(address, options.hosts, options.token),
             ids: options.ids,
             streams,
         }
     }
 
     /// The checks before the body is read, which apply to every request.
-    fn check(&self, request: &Request<Incoming>) -> Result<(), Error> {
+    fn check_request_head(&self, request: &Request<Incoming>) -> Result<(), Error> {
         if request.uri().path().trim_end_matches('/') != ENDPOINT_PATH {
             let message = format!("there is nothing here but {ENDPOINT_PATH}");
             return Err(Error::new(Code::ResourceNotFound, message)
                 .with_action("Send MCP messages to /mcp of this server"));
         }
-        self.access.check(request, SINGLE_VALUE_HEADERS)
+        self.access.check_request(request, SINGLE_VALUE_HEADERS)
     }
 
-    async fn post(
+    async fn handle_post(
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, RequestError> {
-        check_encoding(request.headers())?;
-        let Admitted {
+        check_content_encoding(request.headers())?;
+        let AdmittedRequest {
             request,
             body,
             id,
             slot,
             admission,
             work,
-        } = self.admit(request, connection).await?;
-        let is_json = is_json(request.headers());
+        } = self.admit_request(request, connection).await?;
+        let is_json = has_json_content_type(request.headers());
         let response = if let Some(slot) = slot {
             self.begin_session(request, slot).await?
         } else {
-            let answered = self.handle(request, &body).await;
+            let answered = self.handle_without_new_session(request, &body).await;
             answered.map_err(|refusal| refusal.of(id.clone()))?
         };
         let response = match response.status() {
@@ -170,16 +172,18 @@ impl<H: ServerHandler> Endpoint<H> {
     }
 
     /// Answers a request that does not start a session.
-    async fn handle(
+    async fn handle_without_new_session(
         &self,
         request: Request<Full<Bytes>>,
         body: &[u8],
     ) -> Result<Response<Reply>, RequestError> {
         if let Some(peer) = &self.peer
-            && let Some(call) = direct::call(request.headers(), body)
+            && let Some(call) = direct::parse_fast_path_call(request.headers(), body)
         {
             let (parts, _) = request.into_parts();
-            return Ok(direct::answer((self.handler)(), peer.clone(), parts, call).await?);
+            return Ok(
+                direct::answer_fast_path_call((self.handler)(), peer.clone(), parts, call).await?,
+            );
         }
         Ok(Box::pin(self.service.handle(request)).await)
     }
@@ -193,7 +197,7 @@ impl<H: ServerHandler> Endpoint<H> {
         let service = self.service.clone();
         let beginning = tokio::spawn(async move {
             let response = service.handle(request).await;
-            if let Some(id) = header_text(response.headers(), SESSION_ID) {
+            if let Some(id) = header_text(response.headers(), SESSION_ID_HEADER) {
                 slot.register_session(id);
             }
             response
@@ -206,13 +210,13 @@ impl<H: ServerHandler> Endpoint<H> {
         })
     }
 
-    async fn admit(
+    async fn admit_request(
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Admitted, RequestError> {
+    ) -> Result<AdmittedRequest, RequestError> {
         let (mut parts, body) = request.into_parts();
-        let (body, bytes) = match body::read(body, &self.room, connection).await? {
+        let (body, bytes) = match body::read_request_body(body, &self.room, connection).await? {
             RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
                 return Err(oversized_body_error(&body));
             }
@@ -229,41 +233,41 @@ impl<H: ServerHandler> Endpoint<H> {
         let id = envelope.id.clone();
         let refused = |error: Error| RequestError::from(error).of(id.clone());
         if id.is_some()
-            && let Some(fault) = oversized_integer(&body)
+            && let Some(fault) = oversized_integer_message(&body)
         {
             return Err(refused(Error::new(Code::ParamsInvalid, fault)));
         }
-        let session = match header_text(&parts.headers, SESSION_ID) {
-            Some(id) => self.sessions.find(id),
+        let session = match header_text(&parts.headers, SESSION_ID_HEADER) {
+            Some(id) => self.sessions.find_session(id),
             None => None,
         };
         let is_new = session.is_none()
             && envelope.method.as_deref() == Some("initialize")
-            && !is_stateless(&parts.headers);
-        if is_new && frame::parse(&body).is_err() {
+            && !has_stateless_version(&parts.headers);
+        if is_new && frame::parse_message(&body).is_err() {
             let error = Error::new(Code::ParamsInvalid, frame::MALFORMED_INITIALIZE);
             return Err(refused(error));
         }
         let slot = if is_new {
-            Some(self.sessions.slot().await.map_err(refused)?)
+            Some(self.sessions.reserve_slot().await.map_err(refused)?)
         } else {
             None
         };
-        let admission = Arc::new(Admission {
+        let admission = Arc::new(AdmissionGuard {
             _call: self
                 .room
                 .budget
                 .acquire_share(BudgetKind::Calls, 1)
                 .map_err(refused)?,
             _bytes: bytes,
-            _id: begin(session.as_ref(), &envelope).map_err(refused)?,
+            _id: register_call_id(session.as_ref(), &envelope).map_err(refused)?,
         });
         if let Some(session) = session.as_ref().or(slot.as_ref().map(SessionSlot::session)) {
-            parts.extensions.insert(session.channel());
+            parts.extensions.insert(session.notification_channel());
         }
         // The handler keeps the admission, since it may outlive the connection.
         parts.extensions.insert(admission.clone());
-        Ok(Admitted {
+        Ok(AdmittedRequest {
             request: Request::from_parts(parts, Full::new(body.clone())),
             body,
             id,
@@ -273,21 +277,21 @@ impl<H: ServerHandler> Endpoint<H> {
         })
     }
 
-    async fn stream(
+    async fn open_event_stream(
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, RequestError> {
         let work = connection.begin_work();
-        let session =
-            header_text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
+        let session = header_text(request.headers(), SESSION_ID_HEADER)
+            .and_then(|id| self.sessions.find_session(id));
         // A stream that resumes a pending call delivers only the answer of that call.
         let is_of_call =
-            header_text(request.headers(), LAST_EVENT_ID).is_some_and(|id| id.contains('/'));
+            header_text(request.headers(), LAST_EVENT_ID_HEADER).is_some_and(|id| id.contains('/'));
         let share = self.room.budget.acquire_share(BudgetKind::Streams, 1)?;
         let open = session
             .filter(|_| !is_of_call)
-            .map(|session| session.stream());
+            .map(|session| session.register_stream());
         let response = Box::pin(self.service.handle(request)).await;
         if !response.status().is_success() {
             return self.complete_rmcp_refusal(response).await;
@@ -310,10 +314,10 @@ impl<H: ServerHandler> Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, RequestError> {
         let _work = connection.begin_work();
-        let id = header_text(request.headers(), SESSION_ID).map(str::to_owned);
+        let id = header_text(request.headers(), SESSION_ID_HEADER).map(str::to_owned);
         let is_known = id
             .as_ref()
-            .is_none_or(|id| self.sessions.find(id).is_some());
+            .is_none_or(|id| self.sessions.find_session(id).is_some());
         let mut response = self
             .complete_rmcp_refusal(Box::pin(self.service.handle(request)).await)
             .await?;
@@ -321,7 +325,7 @@ impl<H: ServerHandler> Endpoint<H> {
             return Err(Error::new(Code::SessionNotFound, "Session not found").into());
         }
         if let Some(id) = id {
-            self.sessions.forget(&id);
+            self.sessions.forget_session(&id);
         }
         // Some clients treat 202 as a failure, so use 204.
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -336,7 +340,7 @@ impl<H: ServerHandler> Endpoint<H> {
         if response.status().is_success() {
             return Ok(response);
         }
-        if !is_json(response.headers()) {
+        if !has_json_content_type(response.headers()) {
             return Err(refusal_from_rmcp(response).await.into());
         }
         let status = response.status();
@@ -356,10 +360,10 @@ impl<H: ServerHandler> Service for Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Response<Reply> {
         let request = normalize_accept_header(request);
-        let answered = match self.check(&request) {
+        let answered = match self.check_request_head(&request) {
             Ok(()) => match *request.method() {
-                Method::POST => self.post(request, connection).await,
-                Method::GET => self.stream(request, connection).await,
+                Method::POST => self.handle_post(request, connection).await,
+                Method::GET => self.open_event_stream(request, connection).await,
                 Method::DELETE => self.end_session(request, connection).await,
                 _ => Err(method_not_allowed()),
             },
@@ -372,7 +376,7 @@ impl<H: ServerHandler> Service for Endpoint<H> {
         self.streams.cancel();
     }
 
-    async fn sweep(&self) {
+    async fn free_unused(&self) {
         self.sessions.end_unused_sessions().await;
     }
 }
@@ -386,17 +390,20 @@ fn method_not_allowed() -> RequestError {
 }
 
 /// Whether the request uses a protocol version without handshakes, which has no method `initialize`.
-fn is_stateless(headers: &HeaderMap) -> bool {
-    let version = header_text(headers, PROTOCOL_VERSION);
+fn has_stateless_version(headers: &HeaderMap) -> bool {
+    let version = header_text(headers, PROTOCOL_VERSION_HEADER);
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// Registers the request id in its session, if there is one.
-fn begin(session: Option<&Arc<HttpSession>>, envelope: &Envelope) -> Result<Option<CallId>, Error> {
+fn register_call_id(
+    session: Option<&Arc<HttpSession>>,
+    envelope: &Envelope,
+) -> Result<Option<ActiveCallId>, Error> {
     let (Some(session), Some(id), Some(_)) = (session, &envelope.id, &envelope.method) else {
         return Ok(None);
     };
-    session.begin(id.clone()).map(Some)
+    session.register_call(id.clone()).map(Some)
 }
 
 /// Rewrites `Accept` to the exact values that rmcp requires, if the request accepts them by the rules of HTTP: a
@@ -432,7 +439,7 @@ fn normalize_accept_header(mut request: Request<Incoming>) -> Request<Incoming> 
 }
 
 /// Refuses a compressed body, which would be reported as invalid JSON.
-fn check_encoding(headers: &HeaderMap) -> Result<(), HttpError> {
+fn check_content_encoding(headers: &HeaderMap) -> Result<(), HttpError> {
     let given = header_text(headers, header::CONTENT_ENCODING.as_str()).unwrap_or("identity");
     if given.trim().eq_ignore_ascii_case("identity") || given.trim().is_empty() {
         return Ok(());
@@ -445,7 +452,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), HttpError> {
     Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+fn has_json_content_type(headers: &HeaderMap) -> bool {
     let given = header_text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
     let essence = given.split(';').next().unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
@@ -461,7 +468,7 @@ fn oversized_body_error(beginning: &[u8]) -> RequestError {
 
 /// The answer to a body that is not a message, the same as over other transports.
 fn unreadable_body_response(body: &[u8], ids: &dyn IdSource) -> Response<Reply> {
-    let refused = match frame::parse(body) {
+    let refused = match frame::parse_message(body) {
         Err(answer) => *answer,
         // Unreachable: rmcp parsed the same bytes in the same way.
         Ok(_) => unknown_message_error(),
@@ -469,9 +476,9 @@ fn unreadable_body_response(body: &[u8], ids: &dyn IdSource) -> Response<Reply> 
     match refused {
         JsonRpcMessage::Error(JsonRpcError { error, id, .. }) => {
             let error = JsonRpcMessage::error(answer::add_error_payload(error, ids), id);
-            refusal::message(StatusCode::BAD_REQUEST, &error)
+            refusal::message_response(StatusCode::BAD_REQUEST, &error)
         }
-        other => refusal::message(StatusCode::BAD_REQUEST, &other),
+        other => refusal::message_response(StatusCode::BAD_REQUEST, &other),
     }
 }
 

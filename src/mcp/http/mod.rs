@@ -22,7 +22,7 @@ pub const ENDPOINT_PATH: &str = "/mcp";
 ///
 /// # Errors
 /// `INTERNAL` if the listener has no address, or the task that serves the clients panicked.
-pub async fn serve<H: ServerHandler>(
+pub async fn serve_http<H: ServerHandler>(
     listener: TcpListener,
     handler: impl Fn() -> H + Send + Sync + 'static,
     options: Options,

@@ -50,14 +50,14 @@ pub(super) fn complete_error_payload(
     match serde_json::from_slice(said) {
         Ok(TxJsonRpcMessage::<RoleServer>::Error(JsonRpcError { error, id, .. })) => {
             let error = answer::add_error_payload(error, ids);
-            message(status, &JsonRpcMessage::error(error, id))
+            message_response(status, &JsonRpcMessage::error(error, id))
         }
         _ => json(status, said.to_owned()),
     }
 }
 
 /// A response that consists of one message.
-pub(super) fn message(
+pub(super) fn message_response(
     status: StatusCode,
     message: &TxJsonRpcMessage<RoleServer>,
 ) -> Response<Reply> {

@@ -24,7 +24,7 @@ use midex_domain::{
 
 /// Every session, by id.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(super) struct HttpSessions {
     manager: Arc<LocalSessionManager>,
     inner: Mutex<HttpSessionsState>,
 }
@@ -51,7 +51,7 @@ pub(super) struct HttpSession {
     used: Mutex<(u64, u64)>,
 }
 
-impl Sessions {
+impl HttpSessions {
     pub(super) fn new() -> Self {
         let mut manager = LocalSessionManager::default();
         let mut config = SessionConfig::default();
@@ -72,13 +72,13 @@ impl Sessions {
         self.manager.clone()
     }
 
-    fn inner(&self) -> MutexGuard<'_, HttpSessionsState> {
+    fn lock_state(&self) -> MutexGuard<'_, HttpSessionsState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session with this id. Counts as a use.
-    pub(super) fn find(&self, id: &str) -> Option<Arc<HttpSession>> {
-        let mut inner = self.inner();
+    pub(super) fn find_session(&self, id: &str) -> Option<Arc<HttpSession>> {
+        let mut inner = self.lock_state();
         inner.uses += 1;
         let now = (inner.uses, inner.sweeps);
         let session = inner.open.get(id)?.clone();
@@ -91,12 +91,14 @@ impl Sessions {
     ///
     /// # Errors
     /// `SERVER_BUSY` if all sessions are busy.
-    pub(super) async fn slot(self: &Arc<Self>) -> Result<SessionSlot> {
+    pub(super) async fn reserve_slot(self: &Arc<Self>) -> Result<SessionSlot> {
         let mut given_up = None;
         {
-            let mut inner = self.inner();
+            let mut inner = self.lock_state();
             if inner.open.len() + inner.coming >= limits::HTTP_SESSIONS_MAX {
-                let id = inner.least_used().ok_or_else(all_sessions_busy_error)?;
+                let id = inner
+                    .least_used_session()
+                    .ok_or_else(all_sessions_busy_error)?;
                 inner.open.remove(&id);
                 given_up = Some(id);
             }
@@ -111,17 +113,17 @@ impl Sessions {
             // Close it in a separate task: it is already removed from the list, so it must be closed even if this
             // future is cancelled.
             let sessions = self.clone();
-            let _ = tokio::spawn(async move { sessions.close(&id).await }).await;
+            let _ = tokio::spawn(async move { sessions.close_session(&id).await }).await;
         }
         Ok(slot)
     }
 
     /// Removes a session that has ended.
-    pub(super) fn forget(&self, id: &str) {
-        self.inner().open.remove(id);
+    pub(super) fn forget_session(&self, id: &str) {
+        self.lock_state().open.remove(id);
     }
 
-    async fn close(&self, id: &str) {
+    async fn close_session(&self, id: &str) {
         let id = id.into();
         let closing = self.manager.close_session(&id);
         // A client that reads nothing must not block others.
@@ -131,14 +133,14 @@ impl Sessions {
     /// Ends unused sessions, and removes those that rmcp has ended. To be called once a second.
     pub(super) async fn end_unused_sessions(self: &Arc<Self>) {
         // Read our list first, then rmcp's: a session that is created in between is then not taken for ended.
-        let before: Vec<_> = self.inner().open.keys().cloned().collect();
+        let before: Vec<_> = self.lock_state().open.keys().cloned().collect();
         let ended: Vec<_> = {
             let sessions = self.manager.sessions.read().await;
             let has_ended = |id: &String| !sessions.contains_key(id.as_str());
             before.into_iter().filter(has_ended).collect()
         };
         let unused = {
-            let mut inner = self.inner();
+            let mut inner = self.lock_state();
             inner.sweeps += 1;
             for id in &ended {
                 inner.open.remove(id);
@@ -146,9 +148,9 @@ impl Sessions {
             inner.unused_sessions()
         };
         let closing = unused.into_iter().map(|id| {
-            self.forget(&id);
+            self.forget_session(&id);
             let sessions = self.clone();
-            tokio::spawn(async move { sessions.close(&id).await })
+            tokio::spawn(async move { sessions.close_session(&id).await })
         });
         for closed in closing.collect::<Vec<_>>() {
             let _ = closed.await;
@@ -165,7 +167,7 @@ fn all_sessions_busy_error() -> Error {
 }
 
 impl HttpSessionsState {
-    fn least_used(&self) -> Option<String> {
+    fn least_used_session(&self) -> Option<String> {
         let waiting = self.open.iter().filter(|(_, session)| !session.is_busy());
         let least = waiting.min_by_key(|(_, session)| session.last_use().0)?;
         Some(least.0.clone())
@@ -186,7 +188,7 @@ impl HttpSessionsState {
 /// A reserved slot for a session that is being created.
 #[derive(Debug)]
 pub(super) struct SessionSlot {
-    sessions: Arc<Sessions>,
+    sessions: Arc<HttpSessions>,
     session: Arc<HttpSession>,
 }
 
@@ -197,7 +199,7 @@ impl SessionSlot {
 
     /// Registers the created session under this id.
     pub(super) fn register_session(self, id: &str) {
-        let mut inner = self.sessions.inner();
+        let mut inner = self.sessions.lock_state();
         inner.uses += 1;
         self.session.record_use((inner.uses, inner.sweeps));
         inner.open.insert(id.to_owned(), self.session.clone());
@@ -206,7 +208,7 @@ impl SessionSlot {
 
 impl Drop for SessionSlot {
     fn drop(&mut self) {
-        self.sessions.inner().coming -= 1;
+        self.sessions.lock_state().coming -= 1;
     }
 }
 
@@ -220,7 +222,7 @@ impl HttpSession {
         }
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+    fn lock_call_ids(&self) -> MutexGuard<'_, HashSet<RequestId>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -233,7 +235,7 @@ impl HttpSession {
     }
 
     fn is_busy(&self) -> bool {
-        !self.calls().is_empty() || self.lock_open_streams().0 > 0
+        !self.lock_call_ids().is_empty() || self.lock_open_streams().0 > 0
     }
 
     fn lock_open_streams(&self) -> MutexGuard<'_, (usize, CancellationToken)> {
@@ -241,7 +243,7 @@ impl HttpSession {
     }
 
     /// The notification channel of its client.
-    pub(super) fn channel(&self) -> NotificationChannel {
+    pub(super) fn notification_channel(&self) -> NotificationChannel {
         NotificationChannel::from_stream_count(self.streams.subscribe())
     }
 
@@ -250,8 +252,8 @@ impl HttpSession {
     /// # Errors
     /// `REQUEST_INVALID` if a call with this id is still in progress; `SERVER_BUSY` if the session has the maximum
     /// number of calls in progress.
-    pub(super) fn begin(self: &Arc<Self>, id: RequestId) -> Result<CallId> {
-        let mut calls = self.calls();
+    pub(super) fn register_call(self: &Arc<Self>, id: RequestId) -> Result<ActiveCallId> {
+        let mut calls = self.lock_call_ids();
         if calls.contains(&id) {
             let message = format!("a call with id {id} is still being answered");
             return Err(Error::new(Code::RequestInvalid, message)
@@ -264,7 +266,7 @@ impl HttpSession {
             return Err(Error::new(Code::ServerBusy, message));
         }
         calls.insert(id.clone());
-        Ok(CallId {
+        Ok(ActiveCallId {
             session: self.clone(),
             id,
         })
@@ -272,7 +274,7 @@ impl HttpSession {
 
     /// Registers a stream. Only the first open stream delivers notifications: rmcp accepts further ones, but never
     /// sends on them.
-    pub(super) fn stream(self: &Arc<Self>) -> OpenStream {
+    pub(super) fn register_stream(self: &Arc<Self>) -> OpenStream {
         let mut open = self.lock_open_streams();
         open.0 += 1;
         let is_first = *self.streams.borrow() == 0;
@@ -293,14 +295,14 @@ impl HttpSession {
 
 /// The id of a call in progress, released on drop.
 #[derive(Debug)]
-pub(super) struct CallId {
+pub(super) struct ActiveCallId {
     session: Arc<HttpSession>,
     id: RequestId,
 }
 
-impl Drop for CallId {
+impl Drop for ActiveCallId {
     fn drop(&mut self) {
-        self.session.calls().remove(&self.id);
+        self.session.lock_call_ids().remove(&self.id);
     }
 }
 
@@ -335,71 +337,84 @@ impl Drop for OpenStream {
 mod tests {
     use super::*;
 
-    async fn full() -> Arc<Sessions> {
-        let sessions = Arc::new(Sessions::new());
+    async fn fill_all_sessions() -> Arc<HttpSessions> {
+        let sessions = Arc::new(HttpSessions::new());
         for number in 0..limits::HTTP_SESSIONS_MAX {
-            let slot = sessions.slot().await.expect("room");
+            let slot = sessions.reserve_slot().await.expect("room");
             slot.register_session(&number.to_string());
         }
         sessions
     }
 
     #[tokio::test]
-    async fn past_the_limit_the_least_used_idle_session_goes() {
-        let sessions = full().await;
+    async fn idle_session_is_evicted_first() {
+        let sessions = fill_all_sessions().await;
         let call = sessions
-            .find("0")
+            .find_session("0")
             .expect("it is open")
-            .begin(RequestId::Number(1));
-        let stream = sessions.find("1").expect("it is open").stream();
-        sessions.find("2").expect("it is open");
-        sessions.slot().await.expect("room").register_session("new");
+            .register_call(RequestId::Number(1));
+        let stream = sessions
+            .find_session("1")
+            .expect("it is open")
+            .register_stream();
+        sessions.find_session("2").expect("it is open");
+        sessions
+            .reserve_slot()
+            .await
+            .expect("room")
+            .register_session("new");
         assert!(
-            sessions.find("3").is_none(),
+            sessions.find_session("3").is_none(),
             "the first that is neither busy nor used since"
         );
         for id in ["0", "1", "2", "new"] {
-            assert!(sessions.find(id).is_some(), "{id}");
+            assert!(sessions.find_session(id).is_some(), "{id}");
         }
         drop((call, stream));
     }
 
     #[tokio::test]
-    async fn where_all_are_busy_no_other_begins() {
-        let sessions = full().await;
+    async fn busy_sessions_are_not_evicted() {
+        let sessions = fill_all_sessions().await;
         let calls: Vec<_> = (0..limits::HTTP_SESSIONS_MAX)
             .map(|number| {
                 sessions
-                    .find(&number.to_string())
+                    .find_session(&number.to_string())
                     .expect("open")
-                    .begin(RequestId::Number(1))
+                    .register_call(RequestId::Number(1))
             })
             .collect();
-        let refused = sessions.slot().await.expect_err("no room");
+        let refused = sessions.reserve_slot().await.expect_err("no room");
         assert_eq!(refused.code(), Code::ServerBusy);
         drop(calls);
-        drop(sessions.slot().await.expect("room again"));
-        let coming = sessions.inner().coming;
+        drop(sessions.reserve_slot().await.expect("room again"));
+        let coming = sessions.lock_state().coming;
         assert_eq!(coming, 0, "a slot that was not filled is free again");
     }
 
     #[tokio::test]
     async fn eviction_outlives_its_requester() {
-        let sessions = full().await;
+        let sessions = fill_all_sessions().await;
         let (id, _transport) = sessions.manager.create_session().await.expect("one");
-        sessions.slot().await.expect("room").register_session(&id);
+        sessions
+            .reserve_slot()
+            .await
+            .expect("room")
+            .register_session(&id);
         for number in 1..limits::HTTP_SESSIONS_MAX {
-            sessions.find(&number.to_string()).expect("it is open");
+            sessions
+                .find_session(&number.to_string())
+                .expect("it is open");
         }
         let held_up = sessions.manager.sessions.read().await;
-        let mut asking = Box::pin(sessions.slot());
+        let mut asking = Box::pin(sessions.reserve_slot());
         tokio::select! {
             biased;
             _ = &mut asking => panic!("it is held up"),
             () = tokio::task::yield_now() => {}
         }
         drop((asking, held_up));
-        assert!(sessions.find(&id).is_none());
+        assert!(sessions.find_session(&id).is_none());
         let ended = async {
             while !sessions.manager.sessions.read().await.is_empty() {
                 tokio::task::yield_now().await;
@@ -411,33 +426,37 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_in_work_once() {
+    fn call_id_cannot_be_used_twice() {
         let session = Arc::new(HttpSession::new());
-        let call = session.begin(RequestId::Number(1)).expect("new");
-        let again = session.begin(RequestId::Number(1)).expect_err("in work");
+        let call = session.register_call(RequestId::Number(1)).expect("new");
+        let again = session
+            .register_call(RequestId::Number(1))
+            .expect_err("in work");
         assert_eq!(again.code(), Code::RequestInvalid);
-        assert!(session.begin(RequestId::String("1".into())).is_ok());
+        assert!(session.register_call(RequestId::String("1".into())).is_ok());
         drop(call);
-        assert!(session.begin(RequestId::Number(1)).is_ok());
+        assert!(session.register_call(RequestId::Number(1)).is_ok());
     }
 
     #[test]
-    fn a_session_has_so_many_calls_in_work() {
+    fn calls_per_session_are_limited() {
         let session = Arc::new(HttpSession::new());
         let mut calls: Vec<_> = (0..)
             .take(limits::HTTP_SESSION_CALLS_MAX)
-            .map(|id| session.begin(RequestId::Number(id)).expect("room"))
+            .map(|id| session.register_call(RequestId::Number(id)).expect("room"))
             .collect();
-        let refused = session.begin(RequestId::Number(-1)).expect_err("full");
+        let refused = session
+            .register_call(RequestId::Number(-1))
+            .expect_err("full");
         assert_eq!(refused.code(), Code::ServerBusy);
         calls.pop();
-        assert!(session.begin(RequestId::Number(-1)).is_ok());
+        assert!(session.register_call(RequestId::Number(-1)).is_ok());
     }
 
     #[test]
     fn idle_streams_end_with_the_active() {
         let session = Arc::new(HttpSession::new());
-        let [first, second, third] = [(); 3].map(|()| session.stream());
+        let [first, second, third] = [(); 3].map(|()| session.register_stream());
         assert_eq!(*session.streams.borrow(), 1);
         drop(second);
         assert!(!third.end_token().is_cancelled() && session.is_busy());
@@ -447,7 +466,7 @@ mod tests {
             "its client shall open another"
         );
         assert_eq!(*session.streams.borrow(), 0);
-        let fourth = session.stream();
+        let fourth = session.register_stream();
         assert_eq!(*session.streams.borrow(), 1);
         drop(third);
         assert!(!fourth.end_token().is_cancelled());
@@ -457,24 +476,31 @@ mod tests {
 
     #[tokio::test]
     async fn ended_and_unused_sessions_go() {
-        let sessions = Arc::new(Sessions::new());
+        let sessions = Arc::new(HttpSessions::new());
         let (id, _transport) = sessions.manager.create_session().await.expect("a session");
-        sessions.slot().await.expect("room").register_session(&id);
         sessions
-            .slot()
+            .reserve_slot()
+            .await
+            .expect("room")
+            .register_session(&id);
+        sessions
+            .reserve_slot()
             .await
             .expect("room")
             .register_session("ended");
         sessions.end_unused_sessions().await;
-        assert!(sessions.find("ended").is_none());
-        let stream = sessions.find(&id).expect("it is open").stream();
+        assert!(sessions.find_session("ended").is_none());
+        let stream = sessions
+            .find_session(&id)
+            .expect("it is open")
+            .register_stream();
         for _ in 0..=limits::HTTP_SESSION_IDLE_MAX.as_secs() + 1 {
             sessions.end_unused_sessions().await;
         }
-        assert_eq!(sessions.inner().open.len(), 1, "a stream is open");
+        assert_eq!(sessions.lock_state().open.len(), 1, "a stream is open");
         drop(stream);
         sessions.end_unused_sessions().await;
-        assert_eq!(sessions.inner().open.len(), 0);
+        assert_eq!(sessions.lock_state().open.len(), 0);
         assert!(sessions.manager.sessions.read().await.is_empty());
     }
 }

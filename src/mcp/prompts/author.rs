@@ -32,35 +32,37 @@ const AUTHORING_SEQUENCE: &str = "Then check and keep it, in this order: workflo
     Answer with one YAML manifest and nothing beside it.";
 
 /// The prompt for writing a new workflow.
-pub(super) async fn author(
+pub(super) async fn author_prompt(
     app: &App,
     mut page: PromptText,
     given: &PromptArguments,
 ) -> Result<String> {
-    page.say("Write a workflow of midex: a manifest in YAML that leads an agent, step by step, to this goal.");
-    page.quote("The goal:", "text", given.get("goal").unwrap_or_default());
+    page.add_instructions("Write a workflow of midex: a manifest in YAML that leads an agent, step by step, to this goal.");
+    page.add_quoted_data("The goal:", "text", given.get("goal").unwrap_or_default());
     for (name, heading) in [
         ("target_system", "The system that it works on:"),
         ("constraints", "What it must keep to:"),
     ] {
         if let Some(text) = given.get(name) {
-            page.quote(heading, "text", text);
+            page.add_quoted_data(heading, "text", text);
         }
     }
-    page.say("A step has an `id` and exactly one of these keys, each shown in a whole workflow:");
-    for (kind, example) in examples() {
-        page.quote(&format!("`{kind}`"), "yaml", example);
+    page.add_instructions(
+        "A step has an `id` and exactly one of these keys, each shown in a whole workflow:",
+    );
+    for (kind, example) in step_kind_examples() {
+        page.add_quoted_data(&format!("`{kind}`"), "yaml", example);
     }
-    page.say("The manual with every key is the resource midex://authoring/spec, the JSON Schema midex://authoring/schema.");
-    page.say(AUTHORING_RULES);
-    page.say(&available_capabilities(app, &*app.registry().await?));
-    page.say(AUTHORING_SEQUENCE);
+    page.add_instructions("The manual with every key is the resource midex://authoring/spec, the JSON Schema midex://authoring/schema.");
+    page.add_instructions(AUTHORING_RULES);
+    page.add_instructions(&available_capabilities(app, &*app.registry().await?));
+    page.add_instructions(AUTHORING_SEQUENCE);
     Ok(page.finish())
 }
 
 /// Each available kind of step, with its example from the manual.
-fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
-    grammar::kinds().filter_map(|kind| {
+fn step_kind_examples() -> impl Iterator<Item = (&'static str, &'static str)> {
+    grammar::step_kinds().filter_map(|kind| {
         let heading = format!("\n### {}\n", kind.name);
         let section = MANUAL.split_once(&*heading)?.1;
         let section = section.split("\n## ").next()?.split("\n### ").next()?;
@@ -111,26 +113,28 @@ fn available_capabilities(app: &App, registry: &Registry) -> String {
 }
 
 /// The prompt for changing a workflow.
-pub(super) async fn extend(
+pub(super) async fn extend_prompt(
     app: &App,
     mut page: PromptText,
     given: &PromptArguments,
 ) -> Result<String> {
     let (manifest, examined) = examine_manifest(app, given).await?;
-    page.say("Change this workflow of midex, and nothing that the change does not ask for.");
-    page.quote(
+    page.add_instructions(
+        "Change this workflow of midex, and nothing that the change does not ask for.",
+    );
+    page.add_quoted_data(
         "The change:",
         "text",
         given.get("change_request").unwrap_or_default(),
     );
-    page.quote("The manifest:", manifest.format.as_str(), &manifest.text);
-    findings(
+    page.add_quoted_data("The manifest:", manifest.format.as_str(), &manifest.text);
+    write_findings(
         &mut page,
         &manifest,
         &examined.findings,
         "What its check tells now:",
     );
-    page.say(
+    page.add_instructions(
         "Keep the order of keys and steps, the comments and the ids: executions and other people know them. A new step stands \
          where it runs. Answer with the whole manifest in its own format and nothing beside it. \
          Then workflow.validate it, and workflow.save it with the version that workflow.get shows as expected_version.",
@@ -139,27 +143,29 @@ pub(super) async fn extend(
 }
 
 /// The prompt for fixing an invalid workflow.
-pub(super) async fn fix(
+pub(super) async fn fix_prompt(
     app: &App,
     mut page: PromptText,
     given: &PromptArguments,
 ) -> Result<String> {
     let (manifest, examined) = examine_manifest(app, given).await?;
-    page.say("Correct every violation of this workflow of midex, so that it means what its author meant.");
-    page.quote("The manifest:", manifest.format.as_str(), &manifest.text);
+    page.add_instructions("Correct every violation of this workflow of midex, so that it means what its author meant.");
+    page.add_quoted_data("The manifest:", manifest.format.as_str(), &manifest.text);
     if let Some(violations) = given.get("violations") {
-        page.quote("Violations as they were told:", "json", violations);
+        page.add_quoted_data("Violations as they were told:", "json", violations);
     }
-    findings(
+    write_findings(
         &mut page,
         &manifest,
         &examined.findings,
         "What its check tells, each with its line and the edits that mend it:",
     );
     if errors(&examined.findings).next().is_none() {
-        page.say("The check finds no violation: look whether the one that was told still holds.");
+        page.add_instructions(
+            "The check finds no violation: look whether the one that was told still holds.",
+        );
     }
-    page.say(
+    page.add_instructions(
         "Where edits are given, make them as they stand. Change nothing else, and keep the order and the comments. \
          Answer with the whole manifest in its own format and nothing beside it; then workflow.validate it again.",
     );
@@ -169,11 +175,11 @@ pub(super) async fn fix(
 /// The definition that a prompt is about, given as text or id, with the result of its check.
 async fn examine_manifest(app: &App, given: &PromptArguments) -> Result<(Manifest, ManifestCheck)> {
     let text = given.get("manifest").unwrap_or_default().to_owned();
-    app.look_into_registry(move |registry| {
+    app.with_registry(move |registry| {
         let known = registry
             .workflow(&text)
-            .and_then(|entry| registry.manifest(entry));
-        let manifest = known.unwrap_or_else(|| Manifest::of_text(text, None));
+            .and_then(|entry| registry.read_manifest(entry));
+        let manifest = known.unwrap_or_else(|| Manifest::from_text(text, None));
         let examined = registry.check_manifest(&manifest);
         (manifest, examined)
     })
@@ -181,7 +187,7 @@ async fn examine_manifest(app: &App, given: &PromptArguments) -> Result<(Manifes
 }
 
 /// Adds the findings, each with the line that it refers to.
-fn findings(page: &mut PromptText, manifest: &Manifest, findings: &[Finding], heading: &str) {
+fn write_findings(page: &mut PromptText, manifest: &Manifest, findings: &[Finding], heading: &str) {
     if findings.is_empty() {
         return;
     }
@@ -192,5 +198,5 @@ fn findings(page: &mut PromptText, manifest: &Manifest, findings: &[Finding], he
         shown.to_string()
     });
     let shown: Vec<_> = shown.take(midex_domain::limits::VIOLATIONS_MAX).collect();
-    page.quote(heading, "json", &shown.join("\n"));
+    page.add_quoted_data(heading, "json", &shown.join("\n"));
 }

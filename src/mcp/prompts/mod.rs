@@ -17,7 +17,7 @@ use super::{
 use midex_domain::{
     error::{Code, Error, Result, Violation},
     limits,
-    nearest::nearest,
+    nearest::find_nearest,
 };
 use midex_registry::Registry;
 use midex_server::app::App;
@@ -26,7 +26,7 @@ use midex_server::app::App;
 const RUN_PROMPT_PREFIX: &str = "run.";
 
 /// A prompt for authors.
-struct Spec {
+struct PromptSpec {
     name: &'static str,
     title: &'static str,
     description: &'static str,
@@ -41,8 +41,8 @@ const MANIFEST_ARGUMENT: (&str, &str, bool) = (
     true,
 );
 
-const AUTHOR_PROMPTS: &[Spec] = &[
-    Spec {
+const AUTHOR_PROMPTS: &[PromptSpec] = &[
+    PromptSpec {
         name: "workflow.author",
         title: "Write a workflow",
         description: "Writes a new workflow for a goal, as one manifest in YAML",
@@ -52,7 +52,7 @@ const AUTHOR_PROMPTS: &[Spec] = &[
             ("constraints", "What it must keep to", false),
         ],
     },
-    Spec {
+    PromptSpec {
         name: "workflow.extend",
         title: "Change a workflow",
         description: "Changes a manifest, and keeps its order, its comments and its ids",
@@ -61,7 +61,7 @@ const AUTHOR_PROMPTS: &[Spec] = &[
             ("change_request", "What is to be different", true),
         ],
     },
-    Spec {
+    PromptSpec {
         name: "workflow.fix_validation",
         title: "Correct a workflow",
         description: "Corrects every violation of a manifest",
@@ -74,7 +74,7 @@ const AUTHOR_PROMPTS: &[Spec] = &[
             ),
         ],
     },
-    Spec {
+    PromptSpec {
         name: "workflow.run_with_inputs",
         title: "Fill in the inputs of a workflow",
         description: "Comes to the inputs of a workflow, or to one question for each that is missing",
@@ -87,42 +87,42 @@ const AUTHOR_PROMPTS: &[Spec] = &[
 
 /// The prompts that one client is offered.
 #[derive(Clone, Copy)]
-pub(super) struct Offer {
+pub(super) struct PromptOffer {
     authors: bool,
     runs: bool,
     spelling: Spelling,
 }
 
-impl Offer {
+impl PromptOffer {
     pub(super) fn for_client(profile: ToolProfile, client: Option<&Implementation>) -> Self {
         Self {
             authors: profile.toolsets.contains(Toolset::Author),
             runs: profile.toolsets.contains(Toolset::Run),
-            spelling: profile.spelling(client),
+            spelling: profile.tool_name_spelling(client),
         }
     }
 
-    fn specs(self) -> impl Iterator<Item = &'static Spec> {
+    fn offered_specs(self) -> impl Iterator<Item = &'static PromptSpec> {
         AUTHOR_PROMPTS.iter().filter(move |_| self.authors)
     }
 
     /// The prompts, as they are listed.
-    pub(super) fn list(self, registry: &Registry) -> Vec<Prompt> {
-        let prompt = |spec: &Spec| {
+    pub(super) fn list_prompts(self, registry: &Registry) -> Vec<Prompt> {
+        let prompt = |spec: &PromptSpec| {
             let arguments = spec.arguments.iter().map(|(name, words, required)| {
                 let argument = PromptArgument::new(*name).with_description(*words);
                 argument.with_required(*required)
             });
-            let name = self.spelling.name(spec.name);
+            let name = self.spelling.spell_name(spec.name);
             Prompt::new(name, Some(spec.description), Some(arguments.collect()))
                 .with_title(spec.title)
         };
-        let mut prompts: Vec<_> = self.specs().map(prompt).collect();
+        let mut prompts: Vec<_> = self.offered_specs().map(prompt).collect();
         let workflows = registry.workflows().filter(|_| self.runs);
         prompts.extend(workflows.filter_map(|entry| {
             let name = self
                 .spelling
-                .name(&format!("{RUN_PROMPT_PREFIX}{}", entry.name));
+                .spell_name(&format!("{RUN_PROMPT_PREFIX}{}", entry.name));
             Some(run::prompt_for_workflow(
                 name,
                 &entry.value.as_ref()?.workflow,
@@ -138,41 +138,47 @@ impl Offer {
     ///
     /// # Errors
     /// `PROMPT_NOT_FOUND`, `ARGUMENTS_INVALID`; as [`App::valid_definition`].
-    pub(super) async fn get(
+    pub(super) async fn prompt_text(
         self,
         app: &App,
         name: &str,
         arguments: Map<String, Value>,
     ) -> Result<String> {
         let page = PromptText::new(self.spelling);
-        if let Some(spec) = self.specs().find(|spec| is_prompt_name(spec.name, name)) {
+        if let Some(spec) = self
+            .offered_specs()
+            .find(|spec| is_prompt_name(spec.name, name))
+        {
             let given = PromptArguments::from_map(spec, arguments)?;
             return match spec.name {
-                "workflow.author" => author::author(app, page, &given).await,
-                "workflow.extend" => author::extend(app, page, &given).await,
-                "workflow.fix_validation" => author::fix(app, page, &given).await,
+                "workflow.author" => author::author_prompt(app, page, &given).await,
+                "workflow.extend" => author::extend_prompt(app, page, &given).await,
+                "workflow.fix_validation" => author::fix_prompt(app, page, &given).await,
                 _ => run::collect_inputs_prompt(app, page, &given).await,
             };
         }
         let registry = app.registry().await?;
         let id = self
-            .workflow(&registry, name)
+            .workflow_of_prompt(&registry, name)
             .ok_or_else(|| self.unknown_prompt_error(&registry, name))?;
-        run::start(app, page, id, arguments).await
+        run::start_prompt(app, page, id, arguments).await
     }
 
     /// Completions for an argument of a prompt.
     ///
     /// # Errors
     /// `PROMPT_NOT_FOUND`.
-    pub(super) async fn complete(
+    pub(super) async fn complete_argument(
         self,
         app: &App,
         name: &str,
         argument: &str,
     ) -> Result<Vec<String>> {
         let registry = app.registry().await?;
-        if self.specs().any(|spec| is_prompt_name(spec.name, name)) {
+        if self
+            .offered_specs()
+            .any(|spec| is_prompt_name(spec.name, name))
+        {
             let ids = registry.workflows().map(|entry| entry.name.clone());
             return Ok(if argument == MANIFEST_ARGUMENT.0 {
                 ids.collect()
@@ -181,13 +187,13 @@ impl Offer {
             });
         }
         let id = self
-            .workflow(&registry, name)
+            .workflow_of_prompt(&registry, name)
             .ok_or_else(|| self.unknown_prompt_error(&registry, name))?;
-        Ok(run::values(&registry, &id, argument))
+        Ok(run::allowed_input_values(&registry, &id, argument))
     }
 
     /// The workflow that the prompt of this name starts.
-    fn workflow(self, registry: &Registry, name: &str) -> Option<String> {
+    fn workflow_of_prompt(self, registry: &Registry, name: &str) -> Option<String> {
         let mut usable = registry
             .workflows()
             .filter(|entry| self.runs && entry.value.is_some());
@@ -198,8 +204,8 @@ impl Offer {
 
     fn unknown_prompt_error(self, registry: &Registry, name: &str) -> Error {
         let shown: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
-        let all = self.list(registry);
-        let near = nearest(name, all.iter().map(|prompt| &*prompt.name));
+        let all = self.list_prompts(registry);
+        let near = find_nearest(name, all.iter().map(|prompt| &*prompt.name));
         let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
         let message = format!("there is no prompt `{shown}`{hint}");
         Error::new(Code::PromptNotFound, message)
@@ -208,14 +214,14 @@ impl Offer {
 
 /// Whether the name is that of this prompt, in either spelling.
 fn is_prompt_name(dotted: &str, name: &str) -> bool {
-    dotted == name || Spelling::Underscored.name(dotted) == name
+    dotted == name || Spelling::Underscored.spell_name(dotted) == name
 }
 
 /// The arguments of an author prompt, by name.
 struct PromptArguments(HashMap<String, String>);
 
 impl PromptArguments {
-    fn from_map(spec: &Spec, arguments: Map<String, Value>) -> Result<Self> {
+    fn from_map(spec: &PromptSpec, arguments: Map<String, Value>) -> Result<Self> {
         let mut given = HashMap::new();
         let mut violations = Vec::new();
         for (name, value) in arguments {
@@ -227,7 +233,7 @@ impl PromptArguments {
                     message,
                 ));
             }
-            given.insert(name, page::text(value));
+            given.insert(name, page::argument_as_text(value));
         }
         let missing = |name: &&str| given.get(*name).is_none_or(|text| text.trim().is_empty());
         let required = spec.arguments.iter().filter(|(_, _, required)| *required);

@@ -17,18 +17,18 @@ impl PromptText {
         Self {
             text: String::new(),
             spelling,
-            tools: tools::names(Toolsets::ALL),
+            tools: tools::tool_names(Toolsets::ALL),
         }
     }
 
     /// Adds instructions from midex, which may name tools.
-    pub(super) fn say(&mut self, words: &str) {
-        let words = self.spelling.text(words, &self.tools);
+    pub(super) fn add_instructions(&mut self, words: &str) {
+        let words = self.spelling.spell_text(words, &self.tools);
         self.text.extend([words.trim_end(), "\n\n"]);
     }
 
     /// Adds data from another author as a code block, under a heading.
-    pub(super) fn quote(&mut self, heading: &str, language: &str, text: &str) {
+    pub(super) fn add_quoted_data(&mut self, heading: &str, language: &str, text: &str) {
         let longest = text
             .split(|c| c != '`')
             .map(str::len)
@@ -36,7 +36,7 @@ impl PromptText {
             .unwrap_or_default();
         let fence = "`".repeat(longest.max(2) + 1);
         let text = text.trim_end_matches('\n');
-        self.say(heading);
+        self.add_instructions(heading);
         self.text
             .extend([&*fence, language, "\n", text, "\n", &*fence, "\n\n"]);
     }
@@ -47,7 +47,7 @@ impl PromptText {
 }
 
 /// An argument as text. The protocol requires texts, but some clients send other JSON values.
-pub(super) fn text(value: Value) -> String {
+pub(super) fn argument_as_text(value: Value) -> String {
     match value {
         Value::String(text) => text,
         value => value.to_string(),

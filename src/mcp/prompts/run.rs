@@ -33,16 +33,20 @@ pub(super) fn prompt_for_workflow(name: String, workflow: &Workflow) -> Prompt {
 }
 
 /// The allowed values of an input of a workflow.
-pub(super) fn values(registry: &Registry, id: &str, input: &str) -> Vec<String> {
+pub(super) fn allowed_input_values(registry: &Registry, id: &str, input: &str) -> Vec<String> {
     let entry = registry.workflow(id).and_then(|entry| entry.value.as_ref());
     let inputs = entry.and_then(|known| known.workflow.inputs.as_ref());
     let input = inputs.and_then(|inputs| inputs.iter().find(|one| one.key.as_str() == input));
     let options = input.map_or(&[][..], |input| &input.one_of);
-    options.iter().cloned().map(page::text).collect()
+    options
+        .iter()
+        .cloned()
+        .map(page::argument_as_text)
+        .collect()
 }
 
 /// The prompt for starting a workflow with these inputs.
-pub(super) async fn start(
+pub(super) async fn start_prompt(
     app: &App,
     mut page: PromptText,
     id: String,
@@ -53,30 +57,32 @@ pub(super) async fn start(
         .await?;
     let given = parse_typed_arguments(&definition.workflow, arguments);
     let missing = open_input_lines(app, &definition, given.clone()).await?;
-    page.say(&format!(
+    page.add_instructions(&format!(
         "Take your user through the workflow `{id}` of midex."
     ));
-    page.quote(
+    page.add_quoted_data(
         "What it achieves:",
         "text",
         &definition.workflow.description,
     );
-    page.quote(
+    page.add_quoted_data(
         "The inputs that are known:",
         "json",
         &json!(given).to_string(),
     );
     if missing.is_empty() {
-        page.say("Call workflow.start with its name as workflow_name and these inputs.");
+        page.add_instructions(
+            "Call workflow.start with its name as workflow_name and these inputs.",
+        );
     } else {
-        page.quote(
+        page.add_quoted_data(
             "Inputs that are missing or do not do:",
             "json",
             &missing.join("\n"),
         );
-        page.say("Ask your user one question for each of them; then call workflow.start with the workflow's name and all inputs.");
+        page.add_instructions("Ask your user one question for each of them; then call workflow.start with the workflow's name and all inputs.");
     }
-    page.say("Do each step as its persona and its instructions say, and hand it in with workflow.next_step, until workflow_state is completed.");
+    page.add_instructions("Do each step as its persona and its instructions say, and hand it in with workflow.next_step, until workflow_state is completed.");
     Ok(page.finish())
 }
 
@@ -91,31 +97,31 @@ pub(super) async fn collect_inputs_prompt(
     let definition = app.valid_definition(if is_known {
         DefinitionSubject::Named(text)
     } else {
-        DefinitionSubject::Lent(Manifest::of_text(text, None))
+        DefinitionSubject::Lent(Manifest::from_text(text, None))
     });
     let definition = definition.await?;
     let partial = parse_partial_inputs(given.get("partial_inputs"))?;
     let missing = open_input_lines(app, &definition, partial.clone()).await?;
     let inputs = definition.workflow.inputs.as_ref().map(view::input_views);
-    page.say("Come to the inputs of this workflow of midex.");
-    page.quote("The workflow:", "text", definition.workflow.name.as_str());
-    page.quote(
+    page.add_instructions("Come to the inputs of this workflow of midex.");
+    page.add_quoted_data("The workflow:", "text", definition.workflow.name.as_str());
+    page.add_quoted_data(
         "Its inputs, with their rules and their defaults:",
         "json",
         &json!(inputs.unwrap_or_default()).to_string(),
     );
-    page.quote("What is known:", "json", &json!(partial).to_string());
+    page.add_quoted_data("What is known:", "json", &json!(partial).to_string());
     if missing.is_empty() {
-        page.say("Nothing is missing. Answer with one JSON object that has all inputs, and nothing beside it.");
+        page.add_instructions("Nothing is missing. Answer with one JSON object that has all inputs, and nothing beside it.");
     } else {
-        page.quote(
+        page.add_quoted_data(
             "What is missing or does not do:",
             "json",
             &missing.join("\n"),
         );
-        page.say("Answer with one question for each of them that nothing above answers; once none is left, with one JSON object that has all inputs and nothing beside it.");
+        page.add_instructions("Answer with one question for each of them that nothing above answers; once none is left, with one JSON object that has all inputs and nothing beside it.");
     }
-    page.say("workflow.resolve_inputs says whether a start can be made with them.");
+    page.add_instructions("workflow.resolve_inputs says whether a start can be made with them.");
     Ok(page.finish())
 }
 

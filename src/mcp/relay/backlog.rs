@@ -6,7 +6,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 /// An output stream, and the lines that are not written to it yet.
 #[derive(Debug)]
-pub(super) struct Backlog<W> {
+pub(super) struct OutputBacklog<W> {
     output: W,
     bytes: Vec<u8>,
     /// How many of the bytes are written.
@@ -14,7 +14,7 @@ pub(super) struct Backlog<W> {
     is_flushed: bool,
 }
 
-impl<W: AsyncWrite + Unpin> Backlog<W> {
+impl<W: AsyncWrite + Unpin> OutputBacklog<W> {
     pub(super) fn new(output: W) -> Self {
         Self {
             output,
@@ -25,7 +25,7 @@ impl<W: AsyncWrite + Unpin> Backlog<W> {
     }
 
     /// Queues a line, and adds the line end.
-    pub(super) fn push(&mut self, line: &[u8]) {
+    pub(super) fn push_line(&mut self, line: &[u8]) {
         if self.taken > self.bytes.len() / 2 {
             self.bytes.drain(..self.taken);
             self.taken = 0;
@@ -35,9 +35,9 @@ impl<W: AsyncWrite + Unpin> Backlog<W> {
     }
 
     /// Queues these lines.
-    pub(super) fn push_all(&mut self, lines: &[Vec<u8>]) {
+    pub(super) fn push_lines(&mut self, lines: &[Vec<u8>]) {
         for line in lines {
-            self.push(line);
+            self.push_line(line);
         }
     }
 
@@ -58,7 +58,7 @@ impl<W: AsyncWrite + Unpin> Backlog<W> {
     }
 
     /// Writes as much as the output accepts at once. Cancel-safe: nothing is lost or written twice.
-    pub(super) async fn write(&mut self) -> io::Result<()> {
+    pub(super) async fn write_available(&mut self) -> io::Result<()> {
         if self.taken < self.bytes.len() {
             let written = self.output.write(&self.bytes[self.taken..]).await?;
             if written == 0 {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The metadata key for the protocol version of a request, since 2026-07-28.
-const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const PROTOCOL_VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// The envelope of a message. A line without one is parsed to an empty envelope.
 #[derive(Debug, Default, Deserialize)]
@@ -40,17 +40,17 @@ pub(super) struct ToolCall {
 
 /// The parameters of `subscriptions/listen`.
 #[derive(Deserialize)]
-struct Listen {
+struct ListenParams {
     notifications: SubscriptionFilter,
 }
 
 /// The parameters of requests that name a resource.
 #[derive(Deserialize)]
-struct Resource {
+struct ResourceParams {
     uri: String,
 }
 
-impl Resource {
+impl ResourceParams {
     fn needs_no_store(&self) -> bool {
         resources::needs_no_store(&self.uri)
     }
@@ -102,45 +102,47 @@ impl<'a> Message<'a> {
             ) => true,
             Some("resources/read") => self
                 .params()
-                .is_some_and(|read: Resource| read.needs_no_store()),
+                .is_some_and(|read: ResourceParams| read.needs_no_store()),
             Some("tools/call") => self.tool_call().is_some_and(|call| {
                 matches!(&*call.name, "workflow.read" | "workflow_read")
                     && serde_json::from_value(Value::Object(call.arguments))
-                        .is_ok_and(|read: Resource| read.needs_no_store())
+                        .is_ok_and(|read: ResourceParams| read.needs_no_store())
             }),
             _ => false,
         }
     }
 
     /// Whether the line is not a valid request, notification or response.
-    pub(super) fn is_none(&self) -> bool {
+    pub(super) fn is_invalid(&self) -> bool {
         let is_answer = self.id().is_some() && (self.result.is_some() || self.error.is_some());
         (self.method.is_none() && !is_answer) || (self.id.is_some() && self.id().is_none())
     }
 
     /// The request that this notification cancels.
-    pub(super) fn cancels(&self) -> Option<RequestId> {
+    pub(super) fn cancelled_request(&self) -> Option<RequestId> {
         #[derive(Deserialize)]
-        struct Cancelled {
+        struct CancelledParams {
             #[serde(rename = "requestId")]
             request_id: RequestId,
         }
         let is_it = self.method.as_deref() == Some("notifications/cancelled");
-        let params: Option<Cancelled> = is_it.then(|| self.params()).flatten();
+        let params: Option<CancelledParams> = is_it.then(|| self.params()).flatten();
         params.map(|cancelled| cancelled.request_id)
     }
 
     /// The kind of the request.
-    pub(super) fn asks(&self) -> RequestRepeatability {
+    pub(super) fn repeatability(&self) -> RequestRepeatability {
         match self.method.as_deref() {
             Some("initialize") => RequestRepeatability::Handshake,
             Some("tools/call") => self
                 .tool_call()
-                .map_or(RequestRepeatability::Repeatable, |call| call.asks()),
-            Some("resources/subscribe") => self.subscription(true),
-            Some("resources/unsubscribe") => self.subscription(false),
+                .map_or(RequestRepeatability::Repeatable, |call| {
+                    call.repeatability()
+                }),
+            Some("resources/subscribe") => self.subscription_kind(true),
+            Some("resources/unsubscribe") => self.subscription_kind(false),
             Some("subscriptions/listen") => {
-                let listen: Option<Listen> = self.params();
+                let listen: Option<ListenParams> = self.params();
                 listen.map_or(RequestRepeatability::Repeatable, |listen| {
                     RequestRepeatability::Listen(listen.notifications)
                 })
@@ -158,46 +160,47 @@ impl<'a> Message<'a> {
     /// Whether the request names its own protocol version, as requests without a handshake do.
     pub(super) fn is_modern(&self) -> bool {
         #[derive(Deserialize)]
-        struct Params {
+        struct VersionParams {
             #[serde(rename = "_meta")]
             meta: Map<String, Value>,
         }
-        let params: Option<Params> = self.params();
-        let version = params.and_then(|mut params| params.meta.remove(PROTOCOL_VERSION));
+        let params: Option<VersionParams> = self.params();
+        let version = params.and_then(|mut params| params.meta.remove(PROTOCOL_VERSION_KEY));
         let version = version.as_ref().and_then(Value::as_str);
         version.is_some_and(metadata::is_modern_version)
     }
 
-    fn subscription(&self, begins: bool) -> RequestRepeatability {
-        let named: Option<Resource> = self.params();
-        named.map_or(RequestRepeatability::Repeatable, |Resource { uri }| {
-            RequestRepeatability::Subscription { uri, begins }
-        })
+    fn subscription_kind(&self, begins: bool) -> RequestRepeatability {
+        let named: Option<ResourceParams> = self.params();
+        named.map_or(
+            RequestRepeatability::Repeatable,
+            |ResourceParams { uri }| RequestRepeatability::Subscription { uri, begins },
+        )
     }
 }
 
 impl ToolCall {
     /// The dotted name of the tool. For an unknown tool, the name that was used.
-    pub(super) fn tool(&self) -> &str {
-        tools::find(Toolsets::ALL, &self.name).map_or(&*self.name, |tool| tool.name())
+    pub(super) fn tool_name(&self) -> &str {
+        tools::find_tool(Toolsets::ALL, &self.name).map_or(&*self.name, |tool| tool.name())
     }
 
     /// The execution that the arguments name.
-    pub(super) fn execution(&self) -> Option<String> {
-        tools::execution_named(&self.arguments)
+    pub(super) fn execution_id(&self) -> Option<String> {
+        tools::execution_in_arguments(&self.arguments)
     }
 
     /// Whether the call changes definition files.
     pub(super) fn writes_definitions(&self) -> bool {
         matches!(
-            self.tool(),
+            self.tool_name(),
             "workflow.save" | "workflow.rename" | "workflow.delete"
         )
     }
 
-    fn asks(&self) -> RequestRepeatability {
+    fn repeatability(&self) -> RequestRepeatability {
         // Repeating a call of an unknown tool is safe: it is refused again.
-        let Ok(tool) = tools::find(Toolsets::ALL, &self.name) else {
+        let Ok(tool) = tools::find_tool(Toolsets::ALL, &self.name) else {
             return RequestRepeatability::Repeatable;
         };
         let has = |name| self.arguments.get(name).is_some_and(Value::is_string);
@@ -223,13 +226,13 @@ pub(super) fn replace_message_id(line: &[u8], id: &RequestId) -> Option<Vec<u8>>
 }
 
 /// A request that the relay itself sends.
-pub(super) fn request(id: &str, method: &str, params: &Value) -> Vec<u8> {
+pub(super) fn build_request(id: &str, method: &str, params: &Value) -> Vec<u8> {
     let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     request.to_string().into_bytes()
 }
 
 /// A notification that the relay itself sends.
-pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
+pub(super) fn build_notification(method: &str, params: &Value) -> Vec<u8> {
     let notification = json!({ "jsonrpc": "2.0", "method": method, "params": params });
     notification.to_string().into_bytes()
 }
@@ -238,12 +241,12 @@ pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn asks(method: &str, params: &Value) -> RequestRepeatability {
-        Message::parse(&request("1", method, params)).asks()
+    fn repeatability_of(method: &str, params: &Value) -> RequestRepeatability {
+        Message::parse(&build_request("1", method, params)).repeatability()
     }
 
-    fn call(tool: &str, arguments: &Value) -> RequestRepeatability {
-        asks(
+    fn tool_call_repeatability(tool: &str, arguments: &Value) -> RequestRepeatability {
+        repeatability_of(
             "tools/call",
             &json!({ "name": tool, "arguments": arguments }),
         )
@@ -261,7 +264,7 @@ mod tests {
             ("no.such_tool", json!({})),
         ] {
             assert_eq!(
-                call(tool, &arguments),
+                tool_call_repeatability(tool, &arguments),
                 RequestRepeatability::Repeatable,
                 "{tool}"
             );
@@ -272,17 +275,21 @@ mod tests {
             ("execution.pause", json!({ "execution_id": "e" })),
             ("execution.resume", json!({ "execution_id": "e" })),
         ] {
-            assert_eq!(call(tool, &arguments), RequestRepeatability::Once, "{tool}");
+            assert_eq!(
+                tool_call_repeatability(tool, &arguments),
+                RequestRepeatability::Once,
+                "{tool}"
+            );
         }
         assert_eq!(
-            asks("resources/read", &json!({})),
+            repeatability_of("resources/read", &json!({})),
             RequestRepeatability::Repeatable
         );
     }
 
     #[test]
-    fn a_message_under_another_id_is_otherwise_the_same() {
-        let line = request("1", "tools/list", &json!({ "cursor": "c" }));
+    fn replacing_the_id_keeps_the_rest() {
+        let line = build_request("1", "tools/list", &json!({ "cursor": "c" }));
         let other = replace_message_id(&line, &RequestId::Number(7)).expect("an object");
         let message = Message::parse(&other);
         assert_eq!(message.id(), Some(RequestId::Number(7)));

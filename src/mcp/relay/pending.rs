@@ -24,13 +24,13 @@ const RELAY_ID_PREFIX: &str = "midex-relay-";
 
 /// The state of one client that must be replayed to its next server.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingCalls {
     /// The line of the handshake, and whether it was answered.
     handshake: Option<(Vec<u8>, bool)>,
     /// The line of the client's `notifications/initialized`.
     initialized: Option<Vec<u8>>,
     subscriptions: BTreeSet<String>,
-    calls: HashMap<RequestId, Call>,
+    calls: HashMap<RequestId, PendingCall>,
     /// The total size of the pending calls in bytes.
     bytes: usize,
     /// A counter that orders calls and numbers the relay's own requests.
@@ -41,7 +41,7 @@ pub(super) struct Pending {
 
 /// A call that is not answered yet.
 #[derive(Debug)]
-struct Call {
+struct PendingCall {
     line: Vec<u8>,
     order: u64,
     asks: RequestRepeatability,
@@ -62,9 +62,9 @@ pub(super) enum OwnerLineAction {
     Instead(Vec<Vec<u8>>),
 }
 
-impl Pending {
+impl PendingCalls {
     /// Whether another call of the client may be read.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_room_for_call(&self) -> bool {
         self.calls.len() < limits::CLIENT_CALLS_MAX && self.bytes < limits::CLIENT_UNSENT_BYTES_MAX
     }
 
@@ -93,11 +93,11 @@ impl Pending {
     ) -> Result<(), RequestId> {
         match (message.method.as_deref(), message.id()) {
             (Some(_), Some(id)) if self.calls.contains_key(&id) => return Err(id),
-            (Some(_), Some(id)) => self.hear_call(id, line, message, sent),
+            (Some(_), Some(id)) => self.record_client_call(id, line, message, sent),
             (Some("notifications/initialized"), None) => self.initialized = Some(line.to_vec()),
             (Some("notifications/cancelled"), None) => {
-                if let Some(id) = message.cancels() {
-                    self.forget(&id);
+                if let Some(id) = message.cancelled_request() {
+                    self.forget_call(&id);
                 }
             }
             _ => {}
@@ -105,16 +105,22 @@ impl Pending {
         Ok(())
     }
 
-    fn hear_call(&mut self, id: RequestId, line: &[u8], message: &Message<'_>, sent: bool) {
+    fn record_client_call(
+        &mut self,
+        id: RequestId,
+        line: &[u8],
+        message: &Message<'_>,
+        sent: bool,
+    ) {
         if message.method.as_deref() == Some("initialize") && !self.has_shaken_hands() {
             self.handshake = Some((line.to_vec(), false));
         }
         self.next += 1;
         self.bytes += line.len();
-        let call = Call {
+        let call = PendingCall {
             line: line.to_vec(),
             order: self.next,
-            asks: message.asks(),
+            asks: message.repeatability(),
             sent,
             needs_store: !sent && !message.needs_no_store(),
             acknowledged: false,
@@ -128,7 +134,7 @@ impl Pending {
             .is_some_and(|(_, answered)| *answered)
     }
 
-    fn forget(&mut self, id: &RequestId) -> Option<Call> {
+    fn forget_call(&mut self, id: &RequestId) -> Option<PendingCall> {
         let call = self.calls.remove(id)?;
         self.bytes -= call.line.len();
         Some(call)
@@ -156,7 +162,9 @@ impl Pending {
             && let Some(uri) = self.own.remove(&**own)
         {
             return OwnerLineAction::Instead(
-                uri.map(|uri| updated(&uri, None)).into_iter().collect(),
+                uri.map(|uri| resource_updated_line(&uri, None))
+                    .into_iter()
+                    .collect(),
             );
         }
         let Some(call) = self.calls.get(id) else {
@@ -165,18 +173,21 @@ impl Pending {
         let may_ask_again = call.asks != RequestRepeatability::Once;
         let is_listen = matches!(call.asks, RequestRepeatability::Listen(_));
         // The owner is shutting down: the next owner repeats the call or the listen, so drop this response.
-        let is_put_off = (is_listen && is_result(line)) || (may_ask_again && is_stopping(line));
+        let is_put_off =
+            (is_listen && is_result_response(line)) || (may_ask_again && is_stopping_refusal(line));
         if is_put_off && !ends {
             return OwnerLineAction::Instead(Vec::new());
         }
-        let call = self.forget(id);
+        let call = self.forget_call(id);
         match call.map(|call| call.asks) {
-            Some(RequestRepeatability::Handshake) if is_result(line) => {
+            Some(RequestRepeatability::Handshake) if is_result_response(line) => {
                 if let Some((_, answered)) = &mut self.handshake {
                     *answered = true;
                 }
             }
-            Some(RequestRepeatability::Subscription { uri, begins }) if is_result(line) => {
+            Some(RequestRepeatability::Subscription { uri, begins })
+                if is_result_response(line) =>
+            {
                 if begins {
                     self.subscriptions.insert(uri);
                 } else {
@@ -213,16 +224,17 @@ impl Pending {
 
     /// The handshake, and the calls that a server without a store can answer.
     pub(super) fn lines_needing_no_store(&mut self) -> Vec<Vec<u8>> {
-        let mut lines = self.greeting();
-        lines.extend(self.send(|call| !call.sent && !call.needs_store));
+        let mut lines = self.handshake_lines();
+        lines.extend(self.take_matching_calls(|call| !call.sent && !call.needs_store));
         lines
     }
 
     /// The handshake lines, which precede everything else.
-    fn greeting(&mut self) -> Vec<Vec<u8>> {
-        let mut lines = self.send(|call| call.asks == RequestRepeatability::Handshake);
+    fn handshake_lines(&mut self) -> Vec<Vec<u8>> {
+        let mut lines =
+            self.take_matching_calls(|call| call.asks == RequestRepeatability::Handshake);
         if let Some((line, true)) = self.handshake.clone() {
-            let id = RequestId::String(self.own_id(None).into());
+            let id = RequestId::String(self.next_relay_id(None).into());
             lines.extend(message::replace_message_id(&line, &id));
         }
         lines.extend(self.initialized.clone());
@@ -231,7 +243,7 @@ impl Pending {
 
     /// Requests to restore the subscriptions, except those that a pending call ends: the server may process two
     /// requests concurrently.
-    fn resubscribe(&mut self) -> Vec<Vec<u8>> {
+    fn subscription_requests(&mut self) -> Vec<Vec<u8>> {
         let ends = self.calls.values().filter_map(|call| match &call.asks {
             RequestRepeatability::Subscription { uri, begins: false } => Some(uri.clone()),
             _ => None,
@@ -240,13 +252,17 @@ impl Pending {
         let uris: Vec<_> = self.subscriptions.difference(&ends).cloned().collect();
         let lines = uris.into_iter().map(|uri| {
             let params = json!({ "uri": uri });
-            message::request(&self.own_id(Some(uri)), "resources/subscribe", &params)
+            message::build_request(
+                &self.next_relay_id(Some(uri)),
+                "resources/subscribe",
+                &params,
+            )
         });
         lines.collect()
     }
 
     /// The calls that match, in the order of the client. They count as sent from now on.
-    fn send(&mut self, which: impl Fn(&Call) -> bool) -> Vec<Vec<u8>> {
+    fn take_matching_calls(&mut self, which: impl Fn(&PendingCall) -> bool) -> Vec<Vec<u8>> {
         let calls = self.calls.values_mut().filter(|call| which(call));
         let mut calls: Vec<_> = calls.collect();
         calls.sort_unstable_by_key(|call| call.order);
@@ -259,17 +275,17 @@ impl Pending {
 
     /// The lines to replay to the next owner: the handshake, the subscriptions, and every call that may be repeated.
     /// The second value holds error responses for the calls that may not.
-    pub(super) fn replay(&mut self, ids: &dyn IdSource) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    pub(super) fn replay_lines(&mut self, ids: &dyn IdSource) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         self.own.clear();
-        let is_lost = |call: &Call| call.sent && call.asks == RequestRepeatability::Once;
-        let answers = self.refuse(is_lost, unknown_outcome, ids);
-        let mut lines = self.greeting();
-        lines.extend(self.resubscribe());
-        lines.extend(self.send(|call| call.asks != RequestRepeatability::Handshake));
+        let is_lost = |call: &PendingCall| call.sent && call.asks == RequestRepeatability::Once;
+        let answers = self.refuse_matching_calls(is_lost, unknown_outcome_error, ids);
+        let mut lines = self.handshake_lines();
+        lines.extend(self.subscription_requests());
+        lines.extend(self.take_matching_calls(|call| call.asks != RequestRepeatability::Handshake));
         (lines, answers)
     }
 
-    fn own_id(&mut self, subscribes: Option<String>) -> String {
+    fn next_relay_id(&mut self, subscribes: Option<String>) -> String {
         self.next += 1;
         let id = format!("{RELAY_ID_PREFIX}{}", self.next);
         self.own.insert(id.clone(), subscribes);
@@ -278,7 +294,7 @@ impl Pending {
 
     /// Error responses for unsent calls that need a store, if no owner can be reached.
     pub(super) fn refuse_unsent(&mut self, error: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
-        self.refuse(
+        self.refuse_matching_calls(
             |call| !call.sent && call.needs_store,
             |_| error.clone(),
             ids,
@@ -293,9 +309,9 @@ impl Pending {
             call.sent &= call.needs_store;
         }
         let is_left =
-            |call: &Call| call.sent && !matches!(call.asks, RequestRepeatability::Listen(_));
+            |call: &PendingCall| call.sent && !matches!(call.asks, RequestRepeatability::Listen(_));
         let error = |message: &Message<'_>| {
-            if message.asks() != RequestRepeatability::Once {
+            if message.repeatability() != RequestRepeatability::Once {
                 return busy.clone();
             }
             let what = format!(
@@ -304,12 +320,12 @@ impl Pending {
             );
             add_outcome_hint(busy.clone().with_message(what), message)
         };
-        self.refuse(is_left, error, ids)
+        self.refuse_matching_calls(is_left, error, ids)
     }
 
-    fn refuse(
+    fn refuse_matching_calls(
         &mut self,
-        which: impl Fn(&Call) -> bool,
+        which: impl Fn(&PendingCall) -> bool,
         error: impl Fn(&Message<'_>) -> Error,
         ids: &dyn IdSource,
     ) -> Vec<Vec<u8>> {
@@ -318,9 +334,9 @@ impl Pending {
         refused.sort_unstable_by_key(|(order, _)| *order);
         let mut answers = Vec::new();
         for (_, id) in refused {
-            if let Some(call) = self.forget(&id) {
+            if let Some(call) = self.forget_call(&id) {
                 let message = Message::parse(&call.line);
-                answers.push(refusal(&id, &message, &error(&message), ids));
+                answers.push(refusal_line(&id, &message, &error(&message), ids));
             }
         }
         answers
@@ -328,7 +344,12 @@ impl Pending {
 }
 
 /// The error response of a call, as a server with the client's protocol version writes it.
-fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSource) -> Vec<u8> {
+fn refusal_line(
+    id: &RequestId,
+    message: &Message<'_>,
+    error: &Error,
+    ids: &dyn IdSource,
+) -> Vec<u8> {
     let id = id.clone().into_json_value();
     let Some(call) = message.tool_call() else {
         let method = message.method.as_deref().unwrap_or_default();
@@ -336,8 +357,8 @@ fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSou
         let answer = json!({ "jsonrpc": "2.0", "id": id, "error": fault });
         return answer.to_string().into_bytes();
     };
-    let error = error.clone().with_tool(call.tool());
-    let mut result = answer::tool_error_result(&error, call.execution(), call.tool(), ids);
+    let error = error.clone().with_tool(call.tool_name());
+    let mut result = answer::tool_error_result(&error, call.execution_id(), call.tool_name(), ids);
     if message.is_modern() {
         result = metadata::with_server_identity(result);
     } else {
@@ -348,7 +369,7 @@ fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSou
 }
 
 /// The error for a call whose owner exited: it is unknown whether the call was done.
-fn unknown_outcome(message: &Message<'_>) -> Error {
+fn unknown_outcome_error(message: &Message<'_>) -> Error {
     let what = format!(
         "the midex that owned the data directory ended before it answered: {UNKNOWN_OUTCOME_MESSAGE}"
     );
@@ -358,7 +379,7 @@ fn unknown_outcome(message: &Message<'_>) -> Error {
 /// The error for a call that may have been done, with the call that shows whether it was.
 fn add_outcome_hint(error: Error, message: &Message<'_>) -> Error {
     const OUTCOME_HINT: &str = "it tells whether the call was done; if not, send the call again";
-    match message.tool_call().and_then(|call| call.execution()) {
+    match message.tool_call().and_then(|call| call.execution_id()) {
         Some(id) => error
             .with_context("execution_id", id)
             .with_next(read_resource(
@@ -378,7 +399,9 @@ fn add_outcome_hint(error: Error, message: &Message<'_>) -> Error {
 /// Notifications of everything that may have changed while a listen had no server.
 fn missed_change_notifications(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
     let uris = filter.resource_subscriptions.iter().flatten();
-    let mut lines: Vec<_> = uris.map(|uri| updated(uri, Some(id))).collect();
+    let mut lines: Vec<_> = uris
+        .map(|uri| resource_updated_line(uri, Some(id)))
+        .collect();
     for (wanted, method) in [
         (
             filter.resources_list_changed,
@@ -391,18 +414,18 @@ fn missed_change_notifications(id: &RequestId, filter: &SubscriptionFilter) -> V
     ] {
         if wanted == Some(true) {
             let params = json!({ "_meta": { SUBSCRIPTION_ID: id.clone().into_json_value() } });
-            lines.push(message::notification(method, &params));
+            lines.push(message::build_notification(method, &params));
         }
     }
     lines
 }
 
-fn updated(uri: &str, listen: Option<&RequestId>) -> Vec<u8> {
+fn resource_updated_line(uri: &str, listen: Option<&RequestId>) -> Vec<u8> {
     let mut params = json!({ "uri": uri });
     if let Some(id) = listen {
         params["_meta"] = json!({ SUBSCRIPTION_ID: id.clone().into_json_value() });
     }
-    message::notification("notifications/resources/updated", &params)
+    message::build_notification("notifications/resources/updated", &params)
 }
 
 /// A response, of which only the kind matters.
@@ -414,13 +437,13 @@ struct ResponseKind {
     error: Option<Value>,
 }
 
-fn is_result(line: &[u8]) -> bool {
+fn is_result_response(line: &[u8]) -> bool {
     let answer: Option<ResponseKind> = serde_json::from_slice(line).ok();
     answer.is_some_and(|answer| answer.result.is_some())
 }
 
 /// Whether the response is a refusal from a server that is shutting down.
-fn is_stopping(line: &[u8]) -> bool {
+fn is_stopping_refusal(line: &[u8]) -> bool {
     let code = Code::ServerStopping.as_str();
     let has_word = |line: &[u8]| line.windows(code.len()).any(|part| part == code.as_bytes());
     // Search for the code first, since few lines contain it.

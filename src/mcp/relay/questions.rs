@@ -21,7 +21,7 @@ pub(super) struct OwnerRequests {
 impl OwnerRequests {
     /// The line to send to the client. A call has one open request at a time, so if there are more than
     /// [`limits::CLIENT_CALLS_MAX`], the oldest one is obsolete.
-    pub(super) fn ask(&mut self, own: RequestId, line: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn forward_request(&mut self, own: RequestId, line: &[u8]) -> Option<Vec<u8>> {
         let id = match self.gone {
             0 => own.clone(),
             gone => RequestId::String(format!("{gone}/{own}").into()),
@@ -35,21 +35,21 @@ impl OwnerRequests {
     }
 
     /// The line to send to the owner for the client's answer. `None` if there is no such open request.
-    pub(super) fn answer(&mut self, id: &RequestId, line: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn forward_answer(&mut self, id: &RequestId, line: &[u8]) -> Option<Vec<u8>> {
         let at = self.open.iter().position(|(shown, _)| shown == id)?;
         let (_, own) = self.open.remove(at)?;
         message::replace_message_id(line, &own)
     }
 
     /// The notification that tells the client that the owner cancelled the request with this id.
-    pub(super) fn withdraw(&mut self, own: &RequestId) -> Option<Vec<u8>> {
+    pub(super) fn withdraw_request(&mut self, own: &RequestId) -> Option<Vec<u8>> {
         let at = self.open.iter().position(|(_, asked)| asked == own)?;
         let (id, _) = self.open.remove(at)?;
         Some(cancelled_notification(id, "the question was withdrawn"))
     }
 
     /// Like [`Self::withdraw`], for all requests of an owner that was lost.
-    pub(super) fn withdraw_all(&mut self) -> Vec<Vec<u8>> {
+    pub(super) fn withdraw_all_requests(&mut self) -> Vec<Vec<u8>> {
         self.gone += 1;
         let open = self.open.drain(..);
         open.map(|(id, _)| cancelled_notification(id, "the server was replaced"))
@@ -57,12 +57,12 @@ impl OwnerRequests {
     }
 
     /// Discards all open requests, since no call is pending.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn forget_requests(&mut self) {
         self.open.clear();
     }
 }
 
 fn cancelled_notification(id: RequestId, reason: &str) -> Vec<u8> {
     let params = json!({ "requestId": id.into_json_value(), "reason": reason });
-    message::notification("notifications/cancelled", &params)
+    message::build_notification("notifications/cancelled", &params)
 }

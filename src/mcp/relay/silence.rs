@@ -7,19 +7,19 @@ use midex_domain::limits;
 
 /// How long an owner with pending calls has been silent.
 #[derive(Debug, Default)]
-pub(super) struct Silence {
+pub(super) struct SilenceTimer {
     since: Option<Instant>,
     is_asked: bool,
 }
 
-impl Silence {
+impl SilenceTimer {
     /// Stops the timer: the owner sent something, or no call is pending.
     pub(super) fn stop_timer(&mut self) {
         *self = Self::default();
     }
 
     /// Starts the timer at `now`, unless it is running.
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub(super) fn start_timer(&mut self, now: Instant) {
         self.since.get_or_insert(now);
     }
 
@@ -31,7 +31,7 @@ impl Silence {
 
     /// Called when the silence is too long. Returns false for the first time, after which the owner is pinged. Returns
     /// true if the owner did not answer the ping, so that it counts as suspended.
-    pub(super) fn ask_or_end(&mut self) -> bool {
+    pub(super) fn advance_stage(&mut self) -> bool {
         let is_stopped = std::mem::replace(&mut self.is_asked, true);
         if is_stopped {
             self.stop_timer();
@@ -47,17 +47,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "no time of an execution")]
     async fn silent_owner_is_pinged_first() {
-        let mut silence = Silence::default();
+        let mut silence = SilenceTimer::default();
         let now = Instant::now();
-        silence.begin(now);
-        silence.begin(now + limits::OWNER_SILENT_MAX);
+        silence.start_timer(now);
+        silence.start_timer(now + limits::OWNER_SILENT_MAX);
         assert_eq!(silence.deadline(), Some(now + limits::OWNER_SILENT_MAX));
-        assert!(!silence.ask_or_end());
+        assert!(!silence.advance_stage());
         let end = now + limits::OWNER_SILENT_MAX + limits::OWNER_ALIVE_MAX;
         assert_eq!(silence.deadline(), Some(end));
         silence.stop_timer();
-        silence.begin(end);
-        assert!(!silence.ask_or_end() && silence.ask_or_end());
+        silence.start_timer(end);
+        assert!(!silence.advance_stage() && silence.advance_stage());
         assert_eq!(silence.deadline(), None);
     }
 }

@@ -15,8 +15,8 @@ use midex_server::app::ListRequest;
 
 /// The resource that a URI names.
 #[derive(Debug)]
-pub(super) enum Address {
-    AvailableWorkflows(Page),
+pub(super) enum ResourceAddress {
+    AvailableWorkflows(WorkflowPageFilter),
     Limits,
     WorkflowDetails(String),
     /// An agent: from the current files, or as it is stored with an execution.
@@ -35,10 +35,10 @@ pub(super) enum Address {
     Spec,
     Schema,
     Errors,
-    Manifests(Page),
+    Manifests(WorkflowPageFilter),
     /// The text of a workflow's file.
     Manifest(String),
-    CommandCatalog(Page),
+    CommandCatalog(WorkflowPageFilter),
     ProviderCatalog,
     Skill(SkillName),
 }
@@ -62,7 +62,7 @@ impl SkillName {
 
 /// The filters of a page of workflows.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct WorkflowPageFilter {
     /// The maximum number of workflows.
     pub(super) limit: usize,
     /// Only workflows after the one of this name.
@@ -71,7 +71,7 @@ pub(super) struct Page {
     pub(super) query: Option<String>,
 }
 
-impl Default for Page {
+impl Default for WorkflowPageFilter {
     fn default() -> Self {
         Self {
             limit: limits::WORKFLOWS_LISTED_MAX,
@@ -81,9 +81,9 @@ impl Default for Page {
     }
 }
 
-impl Page {
+impl WorkflowPageFilter {
     /// The URI of the page after the workflow `last`, for the list at this address.
-    pub(super) fn next(&self, address: &str, last: &str) -> String {
+    pub(super) fn next_page_uri(&self, address: &str, last: &str) -> String {
         let mut next = format!(
             "{address}?limit={}&after={}",
             self.limit,
@@ -96,7 +96,7 @@ impl Page {
     }
 }
 
-impl Address {
+impl ResourceAddress {
     /// The address that `make` makes of the values in the path of `address`, and of its query.
     ///
     /// # Errors
@@ -192,15 +192,15 @@ impl Variables<'_> {
             .ok_or_else(|| query_value_error(name, &text, &expected()))
     }
 
-    pub(super) fn agent(&mut self) -> Result<Address> {
+    pub(super) fn agent(&mut self) -> Result<ResourceAddress> {
         let id = self.pair("execution_id").map(|id| ExecutionId::parse(&id));
         let id = id
             .transpose()
             .map_err(|_| unknown_resource_error(self.address))?;
-        Ok(Address::Agent(self.text()?, id))
+        Ok(ResourceAddress::Agent(self.text()?, id))
     }
 
-    pub(super) fn telemetry(&mut self, id: Option<ExecutionId>) -> Result<Address> {
+    pub(super) fn telemetry(&mut self, id: Option<ExecutionId>) -> Result<ResourceAddress> {
         let event_type = self.pair("event_type").map(|text| {
             let names = EventType::ALL.iter().map(|kind| kind.as_str());
             let expected = format!("an event_type: {}", names.collect::<Vec<_>>().join(", "));
@@ -209,15 +209,15 @@ impl Variables<'_> {
         let event_type = event_type.transpose()?;
         let limit = self.number("limit", 1..=limits::TELEMETRY_LIMIT_MAX)?;
         let limit = limit.unwrap_or(limits::TELEMETRY_LIMIT_DEFAULT);
-        Ok(Address::Telemetry(id, event_type, limit))
+        Ok(ResourceAddress::Telemetry(id, event_type, limit))
     }
 
-    pub(super) fn artifact(&mut self) -> Result<Address> {
+    pub(super) fn artifact(&mut self) -> Result<ResourceAddress> {
         let (id, artifact) = (self.execution()?, self.text()?);
         let offset = self.number("offset", 0..=u64::MAX)?.unwrap_or(0);
         let limit = self.number("limit", 1..=limits::ARTIFACT_SHOWN_BYTES_MAX)?;
         let limit = limit.unwrap_or(limits::ARTIFACT_SHOWN_BYTES_DEFAULT);
-        Ok(Address::Artifact(id, artifact, offset, limit))
+        Ok(ResourceAddress::Artifact(id, artifact, offset, limit))
     }
 
     pub(super) fn reader(&mut self) -> Result<Reader> {
@@ -233,18 +233,18 @@ impl Variables<'_> {
         }
     }
 
-    pub(super) fn status(&mut self) -> Result<Address> {
+    pub(super) fn status(&mut self) -> Result<ResourceAddress> {
         let id = self.execution()?;
         match self.pair("graph").as_deref() {
-            None => Ok(Address::WorkflowStatus(id)),
-            Some("true") => Ok(Address::Graph(id)),
+            None => Ok(ResourceAddress::WorkflowStatus(id)),
+            Some("true") => Ok(ResourceAddress::Graph(id)),
             Some(text) => Err(query_value_error("graph", text, "true")),
         }
     }
 
-    pub(super) fn page(&mut self) -> Result<Page> {
+    pub(super) fn page(&mut self) -> Result<WorkflowPageFilter> {
         let limit = self.number("limit", 1..=limits::WORKFLOWS_LISTED_MAX)?;
-        Ok(Page {
+        Ok(WorkflowPageFilter {
             limit: limit.unwrap_or(limits::WORKFLOWS_LISTED_MAX),
             after: self.pair("after"),
             query: self.pair("query"),
@@ -280,10 +280,10 @@ mod tests {
     use super::*;
     use crate::resources::WORKFLOW_URI_PREFIX;
 
-    fn code(address: &str) -> Option<Code> {
+    fn parse_error_code(address: &str) -> Option<Code> {
         let is_whole = address.contains("://");
         let root = if is_whole { "" } else { WORKFLOW_URI_PREFIX };
-        let parsed = Address::parse(&format!("{root}{address}"));
+        let parsed = ResourceAddress::parse(&format!("{root}{address}"));
         parsed.err().map(|error| error.code())
     }
 
@@ -298,12 +298,12 @@ mod tests {
             "executions?state=open&workflow=w&limit=5&cursor=7&project=*",
             "telemetry?event_type=error&limit=1",
         ] {
-            assert_eq!(code(address), None, "{address}");
+            assert_eq!(parse_error_code(address), None, "{address}");
         }
     }
 
     #[test]
-    fn what_names_nothing_is_not_found() {
+    fn unknown_address_is_not_found() {
         for address in [
             "",
             "nothing",
@@ -324,24 +324,36 @@ mod tests {
             "skill://bug-fix/SKILL.md",
             "skill://workflow/SKILL.md",
         ] {
-            assert!(code(address).is_some(), "{address}");
+            assert!(parse_error_code(address).is_some(), "{address}");
         }
         assert_eq!(
-            code("agent/a?execution_id=%0a"),
+            parse_error_code("agent/a?execution_id=%0a"),
             Some(Code::ResourceNotFound)
         );
         assert_eq!(
-            code("available_workflows?limit=201"),
+            parse_error_code("available_workflows?limit=201"),
             Some(Code::ArgumentsInvalid)
         );
-        assert_eq!(code("current_step/x?y=1"), Some(Code::ArgumentsInvalid));
-        assert_eq!(code("telemetry?limit=0"), Some(Code::ArgumentsInvalid));
-        assert_eq!(code("telemetry?event_type=x"), Some(Code::ArgumentsInvalid));
         assert_eq!(
-            code("artifact/a/1?limit=99999999"),
+            parse_error_code("current_step/x?y=1"),
             Some(Code::ArgumentsInvalid)
         );
-        assert_eq!(code("artifact/a/1?offset=-1"), Some(Code::ArgumentsInvalid));
-        assert!(Address::parse("http://elsewhere/current_step/x").is_err());
+        assert_eq!(
+            parse_error_code("telemetry?limit=0"),
+            Some(Code::ArgumentsInvalid)
+        );
+        assert_eq!(
+            parse_error_code("telemetry?event_type=x"),
+            Some(Code::ArgumentsInvalid)
+        );
+        assert_eq!(
+            parse_error_code("artifact/a/1?limit=99999999"),
+            Some(Code::ArgumentsInvalid)
+        );
+        assert_eq!(
+            parse_error_code("artifact/a/1?offset=-1"),
+            Some(Code::ArgumentsInvalid)
+        );
+        assert!(ResourceAddress::parse("http://elsewhere/current_step/x").is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{AUTHORING_URI_PREFIX, ResourceContent, address::Page};
+use super::{AUTHORING_URI_PREFIX, ResourceContent, address::WorkflowPageFilter};
 use crate::tools::{CommandFilter, page_of_commands};
 use midex_domain::error::{NextCall, Result, read_resource};
 use midex_registry::{self as registry, Registry};
@@ -15,7 +15,7 @@ const NEAREST_MANIFEST_CALL: NextCall = read_resource(
 );
 
 /// A page of the commands.
-pub(super) async fn commands(app: &App, page: &Page) -> Result<ResourceContent> {
+pub(super) async fn commands(app: &App, page: &WorkflowPageFilter) -> Result<ResourceContent> {
     let wanted = CommandFilter {
         query: page.query.clone().unwrap_or_default(),
         after: page.after.clone(),
@@ -25,19 +25,19 @@ pub(super) async fn commands(app: &App, page: &Page) -> Result<ResourceContent> 
     let (commands, end, _) = page_of_commands(app, wanted).await?;
     let list = format!("{AUTHORING_URI_PREFIX}command-catalog");
     Ok(ResourceContent {
-        next: end.map(|end| page.next(&list, &end)),
+        next: end.map(|end| page.next_page_uri(&list, &end)),
         ..Value::from(commands).into()
     })
 }
 
 /// The text of a workflow's file.
-pub(super) fn manifest(registry: &Registry, id: &str) -> Result<ResourceContent> {
-    let unknown = || match registry.not_found(id) {
+pub(super) fn read_manifest(registry: &Registry, id: &str) -> Result<ResourceContent> {
+    let unknown = || match registry.workflow_not_found_error(id) {
         error if error.context("nearest").is_some() => error.with_next(NEAREST_MANIFEST_CALL),
         error => error,
     };
     let entry = registry.workflow(id).ok_or_else(unknown)?;
-    match registry.manifest(entry) {
+    match registry.read_manifest(entry) {
         Some(manifest) => {
             let media_type = manifest.format.media_type();
             Ok(ResourceContent::from_text(manifest.text, media_type))

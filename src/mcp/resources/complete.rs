@@ -12,7 +12,7 @@ use midex_server::app::{App, ListRequest};
 ///
 /// # Errors
 /// `RESOURCE_NOT_FOUND` if these toolsets have no such template.
-pub(crate) async fn complete(
+pub(crate) async fn complete_variable(
     app: &App,
     sets: Toolsets,
     reference: &str,
@@ -23,7 +23,10 @@ pub(crate) async fn complete(
     if !is_template(reference, sets) {
         return Err(unknown_resource_error(reference));
     }
-    Ok(filter_by_prefix(values(app, name, given).await?, begun))
+    Ok(filter_by_prefix(
+        variable_values(app, name, given).await?,
+        begun,
+    ))
 }
 
 /// The values that begin with the typed text, ignoring case.
@@ -33,7 +36,11 @@ pub(crate) fn filter_by_prefix(mut values: Vec<String>, begun: &str) -> Vec<Stri
     values
 }
 
-async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Result<Vec<String>> {
+async fn variable_values(
+    app: &App,
+    name: &str,
+    given: &HashMap<String, String>,
+) -> Result<Vec<String>> {
     Ok(match name {
         "workflow_name" | "workflow_id" | "workflow" | "after" => app
             .registry()
@@ -47,7 +54,7 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
             .agents()
             .map(|entry| entry.name.clone())
             .collect(),
-        "query" => tags(app).await?,
+        "query" => workflow_tags(app).await?,
         "event_type" => EventType::ALL
             .iter()
             .map(|kind| kind.as_str().to_owned())
@@ -56,10 +63,10 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
             let states = ListRequest::states().into_iter();
             states.map(str::to_owned).collect()
         }
-        "execution_id" => executions(app).await?,
-        "step_name" => steps(app, given).await?,
-        "artifact" => artifacts(app, given).await?,
-        "project" => projects(app).await?,
+        "execution_id" => recent_execution_ids(app).await?,
+        "step_name" => execution_step_ids(app, given).await?,
+        "artifact" => execution_artifact_ids(app, given).await?,
+        "project" => recent_project_paths(app).await?,
         "cursor" => recent_executions(app)
             .await?
             .next_cursor
@@ -73,7 +80,7 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
 }
 
 /// The tags of all workflows.
-async fn tags(app: &App) -> Result<Vec<String>> {
+async fn workflow_tags(app: &App) -> Result<Vec<String>> {
     let registry = app.registry().await?;
     let workflows = registry.workflows();
     let tags = workflows.filter_map(|entry| Some(&entry.value.as_ref()?.workflow.tags));
@@ -92,12 +99,12 @@ async fn recent_executions(app: &App) -> Result<Listing> {
     app.list(request).await
 }
 
-async fn executions(app: &App) -> Result<Vec<String>> {
+async fn recent_execution_ids(app: &App) -> Result<Vec<String>> {
     let executions = recent_executions(app).await?.executions.into_iter();
     Ok(executions.map(|execution| execution.execution_id).collect())
 }
 
-async fn projects(app: &App) -> Result<Vec<String>> {
+async fn recent_project_paths(app: &App) -> Result<Vec<String>> {
     let executions = recent_executions(app).await?.executions.into_iter();
     let known: BTreeSet<_> = executions
         .filter_map(|execution| execution.project)
@@ -105,14 +112,14 @@ async fn projects(app: &App) -> Result<Vec<String>> {
     Ok(known.into_iter().chain(["*".to_owned()]).collect())
 }
 
-fn execution(given: &HashMap<String, String>) -> Option<ExecutionId> {
+fn given_execution_id(given: &HashMap<String, String>) -> Option<ExecutionId> {
     given
         .get("execution_id")
         .and_then(|id| ExecutionId::parse(id).ok())
 }
 
-async fn steps(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>> {
-    let Some(id) = execution(given) else {
+async fn execution_step_ids(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>> {
+    let Some(id) = given_execution_id(given) else {
         return Ok(Vec::new());
     };
     let definition = app.stored_definition(&id).await?;
@@ -120,8 +127,8 @@ async fn steps(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>
     Ok(steps.map(|step| step.id.to_string()).collect())
 }
 
-async fn artifacts(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>> {
-    let Some(id) = execution(given) else {
+async fn execution_artifact_ids(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>> {
+    let Some(id) = given_execution_id(given) else {
         return Ok(Vec::new());
     };
     let mut artifacts = app.artifacts(&id, None).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{ResourceContent, address::Page};
+use super::{ResourceContent, address::WorkflowPageFilter};
 use midex_domain::{
     Definition,
     definition::Persona,
@@ -15,14 +15,14 @@ use midex_domain::{
 use midex_registry::{Registry, WorkflowEntry};
 
 /// Every workflow, including those with findings.
-pub(super) fn workflows(registry: &Registry) -> Value {
-    registry.workflows().map(summary).collect()
+pub(super) fn all_workflows(registry: &Registry) -> Value {
+    registry.workflows().map(workflow_summary).collect()
 }
 
 /// A page of the workflows, nearest source first, each formatted by `shown`, for the list at this address.
 pub(super) fn workflow_page(
     registry: &Registry,
-    page: &Page,
+    page: &WorkflowPageFilter,
     address: &str,
     shown: fn(&WorkflowEntry) -> Value,
 ) -> Result<ResourceContent> {
@@ -32,7 +32,7 @@ pub(super) fn workflow_page(
         None => 0,
         Some(after) => {
             let at = entries.iter().position(|entry| entry.name == *after);
-            at.ok_or_else(|| unknown_workflow(registry, after))? + 1
+            at.ok_or_else(|| unknown_workflow_error(registry, after))? + 1
         }
     };
     let words = page.query.as_deref().unwrap_or_default().to_lowercase();
@@ -43,7 +43,7 @@ pub(super) fn workflow_page(
     let entries: Vec<&WorkflowEntry> = left.by_ref().copied().take(page.limit).collect();
     let last = entries.last().filter(|_| left.next().is_some());
     Ok(ResourceContent {
-        next: last.map(|last| page.next(address, &last.name)),
+        next: last.map(|last| page.next_page_uri(address, &last.name)),
         ..entries.into_iter().map(shown).collect::<Value>().into()
     })
 }
@@ -51,9 +51,9 @@ pub(super) fn workflow_page(
 /// One workflow with its text.
 pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.workflow(name);
-    let entry = entry.ok_or_else(|| unknown_workflow(registry, name))?;
-    let mut details = summary(entry);
-    note_findings(&mut details, &entry.findings);
+    let entry = entry.ok_or_else(|| unknown_workflow_error(registry, name))?;
+    let mut details = workflow_summary(entry);
+    add_findings(&mut details, &entry.findings);
     if let Some(definition) = &entry.value {
         details["content"] = json!(definition.workflow.content);
         details["version"] = json!(definition.workflow.version);
@@ -76,24 +76,24 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
 }
 
 /// One agent with its persona.
-pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
+pub(super) fn agent_details(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.agent(name);
-    let entry = entry.ok_or_else(|| not_found(name))?;
+    let entry = entry.ok_or_else(|| agent_not_found_error(name))?;
     let persona = entry.value.as_ref();
     let mut shown = persona.map_or_else(
         || json!({ "name": entry.name }),
         |known| persona_value(known),
     );
     shown["source"] = json!(entry.source);
-    note_findings(&mut shown, &entry.findings);
+    add_findings(&mut shown, &entry.findings);
     Ok(shown)
 }
 
 /// An agent, as it is stored with the definition of an execution.
-pub(super) fn agent_of(definition: &Definition, name: &str) -> Result<Value> {
+pub(super) fn agent_of_execution(definition: &Definition, name: &str) -> Result<Value> {
     let mut kept = definition.personas.values();
     let persona = kept.find(|persona| persona.name.as_str() == name);
-    let persona = persona.ok_or_else(|| not_found(name))?;
+    let persona = persona.ok_or_else(|| agent_not_found_error(name))?;
     Ok(persona_value(persona))
 }
 
@@ -117,33 +117,33 @@ const NEAREST_WORKFLOW_CALL: NextCall = read_resource(
     "if that is the one meant",
 );
 
-fn unknown_workflow(registry: &Registry, name: &str) -> Error {
-    let error = registry.not_found(name);
+fn unknown_workflow_error(registry: &Registry, name: &str) -> Error {
+    let error = registry.workflow_not_found_error(name);
     match error.context("nearest") {
         Some(_) => error.with_next(NEAREST_WORKFLOW_CALL),
         None => error,
     }
 }
 
-fn not_found(name: &str) -> Error {
+fn agent_not_found_error(name: &str) -> Error {
     let shown: String = name.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
     Error::new(Code::ResourceNotFound, format!("Agent '{shown}' not found"))
 }
 
 /// A workflow in `available_workflows`. If its file is broken, the entry has the findings and, if there is one, the
 /// last good version. Warnings are left out: they are for the author, who reads the details.
-pub(super) fn summary(entry: &WorkflowEntry) -> Value {
+pub(super) fn workflow_summary(entry: &WorkflowEntry) -> Value {
     let mut summary = entry.value.as_ref().map_or_else(
         || json!({ "name": entry.name }),
         |definition| describe_definition(definition),
     );
     if entry.is_broken() {
-        note_findings(&mut summary, &entry.findings);
+        add_findings(&mut summary, &entry.findings);
     }
     summary
 }
 
-fn note_findings(shown: &mut Value, findings: &[Finding]) {
+fn add_findings(shown: &mut Value, findings: &[Finding]) {
     if is_broken(findings) {
         shown["valid"] = json!(false);
     }
@@ -159,7 +159,7 @@ fn describe_definition(definition: &Definition) -> Value {
         .iter()
         .map(|step| {
             json!({
-                "phase": step.id, "agent": step.agent(), "description": step.description, "dependsOn": step.depends_on
+                "phase": step.id, "agent": step.agent_name(), "description": step.description, "dependsOn": step.depends_on
             })
         })
         .collect();
@@ -177,7 +177,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use midex_registry::{Directory, Registry, Source, Sources};
+    use midex_registry::{DefinitionDirectory, Registry, Source, Sources};
 
     #[test]
     fn stale_workflow_has_findings() {
@@ -187,14 +187,14 @@ mod tests {
             "---\nname: w\ndescription: d\nphases:\n  - phase: a\n    agent: reviewer\n---\n";
         fs::write(&file, text).unwrap();
         let sources = Sources {
-            workflows: vec![Directory {
+            workflows: vec![DefinitionDirectory {
                 source: Source::Project,
                 path: directory.path().to_owned(),
             }],
             ..Sources::default()
         };
         let good = Registry::load(&sources);
-        let mut expected = summary(good.workflow("w").unwrap());
+        let mut expected = workflow_summary(good.workflow("w").unwrap());
         assert_eq!(expected["valid"], Value::Null);
         assert_eq!(expected["phases"][0]["phase"], "a");
 
@@ -204,12 +204,12 @@ mod tests {
         expected["valid"] = json!(false);
         expected["findings"] = json!(stale.findings);
         assert_eq!(stale.findings.len(), 1);
-        assert_eq!(summary(stale), expected);
+        assert_eq!(workflow_summary(stale), expected);
 
         let broken = Registry::load(&sources);
         let broken = broken.workflow("w").unwrap();
         assert_eq!(
-            summary(broken),
+            workflow_summary(broken),
             json!({ "name": "w", "valid": false, "findings": broken.findings })
         );
     }

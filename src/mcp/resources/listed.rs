@@ -14,19 +14,20 @@ use midex_registry::{AgentEntry, Registry, WorkflowEntry};
 
 /// The resources that these toolsets offer.
 fn offered(sets: Toolsets) -> impl Iterator<Item = &'static ResourceSpec> {
-    let is_offered =
-        move |row: &&ResourceSpec| toolset(row.root).is_none_or(|set| sets.contains(set));
+    let is_offered = move |row: &&ResourceSpec| {
+        toolset_of_resource(row.root).is_none_or(|set| sets.contains(set))
+    };
     TABLE.iter().filter(is_offered)
 }
 
 /// The toolset of the resource at this address, if it belongs to a single one.
-pub(super) fn toolset(address: &str) -> Option<Toolset> {
+pub(super) fn toolset_of_resource(address: &str) -> Option<Toolset> {
     let mut roots = ROOTS.iter();
     roots.find(|(root, _)| address.starts_with(root))?.1
 }
 
 /// The first path segments of all resources below this URI prefix.
-pub(super) fn kinds(root: &str) -> BTreeSet<&'static str> {
+pub(super) fn resource_kinds_below(root: &str) -> BTreeSet<&'static str> {
     let rows = TABLE.iter().filter(|row| row.root == root);
     let kinds = rows.filter_map(|row| row.path.split(['/', '{']).next());
     kinds.collect()
@@ -43,7 +44,7 @@ pub(crate) fn static_resources(sets: Toolsets) -> Vec<Resource> {
         let mut resource = Resource::new(row.uri(), row.name)
             .with_title(row.title)
             .with_description(row.description)
-            .with_annotations(annotations(row.priority));
+            .with_annotations(resource_annotations(row.priority));
         resource.mime_type = row.media_type.map(str::to_owned);
         resource
     };
@@ -52,31 +53,36 @@ pub(crate) fn static_resources(sets: Toolsets) -> Vec<Resource> {
 }
 
 /// All resources without arguments: the static ones, then each workflow and each agent.
-pub(crate) fn list(registry: &Registry, sets: Toolsets) -> Vec<Resource> {
+pub(crate) fn list_resources(registry: &Registry, sets: Toolsets) -> Vec<Resource> {
     let mut resources = static_resources(sets);
-    resources.extend(registry.workflows().map(workflow));
-    resources.extend(registry.agents().map(agent));
+    resources.extend(registry.workflows().map(workflow_resource));
+    resources.extend(registry.agents().map(agent_resource));
     resources
 }
 
-fn workflow(entry: &WorkflowEntry) -> Resource {
+fn workflow_resource(entry: &WorkflowEntry) -> Resource {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
     let title = workflow.and_then(|workflow| workflow.title.clone());
     let title = title.unwrap_or_else(|| format!("Workflow {}", entry.name));
     let description = workflow.map(|workflow| workflow.description.as_str());
-    definition("workflow_details", &entry.name, title, description)
-        .with_annotations(annotations(PRIORITY_USEFUL))
+    definition_resource("workflow_details", &entry.name, title, description)
+        .with_annotations(resource_annotations(PRIORITY_USEFUL))
 }
 
-fn agent(entry: &AgentEntry) -> Resource {
+fn agent_resource(entry: &AgentEntry) -> Resource {
     let persona = entry.value.as_ref();
     let description = persona.map(|persona| persona.description.as_str());
     let title = format!("Agent {}", entry.name);
-    definition("agent", &entry.name, title, description)
-        .with_annotations(annotations(PRIORITY_BACKGROUND))
+    definition_resource("agent", &entry.name, title, description)
+        .with_annotations(resource_annotations(PRIORITY_BACKGROUND))
 }
 
-fn definition(kind: &str, name: &str, title: String, description: Option<&str>) -> Resource {
+fn definition_resource(
+    kind: &str,
+    name: &str,
+    title: String,
+    description: Option<&str>,
+) -> Resource {
     let description =
         description.unwrap_or("Its file cannot be used; this says what is wrong with it");
     Resource::new(
@@ -89,12 +95,12 @@ fn definition(kind: &str, name: &str, title: String, description: Option<&str>) 
 }
 
 /// The resource templates, as they are listed.
-pub(crate) fn templates(sets: Toolsets) -> Vec<ResourceTemplate> {
+pub(crate) fn resource_templates(sets: Toolsets) -> Vec<ResourceTemplate> {
     let template = |row: &ResourceSpec| {
         let mut template = ResourceTemplate::new(row.uri(), row.name)
             .with_title(row.title)
             .with_description(row.description)
-            .with_annotations(annotations(row.priority));
+            .with_annotations(resource_annotations(row.priority));
         template.mime_type = row.media_type.map(str::to_owned);
         template
     };
@@ -107,7 +113,7 @@ pub(super) fn is_template(address: &str, sets: Toolsets) -> bool {
     offered(sets).any(|row| row.is_template() && row.uri() == address)
 }
 
-fn annotations(priority: f32) -> Annotations {
+fn resource_annotations(priority: f32) -> Annotations {
     let everybody = vec![Role::User, Role::Assistant];
     Annotations::default()
         .with_audience(everybody)

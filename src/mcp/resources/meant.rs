@@ -3,7 +3,7 @@
 use super::{AUTHORING_URI_PREFIX, SKILL_URI_PREFIX, WORKFLOW_URI_PREFIX, listed};
 use midex_domain::{
     error::{Code, Error, NextCall, read_resource},
-    nearest::nearest,
+    nearest::find_nearest,
     uri,
 };
 use midex_server::app::App;
@@ -36,8 +36,8 @@ pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error)
     }
     if let Some(path) = address.strip_prefix(AUTHORING_URI_PREFIX) {
         let kind = path.split(['?', '/']).next().unwrap_or(path);
-        let kinds = listed::kinds(AUTHORING_URI_PREFIX).into_iter();
-        let near = nearest(
+        let kinds = listed::resource_kinds_below(AUTHORING_URI_PREFIX).into_iter();
+        let near = find_nearest(
             kind,
             kinds.filter(|kind| listed::is_fixed(AUTHORING_URI_PREFIX, kind)),
         );
@@ -48,8 +48,8 @@ pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error)
     if address.starts_with(SKILL_URI_PREFIX) {
         return error.with_context("address", "available_workflows");
     }
-    let path = match kind(address) {
-        (Some("agent"), Some(name)) => agent(app, name).await,
+    let path = match guess_resource_kind(address) {
+        (Some("agent"), Some(name)) => nearest_agent(app, name).await,
         (Some("artifact" | "workflow_artifacts"), Some(rest)) => {
             let id = rest.split('/').next().unwrap_or_default();
             Some(format!("workflow_artifacts/{id}"))
@@ -67,31 +67,31 @@ pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error)
 }
 
 /// The kind of resource that was probably meant, and the rest of the path.
-fn kind(address: &str) -> (Option<&'static str>, Option<&str>) {
+fn guess_resource_kind(address: &str) -> (Option<&'static str>, Option<&str>) {
     let path = address.rsplit_once("://").map_or(address, |(_, path)| path);
     let path = path.strip_prefix("workflow/").unwrap_or(path);
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let (name, rest) = path
         .split_once('/')
         .map_or((path, None), |(name, rest)| (name, Some(rest)));
-    let kinds = || listed::kinds(WORKFLOW_URI_PREFIX).into_iter();
+    let kinds = || listed::resource_kinds_below(WORKFLOW_URI_PREFIX).into_iter();
     let known = kinds().find(|kind| *kind == name);
     let foreign = || {
         let mut table = RESOURCE_KIND_ALIASES.iter();
         let found = table.find(|(_, theirs)| theirs.contains(&name));
         found.map(|(ours, _)| *ours)
     };
-    let near = || nearest(name, kinds());
+    let near = || find_nearest(name, kinds());
     (
         known.or_else(foreign).or_else(near),
         rest.filter(|rest| !rest.is_empty()),
     )
 }
 
-async fn agent(app: &App, name: &str) -> Option<String> {
+async fn nearest_agent(app: &App, name: &str) -> Option<String> {
     let name = uri::decode_segment(name)?;
     let registry = app.registry().await.ok()?;
-    let near = nearest(&name, registry.agents().map(|agent| agent.name.as_str()));
+    let near = find_nearest(&name, registry.agents().map(|agent| agent.name.as_str()));
     Some(match near {
         Some(near) => format!("agent/{}", uri::encode_segment(near)),
         None => "available_workflows".to_owned(),
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_that_was_meant_is_found_in_any_guise() {
+    fn resource_kind_is_guessed() {
         for (address, meant) in [
             (
                 "midex://workflow/curent_step/e",
@@ -126,7 +126,7 @@ mod tests {
             ("midex://workflow/zebra", (None, None)),
             ("", (None, None)),
         ] {
-            assert_eq!(kind(address), meant, "{address}");
+            assert_eq!(guess_resource_kind(address), meant, "{address}");
         }
     }
 }

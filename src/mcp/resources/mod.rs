@@ -16,16 +16,16 @@ mod watched;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::address::Address;
+use self::address::ResourceAddress;
 pub(super) use self::{
-    complete::{complete, filter_by_prefix},
-    listed::{list, static_resources, templates},
+    complete::{complete_variable, filter_by_prefix},
+    listed::{list_resources, resource_templates, static_resources},
     skills::{get_skill, list_skills},
     watched::{DefinitionTopic, WatchedAddress, needs_no_store},
 };
 use super::{
     metadata::{CacheHint, suggested_tool},
-    tools::{self, Toolsets, listed_manifest, providers},
+    tools::{self, Toolsets, input_value_providers, manifest_entry},
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -49,7 +49,7 @@ const MARKDOWN_MEDIA_TYPE: &str = "text/markdown";
 /// The content of a resource.
 #[derive(Debug)]
 pub(super) struct ResourceContent {
-    pub(super) content: Content,
+    pub(super) content: ContentBody,
     pub(super) media_type: &'static str,
     /// How long the content may be cached.
     pub(super) cache: CacheHint,
@@ -61,12 +61,12 @@ pub(super) struct ResourceContent {
 
 /// A text as it is, or a value that is shown as JSON.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum ContentBody {
     Text(String),
     Value(Value),
 }
 
-impl Content {
+impl ContentBody {
     /// The content as text.
     pub(super) fn into_text(self) -> String {
         match self {
@@ -76,7 +76,7 @@ impl Content {
     }
 
     /// The tool that the content suggests.
-    pub(super) fn suggested(&self) -> Option<&str> {
+    pub(super) fn suggested_tool(&self) -> Option<&str> {
         match self {
             Self::Text(_) => None,
             Self::Value(value) => suggested_tool(value),
@@ -97,10 +97,10 @@ impl Content {
 /// # Errors
 /// `RESOURCE_NOT_FOUND`.
 pub(super) fn check_resource_offered(address: &str, sets: Toolsets) -> Result<()> {
-    let Some(set) = listed::toolset(address).filter(|set| !sets.contains(*set)) else {
+    let Some(set) = listed::toolset_of_resource(address).filter(|set| !sets.contains(*set)) else {
         return Ok(());
     };
-    let (shown, set) = (shorten(address), set.as_str());
+    let (shown, set) = (shorten_address(address), set.as_str());
     let message =
         format!("{shown} is of the toolset `{set}`, and this server offers --toolsets {sets}");
     Err(Error::new(Code::ResourceNotFound, message)
@@ -111,10 +111,16 @@ pub(super) fn check_resource_offered(address: &str, sets: Toolsets) -> Result<()
 
 /// Reads a resource, as much as fits into one answer. `is_parsed` tells that a program parses the content, so that JSON
 /// must stay whole.
-pub(super) async fn read(app: &App, address: &str, is_parsed: bool) -> Result<ResourceContent> {
-    let parsed = Address::parse(address);
+pub(super) async fn read_resource(
+    app: &App,
+    address: &str,
+    is_parsed: bool,
+) -> Result<ResourceContent> {
+    let parsed = ResourceAddress::parse(address);
     let _turn = match &parsed {
-        Ok(Address::StepHistory(..) | Address::Telemetry(..)) => app.large_read().await,
+        Ok(ResourceAddress::StepHistory(..) | ResourceAddress::Telemetry(..)) => {
+            app.acquire_large_read().await
+        }
         _ => None,
     };
     let read = match parsed {
@@ -125,7 +131,7 @@ pub(super) async fn read(app: &App, address: &str, is_parsed: bool) -> Result<Re
         Ok(content) => return Ok(content.into_part(address, is_parsed)),
         Err(error) => error,
     };
-    let error = error.with_context("uri", shorten(address));
+    let error = error.with_context("uri", shorten_address(address));
     let error = meant::add_nearest_resource(app, address, error).await;
     Err(error.with_context("tool", "resources/read"))
 }
@@ -134,7 +140,7 @@ impl From<Value> for ResourceContent {
     /// Content that is complete and may change at any time.
     fn from(value: Value) -> Self {
         Self {
-            content: Content::Value(value),
+            content: ContentBody::Value(value),
             media_type: JSON_MEDIA_TYPE,
             cache: CacheHint::Moment,
             next: None,
@@ -147,70 +153,81 @@ impl ResourceContent {
     /// Like `from`, for a text.
     fn from_text(text: String, media_type: &'static str) -> Self {
         Self {
-            content: Content::Text(text),
+            content: ContentBody::Text(text),
             media_type,
             ..Value::Null.into()
         }
     }
 }
 
-async fn content(app: &App, address: Address) -> Result<ResourceContent> {
+async fn content(app: &App, address: ResourceAddress) -> Result<ResourceContent> {
     Ok(match address {
-        Address::Limits => with_server(figures::limits()),
-        Address::Spec => with_server(ResourceContent::from_text(
+        ResourceAddress::Limits => with_server(figures::all_limits()),
+        ResourceAddress::Spec => with_server(ResourceContent::from_text(
             MANUAL.to_owned(),
             MARKDOWN_MEDIA_TYPE,
         )),
-        Address::Errors => with_server(ResourceContent::from_text(
+        ResourceAddress::Errors => with_server(ResourceContent::from_text(
             ERRORS.to_owned(),
             MARKDOWN_MEDIA_TYPE,
         )),
-        Address::Schema => with_server(ResourceContent {
+        ResourceAddress::Schema => with_server(ResourceContent {
             media_type: SCHEMA_MEDIA_TYPE,
-            ..registry::schema(SchemaKind::Manifest, SchemaDraft::default()).into()
+            ..registry::build_schema(SchemaKind::Manifest, SchemaDraft::default()).into()
         }),
-        Address::AvailableWorkflows(page) => {
+        ResourceAddress::AvailableWorkflows(page) => {
             let list = format!("{WORKFLOW_URI_PREFIX}available_workflows");
-            definitions::workflow_page(&*app.registry().await?, &page, &list, definitions::summary)?
+            definitions::workflow_page(
+                &*app.registry().await?,
+                &page,
+                &list,
+                definitions::workflow_summary,
+            )?
         }
-        Address::Manifests(page) => {
+        ResourceAddress::Manifests(page) => {
             let list = format!("{AUTHORING_URI_PREFIX}manifests");
-            definitions::workflow_page(&*app.registry().await?, &page, &list, listed_manifest)?
+            definitions::workflow_page(&*app.registry().await?, &page, &list, manifest_entry)?
         }
-        Address::CommandCatalog(page) => authors::commands(app, &page).await?,
-        Address::ProviderCatalog => Value::from(providers(app).await?).into(),
-        Address::Manifest(id) => {
-            app.look_into_registry(move |registry| authors::manifest(registry, &id))
+        ResourceAddress::CommandCatalog(page) => authors::commands(app, &page).await?,
+        ResourceAddress::ProviderCatalog => Value::from(input_value_providers(app).await?).into(),
+        ResourceAddress::Manifest(id) => {
+            app.with_registry(move |registry| authors::read_manifest(registry, &id))
                 .await??
         }
-        Address::Skill(skill) => {
-            let text = skills::text(&*app.registry().await?, &skill);
+        ResourceAddress::Skill(skill) => {
+            let text = skills::skill_text(&*app.registry().await?, &skill);
             ResourceContent::from_text(
                 text.ok_or_else(|| unknown_resource_error(&skill.uri()))?,
                 MARKDOWN_MEDIA_TYPE,
             )
         }
-        Address::WorkflowDetails(name) => {
+        ResourceAddress::WorkflowDetails(name) => {
             definitions::workflow_details(&*app.registry().await?, &name)?.into()
         }
-        Address::Agent(name, None) => definitions::agent(&*app.registry().await?, &name)?.into(),
-        Address::Agent(name, Some(id)) => {
-            definitions::agent_of(&*app.stored_definition(&id).await?, &name)?.into()
+        ResourceAddress::Agent(name, None) => {
+            definitions::agent_details(&*app.registry().await?, &name)?.into()
         }
-        Address::Executions(list) => shown(&app.list(list).await?)?,
-        Address::CurrentStep(id, reader) => shown(&app.current_step_for(&id, reader).await?)?,
-        Address::WorkflowStatus(id) => shown(&app.status(&id).await?)?,
-        Address::Graph(id) => shown(&app.graph(&id).await?)?,
-        Address::StepHistory(id, None) => shown(&app.history(&id).await?)?,
-        Address::StepHistory(id, Some(step)) => {
+        ResourceAddress::Agent(name, Some(id)) => {
+            definitions::agent_of_execution(&*app.stored_definition(&id).await?, &name)?.into()
+        }
+        ResourceAddress::Executions(list) => shown(&app.list(list).await?)?,
+        ResourceAddress::CurrentStep(id, reader) => {
+            shown(&app.current_step_for(&id, reader).await?)?
+        }
+        ResourceAddress::WorkflowStatus(id) => shown(&app.status(&id).await?)?,
+        ResourceAddress::Graph(id) => shown(&app.graph(&id).await?)?,
+        ResourceAddress::StepHistory(id, None) => shown(&app.history(&id).await?)?,
+        ResourceAddress::StepHistory(id, Some(step)) => {
             // This call refuses a step that the execution does not have.
             app.artifacts(&id, Some(&step)).await?;
             let mut history = app.history(&id).await?;
             history.retain(|row| row.step_name == step.as_str());
             shown(&history)?
         }
-        Address::WorkflowArtifacts(id, step) => shown(&app.artifacts(&id, step.as_ref()).await?)?,
-        Address::Artifact(id, artifact, offset, limit) => {
+        ResourceAddress::WorkflowArtifacts(id, step) => {
+            shown(&app.artifacts(&id, step.as_ref()).await?)?
+        }
+        ResourceAddress::Artifact(id, artifact, offset, limit) => {
             let content = app.artifact(&id, &artifact, offset, limit).await?;
             // A later artifact may get the same name, but never the same id.
             let mut answer = shown(&content)?;
@@ -219,7 +236,7 @@ async fn content(app: &App, address: Address) -> Result<ResourceContent> {
             }
             answer
         }
-        Address::Telemetry(id, event_type, limit) => {
+        ResourceAddress::Telemetry(id, event_type, limit) => {
             shown(&app.telemetry(id.as_ref(), event_type, limit).await?)?
         }
     })
@@ -238,13 +255,13 @@ fn with_server(content: impl Into<ResourceContent>) -> ResourceContent {
 }
 
 fn unknown_resource_error(address: &str) -> Error {
-    let shown = shorten(address);
+    let shown = shorten_address(address);
     Error::new(
         Code::ResourceNotFound,
         format!("no resource has the address {shown}"),
     )
 }
 
-fn shorten(address: &str) -> String {
+fn shorten_address(address: &str) -> String {
     address.chars().take(limits::ADDRESS_SHOWN_CHARS).collect()
 }

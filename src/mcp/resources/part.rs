@@ -1,7 +1,7 @@
 //! Content longer than [`limits::ANSWER_BYTES_MAX`] is read in parts of its text, each of which names the URI of the
 //! next. JSON stays whole for a program that parses it.
 
-use super::{Content, ResourceContent};
+use super::{ContentBody, ResourceContent};
 use midex_domain::{
     limits,
     truncate::{json_char_bytes, json_length},
@@ -27,8 +27,8 @@ impl ResourceContent {
         let joint = if whole.contains('?') { '&' } else { '?' };
         let at = |byte| Some(format!("{whole}{joint}part={byte}"));
         let (bytes, is_text) = match &self.content {
-            Content::Text(text) => (json_length(text), true),
-            Content::Value(value) => (json_length(value), !is_parsed),
+            ContentBody::Text(text) => (json_length(text), true),
+            ContentBody::Value(value) => (json_length(value), !is_parsed),
         };
         if byte.is_none() && (bytes <= PART_BYTES_MAX || !is_text) {
             self.parts = at(0).filter(|_| bytes > PART_BYTES_MAX);
@@ -50,7 +50,7 @@ impl ResourceContent {
                 .map_or(end, |line| begin + line + 1);
             self.next = at(end);
         }
-        self.content = Content::Text(text[begin..end].to_owned());
+        self.content = ContentBody::Text(text[begin..end].to_owned());
         self
     }
 }

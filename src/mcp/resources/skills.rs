@@ -6,11 +6,11 @@ use rmcp::model::{PaginatedRequestParams, Skill, SkillFrontmatter, SkillResource
 use serde_json::{Value, json};
 
 use super::{
-    address::{Address, SkillName},
-    check_resource_offered, meant, shorten, unknown_resource_error,
+    address::{ResourceAddress, SkillName},
+    check_resource_offered, meant, shorten_address, unknown_resource_error,
 };
 use crate::{
-    page::{Page, paginate},
+    page::{ListPage, paginate},
     tools::{Toolset, Toolsets},
 };
 use midex_domain::{
@@ -49,15 +49,17 @@ pub(crate) async fn list_skills(
     app: &App,
     sets: Toolsets,
     asked: Option<PaginatedRequestParams>,
-) -> Result<Page<Skill>> {
+) -> Result<ListPage<Skill>> {
     let is_offered = sets.contains(Toolset::Run);
-    app.look_into_registry(move |registry| {
-        let skills = names(registry).filter(|_| is_offered);
+    app.with_registry(move |registry| {
+        let skills = all_skill_names(registry).filter(|_| is_offered);
         let skills = skills.map(|skill| (skill.uri(), skill)).collect();
-        let Page { items, next } = paginate("skills/list", skills, |(uri, _)| uri.as_str(), asked)?;
-        let entry = |(_, skill): &(_, SkillName)| Some(entry(skill, file(registry, skill)?));
+        let ListPage { items, next } =
+            paginate("skills/list", skills, |(uri, _)| uri.as_str(), asked)?;
+        let entry =
+            |(_, skill): &(_, SkillName)| Some(skill_entry(skill, skill_file(registry, skill)?));
         let items = items.iter().filter_map(entry).collect();
-        Ok(Page { items, next })
+        Ok(ListPage { items, next })
     })
     .await?
 }
@@ -68,56 +70,58 @@ pub(crate) async fn list_skills(
 /// `RESOURCE_NOT_FOUND`.
 pub(crate) async fn get_skill(app: &App, sets: Toolsets, uri: &str) -> Result<Skill> {
     check_resource_offered(uri, sets)?;
-    let Ok(Address::Skill(skill)) = Address::parse(uri) else {
-        return Err(not_found(app, uri).await);
+    let Ok(ResourceAddress::Skill(skill)) = ResourceAddress::parse(uri) else {
+        return Err(skill_not_found_error(app, uri).await);
     };
-    let found = app.look_into_registry(move |registry| {
-        let file = file(registry, &skill)?;
-        Some(entry(&skill, file))
+    let found = app.with_registry(move |registry| {
+        let file = skill_file(registry, &skill)?;
+        Some(skill_entry(&skill, file))
     });
     match found.await? {
         Some(skill) => Ok(skill),
-        None => Err(not_found(app, uri).await),
+        None => Err(skill_not_found_error(app, uri).await),
     }
 }
 
-async fn not_found(app: &App, uri: &str) -> Error {
-    let error = unknown_resource_error(uri).with_context("uri", shorten(uri));
+async fn skill_not_found_error(app: &App, uri: &str) -> Error {
+    let error = unknown_resource_error(uri).with_context("uri", shorten_address(uri));
     meant::add_nearest_resource(app, uri, error).await
 }
 
 /// The text of a skill's file, if the skill exists.
-pub(super) fn text(registry: &Registry, skill: &SkillName) -> Option<String> {
-    file(registry, skill).map(|file| file.text)
+pub(super) fn skill_text(registry: &Registry, skill: &SkillName) -> Option<String> {
+    skill_file(registry, skill).map(|file| file.text)
 }
 
 /// The list entry of a skill with one file.
-fn entry(skill: &SkillName, file: SkillFile) -> Skill {
+fn skill_entry(skill: &SkillName, file: SkillFile) -> Skill {
     let front = SkillFrontmatter::new(file.name, file.description);
     let resource = SkillResource::from_bytes(skill.uri(), file.text.as_bytes());
     Skill::new(skill.uri(), front, SkillResources::Files(vec![resource]))
 }
 
 /// Every definition that can be a skill.
-fn names(registry: &Registry) -> impl Iterator<Item = SkillName> {
+fn all_skill_names(registry: &Registry) -> impl Iterator<Item = SkillName> {
     let workflows = registry.workflows().filter(|entry| entry.value.is_some());
     let workflows = workflows
         .map(|entry| &entry.name)
-        .filter(|name| is_name(name));
+        .filter(|name| is_valid_skill_name(name));
     let agents = registry.agents().filter(|entry| entry.value.is_some());
-    let agents = agents.map(|entry| &entry.name).filter(|name| is_name(name));
+    let agents = agents
+        .map(|entry| &entry.name)
+        .filter(|name| is_valid_skill_name(name));
     let workflows = workflows.map(|name| SkillName::Workflow(name.clone()));
     workflows.chain(agents.map(|name| SkillName::Agent(name.clone())))
 }
 
 /// Whether the name is a valid skill name: words of lowercase letters and digits, separated by hyphens.
-fn is_name(name: &str) -> bool {
+fn is_valid_skill_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_word = |word: &str| !word.is_empty() && word.bytes().all(is_letter);
     name.len() <= limits::SKILL_NAME_BYTES_MAX && name.split('-').all(is_word)
 }
 
-fn file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
+fn skill_file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
     let (name, description, body) = match skill {
         SkillName::Workflow(name) => {
             let workflow = &registry.workflow(name)?.value.as_ref()?.workflow;
@@ -128,10 +132,10 @@ fn file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
             (name, &persona.description, persona.content.clone())
         }
     };
-    if !is_name(name) {
+    if !is_valid_skill_name(name) {
         return None;
     }
-    let description = match one_line(description) {
+    let description = match front_matter_line(description) {
         line if line.is_empty() => format!("The workflow {name}"),
         line => truncate_to_chars(&line, limits::SKILL_DESCRIPTION_CHARS_MAX - 1).into_owned(),
     };
@@ -149,21 +153,21 @@ fn file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
 }
 
 /// The text on one line, without control characters, for the front matter.
-fn one_line(text: &str) -> String {
+fn front_matter_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").replace(char::is_control, "")
 }
 
 fn workflow_skill_text(workflow: &Workflow) -> String {
     let name = &workflow.name;
-    let title = workflow.title.as_deref().map(one_line);
+    let title = workflow.title.as_deref().map(front_matter_line);
     let title = title.unwrap_or_else(|| format!("The workflow {name}"));
     let description = &workflow.description;
     let inputs = match &workflow.inputs {
         None => "Any JSON object: say in it what there is to work on.\n".to_owned(),
         Some(inputs) => match &*view::input_views(inputs) {
             [] => "None.\n".to_owned(),
-            inputs => inputs.iter().map(input).collect(),
+            inputs => inputs.iter().map(describe_input).collect(),
         },
     };
     format!(
@@ -173,7 +177,7 @@ fn workflow_skill_text(workflow: &Workflow) -> String {
 }
 
 /// The line that describes an input.
-fn input(input: &InputView) -> String {
+fn describe_input(input: &InputView) -> String {
     let kind = input.schema["type"].as_str().unwrap_or("any type");
     let mut line = format!("- `{}` ({kind}", input.name);
     let literal = input.default.as_ref();
@@ -189,7 +193,7 @@ fn input(input: &InputView) -> String {
         line.extend([", one of ", &values.join(", ")]);
     }
     line.push(')');
-    let words = input.description.as_deref().map(one_line);
+    let words = input.description.as_deref().map(front_matter_line);
     if let Some(words) = words.filter(|words| !words.is_empty()) {
         line.extend([": ", &words]);
     }
@@ -204,7 +208,7 @@ mod tests {
     fn a_skill_has_a_name_that_the_specification_allows() {
         let longest = "x".repeat(limits::SKILL_NAME_BYTES_MAX);
         for name in ["a", "bug-fix", "v2-1", &longest] {
-            assert!(is_name(name), "{name}");
+            assert!(is_valid_skill_name(name), "{name}");
         }
         for name in [
             "",
@@ -217,7 +221,7 @@ mod tests {
             "é",
             &format!("{longest}x"),
         ] {
-            assert!(!is_name(name), "{name}");
+            assert!(!is_valid_skill_name(name), "{name}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     AUTHORING_URI_PREFIX, JSON_MEDIA_TYPE, MARKDOWN_MEDIA_TYPE, SCHEMA_MEDIA_TYPE,
     SKILL_URI_PREFIX, WORKFLOW_URI_PREFIX,
-    address::{Address as A, SkillName, Variables},
+    address::{ResourceAddress as A, SkillName, Variables},
     unknown_resource_error,
 };
 use crate::tools::Toolset;

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::{Value, json};
 
 use super::{
-    address::{Address, SkillName},
-    definitions, shorten, skills,
+    address::{ResourceAddress, SkillName},
+    definitions, shorten_address, skills,
 };
-use crate::tools::{command, listed_manifest};
+use crate::tools::{manifest_entry, workflow_command};
 use midex_domain::{
     check::OperationLookup,
     error::{Error, Result},
@@ -53,46 +53,52 @@ impl WatchedAddress {
     /// # Errors
     /// As [`Address::parse`].
     pub(crate) fn parse(uri: &str) -> Result<Self> {
-        let named = |error: Error| error.with_context("uri", shorten(uri));
-        Ok(match Address::parse(uri).map_err(named)? {
+        let named = |error: Error| error.with_context("uri", shorten_address(uri));
+        Ok(match ResourceAddress::parse(uri).map_err(named)? {
             // A page depends on all workflows, since one may move into it from another page.
-            Address::AvailableWorkflows(_) => Self::Definitions(DefinitionTopic::Workflows),
-            Address::WorkflowDetails(name) => Self::Definitions(DefinitionTopic::Workflow(name)),
-            Address::Agent(name, None) => Self::Definitions(DefinitionTopic::Agent(name)),
-            Address::Manifests(_) => Self::Definitions(DefinitionTopic::Manifests),
-            Address::Manifest(id) => Self::Definitions(DefinitionTopic::Manifest(id)),
-            Address::CommandCatalog(_) => Self::Definitions(DefinitionTopic::Commands),
-            Address::Skill(skill) => Self::Definitions(DefinitionTopic::Skill(skill)),
-            Address::CurrentStep(id, _)
-            | Address::WorkflowStatus(id)
-            | Address::Graph(id)
-            | Address::StepHistory(id, _)
-            | Address::WorkflowArtifacts(id, _)
-            | Address::Telemetry(Some(id), ..) => Self::Executions(Some(Topic::Execution(id))),
-            Address::Executions(_) | Address::Telemetry(None, ..) => {
+            ResourceAddress::AvailableWorkflows(_) => Self::Definitions(DefinitionTopic::Workflows),
+            ResourceAddress::WorkflowDetails(name) => {
+                Self::Definitions(DefinitionTopic::Workflow(name))
+            }
+            ResourceAddress::Agent(name, None) => Self::Definitions(DefinitionTopic::Agent(name)),
+            ResourceAddress::Manifests(_) => Self::Definitions(DefinitionTopic::Manifests),
+            ResourceAddress::Manifest(id) => Self::Definitions(DefinitionTopic::Manifest(id)),
+            ResourceAddress::CommandCatalog(_) => Self::Definitions(DefinitionTopic::Commands),
+            ResourceAddress::Skill(skill) => Self::Definitions(DefinitionTopic::Skill(skill)),
+            ResourceAddress::CurrentStep(id, _)
+            | ResourceAddress::WorkflowStatus(id)
+            | ResourceAddress::Graph(id)
+            | ResourceAddress::StepHistory(id, _)
+            | ResourceAddress::WorkflowArtifacts(id, _)
+            | ResourceAddress::Telemetry(Some(id), ..) => {
+                Self::Executions(Some(Topic::Execution(id)))
+            }
+            ResourceAddress::Executions(_) | ResourceAddress::Telemetry(None, ..) => {
                 Self::Executions(Some(Topic::Executions))
             }
-            Address::Agent(_, Some(_)) | Address::Artifact(..) => Self::Executions(None),
-            Address::Limits
-            | Address::Spec
-            | Address::Schema
-            | Address::Errors
-            | Address::ProviderCatalog => Self::Nothing,
+            ResourceAddress::Agent(_, Some(_)) | ResourceAddress::Artifact(..) => {
+                Self::Executions(None)
+            }
+            ResourceAddress::Limits
+            | ResourceAddress::Spec
+            | ResourceAddress::Schema
+            | ResourceAddress::Errors
+            | ResourceAddress::ProviderCatalog => Self::Nothing,
         })
     }
 }
 
 impl DefinitionTopic {
     /// A digest of the content that the resource shows. It changes when the content changes.
-    pub(crate) fn digest(&self, registry: &Registry) -> u64 {
+    pub(crate) fn content_digest(&self, registry: &Registry) -> u64 {
         let value = match self {
-            Self::Workflows => definitions::workflows(registry),
+            Self::Workflows => definitions::all_workflows(registry),
             // A missing definition is digested as an empty value, so that a later definition counts as a change.
             Self::Workflow(name) => {
                 definitions::workflow_details(registry, name).unwrap_or_default()
             }
-            Self::Agent(name) => definitions::agent(registry, name).unwrap_or_default(),
-            Self::Manifests => registry.workflows().map(listed_manifest).collect(),
+            Self::Agent(name) => definitions::agent_details(registry, name).unwrap_or_default(),
+            Self::Manifests => registry.workflows().map(manifest_entry).collect(),
             Self::Manifest(id) => {
                 let version = registry.workflow(id).map(|entry| entry.version.to_string());
                 json!(version)
@@ -100,12 +106,12 @@ impl DefinitionTopic {
             Self::Commands => {
                 let operations = registry
                     .abilities()
-                    .commands()
-                    .map(OperationLookup::version);
-                let workflows: Value = registry.workflows().filter_map(command).collect();
+                    .operation_lookup()
+                    .map(OperationLookup::catalogs_version);
+                let workflows: Value = registry.workflows().filter_map(workflow_command).collect();
                 json!([operations, workflows])
             }
-            Self::Skill(skill) => json!(skills::text(registry, skill)),
+            Self::Skill(skill) => json!(skills::skill_text(registry, skill)),
         };
         let mut hasher = DefaultHasher::new();
         Value::to_string(&value).hash(&mut hasher);
@@ -128,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_address_has_what_changes_it() {
+    fn every_address_has_a_topic() {
         let id = ExecutionId::parse("a b").expect("an id");
         for address in [
             "current_step/a%20b",

@@ -17,15 +17,15 @@ use midex_server::app::{App, Listener, TopicName};
 
 /// The subscribed addresses, and the changes that are not reported yet.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct ChangeFeed {
     app: Arc<App>,
     listener: Listener,
-    addresses: Mutex<Addresses>,
+    addresses: Mutex<SubscribedAddresses>,
 }
 
 /// The state of the subscribed addresses.
 #[derive(Debug, Default)]
-struct Addresses {
+struct SubscribedAddresses {
     /// Their total size in bytes.
     bytes: usize,
     /// The addresses of definitions, with the digest of the content that was last seen.
@@ -34,7 +34,7 @@ struct Addresses {
 
 /// A pending notification.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Notice {
+pub(super) enum PendingNotice {
     /// A resource changed. Holds its URI as the client wrote it.
     Updated(TopicName),
     /// The list of resources changed.
@@ -43,16 +43,16 @@ pub(super) enum Notice {
     PromptsChanged,
 }
 
-impl Feed {
+impl ChangeFeed {
     pub(super) fn new(app: Arc<App>) -> Self {
         Self {
-            listener: app.changes().listener(),
+            listener: app.change_notifier().listener(),
             app,
             addresses: Mutex::default(),
         }
     }
 
-    fn addresses(&self) -> MutexGuard<'_, Addresses> {
+    fn lock_addresses(&self) -> MutexGuard<'_, SubscribedAddresses> {
         self.addresses
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -62,17 +62,17 @@ impl Feed {
     ///
     /// # Errors
     /// `RESOURCE_NOT_FOUND`, `ARGUMENTS_INVALID` if the address is invalid; `LIMIT_EXCEEDED`.
-    pub(super) fn add(&self, uri: &str) -> Result<()> {
+    pub(super) fn subscribe(&self, uri: &str) -> Result<()> {
         let watched = WatchedAddress::parse(uri)?;
         let name: TopicName = uri.into();
-        let mut addresses = self.addresses();
+        let mut addresses = self.lock_addresses();
         if self.listener.has(uri) {
             return Ok(());
         }
         if self.listener.len() >= limits::SUBSCRIPTION_ADDRESSES_MAX
             || addresses.bytes + uri.len() > limits::SUBSCRIPTION_BYTES_MAX
         {
-            return Err(too_many_addresses());
+            return Err(too_many_addresses_error());
         }
         addresses.bytes += uri.len();
         match watched {
@@ -80,8 +80,8 @@ impl Feed {
             WatchedAddress::Nothing => self.listener.subscribe(&name, None),
             WatchedAddress::Definitions(shown) => {
                 // Definitions of a client of the control socket are watched only once it subscribes to one.
-                self.app.definitions().watch();
-                let digest = shown.digest(&self.app.definitions().last_loaded_registry());
+                self.app.definitions().start_watching();
+                let digest = shown.content_digest(&self.app.definitions().last_loaded_registry());
                 addresses.definitions.insert(name.clone(), (shown, digest));
                 self.listener.subscribe(&name, None)
             }
@@ -90,8 +90,8 @@ impl Feed {
     }
 
     /// Unsubscribes from a resource.
-    pub(super) fn remove(&self, uri: &str) {
-        let mut addresses = self.addresses();
+    pub(super) fn unsubscribe(&self, uri: &str) {
+        let mut addresses = self.lock_addresses();
         if self.listener.remove(uri) {
             addresses.bytes -= uri.len();
             addresses.definitions.remove(uri);
@@ -99,11 +99,11 @@ impl Feed {
     }
 
     /// Marks every address of a definition whose content has changed.
-    fn look_at_definitions(&self) {
+    fn mark_changed_definitions(&self) {
         let registry = self.app.definitions().last_loaded_registry();
         let mut changed = Vec::new();
-        for (name, (shown, last)) in &mut self.addresses().definitions {
-            let digest = shown.digest(&registry);
+        for (name, (shown, last)) in &mut self.lock_addresses().definitions {
+            let digest = shown.content_digest(&registry);
             if digest != *last {
                 *last = digest;
                 changed.push(name.clone());
@@ -116,21 +116,21 @@ impl Feed {
 /// Takes the pending notifications from a feed.
 #[derive(Debug)]
 pub(super) struct NoticeReceiver {
-    feed: Arc<Feed>,
+    feed: Arc<ChangeFeed>,
     /// The version counter of the definitions.
     version: watch::Receiver<u64>,
-    tells: Lists,
-    changed: Lists,
+    tells: WatchedLists,
+    changed: WatchedLists,
 }
 
 /// Lists whose changes are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lists {
+pub(super) struct WatchedLists {
     pub(super) resources: bool,
     pub(super) prompts: bool,
 }
 
-impl Lists {
+impl WatchedLists {
     /// Whether at least one of the lists is selected.
     pub(super) fn is_any_watched(self) -> bool {
         self.resources || self.prompts
@@ -139,51 +139,54 @@ impl Lists {
 
 impl NoticeReceiver {
     /// A taker that also reports changes of the lists in `tells`.
-    pub(super) fn new(feed: Arc<Feed>, tells: Lists) -> Self {
+    pub(super) fn new(feed: Arc<ChangeFeed>, tells: WatchedLists) -> Self {
         Self {
-            version: feed.app.definitions().changes(),
+            version: feed.app.definitions().change_counter(),
             feed,
             tells,
-            changed: Lists::default(),
+            changed: WatchedLists::default(),
         }
     }
 
     /// Waits until a notification is pending. Cancel-safe.
-    pub(super) async fn ready(&mut self) {
+    pub(super) async fn wait_for_notice(&mut self) {
         loop {
             // Check definitions first, so that frequent changes of executions cannot starve them.
             if self.version.has_changed().unwrap_or(false) {
                 self.version.mark_unchanged();
-                self.look_at_definitions();
+                self.check_definitions();
             }
             if self.changed.is_any_watched() || self.feed.listener.has_changed() {
                 return;
             }
             tokio::select! {
                 () = self.feed.listener.wait_for_change() => {}
-                Ok(()) = self.version.changed() => self.look_at_definitions(),
+                Ok(()) = self.version.changed() => self.check_definitions(),
             }
         }
     }
 
     /// Takes the next notification. A later change of the same resource is reported again. Lists come first, each once.
-    pub(super) fn take(&mut self) -> Option<Notice> {
+    pub(super) fn take_notice(&mut self) -> Option<PendingNotice> {
         if std::mem::take(&mut self.changed.resources) {
-            return Some(Notice::ResourcesChanged);
+            return Some(PendingNotice::ResourcesChanged);
         }
         if std::mem::take(&mut self.changed.prompts) {
-            return Some(Notice::PromptsChanged);
+            return Some(PendingNotice::PromptsChanged);
         }
-        self.feed.listener.take_marked_name().map(Notice::Updated)
+        self.feed
+            .listener
+            .take_marked_name()
+            .map(PendingNotice::Updated)
     }
 
-    fn look_at_definitions(&mut self) {
+    fn check_definitions(&mut self) {
         self.changed = self.tells;
-        self.feed.look_at_definitions();
+        self.feed.mark_changed_definitions();
     }
 }
 
-pub(super) fn too_many_addresses() -> Error {
+pub(super) fn too_many_addresses_error() -> Error {
     Error::limit_exceeded(format!(
         "at most {} addresses, {} bytes together, are listened to at once",
         limits::SUBSCRIPTION_ADDRESSES_MAX,

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use self::{
-    feed::{Feed, Lists, Notice, NoticeReceiver},
+    feed::{ChangeFeed, NoticeReceiver, PendingNotice, WatchedLists},
     session::SessionNotifier,
 };
 use midex_domain::{
@@ -32,12 +32,12 @@ use midex_server::app::App;
 /// Limits the number of concurrent listens: of one client over a pair of streams, or of all clients without a handshake
 /// over HTTP, whose servers share one limit. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Listens {
+pub struct ListenLimit {
     room: Arc<Semaphore>,
     max: usize,
 }
 
-impl Listens {
+impl ListenLimit {
     fn new(max: usize) -> Self {
         Self {
             room: Arc::new(Semaphore::new(max)),
@@ -60,24 +60,24 @@ impl Listens {
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     app: Arc<App>,
-    listens: Listens,
+    listens: ListenLimit,
     /// The notifier of a client with a handshake. Created on first use.
     session: Mutex<Option<SessionNotifier>>,
     /// Listens that were accepted but not started yet, by task: one task accepts, acknowledges and runs a listen.
     /// Changes are recorded from the acceptance on, before the acknowledgement is sent.
-    accepted: Mutex<HashMap<task::Id, Listen>>,
+    accepted: Mutex<HashMap<task::Id, ListenState>>,
 }
 
 /// A listen that records changes.
 #[derive(Debug)]
-struct Listen {
+struct ListenState {
     /// Declared first, so that it is released first: a slot is free as soon as the listen ends.
     _place: OwnedSemaphorePermit,
     taker: NoticeReceiver,
 }
 
 impl Subscriptions {
-    pub(super) fn new(app: Arc<App>, listens: Listens) -> Self {
+    pub(super) fn new(app: Arc<App>, listens: ListenLimit) -> Self {
         Self {
             app,
             listens,
@@ -87,13 +87,13 @@ impl Subscriptions {
     }
 
     /// Starts notifications for a client with a handshake. Does nothing if they have started already.
-    pub(super) fn begin(&self, peer: &Peer<RoleServer>, extensions: &Extensions) {
-        self.feed(peer, extensions);
+    pub(super) fn start_notifications(&self, peer: &Peer<RoleServer>, extensions: &Extensions) {
+        self.feed_of_session(peer, extensions);
     }
 
-    fn feed(&self, peer: &Peer<RoleServer>, extensions: &Extensions) -> Arc<Feed> {
+    fn feed_of_session(&self, peer: &Peer<RoleServer>, extensions: &Extensions) -> Arc<ChangeFeed> {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let begin = || SessionNotifier::begin(self.app.clone(), peer.clone(), extensions);
+        let begin = || SessionNotifier::start(self.app.clone(), peer.clone(), extensions);
         session.get_or_insert_with(begin).feed().clone()
     }
 
@@ -107,21 +107,22 @@ impl Subscriptions {
         peer: &Peer<RoleServer>,
         extensions: &Extensions,
     ) -> Result<()> {
-        self.feed(peer, extensions).add(uri)
+        self.feed_of_session(peer, extensions).subscribe(uri)
     }
 
     /// Unsubscribes the client from a resource. Succeeds even if it was not subscribed.
     pub(super) fn unsubscribe(&self, uri: &str) {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = &*session {
-            session.feed().remove(uri);
+            session.feed().unsubscribe(uri);
         }
     }
 
     /// The accepted part of a listen request, without invalid addresses. Changes are recorded from here on. Beyond a
     /// limit nothing is accepted, and [`Subscriptions::listen`] returns the error, since this method cannot.
-    pub(super) fn accept(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
-        let (Some(task), Ok((listen, accepted))) = (task::try_id(), self.prepare(requested)) else {
+    pub(super) fn accept_listen(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
+        let (Some(task), Ok((listen, accepted))) = (task::try_id(), self.prepare_listen(requested))
+        else {
             return SubscriptionFilter::new();
         };
         self.accepted
@@ -131,18 +132,21 @@ impl Subscriptions {
         accepted
     }
 
-    fn prepare(&self, requested: &SubscriptionFilter) -> Result<(Listen, SubscriptionFilter)> {
+    fn prepare_listen(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Result<(ListenState, SubscriptionFilter)> {
         let uris = requested
             .resource_subscriptions
             .as_deref()
             .unwrap_or_default();
         if uris.len() > limits::SUBSCRIPTION_ADDRESSES_MAX {
-            return Err(feed::too_many_addresses());
+            return Err(feed::too_many_addresses_error());
         }
         let place = self.listens.room.clone().try_acquire_owned();
-        let place = place.map_err(|_| too_many_listens(self.listens.max))?;
-        let feed = Arc::new(Feed::new(self.app.clone()));
-        let tells = Lists {
+        let place = place.map_err(|_| too_many_listens_error(self.listens.max))?;
+        let feed = Arc::new(ChangeFeed::new(self.app.clone()));
+        let tells = WatchedLists {
             resources: requested.resources_list_changed == Some(true),
             prompts: requested.prompts_list_changed == Some(true),
         };
@@ -150,7 +154,7 @@ impl Subscriptions {
         let taker = NoticeReceiver::new(feed.clone(), tells);
         let mut accepted = Vec::new();
         for uri in uris {
-            match feed.add(uri) {
+            match feed.subscribe(uri) {
                 Ok(()) => accepted.push(uri.clone()),
                 Err(error) if error.code() == Code::LimitExceeded => return Err(error),
                 // The address is invalid.
@@ -159,7 +163,7 @@ impl Subscriptions {
         }
         let mut accepted = SubscriptionFilter::builder().resource_subscriptions(accepted);
         if tells.is_any_watched() {
-            self.app.definitions().watch();
+            self.app.definitions().start_watching();
         }
         if tells.resources {
             accepted = accepted.resources_list_changed();
@@ -167,7 +171,7 @@ impl Subscriptions {
         if tells.prompts {
             accepted = accepted.prompts_list_changed();
         }
-        let listen = Listen {
+        let listen = ListenState {
             taker,
             _place: place,
         };
@@ -179,20 +183,20 @@ impl Subscriptions {
     /// # Errors
     /// `LIMIT_EXCEEDED`, in which case nothing was accepted.
     pub(super) async fn listen(&self, context: &SubscriptionContext) -> Result<()> {
-        let accepted = task::try_id().and_then(|task| self.take(task));
+        let accepted = task::try_id().and_then(|task| self.take_listen(task));
         let Some(mut listen) = accepted else {
             // Run the checks again to find the exceeded limit. If they pass now, it was the number of listens, which
             // other clients may have freed since.
-            let refused = self.prepare(context.requested()).err();
-            return Err(refused.unwrap_or_else(|| too_many_listens(self.listens.max)));
+            let refused = self.prepare_listen(context.requested()).err();
+            return Err(refused.unwrap_or_else(|| too_many_listens_error(self.listens.max)));
         };
-        while self.has_heard(&mut listen, context).await {
-            let Some(notice) = listen.taker.take() else {
+        while self.wait_for_notice(&mut listen, context).await {
+            let Some(notice) = listen.taker.take_notice() else {
                 continue;
             };
             // A shutdown waits for this send, since nothing may follow the result of the listen.
             let sent = tokio::select! {
-                sent = send(context, notice) => sent,
+                sent = send_notice(context, notice) => sent,
                 () = context.cancelled() => break,
             };
             match sent {
@@ -205,30 +209,37 @@ impl Subscriptions {
     }
 
     /// Waits until a notification is pending. False if the client cancels the listen, or the process shuts down.
-    async fn has_heard(&self, listen: &mut Listen, context: &SubscriptionContext) -> bool {
+    async fn wait_for_notice(
+        &self,
+        listen: &mut ListenState,
+        context: &SubscriptionContext,
+    ) -> bool {
         tokio::select! {
             biased;
             () = context.cancelled() => false,
             () = self.app.stop_token().cancelled() => false,
-            () = listen.taker.ready() => true,
+            () = listen.taker.wait_for_notice() => true,
         }
     }
 
-    fn take(&self, task: task::Id) -> Option<Listen> {
+    fn take_listen(&self, task: task::Id) -> Option<ListenState> {
         let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
         accepted.remove(&task)
     }
 }
 
-async fn send(context: &SubscriptionContext, notice: Notice) -> Result<(), SubscriptionSendError> {
+async fn send_notice(
+    context: &SubscriptionContext,
+    notice: PendingNotice,
+) -> Result<(), SubscriptionSendError> {
     match notice {
-        Notice::Updated(uri) => context.sink().notify_resource_updated(&*uri).await,
-        Notice::ResourcesChanged => context.sink().notify_resource_list_changed().await,
-        Notice::PromptsChanged => context.sink().notify_prompt_list_changed().await,
+        PendingNotice::Updated(uri) => context.sink().notify_resource_updated(&*uri).await,
+        PendingNotice::ResourcesChanged => context.sink().notify_resource_list_changed().await,
+        PendingNotice::PromptsChanged => context.sink().notify_prompt_list_changed().await,
     }
 }
 
-fn too_many_listens(max: usize) -> Error {
+fn too_many_listens_error(max: usize) -> Error {
     Error::limit_exceeded(format!("at most {max} listens are open at once"))
         .with_action("Cancel one of the listens, or add its addresses to one that is open anew")
 }

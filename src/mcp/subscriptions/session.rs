@@ -12,12 +12,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::channel::NotificationChannel,
-    feed::{Feed, Lists, Notice, NoticeReceiver},
+    feed::{ChangeFeed, NoticeReceiver, PendingNotice, WatchedLists},
 };
 use midex_server::app::App;
 
 /// The lists whose changes these clients are always notified of.
-const ALL_LISTS: Lists = Lists {
+const ALL_LISTS: WatchedLists = WatchedLists {
     resources: true,
     prompts: true,
 };
@@ -25,14 +25,14 @@ const ALL_LISTS: Lists = Lists {
 /// Sends notifications to a client with a handshake until it is dropped.
 #[derive(Debug)]
 pub(super) struct SessionNotifier {
-    feed: Arc<Feed>,
+    feed: Arc<ChangeFeed>,
     _end: DropGuard,
 }
 
 impl SessionNotifier {
     /// Starts sending notifications of changes from now on.
-    pub(super) fn begin(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
-        let feed = Arc::new(Feed::new(app));
+    pub(super) fn start(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
+        let feed = Arc::new(ChangeFeed::new(app));
         let taker = NoticeReceiver::new(feed.clone(), ALL_LISTS);
         let channel = NotificationChannel::from_extensions(extensions);
         let end = CancellationToken::new();
@@ -40,7 +40,7 @@ impl SessionNotifier {
         // The task holds only the feed, so dropping the session ends it.
         tokio::spawn(async move {
             ended
-                .run_until_cancelled(notify(taker, peer, channel))
+                .run_until_cancelled(send_notices(taker, peer, channel))
                 .await
         });
         Self {
@@ -49,30 +49,30 @@ impl SessionNotifier {
         }
     }
 
-    pub(super) fn feed(&self) -> &Arc<Feed> {
+    pub(super) fn feed(&self) -> &Arc<ChangeFeed> {
         &self.feed
     }
 }
 
 /// Sends one notification after another. Repeated changes of a resource while the client is slow or unreachable are
 /// sent once.
-async fn notify(
+async fn send_notices(
     mut taker: NoticeReceiver,
     peer: Peer<RoleServer>,
     mut channel: NotificationChannel,
 ) {
     loop {
-        taker.ready().await;
+        taker.wait_for_notice().await;
         if !channel.wait_until_open().await {
             return;
         }
-        let sent = match taker.take() {
-            Some(Notice::Updated(uri)) => {
+        let sent = match taker.take_notice() {
+            Some(PendingNotice::Updated(uri)) => {
                 let update = ResourceUpdatedNotificationParam::new(&*uri);
                 peer.notify_resource_updated(update).await
             }
-            Some(Notice::ResourcesChanged) => peer.notify_resource_list_changed().await,
-            Some(Notice::PromptsChanged) => peer.notify_prompt_list_changed().await,
+            Some(PendingNotice::ResourcesChanged) => peer.notify_resource_list_changed().await,
+            Some(PendingNotice::PromptsChanged) => peer.notify_prompt_list_changed().await,
             None => Ok(()),
         };
         match sent {

@@ -5,7 +5,7 @@ use serde_json::{Map, Number, Value, json};
 use midex_domain::{
     error::{Suggestion, Violation},
     limits,
-    nearest::nearest,
+    nearest::find_nearest,
 };
 
 /// Argument names that other systems use for ours.
@@ -64,7 +64,7 @@ const ARGUMENT_ALIASES: &[(&str, &[&str])] = &[
 
 /// Parses arguments that were sent as JSON text, if the tool requires another type than text, and writes whole numbers
 /// without a fraction.
-pub(super) fn take_as_meant(listed: &Value, arguments: &mut Map<String, Value>) {
+pub(super) fn normalize_arguments(listed: &Value, arguments: &mut Map<String, Value>) {
     for (name, value) in arguments.iter_mut() {
         let Some(kind) = listed["properties"][name]["type"].as_str() else {
             continue;
@@ -79,11 +79,11 @@ pub(super) fn take_as_meant(listed: &Value, arguments: &mut Map<String, Value>) 
             *value = said;
         }
     }
-    take_whole_numbers(listed, arguments);
+    normalize_whole_numbers(listed, arguments);
 }
 
 /// Writes `2.0` as `2` where an integer is required. JSON Schema accepts both.
-fn take_whole_numbers(listed: &Value, arguments: &mut Map<String, Value>) {
+fn normalize_whole_numbers(listed: &Value, arguments: &mut Map<String, Value>) {
     for (name, value) in arguments {
         let listed = &listed["properties"][name];
         match value {
@@ -92,7 +92,7 @@ fn take_whole_numbers(listed: &Value, arguments: &mut Map<String, Value>) {
                     *value = whole.into();
                 }
             }
-            Value::Object(inner) => take_whole_numbers(listed, inner),
+            Value::Object(inner) => normalize_whole_numbers(listed, inner),
             _ => {}
         }
     }
@@ -119,7 +119,11 @@ fn has_json_type(value: &Value, kind: &str) -> bool {
 }
 
 /// Suggests the intended names for unknown arguments.
-pub(super) fn suggest(listed: &Value, arguments: &Value, violations: &mut [Violation]) {
+pub(super) fn suggest_argument_names(
+    listed: &Value,
+    arguments: &Value,
+    violations: &mut [Violation],
+) {
     let unknown = violations
         .iter_mut()
         .find(|violation| violation.rule == "additionalProperties" && violation.path.is_empty());
@@ -156,7 +160,7 @@ fn find_intended_argument<'a>(
         .keys()
         .filter(|name| !arguments.contains_key(*name))
         .map(String::as_str);
-    find_argument_alias(name, free.clone()).or_else(|| nearest(name, free))
+    find_argument_alias(name, free.clone()).or_else(|| find_nearest(name, free))
 }
 
 /// The arguments with their intended names and enum values. Arguments without a probable meaning are dropped.
@@ -201,7 +205,7 @@ fn nearest_enum_value(schema: &Value, value: &Value) -> Value {
     let swapped = |text: &str| options().find(|option| letters(option) == letters(text));
     let meant = value
         .as_str()
-        .and_then(|text| nearest(text, options()).or_else(|| swapped(text)));
+        .and_then(|text| find_nearest(text, options()).or_else(|| swapped(text)));
     meant.map_or_else(|| value.clone(), |meant| json!(meant))
 }
 
@@ -219,7 +223,7 @@ fn shorten_name(name: &str) -> String {
 }
 
 /// The token without white space and quotes around it.
-pub(super) fn token(text: &str) -> &str {
+pub(super) fn trim_token(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'))
 }
 
@@ -227,7 +231,7 @@ pub(super) fn token(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn listed() -> Value {
+    fn listed_schema() -> Value {
         json!({ "properties": {
             "token": { "type": "string" }, "output": {}, "inputs": { "type": "object" },
             "limit": { "type": "integer" }, "known_agents": { "type": "array" }, "approved": { "type": "boolean" },
@@ -240,26 +244,29 @@ mod tests {
         let mut arguments = json!({
             "token": "1", "output": "{\"a\":1}", "inputs": " {\"b\":2}\n", "limit": "3", "known_agents": "[\"x\"]", "approved": "true"
         });
-        take_as_meant(&listed(), arguments.as_object_mut().expect("an object"));
+        normalize_arguments(
+            &listed_schema(),
+            arguments.as_object_mut().expect("an object"),
+        );
         let taken = json!({
             "token": "1", "output": "{\"a\":1}", "inputs": { "b": 2 }, "limit": 3, "known_agents": ["x"], "approved": true
         });
         assert_eq!(arguments, taken);
         let mut whole = json!({ "limit": 2.0, "paginate": { "max_pages": 3.0 }, "output": 2.0 });
-        take_as_meant(&listed(), whole.as_object_mut().expect("an object"));
+        normalize_arguments(&listed_schema(), whole.as_object_mut().expect("an object"));
         let written = json!({ "limit": 2, "paginate": { "max_pages": 3 }, "output": 2.0 });
         assert_eq!(whole, written);
         let mut wrong = json!({ "inputs": "[1]", "limit": "many", "approved": "yes" });
         let before = wrong.clone();
-        take_as_meant(&listed(), wrong.as_object_mut().expect("an object"));
+        normalize_arguments(&listed_schema(), wrong.as_object_mut().expect("an object"));
         assert_eq!(wrong, before);
     }
 
     #[test]
-    fn a_name_of_others_is_told_as_ours() {
+    fn argument_alias_is_recognized() {
         let suggested = |arguments: Value| {
             let mut violations = [Violation::new("", "additionalProperties", "m")];
-            suggest(&listed(), &arguments, &mut violations);
+            suggest_argument_names(&listed_schema(), &arguments, &mut violations);
             violations[0]
                 .suggestion
                 .clone()
@@ -275,7 +282,7 @@ mod tests {
         );
         let of_authors = json!({ "properties": { "manifest": {}, "format": {} } });
         let mut violations = [Violation::new("", "additionalProperties", "m")];
-        suggest(&of_authors, &json!({ "content": "x" }), &mut violations);
+        suggest_argument_names(&of_authors, &json!({ "content": "x" }), &mut violations);
         let meant = violations[0].suggestion.as_ref();
         assert_eq!(
             meant.map(|meant| meant.text.as_str()),
@@ -312,9 +319,9 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_without_what_came_around_it() {
+    fn token_is_trimmed() {
         for text in ["abc", " abc\n", "\"abc\"", "'abc' ", "`abc`"] {
-            assert_eq!(token(text), "abc");
+            assert_eq!(trim_token(text), "abc");
         }
     }
 }

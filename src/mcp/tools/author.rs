@@ -11,7 +11,7 @@ use midex_registry::{Format, Manifest};
 use midex_server::app::DefinitionSubject;
 
 /// The `execution_type` and `http_method` of a tool, for hosts that route calls by them.
-pub(super) fn metadata(class: Class) -> MetaObject {
+pub(super) fn tool_metadata(class: Class) -> MetaObject {
     let method = match class {
         Class::Safe => "GET",
         Class::Standard => "POST",
@@ -37,9 +37,9 @@ pub(super) struct DefinitionSelection {
 
 impl DefinitionSelection {
     /// The definition that the arguments of `tool` provide or name. Exactly one of the two must be given.
-    pub(super) fn subject(self, tool: &str) -> Result<DefinitionSubject> {
+    pub(super) fn selected_definition(self, tool: &str) -> Result<DefinitionSubject> {
         match (self.manifest, self.workflow_id) {
-            (Some(document), None) => Ok(DefinitionSubject::Lent(manifest(
+            (Some(document), None) => Ok(DefinitionSubject::Lent(manifest_from_argument(
                 &document,
                 self.format.as_deref(),
             ))),
@@ -58,9 +58,9 @@ impl DefinitionSelection {
 }
 
 /// The definition that an argument provides, as a text of a format or as an object.
-pub(super) fn manifest(document: &Value, format: Option<&str>) -> Manifest {
+pub(super) fn manifest_from_argument(document: &Value, format: Option<&str>) -> Manifest {
     match document {
-        Value::String(text) => Manifest::of_text(text.clone(), format.and_then(Format::parse)),
-        document => Manifest::of_object(document),
+        Value::String(text) => Manifest::from_text(text.clone(), format.and_then(Format::parse)),
+        document => Manifest::from_object(document),
     }
 }

@@ -28,7 +28,7 @@ impl CatalogSelection {
     ///
     /// # Errors
     /// `CATALOG_NOT_FOUND`; `ARGUMENTS_INVALID` if the call selects none, or two.
-    pub(super) async fn id(&self, app: &App) -> Result<String> {
+    pub(super) async fn selected_catalog_id(&self, app: &App) -> Result<String> {
         let set = app.catalog_set().await?;
         let title = self.catalog_title.as_ref();
         let Some(name) = self.catalog_id.as_ref().or(title) else {
@@ -53,7 +53,7 @@ impl CatalogSelection {
     }
 }
 
-pub(super) async fn list(app: &App, _: NoArguments) -> Result<Value> {
+pub(super) async fn list_catalogs(app: &App, _: NoArguments) -> Result<Value> {
     let set = app.catalog_set().await?;
     let secrets = app.catalog_secrets().await;
     let catalogs = set
@@ -71,7 +71,7 @@ fn catalog_summary(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
     } = catalog;
     let (head, findings) = match book {
         Ok(book) => {
-            let target = catalog.target().ok();
+            let target = catalog.call_target().ok();
             let refusal = target.and_then(|target| target.reach.refusal_of(&settings.base_url));
             (Some(book.head()), Vec::from_iter(refusal))
         }
@@ -87,8 +87,8 @@ fn catalog_summary(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
         "base_urls": head.map_or(&[][..], |head| &head.servers),
         "operations": book.as_ref().map_or(0, |book| book.entries().len()),
         "contracts": head.map_or(0, |head| head.provider_count),
-        "headers": headers(settings, secrets),
-        "schemes": schemes(catalog, |_| true),
+        "headers": header_sources(settings, secrets),
+        "schemes": security_schemes(catalog, |_| true),
         "origins": settings.origins,
         "allow": settings.allow,
         "source": settings.source,
@@ -100,10 +100,10 @@ fn catalog_summary(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
 
 /// The headers and credentials of a catalog: their names and the sources of their values, but no values. An entry is
 /// `set` if each secret that it refers to is in `secrets`.
-pub(super) fn headers(settings: &Settings, secrets: &BTreeSet<String>) -> Value {
+pub(super) fn header_sources(settings: &Settings, secrets: &BTreeSet<String>) -> Value {
     let of = |values: &BTreeMap<String, String>, kind: &str| {
         let shown = values.iter().map(|(name, value)| {
-            let references = call::references(value);
+            let references = call::find_references(value);
             let is_set = references.iter().all(|name| secrets.contains(name));
             json!({ "name": name, "set": is_set, "source": secret_sources(value), "kind": kind })
         });
@@ -118,7 +118,7 @@ pub(super) fn headers(settings: &Settings, secrets: &BTreeSet<String>) -> Value 
 }
 
 /// The security schemes of a document that match, each with where it goes and where its credential comes from.
-pub(super) fn schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> Value {
+pub(super) fn security_schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> Value {
     let of = |(name, scheme): (&String, &SecurityScheme)| {
         let what = match scheme {
             SecurityScheme::ApiKey { location, name } => format!("{} `{name}`", location.as_str()),
@@ -136,7 +136,7 @@ pub(super) fn schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> 
 
 /// The sources of the secrets in a value.
 fn secret_sources(value: &str) -> String {
-    match &call::references(value)[..] {
+    match &call::find_references(value)[..] {
         [] => "literal".to_owned(),
         references => references.join(", "),
     }

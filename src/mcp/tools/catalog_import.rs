@@ -10,7 +10,7 @@ use super::{
     catalog::{CatalogSelection, violation_values},
     view_answer,
 };
-use midex_catalog::{Import, ImportPlan, call::Reach, document};
+use midex_catalog::{ImportPlan, ImportRequest, call::Reach, document};
 use midex_domain::{error::Result, limits};
 use midex_server::app::{App, SourceType};
 
@@ -25,7 +25,7 @@ pub(super) struct DocumentSource {
 }
 
 impl DocumentSource {
-    async fn document(&self, app: &App) -> Result<(String, Arc<[u8]>)> {
+    async fn load_document(&self, app: &App) -> Result<(String, Arc<[u8]>)> {
         let source_type = match self.source_type.as_deref() {
             Some("url") => Some(SourceType::Url),
             Some(_) => Some(SourceType::Path),
@@ -48,9 +48,9 @@ struct ImportedDocument {
 }
 
 impl ImportedDocument {
-    async fn import(self, app: &App) -> Result<Import> {
-        let (source, document) = self.source.document(app).await?;
-        Ok(Import {
+    async fn import_plan(self, app: &App) -> Result<ImportRequest> {
+        let (source, document) = self.source.load_document(app).await?;
+        Ok(ImportRequest {
             source,
             document,
             title: self.catalog_title.unwrap_or_default(),
@@ -64,7 +64,7 @@ impl ImportedDocument {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Preview {
+pub(super) struct PreviewArguments {
     #[serde(flatten)]
     document: ImportedDocument,
     #[serde(default)]
@@ -83,17 +83,17 @@ pub(super) struct Arguments {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Refresh {
+pub(super) struct RefreshArguments {
     #[serde(flatten)]
     catalog: CatalogSelection,
     #[serde(default)]
     apply: bool,
 }
 
-pub(super) async fn validate(app: &App, arguments: DocumentSource) -> Result<Value> {
-    let (_, bytes) = arguments.document(app).await?;
+pub(super) async fn validate_document(app: &App, arguments: DocumentSource) -> Result<Value> {
+    let (_, bytes) = arguments.load_document(app).await?;
     let inspected = app
-        .with_catalogs(move |_| Ok(document::inspect(&bytes)))
+        .with_catalogs(move |_| Ok(document::inspect_document(&bytes)))
         .await?;
     Ok(json!({
         "valid": inspected.violations.is_empty(),
@@ -104,10 +104,10 @@ pub(super) async fn validate(app: &App, arguments: DocumentSource) -> Result<Val
     }))
 }
 
-pub(super) async fn preview(app: &App, arguments: Preview) -> Result<Value> {
-    let wanted = arguments.document.import(app).await?;
+pub(super) async fn preview_import(app: &App, arguments: PreviewArguments) -> Result<Value> {
+    let wanted = arguments.document.import_plan(app).await?;
     let planned = app
-        .with_catalogs(move |catalogs| catalogs.plan(&wanted))
+        .with_catalogs(move |catalogs| catalogs.plan_import(&wanted))
         .await?;
     let ImportPlan {
         id,
@@ -133,7 +133,7 @@ pub(super) async fn preview(app: &App, arguments: Preview) -> Result<Value> {
         "projected_group_prefixes": prefixes.iter().take(limits::CATALOG_PREFIXES_MAX).collect::<Vec<_>>(),
         "provider_contract_count": compiled.providers.providers.len(),
         "changes": changes,
-        "warnings": warnings(&planned),
+        "warnings": import_warnings(&planned),
     });
     if arguments.include_command_preview {
         let mut bytes = 0;
@@ -157,7 +157,7 @@ pub(super) async fn preview(app: &App, arguments: Preview) -> Result<Value> {
 }
 
 /// The warnings about the document, and a warning if its operations cannot be called at their address.
-fn warnings(planned: &ImportPlan) -> Value {
+fn import_warnings(planned: &ImportPlan) -> Value {
     let mut warnings = violation_values(&planned.compiled.warnings);
     let allowed = planned.settings.allow.iter().map(String::as_str);
     let reach = Reach::new(planned.id.as_str(), allowed).ok();
@@ -169,15 +169,15 @@ fn warnings(planned: &ImportPlan) -> Value {
     warnings
 }
 
-pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
-    let wanted = Import {
+pub(super) async fn import_catalog(app: &App, arguments: Arguments) -> Result<Value> {
+    let wanted = ImportRequest {
         overwrite: arguments.overwrite,
         enabled: arguments.enabled,
-        ..arguments.document.import(app).await?
+        ..arguments.document.import_plan(app).await?
     };
     let before = app.catalogs()?.last_loaded_catalogs();
     let planned = app
-        .change_catalogs(move |catalogs| catalogs.import(&wanted))
+        .change_catalogs(move |catalogs| catalogs.import_document(&wanted))
         .await?;
     let addresses = planned.count_base_urls();
     let ImportPlan {
@@ -188,7 +188,7 @@ pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
         ..
     } = &planned;
     let places = app.catalogs()?.places().clone();
-    let mut warnings = warnings(&planned);
+    let mut warnings = import_warnings(&planned);
     let breaks = app.find_broken_steps(&before, id, changes).await?;
     if let (Some(warnings), false) = (warnings.as_array_mut(), breaks.is_empty()) {
         warnings.extend(breaks.iter().map(|one| {
@@ -201,8 +201,8 @@ pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
     }
     Ok(json!({
         "catalog_id": id,
-        "catalog_path": places.settings(id).display().to_string(),
-        "manifest_path": places.document(id).display().to_string(),
+        "catalog_path": places.settings_path(id).display().to_string(),
+        "manifest_path": places.document_path(id).display().to_string(),
         "command_count": compiled.operations.len(),
         "provider_contract_count": compiled.providers.providers.len(),
         "enabled": settings.enabled,
@@ -215,12 +215,12 @@ pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
     }))
 }
 
-pub(super) async fn refresh(app: &App, arguments: Refresh) -> Result<Value> {
-    let id = arguments.catalog.id(app).await?;
+pub(super) async fn refresh_catalog(app: &App, arguments: RefreshArguments) -> Result<Value> {
+    let id = arguments.catalog.selected_catalog_id(app).await?;
     let before = app.catalog_set().await?;
     let catalog = before.require_catalog(&id)?;
     let (source, document) = app.read_document(&catalog.settings.source, None).await?;
-    let wanted = Import {
+    let wanted = ImportRequest {
         source,
         document,
         title: catalog.settings.title.clone(),
@@ -232,10 +232,10 @@ pub(super) async fn refresh(app: &App, arguments: Refresh) -> Result<Value> {
     };
     let apply = arguments.apply;
     let planned = if apply {
-        app.change_catalogs(move |catalogs| catalogs.import(&wanted))
+        app.change_catalogs(move |catalogs| catalogs.import_document(&wanted))
             .await?
     } else {
-        app.with_catalogs(move |catalogs| catalogs.plan(&wanted))
+        app.with_catalogs(move |catalogs| catalogs.plan_import(&wanted))
             .await?
     };
     let mut answer = view_answer(&planned.changes)?;

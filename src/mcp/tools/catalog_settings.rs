@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     argument_rule_error,
-    catalog::{CatalogSelection, headers, schemes},
+    catalog::{CatalogSelection, header_sources, security_schemes},
 };
 use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_catalog::{Requester, call};
@@ -21,14 +21,14 @@ use midex_domain::{
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Enabled {
+pub(super) struct SetEnabledArguments {
     #[serde(flatten)]
     catalog: CatalogSelection,
     enabled: bool,
 }
 
-pub(super) async fn set_enabled(app: &App, arguments: Enabled) -> Result<Value> {
-    let id = arguments.catalog.id(app).await?;
+pub(super) async fn set_enabled(app: &App, arguments: SetEnabledArguments) -> Result<Value> {
+    let id = arguments.catalog.selected_catalog_id(app).await?;
     let enabled = arguments.enabled;
     app.change_catalog(&id, move |settings, _| {
         settings.enabled = enabled;
@@ -44,14 +44,14 @@ pub(super) async fn set_enabled(app: &App, arguments: Enabled) -> Result<Value> 
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct BaseUrl {
+pub(super) struct SetBaseUrlArguments {
     #[serde(flatten)]
     catalog: CatalogSelection,
     base_url: String,
 }
 
-pub(super) async fn set_base_url(app: &App, arguments: BaseUrl) -> Result<Value> {
-    let id = arguments.catalog.id(app).await?;
+pub(super) async fn set_base_url(app: &App, arguments: SetBaseUrlArguments) -> Result<Value> {
+    let id = arguments.catalog.selected_catalog_id(app).await?;
     let (url, by) = (arguments.base_url, app.requester());
     let changed = app.change_catalog(&id, move |settings, _| settings.set_base_url(&url, by));
     let changed = changed.await?;
@@ -66,7 +66,7 @@ pub(super) async fn set_base_url(app: &App, arguments: BaseUrl) -> Result<Value>
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct HeaderChange {
+pub(super) struct SetHeadersArguments {
     #[serde(flatten)]
     catalog: CatalogSelection,
     headers: BTreeMap<String, Option<String>>,
@@ -83,20 +83,20 @@ enum HeadersMode {
 }
 
 /// If a tool sets headers that contain secrets, asks the user, showing where the secrets would be sent.
-pub(super) async fn secrets_question(
+pub(super) async fn confirm_secrets(
     app: &App,
-    arguments: HeaderChange,
+    arguments: SetHeadersArguments,
 ) -> Result<Option<Confirmation>> {
     let headers = &arguments.headers;
     let secrets: Vec<_> = headers
         .values()
         .flatten()
-        .flat_map(|value| call::references(value))
+        .flat_map(|value| call::find_references(value))
         .collect();
     if app.requester() == Requester::User || secrets.is_empty() {
         return Ok(None);
     }
-    let id = arguments.catalog.id(app).await?;
+    let id = arguments.catalog.selected_catalog_id(app).await?;
     let catalog = app
         .catalogs()?
         .last_loaded_catalogs()
@@ -125,8 +125,8 @@ pub(super) async fn secrets_question(
     }))
 }
 
-pub(super) async fn set_headers(app: &App, arguments: HeaderChange) -> Result<Value> {
-    let id = arguments.catalog.id(app).await?;
+pub(super) async fn set_headers(app: &App, arguments: SetHeadersArguments) -> Result<Value> {
+    let id = arguments.catalog.selected_catalog_id(app).await?;
     let (replace, by) = (arguments.mode == HeadersMode::Replace, app.requester());
     let changed = app.change_catalog(&id, move |settings, _| {
         settings.set_headers(&arguments.headers, replace, by)
@@ -134,12 +134,12 @@ pub(super) async fn set_headers(app: &App, arguments: HeaderChange) -> Result<Va
     let changed = changed.await?;
     let secrets = app.catalog_secrets().await;
     Ok(json!({
-        "catalog_id": id, "headers": headers(&changed.settings, &secrets), "origins": changed.settings.origins
+        "catalog_id": id, "headers": header_sources(&changed.settings, &secrets), "origins": changed.settings.origins
     }))
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct CommandClass {
+pub(super) struct SetClassArguments {
     #[serde(flatten)]
     catalog: CatalogSelection,
     /// The command, without its vendor
@@ -148,18 +148,18 @@ pub(super) struct CommandClass {
     class: Class,
 }
 
-pub(super) async fn set_class(app: &App, arguments: CommandClass) -> Result<Value> {
-    let id = arguments.catalog.id(app).await?;
+pub(super) async fn set_class(app: &App, arguments: SetClassArguments) -> Result<Value> {
+    let id = arguments.catalog.selected_catalog_id(app).await?;
     let (operation, class, by) = (arguments.id, arguments.class, app.requester());
     let name = operation.clone();
     app.change_catalog(&id, move |settings, catalog| {
         let book = catalog.book.as_ref().ok();
-        let entry = book.and_then(|book| Some(&book.entries()[book.find(&name)?]));
+        let entry = book.and_then(|book| Some(&book.entries()[book.find_operation(&name)?]));
         let Some(entry) = entry else {
             let message = format!("the catalog has no operation `{name}`");
             return Err(argument_rule_error("/id", "enum", &message));
         };
-        settings.set_class(&entry.name, catalog.class(entry), class, by)
+        settings.set_class(&entry.name, catalog.operation_class(entry), class, by)
     })
     .await?;
     Ok(json!({ "catalog_id": id, "id": operation, "class": class }))
@@ -176,15 +176,15 @@ pub(super) struct RemoveArguments {
     confirm: bool,
 }
 
-pub(super) async fn remove_question(
+pub(super) async fn confirm_remove(
     app: &App,
     arguments: RemoveArguments,
 ) -> Result<Option<Confirmation>> {
     if arguments.confirm {
         return Ok(None);
     }
-    let id = arguments.catalog.id(app).await?;
-    let path = app.catalogs()?.places().settings(&id);
+    let id = arguments.catalog.selected_catalog_id(app).await?;
+    let path = app.catalogs()?.places().settings_path(&id);
     let path = path.display().to_string();
     let with_document = arguments.remove_manifest;
     let what = if with_document {
@@ -204,11 +204,11 @@ pub(super) async fn remove_question(
     }))
 }
 
-pub(super) async fn remove(app: &App, arguments: RemoveArguments) -> Result<Value> {
-    let id = arguments.catalog.id(app).await?;
+pub(super) async fn remove_catalog(app: &App, arguments: RemoveArguments) -> Result<Value> {
+    let id = arguments.catalog.selected_catalog_id(app).await?;
     let (name, with_document) = (id.clone(), arguments.remove_manifest);
     let left = app
-        .change_catalogs(move |catalogs| catalogs.remove(&name, with_document))
+        .change_catalogs(move |catalogs| catalogs.remove_catalog(&name, with_document))
         .await?;
     Ok(json!({
         "removed_catalog_id": id, "manifest_removed": with_document,
@@ -223,8 +223,8 @@ pub(super) struct AllowHostArguments {
     host_port: String,
 }
 
-pub(super) async fn allow(app: &App, arguments: AllowHostArguments) -> Result<Value> {
-    let id = arguments.catalog.id(app).await?;
+pub(super) async fn allow_host(app: &App, arguments: AllowHostArguments) -> Result<Value> {
+    let id = arguments.catalog.selected_catalog_id(app).await?;
     let host = arguments.host_port;
     if let Err(wrong) = call::Reach::new(id.as_str(), [host.as_str()]) {
         let message = format!("`{wrong}` is not of the form HOST:PORT");
@@ -239,7 +239,7 @@ pub(super) async fn allow(app: &App, arguments: AllowHostArguments) -> Result<Va
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Credential {
+pub(super) struct SetCredentialArguments {
     #[serde(flatten)]
     catalog: CatalogSelection,
     scheme: String,
@@ -247,9 +247,9 @@ pub(super) struct Credential {
     value: Value,
 }
 
-pub(super) async fn set_credential(app: &App, arguments: Credential) -> Result<Value> {
-    let id = arguments.catalog.id(app).await?;
-    let Credential { scheme, value, .. } = arguments;
+pub(super) async fn set_credential(app: &App, arguments: SetCredentialArguments) -> Result<Value> {
+    let id = arguments.catalog.selected_catalog_id(app).await?;
+    let SetCredentialArguments { scheme, value, .. } = arguments;
     let changed = app.change_catalog(&id, move |settings, catalog| {
         let none = BTreeMap::new();
         let book = catalog.book.as_ref().ok();
@@ -259,7 +259,7 @@ pub(super) async fn set_credential(app: &App, arguments: Credential) -> Result<V
     let changed = changed.await?;
     let secrets = app.catalog_secrets().await;
     Ok(json!({
-        "catalog_id": id, "headers": headers(&changed.settings, &secrets),
-        "origins": changed.settings.origins, "schemes": schemes(&changed, |_| true)
+        "catalog_id": id, "headers": header_sources(&changed.settings, &secrets),
+        "origins": changed.settings.origins, "schemes": security_schemes(&changed, |_| true)
     }))
 }

@@ -37,7 +37,7 @@ struct PaginateArguments {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Destructive {
+pub(super) struct DestructiveArguments {
     #[serde(flatten)]
     call: Arguments,
     #[serde(default)]
@@ -54,15 +54,15 @@ pub(super) fn output_schema() -> Value {
 }
 
 pub(super) async fn run_safe(app: &App, arguments: Arguments) -> Result<Value> {
-    run(app, arguments, Class::Safe).await
+    run_command(app, arguments, Class::Safe).await
 }
 
 pub(super) async fn run_standard(app: &App, arguments: Arguments) -> Result<Value> {
-    run(app, arguments, Class::Standard).await
+    run_command(app, arguments, Class::Standard).await
 }
 
-pub(super) async fn run_destructive(app: &App, arguments: Destructive) -> Result<Value> {
-    run(app, arguments.call, Class::Destructive).await
+pub(super) async fn run_destructive(app: &App, arguments: DestructiveArguments) -> Result<Value> {
+    run_command(app, arguments.call, Class::Destructive).await
 }
 
 fn tool_for_class(class: Class) -> &'static str {
@@ -75,14 +75,15 @@ fn tool_for_class(class: Class) -> &'static str {
 
 pub(super) async fn confirm_destructive(
     app: &App,
-    arguments: Destructive,
+    arguments: DestructiveArguments,
 ) -> Result<Option<Confirmation>> {
-    let Destructive { call, confirm } = arguments;
+    let DestructiveArguments { call, confirm } = arguments;
     let key = format!("command.run_destructive:{}", json!(call));
     let (id, with) = (call.id.clone(), json!(call.with));
     if let CommandMeant::Operation(named) = find_command(app, &id, Class::Destructive).await? {
         // Check first that the call can be sent, so that the user is not asked in vain.
-        app.check_call(&id, &named, &call.call()?).await?;
+        app.check_call(&id, &named, &call.into_command_call()?)
+            .await?;
     }
     if confirm {
         return Ok(None);
@@ -118,10 +119,10 @@ async fn find_command(app: &App, id: &str, called: Class) -> Result<CommandMeant
         .with_context("id", id))
 }
 
-async fn run(app: &App, arguments: Arguments, class: Class) -> Result<Value> {
+async fn run_command(app: &App, arguments: Arguments, class: Class) -> Result<Value> {
     let id = arguments.id.split_whitespace().collect::<Vec<_>>();
     let id = id.join(" ");
-    let call = arguments.call()?;
+    let call = arguments.into_command_call()?;
     match find_command(app, &id, class).await? {
         CommandMeant::Workflow(name) => start_workflow_command(app, &id, &name, call.with).await,
         CommandMeant::Operation(named) => {
@@ -133,7 +134,7 @@ async fn run(app: &App, arguments: Arguments, class: Class) -> Result<Value> {
 
 impl Arguments {
     /// The call that the arguments describe.
-    fn call(self) -> Result<CommandCall> {
+    fn into_command_call(self) -> Result<CommandCall> {
         let timeout = self.timeout.as_deref().map(parse_duration).transpose();
         let pages = |paginate: PaginateArguments| paginate.max_pages.unwrap_or(limits::CALL_PAGES);
         Ok(CommandCall {
@@ -162,7 +163,7 @@ async fn start_workflow_command(
 
 async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value> {
     let begun = app.now();
-    let ran = app.call(id, call, CALL_WAIT).await?;
+    let ran = app.call_operation(id, call, CALL_WAIT).await?;
     let status = ran.status;
     let run = json!({ "run_id": status.execution_id, "execution_id": status.execution_id });
     if let Some(failure) = &status.error {
@@ -198,7 +199,7 @@ async fn call_operation(app: &App, id: &str, call: CommandCall) -> Result<Value>
         answer.extend(run.clone());
     }
     answer["id"] = json!(id);
-    answer["attempts"] = json!(app.attempts(&status.execution_id).await?);
+    answer["attempts"] = json!(app.count_attempts(&status.execution_id).await?);
     answer["duration_ms"] = json!(app.now().since(begun).as_millis());
     Ok(answer)
 }

@@ -4,17 +4,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{catalog::schemes, workflow_list::fit_in_answer};
+use super::{catalog::security_schemes, workflow_list::fit_in_answer};
 use midex_catalog::{
     Catalog, CatalogOperation, CatalogSet,
     document::Provider,
     media_type::BodyFormat,
-    operation::{Content, Operation},
+    operation::{BodyContent, Operation},
 };
 use midex_domain::{
     error::{Code, Error, Result, Violation, repeat_call},
     limits,
-    schema::sample,
+    schema::sample_value,
     view,
 };
 use midex_registry::WorkflowEntry;
@@ -44,7 +44,7 @@ pub(super) struct ProviderQuery {
 
 pub(super) async fn list_providers(app: &App, arguments: ProviderQuery) -> Result<Value> {
     let query = arguments.query.unwrap_or_default().to_lowercase();
-    let mut providers = providers(app).await?;
+    let mut providers = input_value_providers(app).await?;
     providers.retain(|one| {
         let id = one["id"].to_string().to_lowercase();
         query.split_whitespace().all(|word| id.contains(word))
@@ -63,7 +63,7 @@ pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<
         after: arguments.cursor,
         limit: arguments.limit.unwrap_or(limits::COMMANDS_LISTED),
     };
-    let (found, last, total) = page(app, wanted).await?;
+    let (found, last, total) = command_page(app, wanted).await?;
     let commands = fit_in_answer(&found, Value::clone);
     let id = |one: &Value| one["id"].as_str().map(str::to_owned);
     let last = if commands.len() < found.len() {
@@ -79,7 +79,7 @@ pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<
 }
 
 /// Reads the catalogs, off the async worker threads. Uses an empty set if the app has no catalogs.
-async fn read<T: Send + 'static>(
+async fn read_catalogs<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&CatalogSet) -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -110,17 +110,17 @@ pub(crate) struct CommandFilter {
 /// # Errors
 /// `ARGUMENTS_INVALID` if the last command of the previous page no longer exists, since the next page cannot be located
 /// then.
-pub(crate) async fn page(
+pub(crate) async fn command_page(
     app: &App,
     wanted: CommandFilter,
 ) -> Result<(Vec<Value>, Option<String>, usize)> {
     let has_query = !wanted.query.trim().is_empty();
     // Workflows belong to no catalog.
     let workflows = match wanted.vendor.as_deref().or(wanted.catalog.as_deref()) {
-        None | Some(WORKFLOW_COMMAND) => workflows(app, &wanted.query).await?,
+        None | Some(WORKFLOW_COMMAND) => matching_workflows(app, &wanted.query).await?,
         Some(_) => Vec::new(),
     };
-    read(app, move |set| {
+    read_catalogs(app, move |set| {
         let is_meant = |of: &Option<String>, names: &[&str]| {
             of.as_ref()
                 .is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
@@ -130,7 +130,7 @@ pub(crate) async fn page(
                 && is_meant(&wanted.catalog, &[&one.id, &one.settings.title])
         };
         let operations: Vec<_> = if has_query {
-            set.search(&wanted.query, usize::MAX, counts)
+            set.search_operations(&wanted.query, usize::MAX, counts)
         } else {
             set.all_operations(counts).collect()
         };
@@ -138,7 +138,7 @@ pub(crate) async fn page(
         let id = |one: &Value| one["id"].as_str().unwrap_or_default().to_owned();
         let workflows = workflows.into_iter().map(|one| (id(&one), Some(one), None));
         let operations = operations.into_iter();
-        let operations = operations.map(|named| (set.id_of(&named), None, Some(named)));
+        let operations = operations.map(|named| (set.operation_id(&named), None, Some(named)));
         // With a query, list operations first: a search rarely looks for a workflow.
         let mut all: Box<dyn Iterator<Item = _>> = if has_query {
             Box::new(operations.chain(workflows))
@@ -155,7 +155,7 @@ pub(crate) async fn page(
         let last = last.filter(|_| all.next().is_some());
         let shown = page
             .into_iter()
-            .filter_map(|(_, shown, named)| shown.or_else(|| entry(set, &named?)));
+            .filter_map(|(_, shown, named)| shown.or_else(|| operation_entry(set, &named?)));
         Ok((shown.collect(), last, total))
     })
     .await
@@ -174,21 +174,21 @@ fn cursor_command_gone_error(after: &str) -> Error {
         ))
 }
 
-async fn workflows(app: &App, query: &str) -> Result<Vec<Value>> {
+async fn matching_workflows(app: &App, query: &str) -> Result<Vec<Value>> {
     let query = query.to_lowercase();
-    app.look_into_registry(move |registry| {
+    app.with_registry(move |registry| {
         let entries = registry.workflows();
         let entries = entries.filter(|entry| entry.contains_words(query.split_whitespace()));
-        entries.filter_map(command).collect()
+        entries.filter_map(workflow_command).collect()
     })
     .await
 }
 
 /// Everything that can provide input values.
-pub(crate) async fn providers(app: &App) -> Result<Vec<Value>> {
-    read(app, |set| {
+pub(crate) async fn input_value_providers(app: &App) -> Result<Vec<Value>> {
+    read_catalogs(app, |set| {
         let books = set.catalogs().iter().filter(|one| one.settings.enabled);
-        let notes = books.filter_map(|one| Some((one, one.book.as_ref().ok()?.notes().ok()?)));
+        let notes = books.filter_map(|one| Some((one, one.book.as_ref().ok()?.read_notes().ok()?)));
         let providers = notes.flat_map(|(one, notes)| {
             let vendor = one.vendor().to_owned();
             notes
@@ -209,7 +209,7 @@ fn provider_entry(vendor: &str, provider: &Provider) -> Value {
 }
 
 /// An operation, as it is listed.
-fn entry(set: &CatalogSet, named: &CatalogOperation) -> Option<Value> {
+fn operation_entry(set: &CatalogSet, named: &CatalogOperation) -> Option<Value> {
     let book = named.catalog.book.as_ref().ok()?;
     Some(operation_summary(
         set,
@@ -224,7 +224,7 @@ fn operation_summary(set: &CatalogSet, named: &CatalogOperation, operation: &Ope
         json!({ "name": parameter.argument, "in": parameter.location.as_str(), "type": kind, "required": parameter.is_required })
     });
     let mut shown = json!({
-        "id": set.id_of(named),
+        "id": set.operation_id(named),
         "aliases": operation.aliases,
         "catalog_id": named.catalog.id,
         "vendor": named.catalog.vendor(),
@@ -253,12 +253,12 @@ async fn command_details(app: &App, id: &str) -> Result<Value> {
     let named = match app.resolve_command(id).await?.0 {
         CommandMeant::Operation(named) => named,
         CommandMeant::Workflow(name) => {
-            let shown =
-                app.look_into_registry(move |registry| registry.workflow(&name).and_then(command));
+            let shown = app
+                .with_registry(move |registry| registry.workflow(&name).and_then(workflow_command));
             return Ok(shown.await?.unwrap_or_default());
         }
     };
-    read(app, move |set| {
+    read_catalogs(app, move |set| {
         operation_details(set, &named).map_err(|error| {
             Error::internal("a catalog cannot be read").with_source(std::io::Error::other(error))
         })
@@ -267,13 +267,18 @@ async fn command_details(app: &App, id: &str) -> Result<Value> {
 }
 
 fn operation_details(set: &CatalogSet, named: &CatalogOperation) -> Result<Value, String> {
-    let operation = named.catalog.operation(named.place)?;
+    let operation = named.catalog.read_operation(named.place)?;
     let mut shown = operation_summary(set, named, &operation);
     let content = operation
         .body
         .as_ref()
         .and_then(|body| body.contents.first());
-    let notes = named.catalog.book.as_ref().map_err(Clone::clone)?.notes();
+    let notes = named
+        .catalog
+        .book
+        .as_ref()
+        .map_err(Clone::clone)?
+        .read_notes();
     let uses = notes.map(|notes| notes.providers.uses).unwrap_or_default();
     let uses = uses
         .into_iter()
@@ -281,7 +286,7 @@ fn operation_details(set: &CatalogSet, named: &CatalogOperation) -> Result<Value
     shown["description"] = json!(operation.description);
     let prepared = named.catalog.prepare_operation(named.place)?;
     shown["input_schema"] = prepared.input_schema();
-    shown["body_schema"] = content.map_or(Value::Null, Content::schema_for_callers);
+    shown["body_schema"] = content.map_or(Value::Null, BodyContent::schema_for_callers);
     if let Some(body) = operation
         .body
         .as_ref()
@@ -294,15 +299,15 @@ fn operation_details(set: &CatalogSet, named: &CatalogOperation) -> Result<Value
     shown["output_schema"] = operation.output.clone().unwrap_or_default();
     shown["security"] = json!(operation.security);
     let is_asked_for = |name: &String| operation.security.iter().flatten().any(|one| one == name);
-    shown["credentials"] = schemes(&named.catalog, is_asked_for);
+    shown["credentials"] = security_schemes(&named.catalog, is_asked_for);
     shown["providers"] = uses.map(|one| json!({ "argument": one.argument, "provider": format!("{} {}", named.catalog.vendor(), one.provider) })).collect();
     shown["pagination"] = json!(operation.pagination);
-    shown["example"] = example(&shown);
+    shown["example"] = example_call(&shown);
     Ok(shown)
 }
 
 /// An example call with the required arguments.
-fn example(shown: &Value) -> Value {
+fn example_call(shown: &Value) -> Value {
     let tool = match shown["class"].as_str() {
         Some("safe") => "command.run_safe",
         Some("standard") => "command.run",
@@ -318,7 +323,7 @@ fn example(shown: &Value) -> Value {
         if let (Value::Object(schema), Value::Object(_)) = (&mut schema, shared) {
             schema.insert("$defs".to_owned(), shared.clone());
         }
-        (name.to_owned(), sample(&schema))
+        (name.to_owned(), sample_value(&schema))
     });
     let with: Map<_, _> = with.collect();
     let mut arguments = json!({ "id": shown["id"], "with": with });
@@ -331,7 +336,7 @@ fn example(shown: &Value) -> Value {
 /// An example body of this media type that matches the schema.
 fn example_body(media_type: &Value, schema: &Value) -> Value {
     let kind = BodyFormat::from_media_type(media_type.as_str().unwrap_or_default());
-    match sample(schema) {
+    match sample_value(schema) {
         _ if kind == BodyFormat::Bytes => json!("ZXhhbXBsZQ=="),
         // A form must be an object, even if its schema does not say so.
         made if matches!(kind, BodyFormat::Form | BodyFormat::Multipart) && !made.is_object() => {
@@ -346,7 +351,7 @@ fn value_items(value: &Value) -> &[Value] {
 }
 
 /// A workflow as a command, if it can be started.
-pub(crate) fn command(entry: &WorkflowEntry) -> Option<Value> {
+pub(crate) fn workflow_command(entry: &WorkflowEntry) -> Option<Value> {
     let workflow = &entry.value.as_ref()?.workflow;
     let arguments = workflow.inputs.iter().flat_map(view::input_views);
     let arguments = arguments.map(

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{argument_rule_error, arguments::token, execution, lifecycle::StateChangeAnswer};
+use super::{
+    argument_rule_error, arguments::trim_token, lifecycle::StateChangeAnswer, parse_execution_id,
+};
 use midex_domain::{
     Digest, StepId,
     error::Result,
@@ -18,7 +20,7 @@ use midex_domain::{
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Approval {
+pub(super) struct ApproveArguments {
     #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
     execution_id: String,
     /// As waits has it
@@ -41,7 +43,7 @@ pub(super) struct Approval {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct StepAnswer {
+pub(super) struct AnswerArguments {
     /// The step's token
     #[schemars(length(min = 1))]
     token: String,
@@ -49,16 +51,19 @@ pub(super) struct StepAnswer {
     output: Value,
 }
 
-pub(super) async fn answer(app: &App, arguments: StepAnswer) -> Result<Advanced> {
+pub(super) async fn answer_step(app: &App, arguments: AnswerArguments) -> Result<Advanced> {
     let report = Report::Answer(arguments.output);
-    app.next_step(token(&arguments.token), report).await
+    app.next_step(trim_token(&arguments.token), report).await
 }
 
-pub(super) async fn approve(app: &App, arguments: Approval) -> Result<StateChangeAnswer> {
-    let id = execution(&arguments.execution_id)?;
+pub(super) async fn approve_gate(
+    app: &App,
+    arguments: ApproveArguments,
+) -> Result<StateChangeAnswer> {
+    let id = parse_execution_id(&arguments.execution_id)?;
     let shown = Digest::parse(&arguments.shown);
     let answer = GateAnswer {
-        step: step(&arguments.step_name)?,
+        step: parse_step_name(&arguments.step_name)?,
         visit: arguments.visit,
         shown: shown
             .ok_or_else(|| argument_rule_error("/shown", "format", "`shown` is not a digest"))?,
@@ -79,7 +84,7 @@ pub(super) async fn approve(app: &App, arguments: Approval) -> Result<StateChang
 }
 
 /// The step of this name. The schema does not check every rule of names.
-pub(super) fn step(name: &str) -> Result<StepId> {
+pub(super) fn parse_step_name(name: &str) -> Result<StepId> {
     StepId::parse(name)
         .map_err(|error| argument_rule_error("/step_name", "format", error.message()))
 }

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    argument_rule_error, execution, execution_approve::step, lifecycle::StateChangeAnswer, present,
+    argument_rule_error, execution_approve::parse_step_name, lifecycle::StateChangeAnswer,
+    parse_execution_id, present,
 };
 use midex_domain::{
     error::{Error, Result},
@@ -48,7 +49,7 @@ enum VerdictName {
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
-    let id = execution(&arguments.execution_id)?;
+    let id = parse_execution_id(&arguments.execution_id)?;
     let verdict = match (arguments.verdict, arguments.output) {
         (VerdictName::Retry, None) => Verdict::Retry,
         (VerdictName::Output, Some(output)) => Verdict::Output(Arc::new(output)),
@@ -65,7 +66,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAn
         }
     };
     let resolution = Resolution {
-        step: step(&arguments.step_name)?,
+        step: parse_step_name(&arguments.step_name)?,
         item: arguments.item,
         attempt: arguments.visit.zip(arguments.attempt),
         verdict,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{execution, personas::KnownAgents, schemas::shallow_view_schema, view_answer};
+use super::{parse_execution_id, personas::KnownAgents, schemas::shallow_view_schema, view_answer};
 use midex_domain::{
     error::Result,
     limits,
@@ -65,7 +65,7 @@ pub(super) fn output_schema() -> Value {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
     let going = match arguments.execution_id {
         Some(id) => OpenWork::One(Box::new(
-            app.resume_current_step(&execution(&id)?, arguments.reason)
+            app.resume_current_step(&parse_execution_id(&id)?, arguments.reason)
                 .await?,
         )),
         None => app.open_work(arguments.project).await?,

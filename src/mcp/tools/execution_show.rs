@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::execution;
+use super::parse_execution_id;
 use midex_domain::{error::Result, limits, view::ExecutionView};
 use midex_server::app::App;
 
@@ -20,7 +20,7 @@ pub(super) fn output_schema() -> Value {
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionView> {
     // The history may be large.
-    let _turn = app.large_read().await;
-    app.execution_view(&execution(&arguments.execution_id)?)
+    let _turn = app.acquire_large_read().await;
+    app.execution_view(&parse_execution_id(&arguments.execution_id)?)
         .await
 }

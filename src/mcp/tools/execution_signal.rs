@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{execution, lifecycle::StateChangeAnswer};
+use super::{lifecycle::StateChangeAnswer, parse_execution_id};
 use midex_domain::{error::Result, execution::SignalRequest, limits, view::SignalView};
 use midex_server::app::App;
 
@@ -19,7 +19,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
-    let id = execution(&arguments.execution_id)?;
+    let id = parse_execution_id(&arguments.execution_id)?;
     let name = arguments.signal;
     let payload = arguments.payload.unwrap_or_default();
     let signal = SignalRequest::new(name.as_str(), payload);

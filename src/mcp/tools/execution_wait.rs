@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{duration, execution};
+use super::{parse_execution_id, wait_duration};
 use midex_domain::{
     State,
     error::{Result, double_quotes},
@@ -46,12 +46,12 @@ pub(super) struct WaitAnswer {
 
 /// The time limit of a call with these arguments, which need not be checked yet.
 pub(super) fn max_duration(arguments: &Map<String, Value>) -> Duration {
-    duration(arguments.get("timeout_s").and_then(Value::as_f64))
+    wait_duration(arguments.get("timeout_s").and_then(Value::as_f64))
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WaitAnswer> {
-    let id = execution(&arguments.execution_id)?;
-    let timeout = duration(arguments.timeout_s);
+    let id = parse_execution_id(&arguments.execution_id)?;
+    let timeout = wait_duration(arguments.timeout_s);
     let (status, changed) = app.wait(&id, arguments.since_revision, timeout).await?;
     let is_of_model = |step: &&String| {
         let mut waits = status.waits.iter();

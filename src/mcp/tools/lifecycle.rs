@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::execution;
+use super::parse_execution_id;
 use midex_domain::{Lifecycle, LifecycleChange, error::Result, limits, view::StatusView};
 use midex_server::app::App;
 
@@ -41,28 +41,34 @@ impl StateChangeAnswer {
     }
 }
 
-pub(super) async fn pause(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
-    change(app, arguments, Lifecycle::Pause).await
+pub(super) async fn pause_execution(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
+    change_lifecycle(app, arguments, Lifecycle::Pause).await
 }
 
-pub(super) async fn abandon(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
-    change(app, arguments, Lifecycle::Abandon).await
+pub(super) async fn abandon_execution(
+    app: &App,
+    arguments: Arguments,
+) -> Result<StateChangeAnswer> {
+    change_lifecycle(app, arguments, Lifecycle::Abandon).await
 }
 
-pub(super) async fn diverge(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
-    change(app, arguments, Lifecycle::Diverge).await
+pub(super) async fn diverge_execution(
+    app: &App,
+    arguments: Arguments,
+) -> Result<StateChangeAnswer> {
+    change_lifecycle(app, arguments, Lifecycle::Diverge).await
 }
 
-pub(super) async fn fail(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
-    change(app, arguments, Lifecycle::Fail).await
+pub(super) async fn fail_execution(app: &App, arguments: Arguments) -> Result<StateChangeAnswer> {
+    change_lifecycle(app, arguments, Lifecycle::Fail).await
 }
 
-async fn change(
+async fn change_lifecycle(
     app: &App,
     arguments: Arguments,
     lifecycle: Lifecycle,
 ) -> Result<StateChangeAnswer> {
-    let id = execution(&arguments.execution_id)?;
+    let id = parse_execution_id(&arguments.execution_id)?;
     let reason = arguments.reason;
     let status = app
         .command(&id, LifecycleChange { lifecycle, reason })

@@ -1,13 +1,14 @@
 //! Errors for calls of unknown tools, with suggestions.
 
 use super::{
-    Spelling, Toolsets, names,
+    Spelling, Toolsets,
     table::{OPERATE, RUN},
+    tool_names,
 };
 use midex_domain::{
     error::{Code, Error, NextCall, call_tool, repeat_call},
     limits,
-    nearest::nearest,
+    nearest::find_nearest,
 };
 
 /// Names that other systems use for our tools, compared with the part after the dot.
@@ -89,24 +90,24 @@ pub(super) fn unknown_tool_error(name: &str, sets: Toolsets) -> Error {
 
 /// The offered tool that `name` probably means.
 fn find_nearest_tool(name: &str, sets: Toolsets) -> Option<&'static str> {
-    let offered = names(sets);
+    let offered = tool_names(sets);
     // Some hosts prefix the server's name: `mcp__midex__workflow_start`.
     let name = name.rsplit("__").next().unwrap_or(name).to_lowercase();
     let last = name.rsplit(['.', '/', ':']).next().unwrap_or(&name);
     let ends = |tool: &&&str| {
         let own = tool.rsplit('.').next().unwrap_or(tool);
-        own == last || Spelling::Underscored.name(tool) == last
+        own == last || Spelling::Underscored.spell_name(tool) == last
     };
     let foreign = |tool: &&&str| {
         let mut table = TOOL_NAME_ALIASES.iter().filter(|(ours, _)| ours == *tool);
         table.any(|(_, theirs)| theirs.contains(&last))
     };
-    let everything = names(Toolsets::ALL);
+    let everything = tool_names(Toolsets::ALL);
     let all = || everything.iter();
     match all().find(ends).or_else(|| all().find(foreign)) {
         // The name means a known tool that is not offered, so do not suggest a similar one.
         Some(tool) => offered.contains(tool).then_some(*tool),
-        None => nearest(&name, offered.iter().copied()),
+        None => find_nearest(&name, offered.iter().copied()),
     }
 }
 
@@ -130,7 +131,7 @@ pub(super) fn toolset_left_out_error(tool: &str, of: Toolsets, sets: Toolsets) -
 
 /// Adds the names of the offered tools.
 fn add_offered_tools(error: Error, sets: Toolsets) -> Error {
-    let error = error.with_context("tools", names(sets).join(", "));
+    let error = error.with_context("tools", tool_names(sets).join(", "));
     if sets.intersects(RUN.union(OPERATE)) {
         error.with_next(SHOW_OPEN_WORK_CALL)
     } else {
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tool_that_was_meant_is_named() {
+    fn nearest_tool_is_suggested() {
         for (name, ours) in [
             ("workflow.begin", Some("workflow.start")),
             ("mcp__midex__workflow_next_step", Some("workflow.next_step")),
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_is_told_where_nothing_was_meant() {
+    fn tools_are_listed_without_a_match() {
         let action = unknown_tool_error("bash", RUN).suggested_action();
         assert!(
             action.starts_with("Call execution.resume: ") && action.contains("workflow.start"),

@@ -45,12 +45,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use self::schemas::{input_schema, listed_input, reply_of, shallow_view_schema, with_error_shape};
+use self::schemas::{
+    input_schema, listed_input_schema, reply_of, shallow_view_schema, with_error_shape,
+};
 use self::table::TOOL_TABLE;
 pub(super) use self::{
-    commands::{CommandFilter, command, page as page_of_commands, providers},
+    commands::{
+        CommandFilter, command_page as page_of_commands, input_value_providers, workflow_command,
+    },
     spelling::Spelling,
-    workflow_list::listed_manifest,
+    workflow_list::manifest_entry,
 };
 pub use self::{
     spelling::ToolNames,
@@ -75,7 +79,7 @@ type SchemaFn = fn() -> Value;
 
 /// How a tool handles checked arguments.
 #[derive(Clone, Copy)]
-pub(super) enum Work {
+pub(super) enum ToolWork {
     /// Returns an answer.
     Answer(ToolFn<Value>),
     /// Advances a workflow. If the execution then waits for the user, the user may be asked.
@@ -115,12 +119,12 @@ pub(super) struct ToolSpec {
     longest: Option<MaxDurationFn>,
     input: SchemaFn,
     output: SchemaFn,
-    work: Work,
-    schemas: OnceLock<Schemas>,
+    work: ToolWork,
+    schemas: OnceLock<ToolSchemas>,
 }
 
 /// The schemas of a tool.
-struct Schemas {
+struct ToolSchemas {
     input: Value,
     output: Value,
     /// The input schema, compiled.
@@ -132,7 +136,7 @@ static DOTTED_TOOLS: LazyLock<Vec<(Toolsets, Tool)>> =
     LazyLock::new(|| build_tool_list(Spelling::Dotted));
 
 /// The tools of these toolsets, as they are listed.
-pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
+pub(super) fn list_tools(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
     static UNDERSCORED_TOOLS: LazyLock<Vec<(Toolsets, Tool)>> =
         LazyLock::new(|| build_tool_list(Spelling::Underscored));
     let listed = match spelling {
@@ -145,15 +149,15 @@ pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
 }
 
 fn build_tool_list(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
-    let names = names(Toolsets::ALL);
+    let names = tool_names(Toolsets::ALL);
     let tools = TOOL_TABLE.iter();
     tools
-        .map(|tool| (tool.toolsets, tool.tool(spelling, &names)))
+        .map(|tool| (tool.toolsets, tool.listed_tool(spelling, &names)))
         .collect()
 }
 
 /// The names of the tools of these toolsets.
-pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
+pub(super) fn tool_names(sets: Toolsets) -> Vec<&'static str> {
     let offered = TOOL_TABLE
         .iter()
         .filter(|tool| sets.intersects(tool.toolsets));
@@ -161,9 +165,9 @@ pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
 }
 
 /// The tool of these toolsets with this name, in either spelling: `workflow.start` or `workflow_start`.
-pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
+pub(super) fn find_tool(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
     let named =
-        |tool: &ToolSpec| tool.name == name || Spelling::Underscored.name(tool.name) == name;
+        |tool: &ToolSpec| tool.name == name || Spelling::Underscored.spell_name(tool.name) == name;
     match TOOL_TABLE.iter().find(|tool| named(tool)) {
         Some(tool) if sets.intersects(tool.toolsets) => Ok(tool),
         Some(tool) if tool.toolsets == Toolsets::PEOPLE => {
@@ -179,12 +183,12 @@ pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
 }
 
 /// The execution that the arguments of a call name, by its id or by a token.
-pub(super) fn execution_named(arguments: &Map<String, Value>) -> Option<String> {
+pub(super) fn execution_in_arguments(arguments: &Map<String, Value>) -> Option<String> {
     let by_token = || {
-        let token = Token::parse(arguments::token(text(arguments, "token")?)).ok()?;
+        let token = Token::parse(arguments::trim_token(text_argument(arguments, "token")?)).ok()?;
         Some(token.execution_id.to_string())
     };
-    let named = text(arguments, "execution_id").and_then(|id| ExecutionId::parse(id).ok());
+    let named = text_argument(arguments, "execution_id").and_then(|id| ExecutionId::parse(id).ok());
     named.map(|id| id.to_string()).or_else(by_token)
 }
 
@@ -194,7 +198,7 @@ pub fn toolsets_help() -> String {
         format!(
             "- {}: {}",
             set.as_str(),
-            names(Toolsets::from_toolset(set)).join(", ")
+            tool_names(Toolsets::from_toolset(set)).join(", ")
         )
     };
     Toolset::ALL.map(line).join("\n")
@@ -206,7 +210,7 @@ impl ToolSpec {
         toolsets: Toolsets,
         effect: ToolEffect,
         (input, output): (SchemaFn, SchemaFn),
-        work: Work,
+        work: ToolWork,
     ) -> Self {
         Self {
             name,
@@ -268,10 +272,10 @@ impl ToolSpec {
         self
     }
 
-    fn schemas(&self) -> &Schemas {
+    fn schemas(&self) -> &ToolSchemas {
         self.schemas.get_or_init(|| {
             let input = (self.input)();
-            Schemas {
+            ToolSchemas {
                 checked: Schema::compile(&input)
                     .expect("a tool's own schema is valid: a test compiles all of them"),
                 input,
@@ -294,13 +298,16 @@ impl ToolSpec {
     }
 
     /// The resource address that a call with these arguments reads, if this is the tool for reading resources.
-    pub(super) fn address_read<'a>(&self, arguments: &'a Map<String, Value>) -> Option<&'a str> {
-        let uri = text(arguments, "uri").filter(|_| self.name == "workflow.read");
+    pub(super) fn resource_address<'a>(
+        &self,
+        arguments: &'a Map<String, Value>,
+    ) -> Option<&'a str> {
+        let uri = text_argument(arguments, "uri").filter(|_| self.name == "workflow.read");
         uri.map(str::trim)
     }
 
     /// The work to do with arguments that are [`Self::check_arguments`].
-    pub(super) fn work(&self) -> Work {
+    pub(super) fn work(&self) -> ToolWork {
         self.work
     }
 
@@ -315,22 +322,22 @@ impl ToolSpec {
     }
 
     /// The tool, as it is listed. Its texts may name any of `tools`.
-    fn tool(&self, spelling: Spelling, tools: &[&str]) -> Tool {
+    fn listed_tool(&self, spelling: Spelling, tools: &[&str]) -> Tool {
         let schema = |schema: &Value| {
             let mut schema = schema.clone();
-            spelling.schema(&mut schema, tools);
+            spelling.spell_schema(&mut schema, tools);
             schema_object(&schema)
         };
-        let description = spelling.text(self.description, tools);
+        let description = spelling.spell_text(self.description, tools);
         let mut tool = Tool::new(
-            spelling.name(self.name),
+            spelling.spell_name(self.name),
             description,
-            schema(&listed_input(&self.schemas().input)),
+            schema(&listed_input_schema(&self.schemas().input)),
         )
         .with_title(self.title)
         .with_raw_output_schema(schema(&self.schemas().output))
         .with_annotations(self.annotations());
-        let mut meta = self.class.map(author::metadata);
+        let mut meta = self.class.map(author::tool_metadata);
         if self.is_whole {
             let most = limits::ANSWER_WHOLE_CHARS_MAX.into();
             let meta = meta.get_or_insert_default();
@@ -351,12 +358,12 @@ impl ToolSpec {
         &self,
         mut arguments: Map<String, Value>,
     ) -> Result<Map<String, Value>> {
-        let Schemas { input, checked, .. } = self.schemas();
-        arguments::take_as_meant(input, &mut arguments);
+        let ToolSchemas { input, checked, .. } = self.schemas();
+        arguments::normalize_arguments(input, &mut arguments);
         let arguments = Value::Object(arguments);
         let mut violations = checked.violations(&arguments);
         if !violations.is_empty() {
-            arguments::suggest(input, &arguments, &mut violations);
+            arguments::suggest_argument_names(input, &arguments, &mut violations);
             let mended = arguments::correct_arguments(input, &arguments);
             let message = format!(
                 "the arguments of {} break its schema in {}",
@@ -425,7 +432,7 @@ fn argument_rule_error(path: &str, rule: &str, message: &str) -> Error {
 }
 
 /// The execution of this id. The schema does not check every rule of ids.
-fn execution(id: &str) -> Result<ExecutionId> {
+fn parse_execution_id(id: &str) -> Result<ExecutionId> {
     ExecutionId::parse(id).map_err(|error| {
         let violation = Violation::new("/execution_id", "format", error.message())
             .with_expected("printable text that neither starts nor ends with white space");
@@ -434,13 +441,13 @@ fn execution(id: &str) -> Result<ExecutionId> {
 }
 
 /// The time to wait, of at most [`limits::WAIT_MAX`], which is also the default.
-fn duration(seconds: Option<f64>) -> Duration {
+fn wait_duration(seconds: Option<f64>) -> Duration {
     let asked = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     asked.map_or(limits::WAIT_MAX, |asked| asked.min(limits::WAIT_MAX))
 }
 
 /// A text argument, which need not be checked yet.
-fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+fn text_argument<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     arguments.get(name).and_then(Value::as_str)
 }
 
@@ -464,9 +471,9 @@ mod tests {
                 tool.name
             );
             Schema::compile(&tool.schemas().output).expect("the output schema compiles");
-            let underscored = Spelling::Underscored.name(tool.name);
+            let underscored = Spelling::Underscored.spell_name(tool.name);
             assert_eq!(
-                find(all, &underscored).expect("underscored").name,
+                find_tool(all, &underscored).expect("underscored").name,
                 tool.name
             );
             let listed = tool.documented_tool().expect("a listed tool");
@@ -474,35 +481,35 @@ mod tests {
             assert!(listed.read_only_hint.is_some() && listed.destructive_hint.is_some());
             assert!(listed.idempotent_hint.is_some() && listed.open_world_hint.is_some());
         }
-        assert!(find(all, "workflow.begin").is_err());
-        assert!(find(Toolsets::ALL, "execution.approve").is_err());
+        assert!(find_tool(all, "workflow.begin").is_err());
+        assert!(find_tool(Toolsets::ALL, "execution.approve").is_err());
     }
 
     /// Some hosts refuse a tool, or the whole list, for smaller deviations.
     #[test]
     fn listed_schemas_suit_strict_hosts() {
-        fn check(tool: &str, schema: &Value) {
+        fn check_schema(tool: &str, schema: &Value) {
             assert!(schema["type"].is_string(), "{tool}: {schema}");
             for keyword in ["$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf", "not"] {
                 assert!(schema.get(keyword).is_none(), "{tool}: {keyword}");
             }
             let properties = schema.get("properties").and_then(Value::as_object);
             for (_, property) in properties.into_iter().flatten() {
-                check(tool, property);
+                check_schema(tool, property);
             }
             if let Some(items) = schema.get("items") {
-                check(tool, items);
+                check_schema(tool, items);
             }
         }
-        for tool in list(Toolsets::ALL, Spelling::Dotted) {
-            check(&tool.name, &Value::Object((*tool.input_schema).clone()));
+        for tool in list_tools(Toolsets::ALL, Spelling::Dotted) {
+            check_schema(&tool.name, &Value::Object((*tool.input_schema).clone()));
         }
     }
 
     #[test]
-    fn asking_for_a_tool_copies_no_schema() {
-        for tool in list(Toolsets::ALL, Spelling::Dotted) {
-            let asked = find(Toolsets::ALL, &tool.name).ok();
+    fn finding_a_tool_copies_no_schema() {
+        for tool in list_tools(Toolsets::ALL, Spelling::Dotted) {
+            let asked = find_tool(Toolsets::ALL, &tool.name).ok();
             let asked = asked.and_then(ToolSpec::documented_tool).expect("a tool");
             assert_eq!(asked.name, tool.name);
             assert!(Arc::ptr_eq(&asked.input_schema, &tool.input_schema));
@@ -513,8 +520,10 @@ mod tests {
 
     #[test]
     fn tool_names_are_valid_and_unique() {
-        let names = names(Toolsets::ALL).into_iter();
-        let mut names: Vec<_> = names.map(|name| Spelling::Underscored.name(name)).collect();
+        let names = tool_names(Toolsets::ALL).into_iter();
+        let mut names: Vec<_> = names
+            .map(|name| Spelling::Underscored.spell_name(name))
+            .collect();
         for name in &names {
             // Hosts prefix the server's name, and allow 64 characters in total.
             assert!((1..=40).contains(&name.len()), "{name}");

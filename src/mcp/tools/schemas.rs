@@ -55,7 +55,7 @@ fn tidy_schema(schema: &mut Value) {
             *property = json!({});
         }
         if !is_required(name) {
-            leave_out_null(property);
+            remove_null_type(property);
         }
         tidy_schema(property);
     }
@@ -63,7 +63,7 @@ fn tidy_schema(schema: &mut Value) {
 }
 
 /// Removes `null` from the types of a property that is left out instead.
-fn leave_out_null(property: &mut Value) {
+fn remove_null_type(property: &mut Value) {
     if let Some([kind, null]) = property["type"].as_array().map(Vec::as_slice)
         && null == "null"
     {
@@ -73,7 +73,7 @@ fn leave_out_null(property: &mut Value) {
 
 /// The input schema, as it is listed. Strict hosts require a type for each property, so one that accepts any JSON is
 /// listed as an object. Bounds are left out, since refusals name them and they would only use up each model's context.
-pub(super) fn listed_input(checked: &Value) -> Value {
+pub(super) fn listed_input_schema(checked: &Value) -> Value {
     const BOUND_KEYWORDS: [&str; 5] = ["minLength", "maxLength", "maxItems", "minimum", "maximum"];
     let mut listed = checked.clone();
     if let Some(listed) = listed.as_object_mut() {
@@ -83,7 +83,7 @@ pub(super) fn listed_input(checked: &Value) -> Value {
     let properties = listed.get_mut("properties").and_then(Value::as_object_mut);
     for property in properties.into_iter().flat_map(Map::values_mut) {
         // Recurse, since a property may have its own properties.
-        *property = listed_input(property);
+        *property = listed_input_schema(property);
         if let Some(property) = property.as_object_mut() {
             property.retain(|key, _| !BOUND_KEYWORDS.contains(&key.as_str()));
             let kind = if property.contains_key("enum") {
@@ -129,7 +129,7 @@ pub(super) fn reply_of<T: JsonSchema>() -> Value {
 }
 
 /// The schema of a reply that may have this list.
-pub(super) fn lists(field: &str) -> Value {
+pub(super) fn list_answer_schema(field: &str) -> Value {
     let list = json!({ "type": "array", "items": { "type": "object" } });
     with_success(json!({ "type": "object", "required": [], "properties": { field: list } }))
 }
@@ -168,7 +168,7 @@ pub(super) fn view_schema<T: JsonSchema>() -> Value {
         .into_generator()
         .into_root_schema_for::<T>()
         .to_value();
-    leave_out_words(&mut schema);
+    remove_descriptions(&mut schema);
     schema
 }
 
@@ -223,7 +223,7 @@ fn field_outline(field: &Value, defined: &Value) -> Value {
 }
 
 /// Removes descriptions, and formats that only Rust uses, such as `uint64`.
-fn leave_out_words(schema: &mut Value) {
+fn remove_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             // A property may be named `description`. Its value is a schema, not a string, so it stays.
@@ -232,9 +232,9 @@ fn leave_out_words(schema: &mut Value) {
                 let is_bound = key == "minimum" || key == "maximum";
                 !(is_word && value.is_string() || is_bound && value.is_number())
             });
-            map.values_mut().for_each(leave_out_words);
+            map.values_mut().for_each(remove_descriptions);
         }
-        Value::Array(items) => items.iter_mut().for_each(leave_out_words),
+        Value::Array(items) => items.iter_mut().for_each(remove_descriptions),
         _ => {}
     }
 }

@@ -71,7 +71,7 @@ impl Spelling {
     }
 
     /// The spelled name of a tool.
-    pub(crate) fn name(self, dotted: &str) -> String {
+    pub(crate) fn spell_name(self, dotted: &str) -> String {
         match self {
             Self::Dotted => dotted.to_owned(),
             Self::Underscored => dotted.replace('.', "_"),
@@ -79,23 +79,25 @@ impl Spelling {
     }
 
     /// Spells the names of `tools` in a text.
-    pub(crate) fn text(self, text: &str, tools: &[&str]) -> String {
-        let write = |text: String, tool: &&str| text.replace(tool, &self.name(tool));
+    pub(crate) fn spell_text(self, text: &str, tools: &[&str]) -> String {
+        let write = |text: String, tool: &&str| text.replace(tool, &self.spell_name(tool));
         tools.iter().fold(text.to_owned(), write)
     }
 
     /// Spells the names of `tools` in the descriptions of a schema.
-    pub(super) fn schema(self, schema: &mut Value, tools: &[&str]) {
+    pub(super) fn spell_schema(self, schema: &mut Value, tools: &[&str]) {
         match schema {
-            Value::Array(items) => items.iter_mut().for_each(|item| self.schema(item, tools)),
+            Value::Array(items) => items
+                .iter_mut()
+                .for_each(|item| self.spell_schema(item, tools)),
             Value::Object(fields) => {
                 for (key, field) in fields {
                     match field {
                         // A property may be named `description`. Its value is a schema, not a string.
                         Value::String(text) if key == "description" => {
-                            *text = self.text(text, tools);
+                            *text = self.spell_text(text, tools);
                         }
-                        field => self.schema(field, tools),
+                        field => self.spell_schema(field, tools),
                     }
                 }
             }
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_goes_before_what_is_known() {
+    fn configured_spelling_wins() {
         let desktop = Implementation::new("claude-ai", "1");
         let other = Implementation::new("other", "1");
         for (names, client, spelling) in [

@@ -24,5 +24,5 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Examination> 
             argument_rule_error("/from", "next", message).with_source(error)
         })?,
     };
-    app.examine(from).await
+    app.examine_store(from).await
 }

@@ -2,10 +2,10 @@
 
 use super::{
     ToolEffect::{Create, Read, Remove, Set},
-    ToolSpec, Work, catalog, catalog_import, catalog_settings, command_run, commands,
+    ToolSpec, ToolWork, catalog, catalog_import, catalog_settings, command_run, commands,
     execution_approve, execution_list, execution_resolve, execution_resume, execution_show,
     execution_signal, execution_wait, lifecycle, parse_arguments, reply,
-    schemas::{fields, lists, view_schema},
+    schemas::{fields, list_answer_schema, view_schema},
     store_examine,
     toolset::{Toolset, Toolsets},
     view_answer, workflow_delete, workflow_get, workflow_list, workflow_next_step,
@@ -61,22 +61,22 @@ macro_rules! schemas {
 /// ask the user for what the execution then waits for; `Confirmed` is a reply after the first function's question.
 macro_rules! work {
     (Answer($run:path)) => {
-        Work::Answer(|app, arguments| {
+        ToolWork::Answer(|app, arguments| {
             Box::pin(async move { view_answer(&$run(app, parse_arguments(arguments)?).await?) })
         })
     };
     (Reply($run:path)) => {
-        Work::Answer(|app, arguments| {
+        ToolWork::Answer(|app, arguments| {
             Box::pin(async move { reply($run(app, parse_arguments(arguments)?).await?) })
         })
     };
     (Advance($run:path)) => {
-        Work::Advance(|app, arguments| {
+        ToolWork::Advance(|app, arguments| {
             Box::pin(async move { $run(app, parse_arguments(arguments)?).await })
         })
     };
     (Confirmed($question:path, $run:path)) => {
-        Work::Confirmed(
+        ToolWork::Confirmed(
             |app, arguments| {
                 Box::pin(async move { $question(app, parse_arguments(arguments)?).await })
             },
@@ -126,16 +126,16 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
         RUN.union(OPERATE), Remove, Answer(execution_resolve::run) -> shape },
     tool! { "execution.pause" "Pause an execution"
         "Holds an execution until execution.resume. Tokens stay valid.",
-        OPERATE, Create, Answer(lifecycle::pause) -> shape },
+        OPERATE, Create, Answer(lifecycle::pause_execution) -> shape },
     tool! { "execution.abandon" "Abandon an execution"
         "Gives up an execution for good.",
-        OPERATE, Remove, Answer(lifecycle::abandon) -> shape },
+        OPERATE, Remove, Answer(lifecycle::abandon_execution) -> shape },
     tool! { "execution.diverge" "Diverge an execution"
         "Ends an execution whose work took another path.",
-        OPERATE, Remove, Answer(lifecycle::diverge) -> shape },
+        OPERATE, Remove, Answer(lifecycle::diverge_execution) -> shape },
     tool! { "execution.fail" "Fail an execution"
         "Fails an execution. A step: workflow.next_step with error.",
-        OPERATE, Remove, Answer(lifecycle::fail) -> shape },
+        OPERATE, Remove, Answer(lifecycle::fail_execution) -> shape },
     tool! { "workflow.list" "List workflows"
         "Lists workflows: brief, or with path, version, source and findings.",
         RUN.union(AUTHOR), Read, Reply(workflow_list::run) }
@@ -162,7 +162,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
     .with_whole_answers(),
     tool! { "workflow.step_plan" "Plan the steps"
         "Returns the steps in order, each with its wave, its dependencies, and whether it would run with these inputs, and why.",
-        AUTHOR, Read, Reply(workflow_preview::step_plan) }
+        AUTHOR, Read, Reply(workflow_preview::plan_steps) }
     .with_class(Standard),
     tool! { "workflow.preview_rendered" "Render the steps"
         "Returns every step as it would be entered with these inputs; unresolved lists what is not known yet.",
@@ -191,7 +191,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
     .with_class(Destructive),
     tool! { "command.list" "Find commands"
         "Finds operations of catalogs, and workflows, by words.",
-        CATALOG, Read, Reply(commands::list_commands) -> || lists("commands") }
+        CATALOG, Read, Reply(commands::list_commands) -> || list_answer_schema("commands") }
     .with_class(Safe),
     tool! { "command.run_safe" "Run a safe command"
         "Calls a command that reads.",
@@ -213,33 +213,33 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
     .with_max_duration(|_| limits::WAIT_MAX),
     tool! { "provider.list" "List providers"
         "Lists commands that answer with choices for arguments.",
-        CATALOG, Read, Reply(commands::list_providers) -> || lists("providers") }
+        CATALOG, Read, Reply(commands::list_providers) -> || list_answer_schema("providers") }
     .with_class(Safe),
     tool! { "catalog.list" "List catalogs"
         "Lists catalogs.",
-        CATALOG, Read, Reply(catalog::list) ["catalogs"] }
+        CATALOG, Read, Reply(catalog::list_catalogs) ["catalogs"] }
     .with_class(Safe),
     tool! { "catalog.validate_openapi" "Validate OpenAPI"
         "Says whether an OpenAPI 3 document can be imported. First of validate, preview, import.",
-        CATALOG, Read, Reply(catalog_import::validate)
+        CATALOG, Read, Reply(catalog_import::validate_document)
             ["valid", "document_kind", "operation_count", "warnings", "violations"] }
     .with_class(Safe)
     .acting_outside(),
     tool! { "catalog.preview_import" "Preview an import"
         "Shows what an import would make. Writes nothing.",
-        CATALOG, Read, Reply(catalog_import::preview)
+        CATALOG, Read, Reply(catalog_import::preview_import)
             ["catalog", "projected_command_count", "projected_group_prefixes", "provider_contract_count", "warnings"] }
     .with_class(Safe)
     .acting_outside(),
     tool! { "catalog.import_openapi" "Import a catalog"
         "Imports an OpenAPI document.",
-        CATALOG, Set, Reply(catalog_import::import)
+        CATALOG, Set, Reply(catalog_import::import_catalog)
             ["catalog_id", "catalog_path", "manifest_path", "command_count", "provider_contract_count", "warnings"] }
     .with_class(Standard)
     .acting_outside(),
     tool! { "catalog.refresh" "Refresh a catalog"
         "Reads its document again: shows the difference, and applies it with apply.",
-        CATALOG, Set, Reply(catalog_import::refresh) ["catalog_id", "applied", "added", "removed", "changed", "breaks"] }
+        CATALOG, Set, Reply(catalog_import::refresh_catalog) ["catalog_id", "applied", "added", "removed", "changed", "breaks"] }
     .with_class(Standard)
     .acting_outside(),
     tool! { "catalog.set_enabled" "Enable or disable a catalog"
@@ -252,7 +252,7 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
     .with_class(Standard),
     tool! { "catalog.set_headers" "Set headers"
         "Sets headers of its calls; null removes one. Secrets are written as ${env:NAME}, once the user agrees.",
-        CATALOG, Set, Confirmed(catalog_settings::secrets_question, catalog_settings::set_headers)
+        CATALOG, Set, Confirmed(catalog_settings::confirm_secrets, catalog_settings::set_headers)
             ["catalog_id", "headers", "origins"] }
     .with_class(Standard),
     tool! { "catalog.set_class" "Set a class"
@@ -261,21 +261,21 @@ pub(super) static TOOL_TABLE: [ToolSpec; 44] = [
     .with_class(Standard),
     tool! { "catalog.remove" "Remove a catalog"
         "Removes a catalog. Only where the user asked for it.",
-        CATALOG, Remove, Confirmed(catalog_settings::remove_question, catalog_settings::remove)
+        CATALOG, Remove, Confirmed(catalog_settings::confirm_remove, catalog_settings::remove_catalog)
             ["removed_catalog_id", "manifest_removed", "remaining_catalog_count"] }
     .with_class(Destructive),
     tool! { "catalog.allow" "Allow an address"
         "Lets a catalog be called at an address that is not public or not https.",
-        PEOPLE, Set, Reply(catalog_settings::allow) ["catalog_id", "allow"] },
+        PEOPLE, Set, Reply(catalog_settings::allow_host) ["catalog_id", "allow"] },
     tool! { "catalog.set_credential" "Set a credential"
         "Gives a security scheme of a catalog's document its credential; null removes it.",
         PEOPLE, Set, Reply(catalog_settings::set_credential) ["catalog_id", "headers", "origins", "schemes"] },
     tool! { "execution.approve" "Answer a gate"
         "Takes a person's answer to a gate, on a terminal.",
-        PEOPLE, Remove, Answer(execution_approve::approve) -> shape },
+        PEOPLE, Remove, Answer(execution_approve::approve_gate) -> shape },
     tool! { "execution.answer" "Answer a step"
         "Takes the user's answer to a step that only the user may answer, on a terminal.",
-        PEOPLE, Set, Answer(execution_approve::answer) -> shape },
+        PEOPLE, Set, Answer(execution_approve::answer_step) -> shape },
     tool! { "execution.show" "Show an execution"
         "Reads the status, steps, history and artifacts of an execution at one revision.",
         PEOPLE, Read, Answer(execution_show::run) -> execution_show::output_schema },

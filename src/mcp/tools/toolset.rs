@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_are_read_as_they_are_written() {
+    fn toolsets_round_trip() {
         for (text, read) in [
             ("run", "run"),
             ("operate,run", "run,operate"),

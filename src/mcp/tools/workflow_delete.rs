@@ -51,7 +51,7 @@ pub(super) async fn confirm_delete(
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Deletion> {
-    let deleting = app.delete(&arguments.workflow_id, arguments.expected_version);
+    let deleting = app.delete_workflow(&arguments.workflow_id, arguments.expected_version);
     let (file, deleted) = (deleting.await?, true);
     Ok(Deletion { file, deleted })
 }

@@ -34,10 +34,10 @@ pub(super) struct WorkflowFile {
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowFile> {
     let name = arguments.workflow_id;
-    app.look_into_registry(move |registry| {
+    app.with_registry(move |registry| {
         let entry = registry.workflow(&name);
-        let entry = entry.ok_or_else(|| registry.no_such_id(&name))?;
-        let manifest = registry.manifest(entry);
+        let entry = entry.ok_or_else(|| registry.unknown_id_error(&name))?;
+        let manifest = registry.read_manifest(entry);
         let version = manifest.as_ref().map_or(entry.version, Manifest::version);
         Ok(WorkflowFile {
             workflow_id: entry.name.clone(),

@@ -20,7 +20,7 @@ pub(super) struct Arguments {
     brief: Option<bool>,
     #[schemars(length(max = 200))]
     query: Option<String>,
-    #[schemars(extend("enum" = Source::NAMES[..=Source::Shipped as usize]))]
+    #[schemars(extend("enum" = Source::SOURCE_NAMES[..=Source::Shipped as usize]))]
     source: Option<String>,
     #[schemars(
         range(min = 1, max = limits::LIST_LIMIT_MAX),
@@ -41,38 +41,42 @@ pub(super) struct WorkflowList {
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowList> {
-    let page = Page {
+    let page = ManifestPageFilter {
         is_brief: arguments.brief == Some(true),
         query: arguments.query.unwrap_or_default().to_lowercase(),
         source: arguments.source,
         limit: arguments.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
-        after: arguments.cursor.as_deref().map(Key::parse).transpose()?,
+        after: arguments
+            .cursor
+            .as_deref()
+            .map(ManifestSortKey::parse)
+            .transpose()?,
     };
-    app.look_into_registry(move |registry| page.page_value(registry))
+    app.with_registry(move |registry| page.page_value(registry))
         .await
 }
 
 /// The filters of a page of files.
-struct Page {
+struct ManifestPageFilter {
     /// Whether to return only names and descriptions, of workflows that can be started.
     is_brief: bool,
     /// Search words, in lowercase.
     query: String,
     source: Option<String>,
     limit: usize,
-    after: Option<Key>,
+    after: Option<ManifestSortKey>,
 }
 
 /// The sort key of a file: its name, then its source. One directory may have several files of one name, which are
 /// numbered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct ManifestSortKey {
     name: String,
     source: usize,
     of_same: usize,
 }
 
-impl Key {
+impl ManifestSortKey {
     fn parse(cursor: &str) -> Result<Self> {
         let mut parts = cursor.splitn(3, ' ');
         let mut number = || parts.next()?.parse().ok();
@@ -82,7 +86,7 @@ impl Key {
             source,
             of_same,
         });
-        key.ok_or_else(bad_cursor)
+        key.ok_or_else(bad_cursor_error)
     }
 
     fn encode(&self) -> String {
@@ -90,12 +94,12 @@ impl Key {
     }
 }
 
-fn bad_cursor() -> Error {
+fn bad_cursor_error() -> Error {
     let message = "the cursor is none of this list; expected the next_cursor of the page before";
     argument_rule_error("/cursor", "format", message)
 }
 
-impl Page {
+impl ManifestPageFilter {
     fn page_value(&self, registry: &Registry) -> WorkflowList {
         let mut files: Vec<_> = registry.workflows().map(|entry| (entry, None)).collect();
         files.extend(registry.hidden_workflows().map(|entry| {
@@ -109,7 +113,7 @@ impl Page {
                 (&other.name, other.source) == (&entry.name, entry.source)
             };
             let of_same = files[..at].iter().rev().take_while(is_same).count();
-            let key = Key {
+            let key = ManifestSortKey {
                 name: entry.name.clone(),
                 source: entry.source as usize,
                 of_same,
@@ -171,7 +175,7 @@ fn workflow_brief(entry: &WorkflowEntry) -> Value {
 }
 
 /// A file, as it is listed in the list of manifests.
-pub(crate) fn listed_manifest(entry: &WorkflowEntry) -> Value {
+pub(crate) fn manifest_entry(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
     json!({
         "workflow_id": entry.name,
@@ -198,12 +202,12 @@ fn missing_catalogs(entry: &WorkflowEntry, commands: Option<&dyn OperationLookup
 
 /// A file. `nearer` is the file that hides it, if any.
 fn file_entry(registry: &Registry, entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
-    let mut shown = listed_manifest(entry);
+    let mut shown = manifest_entry(entry);
     shown["source"] = json!(entry.source);
     if let Some(metadata) = entry.metadata() {
         shown["metadata"] = json!(metadata);
     }
-    let needs = missing_catalogs(entry, registry.abilities().commands());
+    let needs = missing_catalogs(entry, registry.abilities().operation_lookup());
     if !needs.is_empty() {
         shown["needs"] = json!(needs);
     }

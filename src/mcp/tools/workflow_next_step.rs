@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{arguments::token, personas::KnownAgents, present};
+use super::{arguments::trim_token, personas::KnownAgents, present};
 use midex_domain::{
     error::{Code, Error, Result, Violation},
     execution::{Report, Submission},
@@ -50,14 +50,14 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Advanced> {
         }),
         // The execution checks whether a choice alone is enough.
         (None, None) if choice.is_some() => None,
-        (both, _) => return Err(not_one(both.is_some())),
+        (both, _) => return Err(output_or_error_required(both.is_some())),
     };
-    let token = token(&arguments.token);
+    let token = trim_token(&arguments.token);
     app.next_step(token, Submission { report, choice }).await
 }
 
 /// Checked here instead of in the schema, since some hosts refuse a tool whose schema has `oneOf` at its top.
-fn not_one(both: bool) -> Error {
+fn output_or_error_required(both: bool) -> Error {
     let message = if both {
         "`output` and `error` exclude each other: send what came of the step, or why it could not be done"
     } else {

@@ -12,7 +12,7 @@ use midex_domain::{
     expression::UnresolvedExpression,
     input::{Input, InputReport, InputStatus, Inputs, ProviderResolution},
 };
-use midex_server::app::{App, Plan};
+use midex_server::app::{App, ExecutionPlan};
 
 /// The definition to preview, and the values of its inputs.
 #[derive(Deserialize, JsonSchema)]
@@ -65,7 +65,7 @@ pub(super) struct RenderedSteps {
 }
 
 pub(super) async fn preview_inputs(app: &App, arguments: DefinitionSelection) -> Result<InputList> {
-    let subject = arguments.subject("workflow.preview_inputs")?;
+    let subject = arguments.selected_definition("workflow.preview_inputs")?;
     let definition = app.valid_definition(subject).await?;
     let workflow = &definition.workflow;
     let inputs: Vec<&Input> = workflow.inputs.iter().flat_map(Inputs::iter).collect();
@@ -101,7 +101,9 @@ fn input_value(input: &Input) -> Value {
 }
 
 pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<StartInputs> {
-    let subject = arguments.selection.subject("workflow.resolve_inputs")?;
+    let subject = arguments
+        .selection
+        .selected_definition("workflow.resolve_inputs")?;
     let definition = app.valid_definition(subject).await?;
     let resolved = app.resolve_inputs(&definition, arguments.inputs).await?;
     let of = |wanted: InputStatus| {
@@ -122,13 +124,15 @@ pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<St
     })
 }
 
-pub(super) async fn step_plan(app: &App, arguments: Arguments) -> Result<StepPlan> {
-    let subject = arguments.selection.subject("workflow.step_plan")?;
-    let Plan {
+pub(super) async fn plan_steps(app: &App, arguments: Arguments) -> Result<StepPlan> {
+    let subject = arguments
+        .selection
+        .selected_definition("workflow.step_plan")?;
+    let ExecutionPlan {
         definition,
         rehearsal,
-    } = app.plan(subject, arguments.inputs).await?;
-    let waves = definition.graph().waves();
+    } = app.plan_execution(subject, arguments.inputs).await?;
+    let waves = definition.graph().wave_numbers();
     let steps = definition
         .workflow
         .steps
@@ -142,7 +146,7 @@ pub(super) async fn step_plan(app: &App, arguments: Arguments) -> Result<StepPla
             "kind": step.kind.as_str(),
             "wave": wave,
             "depends_on": step.depends_on,
-            "will_run": will_run(known),
+            "will_run": will_run_value(known),
             "why": known.why,
         });
         if let Some(condition) = &step.condition {
@@ -157,16 +161,18 @@ pub(super) async fn step_plan(app: &App, arguments: Arguments) -> Result<StepPla
 }
 
 pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<RenderedSteps> {
-    let subject = arguments.selection.subject("workflow.preview_rendered")?;
-    let Plan {
+    let subject = arguments
+        .selection
+        .selected_definition("workflow.preview_rendered")?;
+    let ExecutionPlan {
         definition,
         rehearsal,
-    } = app.plan(subject, arguments.inputs).await?;
+    } = app.plan_execution(subject, arguments.inputs).await?;
     let step = |(step, known): (&Step, &RehearsedStep)| {
         json!({
             "step_id": step.id,
             "kind": step.kind.as_str(),
-            "will_run": will_run(known),
+            "will_run": will_run_value(known),
             "rendered": known.rendered,
             "unresolved": known.unresolved,
         })
@@ -180,6 +186,6 @@ pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<
     })
 }
 
-fn will_run(known: &RehearsedStep) -> Value {
+fn will_run_value(known: &RehearsedStep) -> Value {
     known.will_run.map_or_else(|| json!("unknown"), Value::from)
 }

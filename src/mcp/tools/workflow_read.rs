@@ -25,7 +25,7 @@ pub(super) struct ResourceRead {
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ResourceRead> {
     let uri = arguments.uri.trim();
-    let read = resources::read(app, uri, false).await;
+    let read = resources::read_resource(app, uri, false).await;
     // The error names the request for resources, which is not what was called.
     let read = read.map_err(|error| error.with_context("tool", "workflow.read"))?;
     Ok(ResourceRead {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{author::DefinitionSelection, duration};
+use super::{author::DefinitionSelection, wait_duration};
 use midex_domain::{
     State,
     error::{Code, NextCall, Result, repeat_call},
@@ -59,18 +59,18 @@ pub(super) struct WorkflowRun {
 
 /// The time limit of a call with these arguments, which need not be checked yet.
 pub(super) fn max_duration(arguments: &Map<String, Value>) -> Duration {
-    duration(arguments.get("wait_s").and_then(Value::as_f64))
+    wait_duration(arguments.get("wait_s").and_then(Value::as_f64))
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowRun> {
-    let subject = arguments.selection.subject("workflow.run")?;
+    let subject = arguments.selection.selected_definition("workflow.run")?;
     let definition = app.valid_definition(subject).await?;
     let (inputs, wait) = (
         arguments.inputs.map(Value::Object),
-        duration(arguments.wait_s),
+        wait_duration(arguments.wait_s),
     );
     let warning = app.hidden_definition_warning(&definition).await;
-    let ran = app.run(definition, inputs, wait).await;
+    let ran = app.run_execution(definition, inputs, wait).await;
     let RunOutcome { step, status } = ran.map_err(|error| match error.code() {
         // A manifest that is not saved has no details resource to suggest.
         Code::InputsInvalid => error.with_next(INVALID_INPUTS_CALL),

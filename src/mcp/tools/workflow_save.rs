@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::author::manifest;
+use super::author::manifest_from_argument;
 use crate::asking::{Confirmation, ConfirmationFallback};
 use midex_domain::error::Result;
 use midex_registry::{Format, Manifest, SaveRequest, SavedWorkflow};
@@ -28,7 +28,7 @@ pub(super) async fn confirm_overwrite(
     app: &App,
     arguments: Arguments,
 ) -> Result<Option<Confirmation>> {
-    let save = save(arguments);
+    let save = save_request(arguments);
     if !save.overwrite || save.expected_version.is_some() {
         return Ok(None);
     }
@@ -54,16 +54,16 @@ pub(super) async fn confirm_overwrite(
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<SavedWorkflow> {
-    app.save(save(arguments)).await
+    app.save_workflow(save_request(arguments)).await
 }
 
-fn save(arguments: Arguments) -> SaveRequest {
+fn save_request(arguments: Arguments) -> SaveRequest {
     let format = arguments.format.as_deref();
     let manifest = match arguments.manifest {
         document @ Value::Object(_) if format != Some("json") => {
             Manifest::from_object_as_yaml(&document)
         }
-        document => manifest(&document, format),
+        document => manifest_from_argument(&document, format),
     };
     SaveRequest {
         manifest,

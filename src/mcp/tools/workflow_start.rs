@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{execution, personas::KnownAgents};
+use super::{parse_execution_id, personas::KnownAgents};
 use midex_domain::{error::Result, limits, view::Advanced};
 use midex_server::app::App;
 
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Advanced> {
-    let id = arguments.execution_id.as_deref().map(execution);
+    let id = arguments.execution_id.as_deref().map(parse_execution_id);
     let inputs = arguments.inputs.map(Value::Object);
     app.start(
         &arguments.workflow_name,

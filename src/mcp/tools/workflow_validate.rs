@@ -24,7 +24,7 @@ pub(super) struct ValidationReport {
 }
 
 pub(super) async fn run(app: &App, arguments: DefinitionSelection) -> Result<ValidationReport> {
-    let subject = arguments.subject("workflow.validate")?;
+    let subject = arguments.selected_definition("workflow.validate")?;
     let examined = app.check_definition(subject).await?;
     let valid = !is_broken(&examined.findings);
     let (mut warnings, mut violations): (Vec<_>, Vec<_>) =

@@ -2,24 +2,26 @@
 
 use super::{
     Recovery,
-    values::{entry, format_value, mapping, position},
+    values::{find_key_position, format_value, make_entry, make_mapping},
 };
 use midex_domain::{
-    check::unknown_key,
-    grammar::{self, STEP},
-    node::{Content, Entry, Node, join},
+    check::unknown_key_finding,
+    grammar::{self, STEP_SHAPE},
+    node::{DocumentNode, MappingEntry, NodeContent, join_path},
 };
 
 impl Recovery<'_> {
     /// A `do` next to `foreach`, or a `do` that contains the keys of the step. A `do` that is a text, in a step without
     /// `foreach` or with another kind, is handled by the table of foreign words.
-    pub(super) fn recover_misplaced_body(&mut self, entries: &mut Vec<Entry>, path: &str) {
-        let is_other_kind = |entry: &Entry| entry.key != "foreach" && grammar::is_kind(&entry.key);
-        let Some(at) = position(entries, "do").filter(|_| !entries.iter().any(is_other_kind))
+    pub(super) fn recover_misplaced_body(&mut self, entries: &mut Vec<MappingEntry>, path: &str) {
+        let is_other_kind =
+            |entry: &MappingEntry| entry.key != "foreach" && grammar::is_step_kind(&entry.key);
+        let Some(at) =
+            find_key_position(entries, "do").filter(|_| !entries.iter().any(is_other_kind))
         else {
             return;
         };
-        match position(entries, "foreach") {
+        match find_key_position(entries, "foreach") {
             Some(each) => self.move_body_into_foreach(entries, path, (each, at)),
             None => self.unwrap_lone_body(entries, path, at),
         }
@@ -27,7 +29,7 @@ impl Recovery<'_> {
 
     fn move_body_into_foreach(
         &mut self,
-        entries: &mut Vec<Entry>,
+        entries: &mut Vec<MappingEntry>,
         path: &str,
         (each, at): (usize, usize),
     ) {
@@ -47,7 +49,7 @@ impl Recovery<'_> {
             Some(_) => format!("{within}: `do: {{ guidance: {} }}`", format_value(&body)),
             None => within,
         };
-        let finding = unknown_key(STEP.what, &entries[at], join(path, "do"));
+        let finding = unknown_key_finding(STEP_SHAPE.what, &entries[at], join_path(path, "do"));
         self.found.push(finding.suggest(hint).without_edit());
         let list = list.clone();
         entries[each].value = add_foreach_body(list, step_from_text(body));
@@ -55,22 +57,22 @@ impl Recovery<'_> {
     }
 
     /// Without a `foreach`, the keys in the `do` belong to the step itself.
-    fn unwrap_lone_body(&mut self, entries: &mut Vec<Entry>, path: &str, at: usize) {
+    fn unwrap_lone_body(&mut self, entries: &mut Vec<MappingEntry>, path: &str, at: usize) {
         let below = entries[at].value.entries().unwrap_or_default();
-        let Some(kind) = below.iter().find(|entry| grammar::is_kind(&entry.key)) else {
+        let Some(kind) = below.iter().find(|entry| grammar::is_step_kind(&entry.key)) else {
             return;
         };
         let hint = format!(
             "write `{}` in the step itself: only a `foreach` has a `do`",
             kind.key
         );
-        let finding = unknown_key(STEP.what, &entries[at], join(path, "do"));
+        let finding = unknown_key_finding(STEP_SHAPE.what, &entries[at], join_path(path, "do"));
         self.found.push(finding.suggest(hint).without_edit());
-        let Content::Map(below) = entries.remove(at).value.content else {
+        let NodeContent::Map(below) = entries.remove(at).value.content else {
             return;
         };
         for one in below {
-            if position(entries, &one.key).is_none() {
+            if find_key_position(entries, &one.key).is_none() {
                 entries.push(one);
             }
         }
@@ -78,21 +80,21 @@ impl Recovery<'_> {
 }
 
 /// Turns a text into a step of kind `guidance`.
-fn step_from_text(body: Node) -> Node {
+fn step_from_text(body: DocumentNode) -> DocumentNode {
     match body.as_text() {
-        Some(_) => mapping(body.place, vec![entry("guidance", body)]),
+        Some(_) => make_mapping(body.place, vec![make_entry("guidance", body)]),
         None => body,
     }
 }
 
 /// Adds the body to the mapping of a `foreach`. A bare list becomes such a mapping.
-fn add_foreach_body(list: Node, body: Node) -> Node {
-    let (place, body) = (list.place, entry("do", body));
+fn add_foreach_body(list: DocumentNode, body: DocumentNode) -> DocumentNode {
+    let (place, body) = (list.place, make_entry("do", body));
     match list.content {
-        Content::Map(mut entries) => {
+        NodeContent::Map(mut entries) => {
             entries.push(body);
-            mapping(place, entries)
+            make_mapping(place, entries)
         }
-        _ => mapping(place, vec![entry("in", list), body]),
+        _ => make_mapping(place, vec![make_entry("in", list), body]),
     }
 }

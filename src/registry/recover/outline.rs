@@ -2,29 +2,31 @@
 //! steps keyed by id.
 
 use super::{
-    Recovery, is_large,
-    values::{entry, mapping, parse_plain_value, position},
+    Recovery, is_oversized_mapping,
+    values::{find_key_position, make_entry, make_mapping, parse_plain_value},
 };
 use midex_domain::{
-    check::wrong_type,
+    check::wrong_type_finding,
     finding::{Finding, Rule},
     grammar::foreign::{self, Counterpart},
     input::InputType,
-    node::{Content, Entry, Node},
+    node::{DocumentNode, MappingEntry, NodeContent},
 };
 
 impl Recovery<'_> {
     /// `workflow: { name: …, steps: … }`: moves the keys to the top level.
-    pub(super) fn hoist_nested_workflow(&mut self, entries: &mut Vec<Entry>) {
-        let (key, record) = (self.form.name_key(), self.form.record());
-        let Some(at) = position(entries, key) else {
+    pub(super) fn hoist_nested_workflow(&mut self, entries: &mut Vec<MappingEntry>) {
+        let (key, record) = (self.form.name_key(), self.form.workflow_record());
+        let Some(at) = find_key_position(entries, key) else {
             return;
         };
-        let Content::Map(below) = &entries[at].value.content else {
+        let NodeContent::Map(below) = &entries[at].value.content else {
             return;
         };
-        let is_outline = below.iter().any(|entry| record.key(&entry.key).is_some());
-        if !is_outline || is_large(below) {
+        let is_outline = below
+            .iter()
+            .any(|entry| record.find_key(&entry.key).is_some());
+        if !is_outline || is_oversized_mapping(below) {
             return;
         }
         let name = below
@@ -35,27 +37,27 @@ impl Recovery<'_> {
             .unwrap_or("NAME");
         let hint = format!("write `{key}: {name}`, and the other keys beside it, at the top");
         self.found
-            .push(wrong_type(&entries[at].value, key, "a text").suggest(hint));
-        let Content::Map(below) = entries.remove(at).value.content else {
+            .push(wrong_type_finding(&entries[at].value, key, "a text").suggest(hint));
+        let NodeContent::Map(below) = entries.remove(at).value.content else {
             return;
         };
         for mut entry in below {
             if ["name", "id"].contains(&entry.key.as_str()) {
                 key.clone_into(&mut entry.key);
             }
-            if position(entries, &entry.key).is_none() {
+            if find_key_position(entries, &entry.key).is_none() {
                 entries.push(entry);
             }
         }
     }
 
     /// `inputs` written as a JSON Schema, or as a list.
-    pub(super) fn recover_inputs_shape(&mut self, node: &mut Node, path: &str) {
+    pub(super) fn recover_inputs_shape(&mut self, node: &mut DocumentNode, path: &str) {
         let properties = node.get("properties").filter(|_| {
-            let kind = node.get("type").and_then(Node::as_text);
+            let kind = node.get("type").and_then(DocumentNode::as_text);
             kind == Some("object")
         });
-        if let Some(Content::Map(inputs)) = properties.map(|node| node.content.clone()) {
+        if let Some(NodeContent::Map(inputs)) = properties.map(|node| node.content.clone()) {
             let name = inputs.first().map_or("NAME", |entry| entry.key.as_str());
             let message = "`inputs` are a mapping from names, and not a JSON Schema";
             let finding = Finding::new(Rule::WrongType, path, node.place, message);
@@ -63,9 +65,9 @@ impl Recovery<'_> {
                 "write each property as an input: `{name}: {{ type: … }}`; what is not required says `optional: true`"
             );
             self.found.push(finding.suggest(hint));
-            node.content = Content::Map(inputs);
-        } else if let Content::List(items) = &node.content {
-            let mut finding = wrong_type(node, path, "a mapping")
+            node.content = NodeContent::Map(inputs);
+        } else if let NodeContent::List(items) = &node.content {
+            let mut finding = wrong_type_finding(node, path, "a mapping")
                 .suggest("write a mapping from names: `NAME: { type: string }`".to_owned());
             let mut entries = Vec::new();
             for item in items {
@@ -74,13 +76,13 @@ impl Recovery<'_> {
                 entries.extend(entry);
             }
             self.found.push(finding);
-            node.content = Content::Map(entries);
+            node.content = NodeContent::Map(entries);
         }
     }
 
     /// `topic: string`: an input written as only its type.
-    pub(super) fn recover_type_only_input(&mut self, node: &mut Node, path: &str) {
-        let Content::Text(text) = &node.content else {
+    pub(super) fn recover_type_only_input(&mut self, node: &mut DocumentNode, path: &str) {
+        let NodeContent::Text(text) = &node.content else {
             return;
         };
         let known = InputType::NAMES.iter().copied().find(|kind| kind == text);
@@ -88,28 +90,33 @@ impl Recovery<'_> {
             return;
         };
         let (text, place) = (text.clone(), node.place);
-        let finding = wrong_type(node, path, "a mapping");
+        let finding = wrong_type_finding(node, path, "a mapping");
         let finding = finding.suggest(format!("write `{{ type: {kind} }}`"));
         let finding =
             self.add_wrapping_edit(finding, node, "type: ", (kind != text).then_some(kind));
         self.found.push(finding);
-        *node = mapping(place, vec![entry("type", parse_plain_value(kind, place))]);
+        *node = make_mapping(
+            place,
+            vec![make_entry("type", parse_plain_value(kind, place))],
+        );
     }
 
     /// Steps written as a mapping from their ids.
-    pub(super) fn recover_steps_mapping(&mut self, node: &mut Node, path: &str) {
+    pub(super) fn recover_steps_mapping(&mut self, node: &mut DocumentNode, path: &str) {
         let id_key = self.form.id_key();
         // `dag: { tasks: […] }` and similar: a mapping with nothing but the list.
         if let [only] = node.entries().unwrap_or_default()
             && matches!(
-                foreign::find_key_counterpart(self.form.record().what, &only.key, |_| false),
+                foreign::find_key_counterpart(self.form.workflow_record().what, &only.key, |_| {
+                    false
+                }),
                 Some(Counterpart::Key(["steps"]))
             )
             && only.value.items().is_some()
         {
             *node = only.value.clone();
         }
-        let Content::Map(entries) = &node.content else {
+        let NodeContent::Map(entries) = &node.content else {
             return;
         };
         let are_steps = entries.iter().all(|entry| entry.value.entries().is_some());
@@ -117,7 +124,7 @@ impl Recovery<'_> {
             return;
         };
         let hint = format!("write a list: `- {id_key}: {}`", first.key);
-        let mut finding = wrong_type(node, path, "a list").suggest(hint);
+        let mut finding = wrong_type_finding(node, path, "a list").suggest(hint);
         let mut steps = Vec::new();
         for step in entries {
             let below = step.value.entries().unwrap_or_default();
@@ -127,23 +134,27 @@ impl Recovery<'_> {
             let old = format!("{}:", step.key);
             let start = is_block.then_some(step.place.start);
             finding = finding.edit_replace_bytes(start, old, format!("- {id_key}: {}", step.key));
-            let mut content = vec![entry(id_key, parse_plain_value(&step.key, step.place))];
+            let mut content = vec![make_entry(id_key, parse_plain_value(&step.key, step.place))];
             content[0].place = step.place;
             content.extend(below.iter().filter(|entry| entry.key != id_key).cloned());
-            steps.push(mapping(step.place, content));
+            steps.push(make_mapping(step.place, content));
         }
         self.found.push(finding);
-        node.content = Content::List(steps);
+        node.content = NodeContent::List(steps);
     }
 }
 
 /// Converts a list item into an entry under the name that it contains. Returns the entry, and the finding with the
 /// matching edit.
-fn name_list_item(item: &Node, finding: Finding, keys: &[&str]) -> (Option<Entry>, Finding) {
-    if let Content::Text(name) = &item.content {
-        let entry = Entry {
+fn name_list_item(
+    item: &DocumentNode,
+    finding: Finding,
+    keys: &[&str],
+) -> (Option<MappingEntry>, Finding) {
+    if let NodeContent::Text(name) = &item.content {
+        let entry = MappingEntry {
             place: item.place,
-            ..entry(name, mapping(item.place, Vec::new()))
+            ..make_entry(name, make_mapping(item.place, Vec::new()))
         };
         return (Some(entry), finding.without_edit());
     }
@@ -172,9 +183,9 @@ fn name_list_item(item: &Node, finding: Finding, keys: &[&str]) -> (Option<Entry
         .enumerate()
         .filter(|(other, _)| *other != at)
         .map(|(_, entry)| entry.clone());
-    let entry = Entry {
+    let entry = MappingEntry {
         place: first.place,
-        ..entry(name, mapping(item.place, rest.collect()))
+        ..make_entry(name, make_mapping(item.place, rest.collect()))
     };
     (Some(entry), finding)
 }

@@ -3,32 +3,32 @@
 
 use serde_json::Value;
 
-use super::{Recovery, is_large};
+use super::{Recovery, is_oversized_mapping};
 use midex_domain::{
-    check::{unknown_key, wrong_type},
+    check::{unknown_key_finding, wrong_type_finding},
     finding::{Finding, Place, Rule},
     grammar::{
-        self, ARM, STEP, Shape,
-        foreign::{self, BareScalar, Counterpart, Entries},
-        is_template,
+        self, BRANCH_ARM_SHAPE, STEP_SHAPE, ValueShape,
+        foreign::{self, BareScalar, Counterpart, ReplacementEntries},
+        has_template,
     },
-    node::{Content, Entry, Node, join},
+    node::{DocumentNode, MappingEntry, NodeContent, join_path},
     span::HumanDuration,
 };
 
 impl Recovery<'_> {
     /// `agent: { name: … }`: the agent's name, and keys that belong to the step itself.
-    pub(super) fn recover_agent_mapping(&mut self, entries: &mut Vec<Entry>, path: &str) {
-        let Some(at) = position(entries, "agent") else {
+    pub(super) fn recover_agent_mapping(&mut self, entries: &mut Vec<MappingEntry>, path: &str) {
+        let Some(at) = find_key_position(entries, "agent") else {
             return;
         };
-        let Content::Map(below) = &entries[at].value.content else {
+        let NodeContent::Map(below) = &entries[at].value.content else {
             return;
         };
-        if is_large(below) {
+        if is_oversized_mapping(below) {
             return;
         }
-        let is_name = |entry: &&Entry| ["name", "id"].contains(&entry.key.as_str());
+        let is_name = |entry: &&MappingEntry| ["name", "id"].contains(&entry.key.as_str());
         let Some(name) = below
             .iter()
             .find(is_name)
@@ -38,7 +38,7 @@ impl Recovery<'_> {
         };
         let node = &entries[at].value;
         let text = name.value.as_text().unwrap_or_default();
-        let finding = wrong_type(node, &join(path, "agent"), "a text")
+        let finding = wrong_type_finding(node, &join_path(path, "agent"), "a text")
             .suggest(format!("write `agent: {text}`"));
         let edited = below.len() == 1 && !self.is_json;
         let old = format!("{{ {}: {text} }}", name.key);
@@ -46,19 +46,20 @@ impl Recovery<'_> {
         self.found
             .push(finding.edit_replace_bytes(start, old, text.to_owned()));
         let name = name.value.clone();
-        let Content::Map(below) = std::mem::replace(&mut entries[at].value, name).content else {
+        let NodeContent::Map(below) = std::mem::replace(&mut entries[at].value, name).content
+        else {
             return;
         };
         for entry in below {
-            if !is_name(&&entry) && position(entries, &entry.key).is_none() {
+            if !is_name(&&entry) && find_key_position(entries, &entry.key).is_none() {
                 entries.push(entry);
             }
         }
     }
 
     /// `if: failure()`: a condition on the outcome of earlier steps, which midex writes as `run_when`.
-    pub(super) fn recover_outcome_condition(&mut self, entries: &mut [Entry], path: &str) {
-        if position(entries, "run_when").is_some() {
+    pub(super) fn recover_outcome_condition(&mut self, entries: &mut [MappingEntry], path: &str) {
+        if find_key_position(entries, "run_when").is_some() {
             return;
         }
         for entry in entries {
@@ -80,7 +81,7 @@ impl Recovery<'_> {
             let place = entry.value.place;
             let finding = Finding::new(
                 Rule::IllFormedExpression,
-                join(path, &entry.key),
+                join_path(path, &entry.key),
                 place,
                 message,
             );
@@ -97,26 +98,34 @@ impl Recovery<'_> {
     }
 
     /// `type: guidance`: midex gives each kind of step its own key.
-    pub(super) fn recover_type_key(&mut self, entries: &mut Vec<Entry>, path: &str) {
-        let Some(at) = position(entries, "type").or_else(|| position(entries, "kind")) else {
+    pub(super) fn recover_type_key(&mut self, entries: &mut Vec<MappingEntry>, path: &str) {
+        let Some(at) =
+            find_key_position(entries, "type").or_else(|| find_key_position(entries, "kind"))
+        else {
             return;
         };
-        let there = entries.iter().find(|entry| grammar::is_kind(&entry.key));
+        let there = entries
+            .iter()
+            .find(|entry| grammar::is_step_kind(&entry.key));
         let there = there.map(|entry| entry.key.clone());
         let kind = entries[at]
             .value
             .as_text()
             .and_then(|text| foreign::find_value_counterpart("kind", text));
         let Some(meant) = there.as_deref().or(kind) else {
-            let finding = unknown_key(STEP.what, &entries[at], join(path, &entries[at].key));
+            let finding = unknown_key_finding(
+                STEP_SHAPE.what,
+                &entries[at],
+                join_path(path, &entries[at].key),
+            );
             let hint = "the kind is a key: `guidance: TEXT`, `agent: NAME`, `tool: NAME`, or `run: CATALOG OPERATION` for a call of an imported catalog";
             self.found.push(finding.suggest(hint.to_owned()));
             return super::replace_by_placeholder_kind(&mut entries[at]);
         };
         let entry = &entries[at];
-        let mut finding = unknown_key(STEP.what, entry, join(path, &entry.key));
-        let body =
-            position(entries, "instructions").filter(|_| meant == "guidance" && there.is_none());
+        let mut finding = unknown_key_finding(STEP_SHAPE.what, entry, join_path(path, &entry.key));
+        let body = find_key_position(entries, "instructions")
+            .filter(|_| meant == "guidance" && there.is_none());
         finding = match (&there, body) {
             (Some(there), _) => finding.suggest(format!("remove it: `{there}` is the kind")),
             (None, Some(body)) => {
@@ -147,14 +156,14 @@ impl Recovery<'_> {
     }
 
     /// `withItems: […]` of another system, next to the kind of the step: rewritten to `foreach`.
-    pub(super) fn recover_foreign_loop(&mut self, entries: &mut [Entry], path: &str) {
-        let is_loop = |entry: &&mut Entry| {
-            let meant = foreign::find_key_counterpart(STEP.what, &entry.key, |_| false);
+    pub(super) fn recover_foreign_loop(&mut self, entries: &mut [MappingEntry], path: &str) {
+        let is_loop = |entry: &&mut MappingEntry| {
+            let meant = foreign::find_key_counterpart(STEP_SHAPE.what, &entry.key, |_| false);
             let is_list = entry.value.entries().is_none() && entry.key != "foreach";
             is_list && matches!(meant, Some(Counterpart::Key(["foreach"])))
         };
         if let Some(entry) = entries.iter_mut().find(is_loop) {
-            let finding = unknown_key(STEP.what, entry, join(path, &entry.key));
+            let finding = unknown_key_finding(STEP_SHAPE.what, entry, join_path(path, &entry.key));
             self.found
                 .push(finding.suggest("write `foreach`".to_owned()));
             "foreach".clone_into(&mut entry.key);
@@ -162,12 +171,18 @@ impl Recovery<'_> {
     }
 
     /// `foreach: ${{ … }}` with the work for each item next to it instead of in its `do`.
-    pub(super) fn body_beside_foreach(&mut self, entries: &mut Vec<Entry>, path: &str) {
-        let Some(at) = position(entries, "foreach") else {
+    pub(super) fn recover_body_beside_foreach(
+        &mut self,
+        entries: &mut Vec<MappingEntry>,
+        path: &str,
+    ) {
+        let Some(at) = find_key_position(entries, "foreach") else {
             return;
         };
-        let belongs = |entry: &Entry| {
-            let kind = STEP.key(&entry.key).filter(|key| key.is_kind());
+        let belongs = |entry: &MappingEntry| {
+            let kind = STEP_SHAPE
+                .find_key(&entry.key)
+                .filter(|key| key.is_step_kind());
             let is_kind = kind.is_some_and(|kind| kind.not_each.is_none() && !kind.is_planned());
             let fields = [
                 "instructions",
@@ -182,13 +197,13 @@ impl Recovery<'_> {
         if !is_alone
             || !entries
                 .iter()
-                .any(|entry| grammar::is_kind(&entry.key) && belongs(entry))
+                .any(|entry| grammar::is_step_kind(&entry.key) && belongs(entry))
         {
             return;
         }
         let list = entries[at].value.clone();
         let shown = format_value(&list);
-        let finding = wrong_type(&list, &join(path, "foreach"), "a mapping");
+        let finding = wrong_type_finding(&list, &join_path(path, "foreach"), "a mapping");
         let hint = format!(
             "write `in: {shown}` below `foreach`, and what is done with each item below `do`"
         );
@@ -196,16 +211,17 @@ impl Recovery<'_> {
         let place = entries[at].place;
         let (body, rest): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(belongs);
         *entries = rest;
-        if let Some(at) = position(entries, "foreach") {
-            let each = mapping(place, body);
-            entries[at].value = mapping(place, vec![entry("in", list), entry("do", each)]);
+        if let Some(at) = find_key_position(entries, "foreach") {
+            let each = make_mapping(place, body);
+            entries[at].value =
+                make_mapping(place, vec![make_entry("in", list), make_entry("do", each)]);
         }
     }
 
     /// A `do` that is a list: it must be a single step. The first one is kept and checked.
-    pub(super) fn recover_body_list(&mut self, node: &mut Node, path: &str) {
-        let finding = wrong_type(node, path, "a mapping");
-        let Content::List(items) = &mut node.content else {
+    pub(super) fn recover_body_list(&mut self, node: &mut DocumentNode, path: &str) {
+        let finding = wrong_type_finding(node, path, "a mapping");
+        let NodeContent::List(items) = &mut node.content else {
             return;
         };
         let hint = "it is one step, without a dash; several steps for each item are a workflow of their own: `do: { workflow: NAME, with: { … } }`";
@@ -222,18 +238,18 @@ impl Recovery<'_> {
         if let Some(mut first) = first {
             // If there are several steps, drop the id of the first one: the ids belong into the sub-workflow that the
             // hint suggests.
-            if let Content::Map(entries) = &mut first.content {
+            if let NodeContent::Map(entries) = &mut first.content {
                 entries.retain(|entry| is_alone || entry.key != "id");
             }
             *node = first;
-            self.recover_value(node, path, &Shape::Each);
+            self.recover_value(node, path, &ValueShape::Each);
         }
     }
 
     /// A plain value in place of a mapping.
     pub(super) fn recover_plain_values(
         &mut self,
-        entries: &mut [Entry],
+        entries: &mut [MappingEntry],
         path: &str,
         place: &'static str,
     ) {
@@ -241,31 +257,31 @@ impl Recovery<'_> {
             let Some(bare) = foreign::find_bare_scalar(place, &entry.key) else {
                 continue;
             };
-            let is_other = matches!(entry.value.content, Content::Map(_) | Content::Null);
+            let is_other = matches!(entry.value.content, NodeContent::Map(_) | NodeContent::Null);
             let fits = match (bare.key, &entry.value.content) {
-                ("retry", content) => matches!(content, Content::Number(..)),
-                ("do", content) => matches!(content, Content::Text(_)),
+                ("retry", content) => matches!(content, NodeContent::Number(..)),
+                ("do", content) => matches!(content, NodeContent::Text(_)),
                 ("input" | "default", _) => true,
-                (_, content) => !matches!(content, Content::List(_) | Content::Bool(_)),
+                (_, content) => !matches!(content, NodeContent::List(_) | NodeContent::Bool(_)),
             };
             if fits && !is_other {
-                self.wrap_plain_value(&mut entry.value, &join(path, bare.key), bare);
+                self.wrap_plain_value(&mut entry.value, &join_path(path, bare.key), bare);
             }
         }
     }
 
-    fn wrap_plain_value(&mut self, node: &mut Node, path: &str, bare: &BareScalar) {
+    fn wrap_plain_value(&mut self, node: &mut DocumentNode, path: &str, bare: &BareScalar) {
         // A bare number means seconds, and a single name means a list of one.
         let instead = match (bare.key, &node.content) {
-            ("wait", Content::Number(..)) => node.count().map(|count| format!("{count}s")),
-            ("wait", Content::Text(text)) if text.parse::<HumanDuration>().is_err() => {
+            ("wait", NodeContent::Number(..)) => node.as_count().map(|count| format!("{count}s")),
+            ("wait", NodeContent::Text(text)) if text.parse::<HumanDuration>().is_err() => {
                 HumanDuration::guess_duration(text).map(|span| span.to_string())
             }
-            ("input", Content::Text(name)) => Some(format!("[{name}]")),
+            ("input", NodeContent::Text(name)) => Some(format!("[{name}]")),
             _ => None,
         };
         let rows = match (bare.key, &node.content) {
-            ("wait", Content::Text(text)) => wait_entries(text),
+            ("wait", NodeContent::Text(text)) => wait_entries(text),
             _ => bare.entries,
         };
         let said = |value: &str| {
@@ -278,20 +294,20 @@ impl Recovery<'_> {
             _ => "a mapping",
         };
         let value = instead.clone().unwrap_or_else(|| format_value(node));
-        let finding =
-            wrong_type(node, path, expected).suggest(format!("write `{{ {} }}`", said(&value)));
+        let finding = wrong_type_finding(node, path, expected)
+            .suggest(format!("write `{{ {} }}`", said(&value)));
         let finding = self.add_wrapping_edit(finding, node, &said(""), instead.as_deref());
         self.found.push(finding);
         let value = match (bare.key, &instead) {
-            ("input", Some(_)) => Node {
-                content: Content::List(vec![node.clone()]),
+            ("input", Some(_)) => DocumentNode {
+                content: NodeContent::List(vec![node.clone()]),
                 ..node.clone()
             },
             (_, Some(span)) => parse_plain_value(span, node.place),
             _ => node.clone(),
         };
         let entries = rows.iter().map(|(key, given)| {
-            entry(
+            make_entry(
                 key,
                 given.map_or_else(
                     || value.clone(),
@@ -299,11 +315,11 @@ impl Recovery<'_> {
                 ),
             )
         });
-        *node = mapping(node.place, entries.collect());
+        *node = make_mapping(node.place, entries.collect());
     }
 
     /// `depends_on: "a, b"`: several ids in one text.
-    pub(super) fn split_joined_ids(&mut self, node: &mut Node, path: &str) {
+    pub(super) fn split_joined_ids(&mut self, node: &mut DocumentNode, path: &str) {
         let Some(text) = node.as_text().filter(|text| text.contains(',')) else {
             return;
         };
@@ -324,48 +340,54 @@ impl Recovery<'_> {
                 .suggest(format!("write `{list}`"))
                 .edit_rewrite_quoted(node.place, text, &list),
         );
-        let items = names.iter().map(|name| Node {
-            content: Content::Text((*name).to_owned()),
+        let items = names.iter().map(|name| DocumentNode {
+            content: NodeContent::Text((*name).to_owned()),
             place: node.place,
         });
-        node.content = Content::List(items.collect());
+        node.content = NodeContent::List(items.collect());
     }
 
     /// The arms of a branch. A single arm may be written as a mapping, and the last one may have an `else`.
-    pub(super) fn branch(&mut self, node: &mut Node, path: &str) {
-        if let Content::Map(entries) = &node.content {
+    pub(super) fn recover_branch(&mut self, node: &mut DocumentNode, path: &str) {
+        if let NodeContent::Map(entries) = &node.content {
             let hint = "write a list of arms: `- if: CONDITION` with `next: STEP` below it, and last `- next: STEP`";
             self.found
-                .push(wrong_type(node, path, "a list").suggest(hint.to_owned()));
+                .push(wrong_type_finding(node, path, "a list").suggest(hint.to_owned()));
             let arms = arms_from_mapping(entries, node.place);
-            node.content = Content::List(arms);
+            node.content = NodeContent::List(arms);
         }
-        let Content::List(arms) = &mut node.content else {
+        let NodeContent::List(arms) = &mut node.content else {
             return;
         };
         let mut last = None;
         let count = arms.len();
         for (at, arm) in arms.iter_mut().enumerate() {
             let path = format!("{path}[{at}]");
-            self.recover_value(arm, &path, &Shape::Record(&ARM));
+            self.recover_value(arm, &path, &ValueShape::Record(&BRANCH_ARM_SHAPE));
             last = self.recover_else(arm, &path, at + 1 == count).or(last);
         }
         arms.extend(last);
     }
 
     /// Turns an `else` next to `if` into an arm of its own.
-    fn recover_else(&mut self, arm: &mut Node, path: &str, is_last: bool) -> Option<Node> {
-        let Content::Map(entries) = &mut arm.content else {
+    fn recover_else(
+        &mut self,
+        arm: &mut DocumentNode,
+        path: &str,
+        is_last: bool,
+    ) -> Option<DocumentNode> {
+        let NodeContent::Map(entries) = &mut arm.content else {
             return None;
         };
-        position(entries, "if")?;
+        find_key_position(entries, "if")?;
         let words = ["else", "otherwise", "default"];
         let at = entries
             .iter()
             .position(|entry| words.contains(&entry.key.as_str()))?;
         let mut entry = entries.remove(at);
         let to = entry.value.as_text().unwrap_or("STEP").to_owned();
-        let finding = unknown_key(ARM.what, &entry, join(path, &entry.key));
+        let finding =
+            unknown_key_finding(BRANCH_ARM_SHAPE.what, &entry, join_path(path, &entry.key));
         let hint = format!("write an arm of its own below: `- next: {to}`");
         let first = entries.first().map_or(entry.place, |first| first.place);
         let own_line = first.line < entry.place.line && first.column == entry.place.column;
@@ -375,18 +397,18 @@ impl Recovery<'_> {
         self.found
             .push(finding.suggest(hint).edit_replace_bytes(start, old, new));
         "next".clone_into(&mut entry.key);
-        Some(mapping(entry.place, vec![entry]))
+        Some(make_mapping(entry.place, vec![entry]))
     }
 }
 
 /// The entries for a `wait` that is only a text: a duration, an instant, or otherwise the name of a signal.
-fn wait_entries(text: &str) -> Entries {
+fn wait_entries(text: &str) -> ReplacementEntries {
     let is_span =
         || text.parse::<HumanDuration>().is_ok() || HumanDuration::guess_duration(text).is_some();
     let is_number = || text.starts_with(|c: char| c.is_ascii_digit());
     if text.parse::<jiff::Timestamp>().is_ok() {
         &[("until", None)]
-    } else if is_template(text) || is_span() || is_number() {
+    } else if has_template(text) || is_span() || is_number() {
         &[("for", None)]
     } else {
         &[("signal", None)]
@@ -394,17 +416,18 @@ fn wait_entries(text: &str) -> Entries {
 }
 
 /// The arms that a mapping in place of their list describes.
-fn arms_from_mapping(entries: &[Entry], place: Place) -> Vec<Node> {
+fn arms_from_mapping(entries: &[MappingEntry], place: Place) -> Vec<DocumentNode> {
     let lists = entries.iter().filter_map(|entry| entry.value.items());
     let mut arms: Vec<_> = lists.flatten().cloned().collect();
-    let is_else = |entry: &&Entry| ["else", "default", "otherwise"].contains(&entry.key.as_str());
-    let is_own = |entry: &&Entry| !is_else(entry) && entry.value.as_text().is_some();
-    let rename = |entry: &Entry| {
+    let is_else =
+        |entry: &&MappingEntry| ["else", "default", "otherwise"].contains(&entry.key.as_str());
+    let is_own = |entry: &&MappingEntry| !is_else(entry) && entry.value.as_text().is_some();
+    let rename = |entry: &MappingEntry| {
         let key = match entry.key.as_str() {
             "condition" | "when" | "if" => "if",
             _ => "next",
         };
-        Entry {
+        MappingEntry {
             key: key.to_owned(),
             ..entry.clone()
         }
@@ -412,60 +435,63 @@ fn arms_from_mapping(entries: &[Entry], place: Place) -> Vec<Node> {
     let cases = entries.iter().find(|entry| entry.key == "cases");
     if let Some(cases) = cases.and_then(|cases| cases.value.entries()) {
         // Each case leads to a step if the value equals its key. The condition itself is not recovered.
-        let case = |one: &Entry| {
+        let case = |one: &MappingEntry| {
             vec![
-                entry("if", parse_plain_value("true", one.place)),
+                make_entry("if", parse_plain_value("true", one.place)),
                 rename(one),
             ]
         };
-        return cases.iter().map(|one| mapping(place, case(one))).collect();
+        return cases
+            .iter()
+            .map(|one| make_mapping(place, case(one)))
+            .collect();
     }
     let own: Vec<_> = entries.iter().filter(is_own).map(rename).collect();
     if !own.is_empty() {
-        arms.push(mapping(place, own));
+        arms.push(make_mapping(place, own));
     }
     let last = entries
         .iter()
         .filter(is_else)
-        .map(|entry| mapping(place, vec![rename(entry)]));
+        .map(|entry| make_mapping(place, vec![rename(entry)]));
     arms.extend(last);
     arms
 }
 
-pub(super) fn position(entries: &[Entry], key: &str) -> Option<usize> {
+pub(super) fn find_key_position(entries: &[MappingEntry], key: &str) -> Option<usize> {
     entries.iter().position(|entry| entry.key == key)
 }
 
-pub(super) fn entry(key: &str, value: Node) -> Entry {
-    Entry {
+pub(super) fn make_entry(key: &str, value: DocumentNode) -> MappingEntry {
+    MappingEntry {
         key: key.to_owned(),
         place: value.place,
         value,
     }
 }
 
-pub(super) fn mapping(place: Place, entries: Vec<Entry>) -> Node {
-    Node {
-        content: Content::Map(entries),
+pub(super) fn make_mapping(place: Place, entries: Vec<MappingEntry>) -> DocumentNode {
+    DocumentNode {
+        content: NodeContent::Map(entries),
         place,
     }
 }
 
 /// The node that a plain value is parsed to.
-pub(super) fn parse_plain_value(text: &str, place: Place) -> Node {
+pub(super) fn parse_plain_value(text: &str, place: Place) -> DocumentNode {
     let content = match (text, text.parse::<u64>()) {
-        ("true", _) => Content::Bool(true),
-        (_, Ok(number)) => Content::Number(number.into(), text.to_owned()),
-        _ => Content::Text(text.to_owned()),
+        ("true", _) => NodeContent::Bool(true),
+        (_, Ok(number)) => NodeContent::Number(number.into(), text.to_owned()),
+        _ => NodeContent::Text(text.to_owned()),
     };
-    Node { content, place }
+    DocumentNode { content, place }
 }
 
 /// A value, written for a suggestion.
-pub(super) fn format_value(node: &Node) -> String {
+pub(super) fn format_value(node: &DocumentNode) -> String {
     match &node.content {
-        Content::Text(text) if !is_plain(text) => Value::String(text.clone()).to_string(),
-        Content::List(items) => {
+        NodeContent::Text(text) if !is_plain_yaml(text) => Value::String(text.clone()).to_string(),
+        NodeContent::List(items) => {
             let items: Vec<_> = items.iter().map(format_value).collect();
             format!("[{}]", items.join(", "))
         }
@@ -474,26 +500,26 @@ pub(super) fn format_value(node: &Node) -> String {
 }
 
 /// The text of a node that is written without quotes, and would need them inside `{ … }`.
-pub(super) fn needs_quotes(node: &Node) -> Option<&str> {
+pub(super) fn text_needing_quotes(node: &DocumentNode) -> Option<&str> {
     let text = node.as_text()?;
     let is_bare = node.place.end.checked_sub(node.place.start) == Some(text.len());
-    (is_bare && !is_plain(text)).then_some(text)
+    (is_bare && !is_plain_yaml(text)).then_some(text)
 }
 
 /// Whether a text needs no quotes in YAML, even inside `{ … }`.
-fn is_plain(text: &str) -> bool {
+fn is_plain_yaml(text: &str) -> bool {
     let is_sign = |c: char| c.is_alphanumeric() || " _-./$".contains(c);
     let is_word = !["true", "false", "null", "~"].contains(&text) && text.parse::<f64>().is_err();
     text.chars().all(is_sign) && is_word && text.trim() == text && !text.is_empty()
 }
 
 /// A short plain value as it is written, or a list of such values. `None` for mappings and long texts.
-pub(super) fn short_value_text(node: &Node) -> Option<String> {
+pub(super) fn short_value_text(node: &DocumentNode) -> Option<String> {
     match &node.content {
-        Content::Text(text) if !text.contains('\n') && text.len() <= 80 => Some(text.clone()),
-        Content::Number(_, written) => Some(written.clone()),
-        Content::Bool(value) => Some(value.to_string()),
-        Content::List(items) => {
+        NodeContent::Text(text) if !text.contains('\n') && text.len() <= 80 => Some(text.clone()),
+        NodeContent::Number(_, written) => Some(written.clone()),
+        NodeContent::Bool(value) => Some(value.to_string()),
+        NodeContent::List(items) => {
             let items: Option<Vec<_>> = items.iter().map(short_value_text).collect();
             Some(format!("[{}]", items?.join(", ")))
         }

@@ -5,33 +5,33 @@ use serde_json::{Map, Value, json};
 use midex_domain::{
     draft::WorkflowFormat,
     error::FAILED_HTTP_STATUSES,
-    grammar::{self, Id, Key, PERSONA, Record, STEP, Shape},
+    grammar::{self, IdKind, MappingKey, MappingShape, PERSONA_SHAPE, STEP_SHAPE, ValueShape},
     input::DefaultFrom,
     limits,
 };
 
 /// The start of a template, for values where `${{ … }}` is allowed.
-const TEMPLATE: &str = r"\$\{\{";
+const TEMPLATE_PATTERN: &str = r"\$\{\{";
 /// The pattern of step ids and input names.
-const IDENTIFIER: &str = "^[A-Za-z0-9_][A-Za-z0-9_-]*$";
+const IDENTIFIER_PATTERN: &str = "^[A-Za-z0-9_][A-Za-z0-9_-]*$";
 /// Unicode white space, for use inside a character class. Written out, since `\s` means a different set in each regular
 /// expression dialect.
-const WHITE_SPACE: &str =
+const WHITE_SPACE_CLASS: &str =
     r"\t\n\u000b\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
 /// Control characters, inside a character class.
-const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
+const CONTROL_CHARS_CLASS: &str = r"\u0000-\u001f\u007f-\u009f";
 
 /// The schema of a workflow, including the `$defs` that it refers to.
-pub(super) fn workflow(form: WorkflowFormat) -> Value {
-    let top = form.record();
+pub(super) fn workflow_schema(form: WorkflowFormat) -> Value {
+    let top = form.workflow_record();
     let mut schema = record_schema(top);
-    let mut definitions = Map::from_iter([("stepId".to_owned(), step_id())]);
+    let mut definitions = Map::from_iter([("stepId".to_owned(), step_id_schema())]);
     for key in top.keys {
         match key.shape {
-            Shape::Steps(step) => {
+            ValueShape::Steps(step) => {
                 drop(definitions.insert("step".into(), record_schema(step).into()));
             }
-            Shape::Inputs(input) => {
+            ValueShape::Inputs(input) => {
                 drop(definitions.insert("input".into(), record_schema(input).into()));
             }
             _ => {}
@@ -45,22 +45,24 @@ pub(super) fn workflow(form: WorkflowFormat) -> Value {
 }
 
 /// The schema of an agent.
-pub(super) fn persona() -> Value {
-    Value::Object(record_schema(&PERSONA))
+pub(super) fn persona_schema() -> Value {
+    Value::Object(record_schema(&PERSONA_SHAPE))
 }
 
 /// The schema of a mapping. Planned keys are left out, since the reader refuses them.
-fn record_schema(record: &Record) -> Map<String, Value> {
+fn record_schema(record: &MappingShape) -> Map<String, Value> {
     let keys: Vec<_> = record.keys.iter().filter(|key| !key.is_planned()).collect();
-    let mut schema = mapping(&keys, record.is_open, key_schema);
+    let mut schema = mapping_schema(&keys, record.is_open, key_schema);
     if record.exactly_one {
         schema.insert("minProperties".into(), json!(1));
         schema.insert("maxProperties".into(), json!(1));
     }
     let mut rules = match record.what {
-        what if what == STEP.what => step_rules(&keys),
-        what if what == grammar::DEFAULT.what => default_rules(),
-        what if what == grammar::INSERT_ITEM_SHAPE.what => exactly_one_rules(&grammar::INSERT_AT),
+        what if what == STEP_SHAPE.what => step_rules(&keys),
+        what if what == grammar::DEFAULT_SHAPE.what => default_rules(),
+        what if what == grammar::INSERT_ITEM_SHAPE.what => {
+            exactly_one_rules(&grammar::INSERT_PLACE_KEYS)
+        }
         _ => Vec::new(),
     };
     rules.extend(keys.iter().flat_map(|key| key_relation_rules(key)));
@@ -71,7 +73,7 @@ fn record_schema(record: &Record) -> Map<String, Value> {
 }
 
 /// The rules that relate a key to others: a key that may replace it, and a key that it requires.
-fn key_relation_rules(key: &Key) -> Vec<Value> {
+fn key_relation_rules(key: &MappingKey) -> Vec<Value> {
     let required = |name: &str| json!({ "required": [name] });
     let unless = key
         .unless
@@ -92,18 +94,22 @@ fn exactly_one_rules(keys: &[&str]) -> Vec<Value> {
 
 /// The schema of the `do` of a `foreach`: a step with fewer keys.
 fn foreach_body_schema() -> Map<String, Value> {
-    let keys = STEP.keys.iter();
+    let keys = STEP_SHAPE.keys.iter();
     let keys = keys.filter(|key| !key.is_planned() && key.not_each.is_none());
     let keys: Vec<_> = keys.collect();
-    let mut schema = mapping(&keys, false, |key| match key.name {
-        "on_error" => json!({ "description": key.what, "enum": grammar::ON_ERROR }),
+    let mut schema = mapping_schema(&keys, false, |key| match key.name {
+        "on_error" => json!({ "description": key.what, "enum": grammar::ON_ERROR_WORDS }),
         _ => key_schema(key),
     });
     schema.insert("allOf".into(), Value::Array(step_rules(&keys)));
     schema
 }
 
-fn mapping(keys: &[&Key], is_open: bool, schema_of: fn(&Key) -> Value) -> Map<String, Value> {
+fn mapping_schema(
+    keys: &[&MappingKey],
+    is_open: bool,
+    schema_of: fn(&MappingKey) -> Value,
+) -> Map<String, Value> {
     let properties = keys.iter().map(|key| (key.name.to_owned(), schema_of(key)));
     let properties: Map<_, _> = properties.collect();
     let required = keys
@@ -124,9 +130,9 @@ fn not_both_rule(one: &str, other: &str) -> Value {
 }
 
 /// The rules of a step: exactly one kind, and which keys may be combined with it and with each other.
-fn step_rules(keys: &[&Key]) -> Vec<Value> {
-    let required = |key: &&&Key| json!({ "required": [key.name] });
-    let kinds = || keys.iter().filter(|key| key.is_kind());
+fn step_rules(keys: &[&MappingKey]) -> Vec<Value> {
+    let required = |key: &&&MappingKey| json!({ "required": [key.name] });
+    let kinds = || keys.iter().filter(|key| key.is_step_kind());
     let kinds_all: Vec<_> = kinds().map(|kind| required(&kind)).collect();
     let mut rules = vec![json!({ "oneOf": kinds_all })];
     let spellings = [("depends_on", "dependsOn")];
@@ -155,8 +161,8 @@ fn default_rules() -> Vec<Value> {
             "then": { "required": ["value"], "properties": { "value": value } },
         })
     };
-    let no_template = json!({ "not": { "type": "string", "pattern": TEMPLATE } });
-    let variable = json!({ "type": "string", "pattern": not_blank() });
+    let no_template = json!({ "not": { "type": "string", "pattern": TEMPLATE_PATTERN } });
+    let variable = json!({ "type": "string", "pattern": not_blank_pattern() });
     vec![
         when(DefaultFrom::Literal, no_template),
         when(DefaultFrom::Env, variable),
@@ -165,8 +171,8 @@ fn default_rules() -> Vec<Value> {
 
 /// The schema of a key, with its description. None is added next to a `$ref`: drafts before 2019-09 ignore all siblings
 /// of `$ref`.
-fn key_schema(key: &Key) -> Value {
-    let mut schema = shape(&key.shape);
+fn key_schema(key: &MappingKey) -> Value {
+    let mut schema = shape_schema(&key.shape);
     if let Value::Object(map) = &mut schema
         && !map.contains_key("$ref")
     {
@@ -175,43 +181,45 @@ fn key_schema(key: &Key) -> Value {
     schema
 }
 
-fn shape(shape: &Shape) -> Value {
+fn shape_schema(shape: &ValueShape) -> Value {
     match shape {
-        Shape::Text(max) | Shape::Template(max) => text_schema(*max),
-        Shape::FreeText(max) => json!({ "type": "string", "maxLength": max }),
-        Shape::Version => {
+        ValueShape::Text(max) | ValueShape::Template(max) => text_schema(*max),
+        ValueShape::FreeText(max) => json!({ "type": "string", "maxLength": max }),
+        ValueShape::Version => {
             json!({ "type": ["string", "number"], "maxLength": limits::VERSION_BYTES_MAX })
         }
-        Shape::Condition => {
+        ValueShape::Condition => {
             json!({ "anyOf": [text_schema(limits::EXPRESSION_BYTES_MAX), { "type": "boolean" }] })
         }
-        Shape::Name(max) => name_schema(*max),
-        Shape::Id(Id::Workflow) => workflow_name(),
-        Shape::Id(Id::Agent) => name_schema(limits::AGENT_NAME_BYTES_MAX),
-        Shape::Id(Id::Step) => json!({ "$ref": "#/$defs/stepId" }),
-        Shape::Id(Id::Input) => input_name(),
-        Shape::Ids => id_list_schema(),
-        Shape::Word => {
+        ValueShape::Name(max) => name_schema(*max),
+        ValueShape::Id(IdKind::Workflow) => workflow_name_schema(),
+        ValueShape::Id(IdKind::Agent) => name_schema(limits::AGENT_NAME_BYTES_MAX),
+        ValueShape::Id(IdKind::Step) => json!({ "$ref": "#/$defs/stepId" }),
+        ValueShape::Id(IdKind::Input) => input_name_schema(),
+        ValueShape::Ids => id_list_schema(),
+        ValueShape::Word => {
             json!({ "type": "string", "maxLength": limits::WORD_BYTES_MAX, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" })
         }
-        Shape::Operation => operation(),
-        Shape::Value | Shape::Data => {
+        ValueShape::Operation => operation_schema(),
+        ValueShape::Value | ValueShape::Data => {
             json!({ "type": ["string", "number", "boolean", "object", "array", "null"] })
         }
-        Shape::NotNull => json!({ "type": ["string", "number", "boolean", "array", "object"] }),
-        Shape::Values | Shape::Bindings(_) => json!({ "type": "object" }),
-        Shape::Branches(branch) => branches(branch),
-        Shape::Memory(min) => memory(*min),
-        Shape::Scalars(max) => scalars(*max),
-        Shape::Items => json!({ "anyOf": [{ "type": "array" }, template_schema()] }),
-        Shape::Flag => json!({ "type": "boolean" }),
-        Shape::Count(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
-        Shape::Whole => json!({ "type": "integer", "minimum": 0 }),
-        Shape::Number => json!({ "type": "number" }),
-        Shape::Span => duration_schema(),
-        Shape::SpanOrTemplate => json!({ "anyOf": [duration_schema(), template_schema()] }),
-        Shape::InstantOrTemplate => json!({ "anyOf": [instant(), template_schema()] }),
-        Shape::Failure => {
+        ValueShape::NotNull => {
+            json!({ "type": ["string", "number", "boolean", "array", "object"] })
+        }
+        ValueShape::Values | ValueShape::Bindings(_) => json!({ "type": "object" }),
+        ValueShape::Branches(branch) => branches_schema(branch),
+        ValueShape::Memory(min) => memory_schema(*min),
+        ValueShape::Scalars(max) => scalar_mapping_schema(*max),
+        ValueShape::Items => json!({ "anyOf": [{ "type": "array" }, template_schema()] }),
+        ValueShape::Flag => json!({ "type": "boolean" }),
+        ValueShape::Count(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        ValueShape::Whole => json!({ "type": "integer", "minimum": 0 }),
+        ValueShape::Number => json!({ "type": "number" }),
+        ValueShape::Span => duration_schema(),
+        ValueShape::SpanOrTemplate => json!({ "anyOf": [duration_schema(), template_schema()] }),
+        ValueShape::InstantOrTemplate => json!({ "anyOf": [instant_schema(), template_schema()] }),
+        ValueShape::Failure => {
             let (least, most) = FAILED_HTTP_STATUSES.into_inner();
             // A status may also be written as a text of digits.
             let mut word = name_schema(limits::WORD_BYTES_MAX);
@@ -222,45 +230,45 @@ fn shape(shape: &Shape) -> Value {
                 { "type": "integer", "minimum": least, "maximum": most }
             ] })
         }
-        Shape::Choice(words) => json!({ "enum": words }),
-        Shape::Join => {
+        ValueShape::Choice(words) => json!({ "enum": words }),
+        ValueShape::Join => {
             json!({ "type": "string", "pattern": "^(all|any|quorum\\([1-9][0-9]{0,3}\\))$" })
         }
-        Shape::Target(words) => {
+        ValueShape::Target(words) => {
             json!({ "anyOf": [{ "enum": words }, { "$ref": "#/$defs/stepId" }] })
         }
-        Shape::List(of, min, max) => list_schema(of, *min, *max),
-        Shape::Record(keys) => record_schema(keys).into(),
-        Shape::TextOr(keys) => {
-            let first = keys.keys.first().map(|key| self::shape(&key.shape));
+        ValueShape::List(of, min, max) => list_schema(of, *min, *max),
+        ValueShape::Record(keys) => record_schema(keys).into(),
+        ValueShape::TextOr(keys) => {
+            let first = keys.keys.first().map(|key| self::shape_schema(&key.shape));
             json!({ "anyOf": [first, record_schema(keys)] })
         }
-        Shape::Inputs(_) => json!({
+        ValueShape::Inputs(_) => json!({
             "type": "object",
-            "propertyNames": input_name(),
+            "propertyNames": input_name_schema(),
             "additionalProperties": { "$ref": "#/$defs/input" },
             "maxProperties": limits::INPUTS_DECLARED_MAX,
         }),
-        Shape::Steps(_) => json!({
+        ValueShape::Steps(_) => json!({
             "type": "array",
             "items": { "$ref": "#/$defs/step" },
             "minItems": 1,
             "maxItems": limits::STEPS_MAX,
         }),
-        Shape::Schema => json!({ "type": ["object", "boolean"] }),
-        Shape::Each => json!({ "$ref": "#/$defs/each" }),
+        ValueShape::Schema => json!({ "type": ["object", "boolean"] }),
+        ValueShape::Each => json!({ "$ref": "#/$defs/each" }),
         // Planned keys are filtered out before this point.
-        Shape::Planned => json!(false),
+        ValueShape::Planned => json!(false),
     }
 }
 
 /// The schema of a step's branches. Their keys are patterns `key.nested:value`, where no key is empty, and neither key
 /// nor value has white space around it.
-fn branches(branch: &Record) -> Value {
-    let said = format!("[^{WHITE_SPACE}]");
+fn branches_schema(branch: &MappingShape) -> Value {
+    let said = format!("[^{WHITE_SPACE_CLASS}]");
     let patterns = [
-        format!("^[^:.{WHITE_SPACE}][^:.]*(\\.[^:.]+)*:"),
-        format!("^[^:]*[^:{WHITE_SPACE}]:"),
+        format!("^[^:.{WHITE_SPACE_CLASS}][^:.]*(\\.[^:.]+)*:"),
+        format!("^[^:]*[^:{WHITE_SPACE_CLASS}]:"),
         format!("^[^:]*:{said}([\\s\\S]*{said})?$"),
     ];
     let patterns = patterns.map(|pattern| json!({ "pattern": pattern }));
@@ -275,32 +283,32 @@ fn branches(branch: &Record) -> Value {
 
 /// A text that is not blank.
 fn text_schema(bytes_max: usize) -> Value {
-    json!({ "type": "string", "maxLength": bytes_max, "pattern": not_blank() })
+    json!({ "type": "string", "maxLength": bytes_max, "pattern": not_blank_pattern() })
 }
 
 fn template_schema() -> Value {
-    json!({ "type": "string", "maxLength": limits::EXPRESSION_BYTES_MAX, "pattern": TEMPLATE })
+    json!({ "type": "string", "maxLength": limits::EXPRESSION_BYTES_MAX, "pattern": TEMPLATE_PATTERN })
 }
 
-fn operation() -> Value {
+fn operation_schema() -> Value {
     let (word, space) = (
-        format!("[^{CONTROL}{WHITE_SPACE}]+"),
-        format!("[{WHITE_SPACE}]"),
+        format!("[^{CONTROL_CHARS_CLASS}{WHITE_SPACE_CLASS}]+"),
+        format!("[{WHITE_SPACE_CLASS}]"),
     );
     let pattern = format!("^{space}*{word}({space}+{word})+{space}*$");
     json!({ "type": "string", "maxLength": limits::WORD_BYTES_MAX, "pattern": pattern })
 }
 
-fn memory(min: usize) -> Value {
+fn memory_schema(min: usize) -> Value {
     json!({
         "type": "object",
         "minProperties": min,
         "maxProperties": limits::MEMORY_ENTRIES_MAX,
-        "propertyNames": { "pattern": IDENTIFIER, "maxLength": limits::MEMORY_NAME_BYTES_MAX },
+        "propertyNames": { "pattern": IDENTIFIER_PATTERN, "maxLength": limits::MEMORY_NAME_BYTES_MAX },
     })
 }
 
-fn scalars(max: usize) -> Value {
+fn scalar_mapping_schema(max: usize) -> Value {
     let bytes_max = limits::METADATA_TEXT_BYTES_MAX;
     json!({
         "type": "object",
@@ -318,7 +326,7 @@ fn duration_schema() -> Value {
         units[first].clone() + &rest.collect::<String>()
     };
     let all: Vec<_> = (0..units.len()).map(from).collect();
-    let around = format!("[{WHITE_SPACE}]*");
+    let around = format!("[{WHITE_SPACE_CLASS}]*");
     json!({
         "type": "string",
         "pattern": format!("^{around}({}){around}$", all.join("|")),
@@ -327,33 +335,36 @@ fn duration_schema() -> Value {
 }
 
 /// An instant, as far as a pattern can check it.
-fn instant() -> Value {
+fn instant_schema() -> Value {
     json!({ "type": "string", "pattern": "^[-+]?[0-9]{4,6}-?[0-9]{2}-?[0-9]{2}[Tt ]" })
 }
 
-fn list_schema(of: &Shape, min: usize, max: usize) -> Value {
+fn list_schema(of: &ValueShape, min: usize, max: usize) -> Value {
     let mut schema = json!({
         "type": "array",
-        "items": shape(of),
+        "items": shape_schema(of),
         "minItems": min,
         "maxItems": max,
     });
-    let is_named = matches!(of, Shape::Name(_) | Shape::Id(_) | Shape::Failure);
+    let is_named = matches!(
+        of,
+        ValueShape::Name(_) | ValueShape::Id(_) | ValueShape::Failure
+    );
     if let (Value::Object(map), true) = (&mut schema, is_named) {
         map.insert("uniqueItems".into(), json!(true));
     }
     schema
 }
 
-fn not_blank() -> String {
-    format!("[^{WHITE_SPACE}]")
+fn not_blank_pattern() -> String {
+    format!("[^{WHITE_SPACE_CLASS}]")
 }
 
 /// A name, without control characters and without white space around it.
 fn name_schema(bytes_max: usize) -> Value {
     let (end, inner) = (
-        format!("[^{CONTROL}{WHITE_SPACE}]"),
-        format!("[^{CONTROL}]"),
+        format!("[^{CONTROL_CHARS_CLASS}{WHITE_SPACE_CLASS}]"),
+        format!("[^{CONTROL_CHARS_CLASS}]"),
     );
     json!({
         "type": "string",
@@ -362,7 +373,7 @@ fn name_schema(bytes_max: usize) -> Value {
     })
 }
 
-fn workflow_name() -> Value {
+fn workflow_name_schema() -> Value {
     json!({
         "type": "string",
         "maxLength": limits::WORKFLOW_NAME_BYTES_MAX,
@@ -370,22 +381,22 @@ fn workflow_name() -> Value {
     })
 }
 
-fn step_id() -> Value {
+fn step_id_schema() -> Value {
     let words = "The id of a step: letters, digits, `_` and `-`, beginning with none of the latter";
     json!({
         "description": words,
         "type": "string",
         "maxLength": limits::STEP_ID_BYTES_MAX,
-        "pattern": IDENTIFIER,
+        "pattern": IDENTIFIER_PATTERN,
     })
 }
 
-fn input_name() -> Value {
+fn input_name_schema() -> Value {
     json!({
         "description": "The name of an input: letters, digits, `_` and `-`, beginning with none of the latter",
         "type": "string",
         "maxLength": limits::INPUT_NAME_BYTES_MAX,
-        "pattern": IDENTIFIER,
+        "pattern": IDENTIFIER_PATTERN,
     })
 }
 

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use super::{
     super::{
-        Definitions, Directory, Format, Manifest, Registry, Source, WorkflowEntry,
-        author::unusable_path_error, files::Root,
+        DefinitionDirectory, Format, LiveDefinitions, Manifest, Registry, Source, WorkflowEntry,
+        author::unusable_path_error, files::RootDirectory,
     },
     refusal,
 };
@@ -29,7 +29,7 @@ pub(super) struct LockedDirectory {
     pub(super) registry: Arc<Registry>,
     /// The path by which the registry refers to the directory.
     pub(super) directory: PathBuf,
-    root: Root,
+    root: RootDirectory,
     _lock: Option<WriteLock>,
 }
 
@@ -44,16 +44,20 @@ pub(super) struct LockedFile {
 
 impl LockedDirectory {
     /// Opens the directory for reading, without a lock.
-    pub(super) fn open(definitions: &Definitions, target: &Directory) -> Result<Self> {
+    pub(super) fn open_unlocked(
+        definitions: &LiveDefinitions,
+        target: &DefinitionDirectory,
+    ) -> Result<Self> {
         let registry = definitions.current_registry();
         // The project may be inside the user's directory. Both paths then name one directory, and the registry's first
         // one is used.
         let real = fs::canonicalize(&target.path)
             .map_err(|error| unusable_path_error(&target.path, error))?;
-        let is_target = |one: &&Directory| fs::canonicalize(&one.path).is_ok_and(|it| it == real);
+        let is_target =
+            |one: &&DefinitionDirectory| fs::canonicalize(&one.path).is_ok_and(|it| it == real);
         let mut known = registry.sources().workflows.iter();
         let directory = known.find(is_target).unwrap_or(target);
-        let root = Root::open(directory).map_err(|finding| {
+        let root = RootDirectory::open(directory).map_err(|finding| {
             unusable_path_error(&directory.path, io::Error::other(finding.message))
         })?;
         Ok(Self {
@@ -65,7 +69,10 @@ impl LockedDirectory {
     }
 
     /// Opens the directory with the exclusive write lock.
-    pub(super) fn open_locked(definitions: &Definitions, target: &Directory) -> Result<Self> {
+    pub(super) fn open_locked(
+        definitions: &LiveDefinitions,
+        target: &DefinitionDirectory,
+    ) -> Result<Self> {
         let folder = open_target_folder(target)?;
         let lock = folder.lock().map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => busy_error(&target.path),
@@ -73,16 +80,16 @@ impl LockedDirectory {
         })?;
         Ok(Self {
             _lock: Some(lock),
-            ..Self::open(definitions, target)?
+            ..Self::open_unlocked(definitions, target)?
         })
     }
 
     /// The directory, for writing.
     pub(super) fn folder(&self) -> Result<Folder> {
-        self.folder_of(&self.directory)
+        self.open_folder(&self.directory)
     }
 
-    fn folder_of(&self, directory: &Path) -> Result<Folder> {
+    fn open_folder(&self, directory: &Path) -> Result<Folder> {
         let opened =
             fs::canonicalize(directory).and_then(|real| self.root.open_without_links(&real));
         let opened = opened.map_err(|error| unusable_path_error(directory, error))?;
@@ -101,18 +108,18 @@ impl LockedDirectory {
         let Some((_, path)) = self.entries().find(|(entry, _)| entry.name == id) else {
             return Ok(None);
         };
-        let folder = self.folder_of(path.parent().unwrap_or(&self.directory))?;
+        let folder = self.open_folder(path.parent().unwrap_or(&self.directory))?;
         let name = path.file_name().unwrap_or_default().to_owned();
         let read = folder.read(&name, limits::DEFINITION_BYTES_MAX);
         let read = read.map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::LOOP) => refusal::not_a_file(id, path, "is a symbolic link"),
+            Some(Errno::LOOP) => refusal::not_a_file_error(id, path, "is a symbolic link"),
             _ => unusable_path_error(path, error),
         })?;
         let Some((bytes, metadata)) = read else {
             return Ok(None);
         };
         if bytes.len() as u64 > limits::DEFINITION_BYTES_MAX {
-            return Err(refusal::not_a_file(
+            return Err(refusal::not_a_file_error(
                 id,
                 path,
                 "is larger than a definition may be",
@@ -168,8 +175,8 @@ impl LockedFile {
             let error = io::Error::new(io::ErrorKind::InvalidData, error);
             unusable_path_error(&self.path, error)
         })?;
-        let format = Some(Format::of_path(&self.path));
-        Ok(Manifest::of_text(text, format))
+        let format = Some(Format::from_path(&self.path));
+        Ok(Manifest::from_text(text, format))
     }
 }
 
@@ -183,7 +190,7 @@ pub(super) fn write_error(path: &Path, id: &str, error: io::Error) -> Error {
 
 /// Opens the directory, and creates it if necessary. For a project's directory, does not follow links out of the
 /// project.
-pub(super) fn open_target_folder(target: &Directory) -> Result<Folder> {
+pub(super) fn open_target_folder(target: &DefinitionDirectory) -> Result<Folder> {
     let project = target.path.parent();
     let folder = match project.filter(|_| target.source == Source::Project) {
         Some(project) => Folder::open_in(project, &target.path),

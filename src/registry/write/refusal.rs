@@ -95,7 +95,7 @@ pub(super) fn version_conflict_error(id: &str, expected: &str, held: Option<&Loc
     }
 }
 
-pub(super) fn not_writable(entry: &WorkflowEntry, directory: &Path) -> Error {
+pub(super) fn not_writable_error(entry: &WorkflowEntry, directory: &Path) -> Error {
     let message = format!(
         "the workflow `{}` is {}, and the tools write into `{}` alone",
         entry.name,
@@ -112,7 +112,7 @@ pub(super) fn not_writable(entry: &WorkflowEntry, directory: &Path) -> Error {
     .with_next(COPY_WORKFLOW_CALL)
 }
 
-pub(super) fn not_a_file(id: &str, path: &Path, what: &str) -> Error {
+pub(super) fn not_a_file_error(id: &str, path: &Path, what: &str) -> Error {
     let message = format!(
         "`{}`, which has the workflow `{id}`, {what}",
         path.display()
@@ -122,7 +122,7 @@ pub(super) fn not_a_file(id: &str, path: &Path, what: &str) -> Error {
 
 pub(super) fn name_not_located_error(id: &str, held: &LockedFile) -> Error {
     let what = "says its id in a way that cannot be changed at its place";
-    not_a_file(id, &held.path, what)
+    not_a_file_error(id, &held.path, what)
 }
 
 fn file_error(code: Code, id: &str, message: String, path: Option<&Path>) -> Error {

@@ -32,7 +32,7 @@ impl App {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`.
     pub async fn check_definition(&self, subject: DefinitionSubject) -> Result<ManifestCheck> {
-        self.look_into_registry(move |registry| check_subject(registry, subject))
+        self.with_registry(move |registry| check_subject(registry, subject))
             .await?
     }
 
@@ -41,7 +41,7 @@ impl App {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` with every violation.
     pub async fn valid_definition(&self, subject: DefinitionSubject) -> Result<Arc<Definition>> {
-        self.look_into_registry(move |registry| load_valid_definition(registry, subject))
+        self.with_registry(move |registry| load_valid_definition(registry, subject))
             .await?
     }
 }
@@ -52,7 +52,7 @@ fn check_subject(registry: &Registry, subject: DefinitionSubject) -> Result<Mani
         DefinitionSubject::Named(name) => name,
     };
     let entry = registry.workflow(&name);
-    let entry = entry.ok_or_else(|| registry.no_such_id(&name))?;
+    let entry = entry.ok_or_else(|| registry.unknown_id_error(&name))?;
     Ok(ManifestCheck {
         name,
         // A broken file still runs as its last good version, but its author works on the current text.
@@ -131,7 +131,7 @@ impl ResolvedInputs {
 
 /// A planned execution.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ExecutionPlan {
     /// The definition that it would use.
     pub definition: Arc<Definition>,
     /// The facts that are known before it starts.
@@ -170,14 +170,14 @@ impl App {
         };
         let known = resolved.known.clone();
         let look = move |registry: &Registry| {
-            let commands = registry.abilities().commands();
+            let commands = registry.abilities().operation_lookup();
             inputs.provider_resolutions(&known, |provider, argument| {
                 commands.is_some_and(|commands| {
                     check::is_argument_required(commands, provider, argument)
                 })
             })
         };
-        let providers = self.look_into_registry(look).await?;
+        let providers = self.with_registry(look).await?;
         Ok(ResolvedInputs {
             providers,
             ..resolved
@@ -195,7 +195,7 @@ impl App {
         };
         if workflow.inputs.as_ref().is_some_and(of_earlier) {
             let engine = self.engine().await?;
-            let project = self.project();
+            let project = self.caller_project();
             return engine
                 .defaults(workflow, Some(&given), Some(&project))
                 .await;
@@ -210,11 +210,11 @@ impl App {
     ///
     /// # Errors
     /// As [`App::valid_definition`]; `LIMIT_EXCEEDED` if the inputs are too large.
-    pub async fn plan(
+    pub async fn plan_execution(
         &self,
         subject: DefinitionSubject,
         given: Map<String, Value>,
-    ) -> Result<Plan> {
+    ) -> Result<ExecutionPlan> {
         let definition = self.valid_definition(subject).await?;
         let resolved = self.resolve_inputs(&definition, given).await?;
         let app = self.clone();
@@ -229,7 +229,7 @@ impl App {
         &self,
         definition: Arc<Definition>,
         resolved: ResolvedInputs,
-    ) -> Result<Plan> {
+    ) -> Result<ExecutionPlan> {
         let loaded = self.definitions.last_loaded_registry();
         let secrets = loaded.abilities().secrets.iter().flatten();
         let secrets: Vec<_> = secrets.cloned().collect();
@@ -241,7 +241,7 @@ impl App {
             ..Facts::new(&definition, limits::TOKEN_TTL)
         };
         let rehearsal = Rehearsal::rehearse(facts, resolved.known, open, self.now(), self.ids())?;
-        Ok(Plan {
+        Ok(ExecutionPlan {
             definition,
             rehearsal,
         })
@@ -252,7 +252,7 @@ impl App {
     ///
     /// # Errors
     /// As [`App::start`].
-    pub async fn run(
+    pub async fn run_execution(
         &self,
         definition: Arc<Definition>,
         inputs: Option<Value>,

@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::{App, open::EngineSlot};
 use midex_catalog::{
-    Catalog, CatalogSet, Catalogs, Changes, OperationMatch, Requester, Settings,
+    Catalog, CatalogSet, Catalogs, OperationChanges, OperationMatch, Requester, Settings,
     call::{Reach, allowable},
 };
 use midex_domain::{
     Definition,
-    check::Operations,
+    check::OperationsSnapshot,
     check::enable_catalog_call,
     error::{Code, Error, Result, describe_io_error},
     limits,
@@ -58,7 +58,7 @@ pub struct BrokenStep {
 impl App {
     /// The same app for the user's own commands, which may change catalogs in ways that tools may not.
     #[must_use]
-    pub fn of_user(self) -> Self {
+    pub fn for_user(self) -> Self {
         Self {
             by: Requester::User,
             ..self
@@ -143,7 +143,7 @@ impl App {
         work: impl FnOnce(&Catalogs) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let worked = self.with_catalogs(work).await?;
-        self.catalogs_changed().await;
+        self.apply_catalog_changes().await;
         Ok(worked)
     }
 
@@ -157,7 +157,7 @@ impl App {
         change: impl FnOnce(&mut Settings, &Catalog) -> Result<()> + Send + 'static,
     ) -> Result<Arc<Catalog>> {
         let name = name.to_owned();
-        self.change_catalogs(move |catalogs| catalogs.change(&name, change))
+        self.change_catalogs(move |catalogs| catalogs.change_settings(&name, change))
             .await
     }
 
@@ -166,21 +166,21 @@ impl App {
         let Some(catalogs) = &self.host.catalogs else {
             return;
         };
-        catalogs.watch();
-        let (app, mut changes) = (self.clone(), catalogs.changes());
+        catalogs.start_watching();
+        let (app, mut changes) = (self.clone(), catalogs.change_receiver());
         tokio::spawn(async move {
             loop {
                 tokio::select! {
                     () = app.stop_token().cancelled() => return,
                     told = changes.changed() => if told.is_err() { return },
                 }
-                app.catalogs_changed().await;
+                app.apply_catalog_changes().await;
             }
         });
     }
 
     /// Re-checks the definitions against the current catalogs, and wakes executions that wait for a catalog.
-    async fn catalogs_changed(&self) {
+    async fn apply_catalog_changes(&self) {
         let Ok(catalogs) = self.catalogs() else {
             return;
         };
@@ -188,7 +188,7 @@ impl App {
         let all = self.host.definitions.all_definitions();
         let check = move || {
             for definitions in all {
-                let operations = Operations::capture(set.clone());
+                let operations = OperationsSnapshot::capture(set.clone());
                 definitions.change_abilities(|abilities| abilities.operations = Some(operations));
             }
         };
@@ -219,7 +219,11 @@ impl App {
         match source_type.unwrap_or(SourceType::guess_from_text(source)) {
             SourceType::Url => {
                 let reach = Reach::of_imports(&self.config().import_from);
-                let bytes = self.catalogs()?.caller().fetch(source, &reach).await?;
+                let bytes = self
+                    .catalogs()?
+                    .caller()
+                    .fetch_document(source, &reach)
+                    .await?;
                 Ok((source.to_owned(), bytes.into()))
             }
             SourceType::Path => {
@@ -229,7 +233,7 @@ impl App {
                 let turns = self.host.document_reads.clone();
                 let reading = async move {
                     let turn = turns.acquire_owned().await;
-                    let read = move || (read(&path, by, &roots), turn).0;
+                    let read = move || (read_permitted_document(&path, by, &roots), turn).0;
                     tokio::task::spawn_blocking(read).await
                 };
                 let read = tokio::time::timeout(2 * limits::FILE_READ_WITHIN, reading).await;
@@ -262,11 +266,11 @@ impl App {
         &self,
         before: &Arc<CatalogSet>,
         catalog_id: &str,
-        changes: &Changes,
+        changes: &OperationChanges,
     ) -> Result<Vec<BrokenStep>> {
         let (set, id) = (before.clone(), catalog_id.to_owned());
         let removed = changes.removed.clone();
-        self.look_into_registry(move |registry| {
+        self.with_registry(move |registry| {
             let entries = registry.workflows().filter_map(|entry| entry.value.clone());
             entries
                 .flat_map(|definition| broken_steps_of_definition(&definition, &set, &id, &removed))
@@ -297,7 +301,11 @@ fn broken_steps_of_definition(
 }
 
 /// Reads a document, if the caller may read this path.
-fn read(path: &Path, by: Requester, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
+fn read_permitted_document(
+    path: &Path,
+    by: Requester,
+    roots: &[PathBuf],
+) -> Result<(String, Arc<[u8]>)> {
     let unusable = |error: std::io::Error| {
         let shown = path.display();
         let message = match error.kind() {

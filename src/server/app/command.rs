@@ -10,10 +10,10 @@ use midex_catalog::{CatalogOperation, CatalogSet, OperationMatch};
 use midex_domain::{
     Class, Definition, ExecutionId, StepId, StepKind,
     check::{OperationLookup, OperationLookupResult},
-    definition::{Paginate, Step},
+    definition::{PaginateOptions, Step},
     error::{Code, Error, NextCall, Result, call_tool, repeat_call},
     limits,
-    nearest::nearest,
+    nearest::find_nearest,
     span::HumanDuration,
 };
 use midex_engine::StartRequest;
@@ -33,7 +33,7 @@ pub struct CommandCall {
 
 /// The target of a command id.
 #[derive(Clone, Debug)]
-pub enum Command {
+pub enum CommandTarget {
     /// An operation of a catalog.
     Operation(CatalogOperation),
     /// A workflow.
@@ -48,18 +48,18 @@ impl App {
     ///
     /// # Errors
     /// `COMMAND_NOT_FOUND` with the nearest id; `CATALOG_MISSING` if its catalog is disabled.
-    pub async fn resolve_command(&self, id: &str) -> Result<(Command, Class)> {
+    pub async fn resolve_command(&self, id: &str) -> Result<(CommandTarget, Class)> {
         let words: Vec<_> = id.split_whitespace().collect();
         let Some((first, rest)) = words.split_first().filter(|(_, rest)| !rest.is_empty()) else {
             return Err(command_not_found_error(id, None));
         };
         let rest = rest.join(" ");
         if *first == WORKFLOW_PREFIX {
-            let class = self.look_into_registry(move |registry| {
+            let class = self.with_registry(move |registry| {
                 let definition = registry.definition(&rest)?;
                 Ok((
-                    Command::Workflow(rest.clone()),
-                    class_of(&definition, registry.abilities().commands()),
+                    CommandTarget::Workflow(rest.clone()),
+                    workflow_class(&definition, registry.abilities().operation_lookup()),
                 ))
             });
             return class.await?;
@@ -68,7 +68,7 @@ impl App {
         match set.resolve_operation(first, &rest) {
             OperationMatch::Operation(named) => {
                 let class = named.class();
-                Ok((Command::Operation(named), class))
+                Ok((CommandTarget::Operation(named), class))
             }
             OperationMatch::Disabled => {
                 let message = format!("the catalog of `{id}` is disabled or cannot be used");
@@ -87,7 +87,9 @@ impl App {
                 id,
                 near.map(|near| format!("{first} {near}")),
             )),
-            OperationMatch::NoCatalog(_) => Err(command_not_found_error(id, nearest_of(&set, id))),
+            OperationMatch::NoCatalog(_) => {
+                Err(command_not_found_error(id, find_nearest_command(&set, id)))
+            }
         }
     }
 
@@ -105,9 +107,10 @@ impl App {
         let (id, named, call) = (id.to_owned(), named.clone(), call.clone());
         self.with_catalogs(move |catalogs| {
             let catalog = &named.catalog;
-            let (Ok(prepared), Ok(target)) =
-                (catalog.prepare_operation(named.place), catalog.target())
-            else {
+            let (Ok(prepared), Ok(target)) = (
+                catalog.prepare_operation(named.place),
+                catalog.call_target(),
+            ) else {
                 // The catalog itself is broken: the call reports that.
                 return Ok(());
             };
@@ -127,7 +130,12 @@ impl App {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` if the arguments are too large, and the errors of a start.
-    pub async fn call(&self, id: &str, call: CommandCall, longest: Duration) -> Result<RunOutcome> {
+    pub async fn call_operation(
+        &self,
+        id: &str,
+        call: CommandCall,
+        longest: Duration,
+    ) -> Result<RunOutcome> {
         let (definition, inputs) = build_call_definition(id, &call)?;
         let request = StartRequest {
             definition: Arc::new(definition),
@@ -143,16 +151,21 @@ impl App {
     /// Adds to an authentication failure (the service rejected the credentials) the credential that the user has to
     /// set.
     pub async fn add_credential_hint(&self, id: &str, error: Error) -> Error {
-        let Ok((Command::Operation(named), _)) = self.resolve_command(id).await else {
+        let Ok((CommandTarget::Operation(named), _)) = self.resolve_command(id).await else {
             return error;
         };
-        let (catalog, operation) = (named.catalog.clone(), named.catalog.operation(named.place));
+        let (catalog, operation) = (
+            named.catalog.clone(),
+            named.catalog.read_operation(named.place),
+        );
         let lacked = operation
             .ok()
             .and_then(|one| catalog.missing_credential(&one));
         let error = error.with_context("catalog_id", catalog.id.as_str());
         match lacked {
-            Some(scheme) => error.with_context("scheme", scheme).with_next(CREDENTIAL),
+            Some(scheme) => error
+                .with_context("scheme", scheme)
+                .with_next(SET_CREDENTIAL_CALL),
             None => error,
         }
     }
@@ -161,7 +174,7 @@ impl App {
     ///
     /// # Errors
     /// The errors of reading its history.
-    pub async fn attempts(&self, execution_id: &str) -> Result<u32> {
+    pub async fn count_attempts(&self, execution_id: &str) -> Result<u32> {
         let id = ExecutionId::parse(execution_id)?;
         let rows = self.engine().await?.history(&id).await?;
         Ok(rows.iter().map(|row| row.attempt).max().unwrap_or_default())
@@ -169,7 +182,7 @@ impl App {
 }
 
 /// Suggests that the user sets the missing credential in a terminal.
-const CREDENTIAL: NextCall = repeat_call("once the user has done that").after_person_does(
+const SET_CREDENTIAL_CALL: NextCall = repeat_call("once the user has done that").after_person_does(
     "run `midex catalog credential {catalog_id} {scheme} '${env:NAME}'` in a terminal, with the name of the secret",
 );
 
@@ -186,7 +199,7 @@ fn build_call_definition(id: &str, call: &CommandCall) -> Result<(Definition, Va
         operation: operation.to_owned(),
         body: call.body.as_ref().map(|_| json!("${{ inputs.body }}")),
         idempotent: None,
-        paginate: call.pages.map(|max_pages| Paginate {
+        paginate: call.pages.map(|max_pages| PaginateOptions {
             max_pages: Some(max_pages),
         }),
         whole: true,
@@ -218,7 +231,7 @@ const CALL_STEP_ID: &str = "call";
 
 /// The class of a workflow: the strictest class of its operations, and at least [`Class::Standard`], since it starts an
 /// execution.
-fn class_of(definition: &Definition, commands: Option<&dyn OperationLookup>) -> Class {
+fn workflow_class(definition: &Definition, commands: Option<&dyn OperationLookup>) -> Class {
     let classes = definition.calls().filter_map(|(_, catalog, operation)| {
         match commands?.find_operation(catalog, operation) {
             OperationLookupResult::Operation(callable) => Some(callable.class),
@@ -254,8 +267,8 @@ fn command_not_found_error(id: &str, near: Option<String>) -> Error {
     }
 }
 
-fn nearest_of(set: &CatalogSet, id: &str) -> Option<String> {
-    let ids: Vec<_> = set.search(id, limits::NEAREST_COMMANDS_MAX, |_| true);
-    let ids: Vec<_> = ids.iter().map(|named| set.id_of(named)).collect();
-    nearest(id, ids.iter().map(String::as_str)).map(str::to_owned)
+fn find_nearest_command(set: &CatalogSet, id: &str) -> Option<String> {
+    let ids: Vec<_> = set.search_operations(id, limits::NEAREST_COMMANDS_MAX, |_| true);
+    let ids: Vec<_> = ids.iter().map(|named| set.operation_id(named)).collect();
+    find_nearest(id, ids.iter().map(String::as_str)).map(str::to_owned)
 }

@@ -8,9 +8,9 @@ use midex_domain::{
 use midex_engine::store::ListQuery;
 
 /// The filter for every project.
-pub(super) const ALL_PROJECTS: &str = "*";
+pub(super) const ALL_PROJECTS_FILTER: &str = "*";
 /// The filter for every state that is not final.
-pub(super) const OPEN: &str = "open";
+pub(super) const OPEN_STATES_FILTER: &str = "open";
 
 /// The filters of a list of executions, as the caller writes them.
 #[derive(Clone, Debug, Default)]
@@ -35,15 +35,15 @@ impl ListRequest {
     /// The accepted values of `state`.
     pub fn states() -> Vec<&'static str> {
         let states = State::ALL.iter().map(|state| state.as_str());
-        states.chain([OPEN]).collect()
+        states.chain([OPEN_STATES_FILTER]).collect()
     }
 
     /// Converts the request to a store query. `project` is the project to list, `None` for all.
     ///
     /// # Errors
     /// `ARGUMENTS_INVALID` if a filter or the cursor is invalid.
-    pub(super) fn query(self, project: Option<String>) -> Result<ListQuery> {
-        let open_only = self.state.as_deref() == Some(OPEN);
+    pub(super) fn into_query(self, project: Option<String>) -> Result<ListQuery> {
+        let open_only = self.state.as_deref() == Some(OPEN_STATES_FILTER);
         let state = self.state.filter(|_| !open_only);
         Ok(ListQuery {
             state: state.map(|text| parse_state(&text)).transpose()?,

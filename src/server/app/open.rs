@@ -58,7 +58,7 @@ impl App {
             EngineSlot::Open(engine) => Ok(engine.clone()),
             EngineSlot::Closed {
                 tried: Some((at, error)),
-            } if !self.host.opens_itself || self.is_recent(*at) => Err(error.clone()),
+            } if !self.host.opens_itself || self.is_recent_attempt(*at) => Err(error.clone()),
             EngineSlot::Closed { .. } if self.host.opens_itself => {
                 self.fill_engine_slot(&mut slot, None).await
             }
@@ -71,7 +71,7 @@ impl App {
 
     /// Whether the last attempt is too recent to retry. A clock that stepped back counts as not recent, so that it
     /// cannot block retries.
-    fn is_recent(&self, tried: Timestamp) -> bool {
+    fn is_recent_attempt(&self, tried: Timestamp) -> bool {
         let now = self.now();
         now >= tried && now.since(tried) < limits::STORE_RETRY_EVERY
     }
@@ -104,7 +104,7 @@ impl App {
         slot: &mut EngineSlot,
         owned: Option<OwnedDirectory>,
     ) -> Result<Engine> {
-        match self.begin_engine(owned).await {
+        match self.start_engine(owned).await {
             Ok(engine) => {
                 *slot = EngineSlot::Open(engine.clone());
                 self.host.opened.send_replace(Some(true));
@@ -120,7 +120,7 @@ impl App {
         }
     }
 
-    async fn begin_engine(&self, owned: Option<OwnedDirectory>) -> Result<Engine> {
+    async fn start_engine(&self, owned: Option<OwnedDirectory>) -> Result<Engine> {
         let Options {
             config,
             clock,
@@ -181,7 +181,7 @@ pub enum StoreVerification {
 ///
 /// # Errors
 /// As [`App::open`].
-pub fn verify(config: &Config) -> Result<StoreVerification> {
+pub fn verify_store(config: &Config) -> Result<StoreVerification> {
     let Ok(file) = std::fs::metadata(config.data_dir.join(store::FILE_NAME)) else {
         // Taking ownership creates the directory, so do it only if the directory exists.
         let is_gone = config.data_dir.is_dir()

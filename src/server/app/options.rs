@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::Config;
 #[cfg(feature = "catalog")]
-use midex_catalog::{Catalogs, call::Sources};
+use midex_catalog::{Catalogs, call::SecretSources};
 use midex_domain::{
     check::ServerCapabilities,
     clock::{Clock, IdSource},
@@ -51,7 +51,7 @@ impl Options {
         if self.operations.is_some() {
             return None;
         }
-        let secrets = Sources {
+        let secrets = SecretSources {
             environment: self.config.secret_values(),
             file: self.config.secrets_file.clone(),
             hosts: self.config.secret_hosts.clone(),

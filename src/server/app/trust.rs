@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 use serde_json::Value;
 
 use super::App;
-use crate::config::Trust;
+use crate::config::TrustedProjects;
 use midex_domain::{
     Class, Definition, StepKind,
     check::{OperationLookup, OperationLookupResult, OperationSignature},
@@ -13,7 +13,7 @@ use midex_domain::{
     error::{Code, Error, Result, quote_for_shell},
     limits,
 };
-use midex_registry::Definitions;
+use midex_registry::LiveDefinitions;
 
 impl App {
     /// A warning if a project's definition hides one of the same name that belongs to the user or is part of midex.
@@ -22,7 +22,7 @@ impl App {
             return None;
         }
         let name = definition.workflow.name.clone();
-        let look = move |all: &Definitions| {
+        let look = move |all: &LiveDefinitions| {
             let source = all
                 .last_loaded_registry()
                 .hidden_by_project(name.as_str())?
@@ -31,7 +31,7 @@ impl App {
                 "`{name}` is the project's: it hides the {source} one"
             ))
         };
-        self.look_into_files(look).await.ok().flatten()
+        self.with_definitions(look).await.ok().flatten()
     }
 
     /// Refuses a definition that comes in part from an untrusted project.
@@ -40,24 +40,28 @@ impl App {
             return Ok(());
         }
         let (definition, app) = (definition.clone(), self.clone());
-        let check = move |definitions: &Definitions| {
+        let check = move |definitions: &LiveDefinitions| {
             let trusted = (&app.config().trust, &*app.project_dir);
-            check_trust(&definition, definitions.abilities().commands(), trusted)
+            check_trust(
+                &definition,
+                definitions.abilities().operation_lookup(),
+                trusted,
+            )
         };
-        self.look_into_files(check).await?
+        self.with_definitions(check).await?
     }
 
     /// Adds the caller's project to the trust list. Only for commands of the user: no tool that an agent can call
     /// reaches this.
     pub async fn trust_project(&self) -> Result<()> {
         let app = self.clone();
-        let add = move |_: &Definitions| {
+        let add = move |_: &LiveDefinitions| {
             app.config()
                 .trust
                 .set_trusted(&app.project_dir, true)
                 .map(drop)
         };
-        self.look_into_files(add).await?
+        self.with_definitions(add).await?
     }
 }
 
@@ -69,9 +73,9 @@ impl App {
 pub(super) fn check_trust(
     definition: &Definition,
     commands: Option<&dyn OperationLookup>,
-    (trust, project): (&Trust, &Path),
+    (trust, project): (&TrustedProjects, &Path),
 ) -> Result<()> {
-    let effects = effects(definition, commands);
+    let effects = describe_effects(definition, commands);
     if effects.is_empty() || trust.is_trusted(project) {
         return Ok(());
     }
@@ -96,14 +100,17 @@ pub(super) fn check_trust(
 
 /// The effects of a workflow, in words: all that it does beyond guiding a model and calling safe operations. An
 /// operation whose catalog is missing counts as an effect, since its class is unknown.
-fn effects(definition: &Definition, commands: Option<&dyn OperationLookup>) -> Vec<String> {
+fn describe_effects(
+    definition: &Definition,
+    commands: Option<&dyn OperationLookup>,
+) -> Vec<String> {
     let effect = |step: &Step| match &step.kind {
         StepKind::Activity { name, .. } => Some(format!("runs the activity `{name}`")),
         StepKind::Run {
             catalog, operation, ..
         } => match commands.map(|commands| commands.find_operation(catalog, operation)) {
             Some(OperationLookupResult::Operation(callable)) if callable.class == Class::Safe => {
-                let gives = gives_header(step, &callable);
+                let gives = passes_header(step, &callable);
                 gives.then(|| format!("sends headers with `{catalog} {operation}`"))
             }
             _ => Some(format!("calls `{catalog} {operation}`")),
@@ -123,7 +130,7 @@ fn effects(definition: &Definition, commands: Option<&dyn OperationLookup>) -> V
 }
 
 /// Whether a step passes a header or a cookie to an operation.
-fn gives_header(step: &Step, callable: &OperationSignature) -> bool {
+fn passes_header(step: &Step, callable: &OperationSignature) -> bool {
     let mut headers = callable.arguments.iter().filter(|one| one.is_header);
     let with = step.with.as_ref();
     headers.any(|header| with.is_some_and(|with| with.contains_key(&header.name)))

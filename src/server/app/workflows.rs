@@ -3,34 +3,38 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::trust::check_trust;
-use crate::config::{Trust, account, places};
+use crate::config::{TrustedProjects, account_id, places_of_directories};
 use midex_domain::{
-    Definition, Directories, WorkflowLookup,
+    Definition, DefinitionDirectories, WorkflowLookup,
     error::{Code, Error, Result},
     limits,
     operation::BoxFuture,
 };
 use midex_engine::Workflows;
-use midex_registry::Definitions;
+use midex_registry::LiveDefinitions;
 
 /// The loaded definitions, by their directories.
 #[derive(Debug)]
 pub(super) struct DefinitionCache {
     /// The definitions of the process itself, for executions whose directories belong to another machine or user.
-    own: Arc<Definitions>,
+    own: Arc<LiveDefinitions>,
     own_lookup: WorkflowLookup,
-    trust: Trust,
+    trust: TrustedProjects,
     /// Least recently used first.
-    loaded: Mutex<Vec<(Directories, Arc<Definitions>)>>,
+    loaded: Mutex<Vec<(DefinitionDirectories, Arc<LiveDefinitions>)>>,
 }
 
 impl DefinitionCache {
     /// Creates a cache that holds the definitions of the process itself under `directories`.
-    pub(super) fn new(directories: Directories, own: Arc<Definitions>, trust: Trust) -> Self {
+    pub(super) fn new(
+        directories: DefinitionDirectories,
+        own: Arc<LiveDefinitions>,
+        trust: TrustedProjects,
+    ) -> Self {
         let loaded = Mutex::new(vec![(directories.clone(), own.clone())]);
         let own_lookup = WorkflowLookup {
             directories,
-            account: account(),
+            account: account_id(),
             ..WorkflowLookup::default()
         };
         Self {
@@ -41,25 +45,31 @@ impl DefinitionCache {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Directories, Arc<Definitions>)>> {
+    fn lock_entries(&self) -> MutexGuard<'_, Vec<(DefinitionDirectories, Arc<LiveDefinitions>)>> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All definitions that are loaded now.
     #[cfg(feature = "catalog")]
-    pub(super) fn all_definitions(&self) -> Vec<Arc<Definitions>> {
-        let loaded = self.lock();
+    pub(super) fn all_definitions(&self) -> Vec<Arc<LiveDefinitions>> {
+        let loaded = self.lock_entries();
         loaded.iter().map(|(_, all)| all.clone()).collect()
     }
 
     /// The definitions of these directories, loaded if necessary. Above [`limits::DEFINITIONS_KEPT_MAX`] entries, the
     /// least recently used one without a caller is dropped.
-    pub(super) fn definitions_in(&self, directories: &Directories) -> Arc<Definitions> {
-        let mut loaded = self.lock();
+    pub(super) fn definitions_in(
+        &self,
+        directories: &DefinitionDirectories,
+    ) -> Arc<LiveDefinitions> {
+        let mut loaded = self.lock_entries();
         let known = loaded.iter().position(|(of, _)| of == directories);
         let (of, definitions) = known.map_or_else(
             || {
-                let definitions = Definitions::new_for(places(directories), self.own.abilities());
+                let definitions = LiveDefinitions::new_for(
+                    places_of_directories(directories),
+                    self.own.abilities(),
+                );
                 (directories.clone(), Arc::new(definitions))
             },
             |at| loaded.remove(at),
@@ -74,7 +84,7 @@ impl DefinitionCache {
     }
 
     /// The look-up that is stored with an execution, for a caller with these directories.
-    pub(super) fn lookup(&self, directories: Directories) -> WorkflowLookup {
+    pub(super) fn lookup_for(&self, directories: DefinitionDirectories) -> WorkflowLookup {
         WorkflowLookup {
             directories,
             ..self.own_lookup.clone()
@@ -83,7 +93,7 @@ impl DefinitionCache {
 
     /// The definitions that a look-up refers to. If its directories belong to another machine or user, those of the
     /// process itself.
-    fn of_lookup(&self, lookup: &WorkflowLookup) -> Arc<Definitions> {
+    fn definitions_for_lookup(&self, lookup: &WorkflowLookup) -> Arc<LiveDefinitions> {
         if lookup.account == self.own_lookup.account {
             return self.definitions_in(&lookup.directories);
         }
@@ -98,17 +108,21 @@ impl Workflows for DefinitionCache {
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         let lookup = lookup.unwrap_or(&self.own_lookup).clone();
-        let definitions = self.of_lookup(&lookup);
+        let definitions = self.definitions_for_lookup(&lookup);
         let trust = self.trust.clone();
         Box::pin(async move {
-            let definition = find(&definitions, &lookup, name).await;
+            let definition = find_workflow(&definitions, &lookup, name).await;
             let definition =
                 definition.map_err(|error| add_searched_directories(error, &lookup.directories))?;
-            definitions.meets_requirements(&definition)?;
+            definitions.check_requirements(&definition)?;
             if lookup.is_of_project || definition.is_of_project() {
                 let (judged, project) = (definition.clone(), lookup.directories.project_dir);
-                let check = move |all: &Definitions| {
-                    check_trust(&judged, all.abilities().commands(), (&trust, &project))
+                let check = move |all: &LiveDefinitions| {
+                    check_trust(
+                        &judged,
+                        all.abilities().operation_lookup(),
+                        (&trust, &project),
+                    )
                 };
                 definitions.run_blocking(check).await??;
             }
@@ -119,27 +133,31 @@ impl Workflows for DefinitionCache {
 
 /// Finds a workflow in the directories of a look-up. If one of these directories no longer exists, a workflow that was
 /// known at the start of the execution is not found: a workflow of that name elsewhere may be a different one.
-async fn find(
-    definitions: &Arc<Definitions>,
+async fn find_workflow(
+    definitions: &Arc<LiveDefinitions>,
     lookup: &WorkflowLookup,
     name: &str,
 ) -> Result<Arc<Definition>> {
     let directories = lookup.directories.clone();
-    let is_gone = move || directories.workflows().any(|directory| !directory.is_dir());
+    let is_gone = move || {
+        directories
+            .workflow_directories()
+            .any(|directory| !directory.is_dir())
+    };
     let is_kept = lookup.kept.contains_key(name);
     if is_kept && tokio::task::spawn_blocking(is_gone).await.unwrap_or(false) {
         let message = format!("Workflow '{name}' not found");
         return Err(Error::new(Code::WorkflowNotFound, message));
     }
-    definitions.find(name).await
+    definitions.find_definition(name).await
 }
 
 /// Adds the searched directories to a "workflow not found" error. Returns other errors unchanged.
-fn add_searched_directories(error: Error, directories: &Directories) -> Error {
+fn add_searched_directories(error: Error, directories: &DefinitionDirectories) -> Error {
     if error.code() != Code::WorkflowNotFound {
         return error;
     }
-    let named: Vec<_> = directories.workflows().collect();
+    let named: Vec<_> = directories.workflow_directories().collect();
     let message = format!("{}; looked for in {named:?}", error.message());
     error.with_message(message)
 }
@@ -148,25 +166,31 @@ fn add_searched_directories(error: Error, directories: &Directories) -> Error {
 mod tests {
     use super::*;
 
-    fn directories(name: impl Into<String>) -> Directories {
-        Directories {
+    fn test_directories(name: impl Into<String>) -> DefinitionDirectories {
+        DefinitionDirectories {
             project_dir: name.into().into(),
-            ..Directories::default()
+            ..DefinitionDirectories::default()
         }
     }
 
     #[test]
     fn cache_shares_and_drops_definitions() {
-        let own = Arc::new(Definitions::new(places(&directories("own"))));
-        let cache = DefinitionCache::new(directories("own"), own.clone(), Trust::Everything);
-        let caller = cache.definitions_in(&directories("caller"));
+        let own = Arc::new(LiveDefinitions::new(places_of_directories(
+            &test_directories("own"),
+        )));
+        let cache = DefinitionCache::new(
+            test_directories("own"),
+            own.clone(),
+            TrustedProjects::Everything,
+        );
+        let caller = cache.definitions_in(&test_directories("caller"));
         for number in 0..=limits::DEFINITIONS_KEPT_MAX {
-            cache.definitions_in(&directories(number.to_string()));
+            cache.definitions_in(&test_directories(number.to_string()));
         }
         assert_eq!(cache.all_definitions().len(), limits::DEFINITIONS_KEPT_MAX);
-        let mut lookup = cache.lookup(directories("caller"));
-        assert!(Arc::ptr_eq(&cache.of_lookup(&lookup), &caller));
+        let mut lookup = cache.lookup_for(test_directories("caller"));
+        assert!(Arc::ptr_eq(&cache.definitions_for_lookup(&lookup), &caller));
         "another 0".clone_into(&mut lookup.account);
-        assert!(Arc::ptr_eq(&cache.of_lookup(&lookup), &own));
+        assert!(Arc::ptr_eq(&cache.definitions_for_lookup(&lookup), &own));
     }
 }

@@ -7,20 +7,20 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{App, ListRequest};
-use crate::app::list::{ALL_PROJECTS, OPEN};
+use crate::app::list::{ALL_PROJECTS_FILTER, OPEN_STATES_FILTER};
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
 use midex_registry::{
-    self as registry, Definitions, DeletedWorkflow, Directory, RenamedWorkflow, SaveRequest,
-    SavedWorkflow,
+    self as registry, DefinitionDirectory, DeletedWorkflow, LiveDefinitions, RenamedWorkflow,
+    SaveRequest, SavedWorkflow,
 };
 
 /// Something that refers to a workflow by its id.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Reference {
+pub enum WorkflowReference {
     /// Open executions. They keep the definition that they started with.
     OpenExecutions {
         /// The count. [`limits::LIST_LIMIT_MAX`] means that many or more.
@@ -56,7 +56,7 @@ pub struct WithReferences<T> {
     #[serde(flatten)]
     pub file: T,
     /// What refers to its id.
-    pub referred_by: Vec<Reference>,
+    pub referred_by: Vec<WorkflowReference>,
 }
 
 impl App {
@@ -64,9 +64,9 @@ impl App {
     ///
     /// # Errors
     /// As [`registry::save`].
-    pub async fn save(&self, save: SaveRequest) -> Result<SavedWorkflow> {
+    pub async fn save_workflow(&self, save: SaveRequest) -> Result<SavedWorkflow> {
         self.with_author_directory(move |definitions, target| {
-            registry::save(definitions, target, &save)
+            registry::save_workflow(definitions, target, &save)
         })
         .await
     }
@@ -89,7 +89,7 @@ impl App {
     ///
     /// # Errors
     /// As [`registry::rename`].
-    pub async fn rename(
+    pub async fn rename_workflow(
         &self,
         id: &str,
         new_id: &str,
@@ -97,7 +97,7 @@ impl App {
     ) -> Result<WithReferences<RenamedWorkflow>> {
         let (old, new) = (id.to_owned(), new_id.to_owned());
         let renamed = self.with_author_directory(move |definitions, target| {
-            registry::rename(
+            registry::rename_workflow(
                 definitions,
                 target,
                 (&old, &new),
@@ -124,12 +124,12 @@ impl App {
     ///
     /// # Errors
     /// As [`registry::delete`].
-    pub async fn delete(
+    pub async fn delete_workflow(
         &self,
         id: &str,
         expected_version: Option<String>,
     ) -> Result<WithReferences<DeletedWorkflow>> {
-        self.change_workflow_file(id, expected_version, registry::delete)
+        self.change_workflow_file(id, expected_version, registry::delete_workflow)
             .await
     }
 
@@ -137,7 +137,12 @@ impl App {
         &self,
         id: &str,
         expected: Option<String>,
-        work: fn(&Definitions, &Directory, &str, Option<&str>) -> Result<DeletedWorkflow>,
+        work: fn(
+            &LiveDefinitions,
+            &DefinitionDirectory,
+            &str,
+            Option<&str>,
+        ) -> Result<DeletedWorkflow>,
     ) -> Result<WithReferences<DeletedWorkflow>> {
         let owned = id.to_owned();
         let file = self.with_author_directory(move |definitions, target| {
@@ -147,31 +152,31 @@ impl App {
     }
 
     async fn attach_references<T>(&self, id: &str, file: T) -> WithReferences<T> {
-        let referred_by = self.references(id).await;
+        let referred_by = self.find_references(id).await;
         WithReferences { file, referred_by }
     }
 
     /// Runs `work` on the directory that the authoring tools write into.
     async fn with_author_directory<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Definitions, &Directory) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&LiveDefinitions, &DefinitionDirectory) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let authoring = self.authoring.clone().ok_or_else(|| {
             let message = "there is no home directory to write workflows into";
             Error::new(Code::FileUnusable, message).with_context("path", "the user's directory")
         })?;
-        self.look_into_files(move |definitions| work(definitions, &authoring.directory))
+        self.with_definitions(move |definitions| work(definitions, &authoring.directory))
             .await?
     }
 
     /// What refers to an id whose file was renamed or deleted. If the store cannot be read, open executions are left
     /// out.
-    async fn references(&self, id: &str) -> Vec<Reference> {
+    async fn find_references(&self, id: &str) -> Vec<WorkflowReference> {
         let mut references = Vec::new();
         let request = ListRequest {
-            state: Some(OPEN.into()),
+            state: Some(OPEN_STATES_FILTER.into()),
             workflow: Some(id.to_owned()),
-            project: Some(ALL_PROJECTS.into()),
+            project: Some(ALL_PROJECTS_FILTER.into()),
             children: true,
             limit: Some(limits::LIST_LIMIT_MAX),
             ..ListRequest::default()
@@ -179,14 +184,16 @@ impl App {
         let open = self.list(request).await;
         let count = open.map_or(0, |open| open.executions.len());
         if count > 0 {
-            references.push(Reference::OpenExecutions { count });
+            references.push(WorkflowReference::OpenExecutions { count });
         }
         let name = format!("run.{id}");
-        references.push(Reference::Prompt { name });
+        references.push(WorkflowReference::Prompt { name });
         let registry = self.definitions().last_loaded_registry();
         let shown = |path: Option<&PathBuf>| path.map(|path| path.display().to_string());
-        let users = registry.users_of(id).take(limits::LIST_LIMIT_MAX);
-        references.extend(users.map(|(entry, is_heir)| Reference::Definition {
+        let users = registry
+            .referring_workflows(id)
+            .take(limits::LIST_LIMIT_MAX);
+        references.extend(users.map(|(entry, is_heir)| WorkflowReference::Definition {
             workflow: entry.name.clone(),
             path: shown(entry.path.as_ref()),
             by: if is_heir { "extends" } else { "workflow" },
@@ -200,7 +207,7 @@ impl App {
         };
         let others = registry.all_workflows().filter(|entry| entry.name == id);
         let others = others.filter(|entry| !entry.path.as_deref().is_some_and(is_target));
-        references.extend(others.map(|entry| Reference::Workflow {
+        references.extend(others.map(|entry| WorkflowReference::Workflow {
             path: shown(entry.path.as_ref()),
             source: entry.source.as_str(),
         }));
@@ -212,14 +219,14 @@ impl WithReferences<DeletedWorkflow> {
     /// The references in words, for the confirmation before a delete. Starts with a space unless it is empty.
     pub fn describe_references(&self) -> String {
         let told = self.referred_by.iter().map(|reference| match reference {
-            Reference::OpenExecutions { count } => {
+            WorkflowReference::OpenExecutions { count } => {
                 format!(" Executions of it that are open: {count}; they keep their definition.")
             }
-            Reference::Definition { workflow, by, .. } => {
+            WorkflowReference::Definition { workflow, by, .. } => {
                 format!(" `{workflow}` names it (`{by}`), and does not work without it.")
             }
-            Reference::Prompt { name } => format!(" The prompt {name} goes with it."),
-            Reference::Workflow { path, source } => {
+            WorkflowReference::Prompt { name } => format!(" The prompt {name} goes with it."),
+            WorkflowReference::Workflow { path, source } => {
                 let path = path.as_deref().unwrap_or("part of midex");
                 format!(" Another one of that id stays ({source}: {path}).")
             }

@@ -10,7 +10,7 @@ use super::Config;
 #[cfg(feature = "catalog")]
 use midex_catalog::CatalogPaths;
 use midex_domain::error::{Code, Error, Result};
-use midex_registry::{Directory, Source, user_dir};
+use midex_registry::{DefinitionDirectory, Source, user_dir};
 
 /// The environment variable that names the registry's workflow directory.
 const WORKFLOWS_ENV: &str = "REGISTRY_WORKFLOWS_PATH";
@@ -43,9 +43,9 @@ pub enum AuthorTarget {
 
 /// The directory that the authoring tools write into.
 #[derive(Clone, Debug)]
-pub struct Authoring {
+pub struct AuthoringDirectory {
     /// The directory. It may not exist yet.
-    pub directory: Directory,
+    pub directory: DefinitionDirectory,
     /// The setting that selects it.
     pub reason: String,
 }
@@ -57,11 +57,11 @@ impl RegistryDir {
     /// # Errors
     /// `USAGE_INVALID` if a variable holds a relative path.
     pub(super) fn from_environment() -> Result<Option<Self>> {
-        if let Some(path) = path_in(WORKFLOWS_ENV)? {
+        if let Some(path) = path_from_variable(WORKFLOWS_ENV)? {
             let variable = WORKFLOWS_ENV.to_owned();
             return Ok(Some(Self { path, variable }));
         }
-        let beside = path_in(CONFIG_ENV)?;
+        let beside = path_from_variable(CONFIG_ENV)?;
         Ok(beside.map(|file| Self {
             path: file.parent().unwrap_or(&file).join("workflows"),
             variable: CONFIG_ENV.to_owned(),
@@ -75,10 +75,10 @@ impl RegistryDir {
 /// # Errors
 /// `USAGE_INVALID` if a variable holds a relative path.
 #[cfg(feature = "catalog")]
-pub(super) fn catalogs() -> Result<Option<CatalogPaths>> {
-    let beside = path_in(CONFIG_ENV)?;
+pub(super) fn catalog_paths() -> Result<Option<CatalogPaths>> {
+    let beside = path_from_variable(CONFIG_ENV)?;
     let beside = beside.map(|file| file.parent().unwrap_or(&file).join("catalogs"));
-    let path = path_in(CATALOGS_ENV)?.or(beside);
+    let path = path_from_variable(CATALOGS_ENV)?.or(beside);
     let path = path.or_else(|| Some(user_dir()?.join("catalogs")));
     let cache = etcetera::choose_base_strategy().ok();
     let cache = cache.map(|base| base.cache_dir().join("midex").join("catalogs"));
@@ -91,7 +91,7 @@ pub(super) fn catalogs() -> Result<Option<CatalogPaths>> {
 impl Config {
     /// The directory that the authoring tools write into. `None` if it would be the user's and there is no home
     /// directory.
-    pub fn authoring(&self) -> Option<Authoring> {
+    pub fn authoring_directory(&self) -> Option<AuthoringDirectory> {
         let (source, path, reason) = match (self.author_to, &self.registry_dir) {
             (AuthorTarget::Project, _) => {
                 let path = self.project_dir.join("workflows");
@@ -105,19 +105,19 @@ impl Config {
                 (Source::User, path, "the user's directory".to_owned())
             }
         };
-        let directory = Directory { source, path };
-        Some(Authoring { directory, reason })
+        let directory = DefinitionDirectory { source, path };
+        Some(AuthoringDirectory { directory, reason })
     }
 }
 
 /// The path in an environment variable, with a leading home directory expanded. `None` if the variable is unset or
 /// empty.
-fn path_in(variable: &str) -> Result<Option<PathBuf>> {
+fn path_from_variable(variable: &str) -> Result<Option<PathBuf>> {
     let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
     let path = match (value.to_str(), etcetera::home_dir()) {
-        (Some(text), Ok(home)) => expanded(text, &home),
+        (Some(text), Ok(home)) => expand_home(text, &home),
         _ => PathBuf::from(&value),
     };
     if path.is_absolute() {
@@ -132,7 +132,7 @@ fn path_in(variable: &str) -> Result<Option<PathBuf>> {
     ))
 }
 
-fn expanded(text: &str, home: &Path) -> PathBuf {
+fn expand_home(text: &str, home: &Path) -> PathBuf {
     let homes = ["~", "$HOME", "${HOME}"];
     let below = homes.into_iter().find_map(|it| text.strip_prefix(it));
     match below {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_home_directory_is_put_in_its_place() {
+    fn home_directory_is_expanded() {
         for (text, path) in [
             ("~", "/h"),
             ("~/w", "/h/w"),
@@ -158,7 +158,11 @@ mod tests {
             ("/a/~", "/a/~"),
             ("a", "a"),
         ] {
-            assert_eq!(expanded(text, Path::new("/h")), Path::new(path), "{text}");
+            assert_eq!(
+                expand_home(text, Path::new("/h")),
+                Path::new(path),
+                "{text}"
+            );
         }
     }
 }

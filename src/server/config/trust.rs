@@ -20,23 +20,23 @@ pub const TRUST_KEY: &str = "trust";
 
 /// Which projects the user trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum TrustedProjects {
     /// All projects. For embedding programs that supply their own projects.
     Everything,
     /// The projects that this file lists; none if the file does not exist.
     Listed(Option<PathBuf>),
 }
 
-impl Trust {
+impl TrustedProjects {
     /// The trust list of the user who runs this process.
-    pub fn of_user() -> Self {
+    pub fn for_user() -> Self {
         Self::Listed(user_dir().map(|directory| directory.join("midex.toml")))
     }
 
     /// Whether the project at this directory is trusted. Compares the directory after resolving links; trust does not
     /// extend to its parents or subdirectories. Reads files, so do not call it on an async worker thread.
     pub fn is_trusted(&self, project: &Path) -> bool {
-        let listed = || self.projects().unwrap_or_default();
+        let listed = || self.list_projects().unwrap_or_default();
         let is_listed = || fs::canonicalize(project).is_ok_and(|real| listed().contains(&real));
         *self == Self::Everything || is_listed()
     }
@@ -45,9 +45,9 @@ impl Trust {
     ///
     /// # Errors
     /// `FILE_UNUSABLE` if the file cannot be read, or `trust` is not a valid list.
-    pub fn projects(&self) -> Result<Vec<PathBuf>> {
+    pub fn list_projects(&self) -> Result<Vec<PathBuf>> {
         match self {
-            Self::Listed(Some(path)) if path.exists() => Ok(document(path)?.1),
+            Self::Listed(Some(path)) if path.exists() => Ok(read_trust_file(path)?.1),
             _ => Ok(Vec::new()),
         }
     }
@@ -76,7 +76,7 @@ impl Trust {
         fs::create_dir_all(directory).map_err(failed)?;
         let folder = Folder::open(directory).map_err(failed)?;
         let _lock = folder.lock().map_err(failed)?;
-        let (mut document, mut listed) = document(path)?;
+        let (mut document, mut listed) = read_trust_file(path)?;
         if listed.contains(&real) == is_trusted {
             return Ok(false);
         }
@@ -98,7 +98,7 @@ impl Trust {
 }
 
 /// Parses the file. Returns the document and the directories in its trust list.
-fn document(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
+fn read_trust_file(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
     let is_new = !path.exists();
     let read = (!is_new).then(|| read_file(path, limits::CONFIG_BYTES_MAX));
     let text = match &read {

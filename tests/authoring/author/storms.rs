@@ -11,7 +11,8 @@ use std::{
 
 use midex_domain::error::Code;
 use midex_registry::{
-    self as registry, DefinitionPlaces, Definitions, Directory, Manifest, SaveRequest, Source,
+    self as registry, DefinitionDirectory, DefinitionPlaces, LiveDefinitions, Manifest,
+    SaveRequest, Source,
 };
 use serde_json::{Value, json};
 
@@ -124,7 +125,7 @@ fn of_two_windows_that_save_a_new_file_at_once_the_second_is_refused() {
 fn of_two_saves_without_a_version_at_once_the_second_is_refused() {
     let project = Project::new(&[]);
     let path = project.path(FILE).parent().unwrap().to_owned();
-    let target = Directory {
+    let target = DefinitionDirectory {
         source: Source::User,
         path,
     };
@@ -135,19 +136,19 @@ fn of_two_saves_without_a_version_at_once_the_second_is_refused() {
     project.write(FILE, TRIAGE);
     let writers = ["one", "two"].map(|line| {
         let save = SaveRequest {
-            manifest: Manifest::of_text(holding(&[line.to_owned()]), None),
+            manifest: Manifest::from_text(holding(&[line.to_owned()]), None),
             overwrite: true,
             expected_version: None,
         };
-        let definitions = Definitions::new(places.clone());
+        let definitions = LiveDefinitions::new(places.clone());
         definitions.current_registry();
         (definitions, save)
     });
-    let first = Manifest::of_text(TRIAGE.to_owned(), None).version();
+    let first = Manifest::from_text(TRIAGE.to_owned(), None).version();
     let mut ended = std::thread::scope(|scope| {
         let begin = |(definitions, save)| {
             let target = &target;
-            scope.spawn(move || registry::save(&definitions, target, &save))
+            scope.spawn(move || registry::save_workflow(&definitions, target, &save))
         };
         let threads = held_up(&project, || writers.map(begin));
         threads.map(|thread| thread.join().unwrap())

@@ -34,7 +34,7 @@ fn definition(case: &Case) -> Arc<Definition> {
         "w.json" => Format::Json,
         _ => Format::Yaml,
     };
-    let examined = SHIPPED.check_manifest(&Manifest::of_text(case.meant.clone(), Some(format)));
+    let examined = SHIPPED.check_manifest(&Manifest::from_text(case.meant.clone(), Some(format)));
     examined
         .definition
         .unwrap_or_else(|| panic!("{}: {:?}", case.title, examined.findings))

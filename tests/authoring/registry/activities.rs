@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use midex_registry::{Definitions, check_text, validate, workflow_file};
+use midex_registry::{LiveDefinitions, check_text, load_workflow_file, validate_paths};
 
 use super::*;
 
@@ -77,10 +77,10 @@ fn a_server_without_activities_says_who_brings_them() {
     let registry = project.load();
     let loaded = &registry.workflow("w").unwrap().findings;
     let named = project.path("workflows/w.yaml");
-    let validated = validate(std::slice::from_ref(&named), &registry).unwrap();
-    let everything = validate(&[], &registry).unwrap();
+    let validated = validate_paths(std::slice::from_ref(&named), &registry).unwrap();
+    let everything = validate_paths(&[], &registry).unwrap();
     let everything = everything.iter().find(|report| report.name == "w").unwrap();
-    let (drawn, workflow) = workflow_file(&named, &registry).unwrap();
+    let (drawn, workflow) = load_workflow_file(&named, &registry).unwrap();
     assert!(workflow.is_none());
     for findings in [
         loaded,
@@ -138,9 +138,9 @@ fn definitions_that_are_read_again_are_held_to_the_same_activities() {
     let project = Project::new(&[("workflows/w.yaml", &steps(SEND))]);
     let own = || places_of(project.0.path());
     let registry = Registry::load_for(&project.sources(), &activities(&["send"]));
-    let plain = Definitions::new_for(own(), activities(&["send"]));
-    let watched = Definitions::new_for(own(), activities(&["send"]));
-    watched.watch();
+    let plain = LiveDefinitions::new_for(own(), activities(&["send"]));
+    let watched = LiveDefinitions::new_for(own(), activities(&["send"]));
+    watched.start_watching();
     let read = |text: &str| {
         project.write("workflows/w.yaml", text);
         // Whether it was this that read it, or the background before it, does not matter.

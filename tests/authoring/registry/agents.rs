@@ -62,7 +62,8 @@ fn agents_as_hosts_write_them_are_read_and_an_edit_that_is_offered_mends_the_fil
         let project = Project::new(&[(&path, case.file)]);
         let registry = midex_registry::Registry::load(&midex_registry::Sources::default());
         let findings = |project: &Project| {
-            let reports = midex_registry::validate(&[project.path(&path)], &registry).unwrap();
+            let reports =
+                midex_registry::validate_paths(&[project.path(&path)], &registry).unwrap();
             reports.into_iter().next().unwrap().findings
         };
         let found: Vec<Finding> = findings(&project);
@@ -110,7 +111,7 @@ fn a_name_follows_the_manual_also_where_a_file_gives_it() {
         let project = Project::new(&[("workflows/w.yaml", &text)]);
         let registry = midex_registry::Registry::load(&midex_registry::Sources::default());
         let reports =
-            midex_registry::validate(&[project.path("workflows/w.yaml")], &registry).unwrap();
+            midex_registry::validate_paths(&[project.path("workflows/w.yaml")], &registry).unwrap();
         let rules = list_of(&reports[0].findings, |one| (one.rule.as_str(), &*one.path));
         assert_eq!(rules, [("ill_formed_name", "workflow")], "{name}");
     }

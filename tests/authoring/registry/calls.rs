@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use midex_catalog::{CatalogPaths, Catalogs, call::Sources as Secrets};
+use midex_catalog::{CatalogPaths, Catalogs, call::SecretSources as Secrets};
 use midex_domain::{
-    check::{Operations, ServerCapabilities},
+    check::{OperationsSnapshot, ServerCapabilities},
     finding::{Rule, Severity},
 };
 use midex_registry::check_text;
@@ -33,7 +33,7 @@ pub(super) static WITH_SHOP: LazyLock<Registry> = LazyLock::new(|| {
     let cache = places.path().join("cache");
     let catalogs = Catalogs::open(CatalogPaths { catalogs, cache }, Secrets::default());
     let abilities = ServerCapabilities {
-        operations: Some(Operations::capture(catalogs.last_loaded_catalogs())),
+        operations: Some(OperationsSnapshot::capture(catalogs.last_loaded_catalogs())),
         ..activities(&["build"])
     };
     Registry::load_for(&Sources::default(), &abilities)

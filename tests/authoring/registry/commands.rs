@@ -2,11 +2,11 @@
 
 use midex_cli::{
     Output,
-    list::{ListArgs, ListSubject, list},
+    list::{ListArgs, ListSubject, list_definitions},
     validate::ValidateArgs,
 };
 use midex_domain::error::Code;
-use midex_registry::{FileReport, validate};
+use midex_registry::{FileReport, validate_paths};
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn named_files_know_the_agents_beside_them() {
     ]);
     let registry = Registry::load(&Sources::default());
     let reports = |path: &str| {
-        let reports = validate(&[project.path(path)], &registry).unwrap();
+        let reports = validate_paths(&[project.path(path)], &registry).unwrap();
         let line = |report: &FileReport| {
             format!(
                 "{:?} {} {}",
@@ -43,7 +43,7 @@ fn named_files_know_the_agents_beside_them() {
     assert_eq!(reports("workflows/deep/x.md"), ["Workflow x 0"]);
     assert_eq!(reports("agents"), ["Agent mine 0"]);
     assert_eq!(reports("agents/README.md"), ["Agent README 1"]);
-    let error = validate(&[project.path("none")], &registry).unwrap_err();
+    let error = validate_paths(&[project.path("none")], &registry).unwrap_err();
     assert_eq!(error.code(), Code::UsageInvalid);
 }
 
@@ -68,7 +68,7 @@ fn listed(registry: &Registry, agents: bool, json: bool) -> (String, u8) {
     } else {
         ListSubject::Workflows
     };
-    let code = list(
+    let code = list_definitions(
         &ListArgs {
             what,
             ..ListArgs::default()

@@ -3,7 +3,9 @@
 use std::{fmt::Write as _, fs};
 
 use midex_domain::{Step, Workflow, finding::Finding, limits};
-use midex_registry::{Definitions, Directory, FileReport, Registry, Source, check_text, validate};
+use midex_registry::{
+    DefinitionDirectory, FileReport, LiveDefinitions, Registry, Source, check_text, validate_paths,
+};
 
 use super::{Project, finds, holds, places, places_of};
 use midex_test::rows;
@@ -98,7 +100,7 @@ fn keys_of_the_heir_win_and_its_steps_replace_those_of_the_same_ids() {
             "tell after [ship]"
         ]
     );
-    assert_eq!(heir.steps[0].agent().unwrap().as_ref(), "reviewer");
+    assert_eq!(heir.steps[0].agent_name().unwrap().as_ref(), "reviewer");
     assert_eq!(heir.steps[1], base.steps[1]);
     assert_eq!(heir.steps[3], base.steps[3]);
     holds(&registry.workflow("w").unwrap().findings, &[]);
@@ -339,11 +341,11 @@ fn a_base_is_the_one_that_a_start_would_take() {
 fn a_change_of_a_base_reaches_its_heirs_and_a_broken_one_leaves_the_last_good() {
     let project = tower(2);
     let first = project.load();
-    assert!(first.reload(&project.sources()).same_as(&first));
+    assert!(first.reload(&project.sources()).has_same_entries(&first));
     let guidance = |registry: &Registry| format!("{:?}", workflow(registry, "w2").steps[0]);
     project.write("workflows/base.yaml", &BASE.replace("Plan ", "Sketch "));
     let second = first.reload(&project.sources());
-    assert!(!second.same_as(&first) && guidance(&second).contains("Sketch"));
+    assert!(!second.has_same_entries(&first) && guidance(&second).contains("Sketch"));
 
     project.write("workflows/base.yaml", "workflow: base\n");
     let third = second.reload(&project.sources());
@@ -446,7 +448,7 @@ final_output: { n: 12345678901234567890, x: 1e3 }";
 fn a_file_that_is_named_finds_its_base_beside_it() {
     let project = project("steps: [{ id: ship, guidance: G }]");
     let elsewhere = Registry::load(&midex_registry::Sources::default());
-    let reports = |path: &str| validate(&[project.path(path)], &elsewhere).unwrap();
+    let reports = |path: &str| validate_paths(&[project.path(path)], &elsewhere).unwrap();
     for path in ["workflows/w.yaml", "workflows", "."] {
         let broken: Vec<_> = reports(path)
             .into_iter()
@@ -461,12 +463,12 @@ fn a_file_that_is_named_finds_its_base_beside_it() {
 #[test]
 fn a_start_takes_the_bases_as_they_are_now() {
     let project = tower(1);
-    let definitions = Definitions::new(places_of(&project.path("")));
+    let definitions = LiveDefinitions::new(places_of(&project.path("")));
     let first = || {
         let definition = definitions.definition("w1").unwrap();
         format!("{:?}", definition.workflow.steps[0])
     };
-    let version = || *definitions.changes().borrow();
+    let version = || *definitions.change_counter().borrow();
     assert!(first().contains("Plan"));
     assert_eq!(version(), 0);
     project.write("workflows/base.yaml", &BASE.replace("Plan ", "Sketch "));
@@ -500,11 +502,11 @@ fn a_reload_looks_again_at_heirs_of_what_changed_and_at_no_others() {
     };
     let all = ["base", "w1", "w2", "other", "x"].map(changed);
     assert_eq!(all, [true, true, true, false, false]);
-    assert!(second.reload(&project.sources()).same_as(&second));
+    assert!(second.reload(&project.sources()).has_same_entries(&second));
     // A nearer file of the name takes the place of the base.
     project.write("near/base.yaml", &BASE.replace("Plan ", "Draw "));
     let mut sources = project.sources();
-    let near = Directory {
+    let near = DefinitionDirectory {
         source: Source::Flag,
         path: project.path("near"),
     };
@@ -568,7 +570,7 @@ fn a_step_that_begins_a_workflow_which_no_file_has_is_warned_of() {
         meant.suggestion.as_deref().unwrap().contains("midex list"),
         "{meant:?}"
     );
-    assert!(first.reload(&project.sources()).same_as(&first));
+    assert!(first.reload(&project.sources()).has_same_entries(&first));
 
     let bsae = BASE.replace("workflow: base", "workflow: bsae");
     project.write("workflows/bsae.yaml", &bsae);

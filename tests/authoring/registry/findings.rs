@@ -347,7 +347,8 @@ fn a_file_may_break_off_anywhere() {
             );
         }
     }
-    let reports = midex_registry::validate(&[project.path("workflows")], &project.load()).unwrap();
+    let reports =
+        midex_registry::validate_paths(&[project.path("workflows")], &project.load()).unwrap();
     assert!(reports.len() > 400);
     for report in reports {
         let text = &report.text;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use midex_domain::{finding::Rule, limits};
-use midex_registry::{Definitions, validate};
+use midex_registry::{LiveDefinitions, validate_paths};
 
 use super::*;
 use midex_test::long::rounds;
@@ -76,7 +76,7 @@ fn a_project_does_not_make_files_outside_of_it_definitions() {
             fs::remove_dir(project_path(link)).unwrap();
         }
         symlink(&target, project_path(link)).unwrap();
-        let definitions = Definitions::new(places(&project));
+        let definitions = LiveDefinitions::new(places(&project));
         let registry = definitions.current_registry();
         let findings = all_findings(&registry);
         assert!(
@@ -87,7 +87,7 @@ fn a_project_does_not_make_files_outside_of_it_definitions() {
         );
         assert!(!format!("{registry:?}").contains(TOKEN), "{link}");
         // Neither does a check of the project.
-        let reports = validate(&[project.path("")], &registry).unwrap();
+        let reports = validate_paths(&[project.path("")], &registry).unwrap();
         assert!(!format!("{reports:?}").contains(TOKEN), "{link}");
         fs::remove_file(project_path(link)).unwrap();
         if is_root {
@@ -106,7 +106,7 @@ fn links_inside_a_project_and_of_the_user_are_followed() {
     symlink("inside.yaml", project.path("flows/again.yaml")).unwrap();
     fs::create_dir(project.path("user")).unwrap();
     symlink(dotfiles.path(), project.path("user/workflows")).unwrap();
-    let registry = Definitions::new(places(&project)).current_registry();
+    let registry = LiveDefinitions::new(places(&project)).current_registry();
     assert_eq!(all_findings(&registry), [""; 0]);
     assert!(registry.definition("inside").is_ok());
     assert!(registry.definition("mine").is_ok());
@@ -114,7 +114,7 @@ fn links_inside_a_project_and_of_the_user_are_followed() {
     // A project that links to the user's directory does not take it from its user.
     fs::remove_file(project.path("workflows")).unwrap();
     symlink(dotfiles.path(), project.path("workflows")).unwrap();
-    let registry = Definitions::new(places(&project)).current_registry();
+    let registry = LiveDefinitions::new(places(&project)).current_registry();
     let mine = registry.workflow("mine").unwrap();
     assert_eq!(mine.source, Source::User);
     assert!(mine.value.is_some());
@@ -132,7 +132,7 @@ fn a_directory_past_the_bytes_of_one_source_is_read_in_part_and_says_so() {
             &manifest(&name(number), bytes),
         );
     }
-    let read = Definitions::new(places(&project)).current_registry();
+    let read = LiveDefinitions::new(places(&project)).current_registry();
     let findings = all_findings(&read);
     assert_eq!(findings.len(), 1, "{findings:?}");
     let limit = limits::DEFINITION_SOURCE_BYTES_MAX.to_string();
@@ -167,7 +167,7 @@ fn heirs_of_a_large_base_are_loaded_as_far_as_the_values_of_one_source() {
     for number in 0..count {
         project.write(&format!("workflows/h{number:03}.yaml"), &heir(number));
     }
-    let read = Definitions::new(places(&project)).current_registry();
+    let read = LiveDefinitions::new(places(&project)).current_registry();
     let findings = all_findings(&read);
     assert_eq!(findings.len(), 1, "{findings:?}");
     let limit = limits::DEFINITION_SOURCE_VALUES_MAX.to_string();
@@ -196,7 +196,7 @@ async fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project(
         let text = format!("workflow: {name}\ndescription: d\nsteps:\n{steps}");
         project.write(&format!("workflows/{name}.yaml"), &text);
     }
-    let definitions = Arc::new(Definitions::new(places(&project)));
+    let definitions = Arc::new(LiveDefinitions::new(places(&project)));
     let loading = definitions.clone();
     let load = thread::spawn(move || {
         let began = Instant::now();
@@ -207,7 +207,7 @@ async fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project(
     let began = Instant::now();
     assert_eq!(
         definitions
-            .find("bug-fix")
+            .find_definition("bug-fix")
             .await
             .unwrap()
             .workflow
@@ -224,7 +224,7 @@ async fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project(
 
     // A project's own workflow of that name is what counts, however long its neighbours take.
     project.write("workflows/own.yaml", &manifest("bug-fix", 0));
-    let fresh = Arc::new(Definitions::new(places(&project)));
-    let own = fresh.find("bug-fix").await.unwrap();
+    let fresh = Arc::new(LiveDefinitions::new(places(&project)));
+    let own = fresh.find_definition("bug-fix").await.unwrap();
     assert_eq!(own.workflow.description, "d");
 }

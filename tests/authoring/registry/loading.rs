@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use midex_domain::{error::Code, finding::Rule};
-use midex_registry::validate;
+use midex_registry::validate_paths;
 
 use super::*;
 
@@ -15,11 +15,11 @@ fn what_is_shipped_is_clean() {
         assert_eq!(entry.source, Source::Shipped);
         let definition = registry.definition(&entry.name).unwrap();
         let agents = definition.workflow.steps.iter();
-        let mut agents = agents.filter(|step| step.agent().is_some());
+        let mut agents = agents.filter(|step| step.agent_name().is_some());
         assert!(agents.all(|step| definition.persona(step).len() > 2000));
     }
     assert!(registry.agents().all(|entry| entry.findings.is_empty()));
-    let reports = validate(&[], &registry).unwrap();
+    let reports = validate_paths(&[], &registry).unwrap();
     assert_eq!(reports.len(), 27);
     assert!(reports.iter().all(|report| report.findings.is_empty()));
 }
@@ -44,7 +44,7 @@ fn the_nearest_wins_and_a_broken_one_hides_what_is_farther_off() {
     let mut sources = project.sources();
     sources.workflows.insert(
         0,
-        Directory {
+        DefinitionDirectory {
             source: Source::Flag,
             path: flag.path("workflows"),
         },
@@ -156,7 +156,7 @@ fn a_file_that_cannot_be_read_is_an_entry() {
     )
     .unwrap();
     let mut sources = project.sources();
-    sources.workflows.push(Directory {
+    sources.workflows.push(DefinitionDirectory {
         source: Source::User,
         path: project.path("nowhere"),
     });

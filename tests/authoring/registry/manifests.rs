@@ -3,7 +3,7 @@
 
 use midex_domain::{
     Step, StepKind, Workflow,
-    definition::{InputChannel, JumpTarget, OnError, RunWhen, Wait},
+    definition::{InputChannel, JumpTarget, OnError, RunWhen, WaitTrigger},
     finding::{Rule, is_broken},
     limits,
     span::HumanDuration,
@@ -185,10 +185,10 @@ fn every_kind_and_field_is_read() {
     };
     assert_eq!(alias.as_str(), "part");
     assert_eq!(body.on_error, OnError::Continue);
-    assert_eq!(body.agent().unwrap().as_str(), "reviewer");
+    assert_eq!(body.agent_name().unwrap().as_str(), "reviewer");
     assert_eq!(
         step(&workflow, "rest").kind,
-        StepKind::Wait(Wait::For("10m".into()))
+        StepKind::Wait(WaitTrigger::For("10m".into()))
     );
     // Said nowhere, and named in the limits.
     let (retry, repeat) = (call.retry.as_ref().unwrap(), call.repeat.as_ref().unwrap());

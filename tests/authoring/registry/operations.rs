@@ -6,9 +6,9 @@ use midex_domain::{
     Class,
     check::{
         Argument, BodyFields, OperationLookup, OperationLookupResult, OperationSignature,
-        Operations, ServerCapabilities,
+        OperationsSnapshot, ServerCapabilities,
     },
-    definition::Requirement,
+    definition::CatalogRequirement,
     error::Violation,
     finding::Rule,
 };
@@ -74,22 +74,22 @@ impl OperationLookup for Shop {
         Vec::new()
     }
 
-    fn is_requirement_met(&self, requirement: &Requirement) -> bool {
+    fn is_requirement_met(&self, requirement: &CatalogRequirement) -> bool {
         requirement.vendor == "shop"
     }
 
-    fn disabled_catalog_for(&self, _: &Requirement) -> Option<String> {
+    fn disabled_catalog_for(&self, _: &CatalogRequirement) -> Option<String> {
         None
     }
 
-    fn version(&self) -> u64 {
+    fn catalogs_version(&self) -> u64 {
         1
     }
 }
 
 fn registry() -> Registry {
     let abilities = ServerCapabilities {
-        operations: Some(Operations::capture(Arc::new(Shop))),
+        operations: Some(OperationsSnapshot::capture(Arc::new(Shop))),
         ..ServerCapabilities::default()
     };
     Registry::load_for(&Sources::default(), &abilities)

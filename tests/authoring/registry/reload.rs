@@ -122,7 +122,7 @@ fn a_deleted_file_uncovers_what_lies_farther_off_also_where_it_was_broken() {
     let user = Project::new(&[("workflows/w.md", &workflow("w", "the user's"))]);
     let project = Project::new(&[("workflows/w.md", &workflow("w", "the project's"))]);
     let mut sources = project.sources();
-    sources.workflows.push(Directory {
+    sources.workflows.push(DefinitionDirectory {
         source: Source::User,
         path: user.path("workflows"),
     });
@@ -222,8 +222,8 @@ fn only_what_shows_counts_as_a_change() {
             None => fs::remove_file(project.path(path)).unwrap(),
         }
         let next = registry.reload(&project.sources());
-        let changed = !next.same_as(&registry);
-        assert_eq!(changed, !registry.same_as(&next));
+        let changed = !next.has_same_entries(&registry);
+        assert_eq!(changed, !registry.has_same_entries(&next));
         registry = next;
         changed
     };

@@ -4,7 +4,7 @@ use std::{path::Path, sync::LazyLock};
 
 use midex_domain::{finding::Rule, schema::Schema};
 use midex_registry::{
-    DefinitionKind, FileReport, SchemaDraft, SchemaKind, check_text, schema, validate,
+    DefinitionKind, FileReport, SchemaDraft, SchemaKind, check_text, build_schema, validate_paths,
 };
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ static SCHEMAS: LazyLock<[[Schema; 2]; 3]> = LazyLock::new(|| {
     ]
     .map(|of| {
         [SchemaDraft::Draft202012, SchemaDraft::Draft7]
-            .map(|draft| Schema::compile(&schema(of, draft)).unwrap())
+            .map(|draft| Schema::compile(&build_schema(of, draft)).unwrap())
     })
 });
 
@@ -172,7 +172,7 @@ pub(super) fn agree_all(registry: &Registry) {
 
 #[test]
 fn what_is_shipped_satisfies_its_schema() {
-    let reports = validate(&[], &Registry::load(&Sources::default())).unwrap();
+    let reports = validate_paths(&[], &Registry::load(&Sources::default())).unwrap();
     assert_eq!(reports.iter().filter(|report| agree(report)).count(), 27);
 }
 
@@ -331,7 +331,7 @@ fn reports(kind: &str, document: &Value) -> Vec<FileReport> {
                 ),
             }
         }
-        found.extend(validate(&[project.path("")], &registry).unwrap());
+        found.extend(validate_paths(&[project.path("")], &registry).unwrap());
     }
     found
 }

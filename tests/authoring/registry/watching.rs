@@ -1,6 +1,6 @@
 //! Following the disk: every change arrives by itself, whatever way it is made.
 
-use midex_registry::Definitions;
+use midex_registry::LiveDefinitions;
 use tokio::{sync::watch, time::timeout};
 
 use super::*;
@@ -9,7 +9,7 @@ use midex_test::PATIENCE;
 /// A project whose definitions are followed.
 struct Followed {
     project: Project,
-    definitions: Definitions,
+    definitions: LiveDefinitions,
     definitions_dir: PathBuf,
     changes: watch::Receiver<u64>,
     settled: usize,
@@ -23,9 +23,9 @@ impl Followed {
 
     /// The project is reached by this path.
     async fn at(project: Project, path: &Path) -> Self {
-        let definitions = Definitions::new(places_of(path));
-        let changes = definitions.changes();
-        definitions.watch();
+        let definitions = LiveDefinitions::new(places_of(path));
+        let changes = definitions.change_counter();
+        definitions.start_watching();
         let mut followed = Self {
             project,
             definitions,

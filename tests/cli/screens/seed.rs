@@ -17,7 +17,7 @@ use midex_domain::{
 };
 use midex_server::{
     app::{App, Options},
-    config::{Config, Trust},
+    config::{Config, TrustedProjects},
 };
 use serde_json::{Value, json};
 
@@ -242,7 +242,7 @@ impl Player {
 async fn played(root: &Path) {
     let mut config = Config::new(Some(root.join("data"))).unwrap();
     config.project_dir = project(root);
-    config.trust = Trust::Everything;
+    config.trust = TrustedProjects::Everything;
     (config.catalogs, config.registry_dir) = (None, None);
     let clock = Arc::new(Told(AtomicI64::new(EPOCH.milliseconds())));
     let options = Options::new(config, clock.clone(), Arc::new(SeededIds::new(7)));

@@ -152,7 +152,7 @@ async fn no_token_of_the_agent_answers_a_gate() {
     assert!(play.last.new_tokens.is_empty() && play.last.open_steps.is_empty());
     // Nor does one that the agent makes up.
     let ids = midex_domain::clock::SeededIds::new(7);
-    let grant = midex_domain::Grant::issue(midex_test::EPOCH, &ids);
+    let grant = midex_domain::TokenGrant::issue(midex_test::EPOCH, &ids);
     let forged = midex_domain::Token::new(id(), StepId::parse("ship").unwrap(), grant);
     let output = Report::Output(json!({ "approved": true }));
     let error = play.engine.refuse(&forged.encode(), output).await;

@@ -2,7 +2,7 @@
 
 use midex_domain::{
     Lifecycle,
-    definition::Pattern,
+    definition::OutputPattern,
     error::{Code, Error},
     execution::{Report, Submission},
     limits,
@@ -53,7 +53,9 @@ pub(super) async fn refuse(play: &Play, step: &str, submission: Submission) -> E
 }
 
 fn matches(pattern: &str, output: &Value) -> bool {
-    Pattern::parse(pattern).expect("a pattern").matches(output)
+    OutputPattern::parse(pattern)
+        .expect("a pattern")
+        .matches(output)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use midex_domain::clock::{SystemClock, SystemIds};
 use midex_mcp::{
     ToolProfile, client,
-    control::{self, Preamble, Role},
+    control::{self, ClientRole, Preamble},
 };
 use midex_server::{app::Options, config::Config};
 use serde_json::{Value, json};
@@ -80,9 +80,9 @@ async fn what_one_client_does_the_other_is_told() {
     };
     let data_dir = config.data_dir.clone();
     let options = Options::new(config, Arc::new(SystemClock), Arc::new(SystemIds));
-    let preamble = Preamble::from_options(&options, Role::Command, ToolProfile::default());
+    let preamble = Preamble::from_options(&options, ClientRole::Command, ToolProfile::default());
     let owner = loop {
-        if let Some(owner) = control::connect(&data_dir, &preamble)
+        if let Some(owner) = control::connect_to_owner(&data_dir, &preamble)
             .await
             .expect("an owner")
         {
@@ -111,7 +111,7 @@ async fn what_one_client_does_the_other_is_told() {
             odd if odd % 2 == 1 => ("execution.pause", json!({ "execution_id": "x" })),
             _ => ("execution.resume", json!({ "execution_id": "x" })),
         };
-        beside.call(tool, arguments).await.expect("a move");
+        beside.call_tool(tool, arguments).await.expect("a move");
         // Every listen so far is told, the new one among them.
         for _ in 0..=round {
             told(&mut server, UPDATED, Some(&address));

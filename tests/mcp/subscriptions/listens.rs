@@ -136,7 +136,7 @@ async fn who_goes_leaves_nothing_behind() {
     client.listen_to(&[uri("workflow_status/x")]).await;
     client.listen_to(&[uri("workflow_status/y")]).await;
     assert_eq!(
-        format!("{:?}", house.app.changes()),
+        format!("{:?}", house.app.change_notifier()),
         "Notifier(2 executions)"
     );
     client.leave().await;

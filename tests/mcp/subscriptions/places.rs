@@ -1,7 +1,7 @@
 //! The limits of subscriptions and listens, at their edge and past it.
 
 use midex_domain::limits;
-use midex_mcp::{Listens, Server};
+use midex_mcp::{ListenLimit, Server};
 use serde_json::{Value, json};
 
 use super::{Client, House, PIPE_BYTES, UPDATED, listen_of, uri};
@@ -172,7 +172,7 @@ impl Beside<'_> {
 #[tokio::test]
 async fn stateless_clients_over_http_have_so_many_listens_together() {
     let house = House::new();
-    let listens = Listens::for_http();
+    let listens = ListenLimit::for_http();
     let server = || Server::sharing(house.app.clone(), listens.clone());
     let address = [uri("executions")];
     let mut clients: Vec<_> = (0..4)

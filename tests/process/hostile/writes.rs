@@ -4,7 +4,9 @@ use midex_domain::{
     WorkflowName,
     error::{Code, Result},
 };
-use midex_registry::{ExistingFilePolicy, Format, Manifest, SaveRequest, Template, create};
+use midex_registry::{
+    ExistingFilePolicy, Format, Manifest, SaveRequest, Template, create_definition,
+};
 use midex_server::{app::App, config::AuthorTarget};
 
 use super::{CANARY, World};
@@ -17,11 +19,14 @@ async fn save(world: &World) -> Result<()> {
     let clock = std::sync::Arc::new(midex_domain::clock::SystemClock);
     let ids = std::sync::Arc::new(midex_domain::clock::SeededIds::new(1));
     let save = SaveRequest {
-        manifest: Manifest::of_text(TEXT.to_owned(), None),
+        manifest: Manifest::from_text(TEXT.to_owned(), None),
         overwrite: true,
         expected_version: None,
     };
-    App::new(config, clock, ids).save(save).await.map(drop)
+    App::new(config, clock, ids)
+        .save_workflow(save)
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -38,8 +43,8 @@ async fn no_save_passes_a_link_out_of_the_project() {
         assert!(refused.message().contains("leads "), "{refused:?}");
         assert!(world.outside() == before, "{target}");
         let name = WorkflowName::parse("mine").expect("a name");
-        let template = Template::workflow(&name, Format::Yaml);
-        let refused = create(&template, &world.path("repo"), ExistingFilePolicy::Keep);
+        let template = Template::new_workflow(&name, Format::Yaml);
+        let refused = create_definition(&template, &world.path("repo"), ExistingFilePolicy::Keep);
         refused.expect_err("a link");
         assert!(world.outside() == before, "{target}");
     }

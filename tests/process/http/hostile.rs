@@ -91,7 +91,7 @@ async fn beside(
     let serving = tokio::spawn({
         let (app, stop) = (app.clone(), stop.clone());
         let handler = move || Server::new(app.clone());
-        async move { mcp::http::serve(listener, handler, options, stop).await }
+        async move { mcp::http::serve_http(listener, handler, options, stop).await }
     });
     tokio::task::spawn_blocking(move || act(address))
         .await

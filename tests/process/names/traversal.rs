@@ -531,7 +531,7 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
                 _ => NewArgs::Agent { file },
             };
             let mut out = Vec::new();
-            if midex_cli::new::new(&args, &config, Output::new(true, &mut out)).is_ok() {
+            if midex_cli::new::write_new_file(&args, &config, Output::new(true, &mut out)).is_ok() {
                 let stem = entry.strip_suffix(".md").unwrap_or(&entry);
                 let path = made.join(kind).join(format!("{stem}.md"));
                 let said: Value = serde_json::from_slice(&out).unwrap();
@@ -671,7 +671,7 @@ fn a_link_that_comes_and_goes_leads_nowhere() {
         });
         let _stop = Stop(&stop);
         for _ in 0..ROUNDS {
-            for report in registry::validate(&paths, &registry).unwrap() {
+            for report in registry::validate_paths(&paths, &registry).unwrap() {
                 let shown = format!("{report:?}");
                 assert!(!shown.contains(CANARY), "{shown}");
                 // Not even what else lies in the directory that the link leads to.

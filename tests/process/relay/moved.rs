@@ -86,7 +86,7 @@ fn a_directory_that_was_moved_and_is_moved_back_has_everything() {
     let (fails, text) = said(scene.project.command("doctor"));
     assert!(fails, "{text}");
     let process = format!("(process {})", scene.owner.pid());
-    text.shows(&["STORE_LOST", &process, "End that midex"]);
+    text.shows(&["STORE_LOST", &process, "Stop that midex"]);
     scene.goes_on();
 }
 

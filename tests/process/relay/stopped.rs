@@ -155,7 +155,7 @@ async fn a_command_does_not_wait_for_an_owner_that_was_stopped_during_its_call()
     let (client, _owner) = tokio::join!(ClientOfServer::connect(input, output), owner);
     let client = client.expect("a handshake");
     let start = tokio::time::Instant::now();
-    let called = client.call("execution.list", json!({})).await;
+    let called = client.call_tool("execution.list", json!({})).await;
     let refused = called.expect_err("nobody answers");
     assert_eq!(refused.code(), Code::StoreBusy, "{refused}");
     says(

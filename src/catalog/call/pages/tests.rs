@@ -16,7 +16,7 @@ fn the_next_link_is_found_among_others() {
         ("", None),
         ("<a", None),
     ] {
-        assert_eq!(next_link(links), expected, "{links}");
+        assert_eq!(parse_next_link(links), expected, "{links}");
     }
 }
 
@@ -76,7 +76,7 @@ fn marks_of_earlier_versions_are_kept() {
     );
     let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
     assert_eq!(turn.add_items(&mut vec![json!(3)]), None);
-    let after = turn.cursor().unwrap();
+    let after = turn.into_cursor().unwrap();
     assert_eq!(after.seen.len(), 3);
     assert!(!after.next.as_str().contains("seen"));
     cursor.advance(after);
@@ -87,7 +87,7 @@ fn marks_of_earlier_versions_are_kept() {
     );
     let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
     assert_eq!(turn.add_items(&mut vec![json!(4)]), None);
-    assert_eq!(turn.cursor().unwrap().seen.len(), 1);
+    assert_eq!(turn.into_cursor().unwrap().seen.len(), 1);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn masked_credentials_are_removed_from_next_url() {
         ("/list?key=${file:K}", "https://a/list"),
         ("/list?q=${other}", "https://a/list?q=${other}"),
     ] {
-        let Ok(NextPage::At(next)) = same_origin(&url, target) else {
+        let Ok(NextPage::At(next)) = check_same_origin(&url, target) else {
             panic!("{target}");
         };
         assert_eq!(next, expected);

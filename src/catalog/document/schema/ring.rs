@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::shared_name;
+use super::parse_shared_name;
 use midex_domain::limits;
 
 /// Replaces the schemas that close such a cycle, or a chain of more than [`limits::SCHEMA_REFERENCES_MAX`]
@@ -14,7 +14,7 @@ pub(super) fn cut_schema_cycles(shared: &mut BTreeMap<String, Value>) -> Vec<Str
     let mut depths = HashMap::new();
     let mut found = Vec::new();
     for name in shared.keys() {
-        measure(name, shared, &mut depths, &mut found);
+        measure_reference_chain(name, shared, &mut depths, &mut found);
     }
     for name in &found {
         shared.insert(name.clone(), Value::Bool(true));
@@ -24,7 +24,7 @@ pub(super) fn cut_schema_cycles(shared: &mut BTreeMap<String, Value>) -> Vec<Str
 
 /// Computes the length of the longest chain of references from a schema, without recursion. Adds the schemas to
 /// replace to `cut`; a chain ends at them.
-fn measure<'a>(
+fn measure_reference_chain<'a>(
     first: &'a str,
     shared: &'a BTreeMap<String, Value>,
     depths: &mut HashMap<&'a str, Option<usize>>,
@@ -69,7 +69,7 @@ fn directly_applied_schemas<'a>(name: &str, shared: &'a BTreeMap<String, Value>)
     let mut open: Vec<_> = shared.get(name).into_iter().collect();
     while let Some(value) = open.pop() {
         let reference = value.get("$ref").and_then(Value::as_str);
-        let name = reference.and_then(shared_name);
+        let name = reference.and_then(parse_shared_name);
         found.extend(name.filter(|name| shared.contains_key(*name)));
         for word in ["allOf", "anyOf", "oneOf"] {
             open.extend(

@@ -7,8 +7,8 @@ use super::{
     super::super::{
         draft::{RawField, StepDraft},
         finding::{Finding, Rule},
-        grammar::is_template,
-        node::Node,
+        grammar::has_template,
+        node::DocumentNode,
     },
     OperationLookup,
 };
@@ -58,8 +58,8 @@ fn violation_finding(field: &RawField, pointer: &str, violation: &Violation) -> 
     )
 }
 
-fn has_expression(node: &Node) -> bool {
+fn has_expression(node: &DocumentNode) -> bool {
     let mut is_there = false;
-    node.for_each_text("", &mut |_, text, _| is_there |= is_template(text));
+    node.for_each_text("", &mut |_, text, _| is_there |= has_template(text));
     is_there
 }

@@ -1,14 +1,17 @@
 //! Checks expressions about failures: `steps.ID.error`, `run.failure`, and outputs of steps that failed.
 
-use super::{super::flow::run_when, Checker, Finding, Owner, Reference, Root, Rule, Scope, Site};
+use super::{
+    super::flow::run_when, ExpressionChecker, ExpressionOwner, ExpressionSite, Finding, Reference,
+    ReferenceRoot, Rule, Scope,
+};
 use crate::expression::{ERROR_FIELDS, ERROR_KEY};
 
-impl Checker<'_, '_, '_> {
+impl ExpressionChecker<'_, '_, '_> {
     /// Adds a finding for a failure that is read where nothing failed, or for an output that is read where its step
     /// failed. Returns true if the reference needs no further checks.
     pub(super) fn check_failure_access(
         &mut self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         scope: Scope<'_>,
         all: &[Reference],
         reference: &Reference,
@@ -16,12 +19,14 @@ impl Checker<'_, '_, '_> {
         let is_guarded = all
             .iter()
             .any(|other| other.is_guarded && other.is_prefix_of(reference));
-        let step = reference.step_id().and_then(|id| self.flow.position(&id));
+        let step = reference
+            .step_id()
+            .and_then(|id| self.flow.step_position(&id));
         let is_error = step.is_some_and(|step| self.is_step_error_path(scope, reference, step));
         let finding = match step {
             Some(step) if is_error => self.unknown_error_field_finding(site, reference, step),
             _ if is_guarded => None,
-            Some(step) => self.failed_output(site, scope, reference, step),
+            Some(step) => self.failed_output_finding(site, scope, reference, step),
             None => self.check_run_failure(site, scope, reference),
         };
         let is_told = finding.is_some();
@@ -30,12 +35,12 @@ impl Checker<'_, '_, '_> {
     }
 
     /// Whether the expression is evaluated only after the step failed, so that the step has no output.
-    fn is_after_failure(&self, site: &Site<'_>, scope: Scope<'_>, step: usize) -> bool {
+    fn is_after_failure(&self, site: &ExpressionSite<'_>, scope: Scope<'_>, step: usize) -> bool {
         match scope.owner {
-            Owner::Step(asks, _) if scope.is_beside => {
+            ExpressionOwner::Step(asks, _) if scope.is_beside => {
                 asks == step && site.path.contains(".on_failure")
             }
-            Owner::Step(asks, _) => asks != step && self.flow.runs_on_failure(asks, step),
+            ExpressionOwner::Step(asks, _) => asks != step && self.flow.runs_on_failure(asks, step),
             _ => false,
         }
     }
@@ -51,29 +56,29 @@ impl Checker<'_, '_, '_> {
         };
         reference.is_error()
             && declared.is_none()
-            && matches!(scope.owner, Owner::Step(asks, _) if is_after_failures(asks))
+            && matches!(scope.owner, ExpressionOwner::Step(asks, _) if is_after_failures(asks))
     }
 
     fn unknown_error_field_finding(
         &self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         reference: &Reference,
         step: usize,
     ) -> Option<Finding> {
         let rest = reference.path.get(2..).unwrap_or_default();
-        let field = rest.first()?.key();
+        let field = rest.first()?.as_key();
         if ERROR_FIELDS.contains(&&*field) && (rest.len() == 1 || field == "response_payload") {
             return None;
         }
         let message = format!("`{reference}` is nothing that a step fails with");
-        let (id, fields) = (self.flow.id(step), ERROR_FIELDS.join("`, `"));
+        let (id, fields) = (self.flow.step_id(step), ERROR_FIELDS.join("`, `"));
         let finding = site.reference_finding(Rule::UnknownReference, reference, message);
         Some(finding.suggest(format!("`steps.{id}.{ERROR_KEY}` has `{fields}`")))
     }
 
-    fn failed_output(
+    fn failed_output_finding(
         &self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         scope: Scope<'_>,
         reference: &Reference,
         step: usize,
@@ -81,7 +86,7 @@ impl Checker<'_, '_, '_> {
         if !self.is_after_failure(site, scope, step) {
             return None;
         }
-        let id = self.flow.id(step);
+        let id = self.flow.step_id(step);
         let message = format!(
             "`{reference}` is not there: this runs because `{id}` failed, which left no output"
         );
@@ -94,21 +99,21 @@ impl Checker<'_, '_, '_> {
     /// Checks `run.failure`, which is available in `on_failure` steps, hooks and compensations.
     fn check_run_failure(
         &self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         scope: Scope<'_>,
         reference: &Reference,
     ) -> Option<Finding> {
         let is_failure = reference
             .path
             .first()
-            .is_some_and(|first| first.key() == "failure");
+            .is_some_and(|first| first.as_key() == "failure");
         let asks = match scope.owner {
-            Owner::Step(asks, _) => Some(asks),
+            ExpressionOwner::Step(asks, _) => Some(asks),
             _ => None,
         };
         let draft = asks.map(|asks| &self.steps[asks]);
         let is_there = scope.is_beside || draft.is_some_and(|draft| draft.is_provision);
-        if reference.root != Root::Run || !is_failure || is_there {
+        if reference.root != ReferenceRoot::Run || !is_failure || is_there {
             return None;
         }
         let handled = (0..self.steps.len())
@@ -125,7 +130,7 @@ impl Checker<'_, '_, '_> {
                 "is not there: only `on_failure`, hooks and compensations know what an execution fails with",
             )
         };
-        let id = handled.map_or("ID", |step| self.flow.id(step));
+        let id = handled.map_or("ID", |step| self.flow.step_id(step));
         let finding = site.reference_finding(rule, reference, format!("`{reference}` {message}"));
         Some(finding.suggest(format!(
             "what a step failed with is `steps.{id}.{ERROR_KEY}`; or say what stands in for it: `{reference} | default(…)`"

@@ -1,6 +1,6 @@
 //! The references in an expression, and the names that they begin and end with.
 
-use super::{Cow, Expression, ExpressionFault, Reference, Segment, Site, Template};
+use super::{Cow, Expression, ExpressionFault, ExpressionSite, Reference, Segment, Template};
 
 /// A memory key for the output that the reference reads: the last name of its path.
 pub(super) fn suggest_memory_key(reference: &Reference) -> String {
@@ -21,12 +21,12 @@ pub(super) fn suggest_memory_key(reference: &Reference) -> String {
 
 /// The first segment of a path, as a name.
 pub(super) fn first_segment(reference: &Reference) -> Option<Cow<'_, str>> {
-    reference.path.first().map(Segment::key)
+    reference.path.first().map(Segment::as_key)
 }
 
 /// The references in a text, as far as it parses, and its faults.
 pub(super) fn collect_references(
-    site: &Site<'_>,
+    site: &ExpressionSite<'_>,
     names: &[&str],
 ) -> (Vec<Reference>, Vec<ExpressionFault>) {
     if site.is_condition {

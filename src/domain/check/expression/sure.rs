@@ -7,29 +7,35 @@ use super::{
     super::{
         super::{
             draft::StepDraft,
-            expression::{Reference, Root, Segment},
+            expression::{Reference, ReferenceRoot, Segment},
             finding::Rule,
-            node::Node,
+            node::DocumentNode,
         },
         answer::{self, ResponsePathResult},
         flow::is_conditional,
         names::{self, SchemaPathResult, UnknownName},
-        site::Site,
+        site::ExpressionSite,
     },
-    Checker, Owner, Scope, first_segment, is_handler, may_lack_output,
+    ExpressionChecker, ExpressionOwner, Scope, first_segment, is_failure_handler, may_lack_output,
 };
 
-impl<'d> Checker<'_, '_, 'd> {
+impl<'d> ExpressionChecker<'_, '_, 'd> {
     /// Adds a finding for a path that cannot exist: an attribute of a scalar, or a key that a `set` does not write.
-    pub(super) fn check_impossible_path(&mut self, site: &Site<'_>, reference: &Reference) {
+    pub(super) fn check_impossible_path(
+        &mut self,
+        site: &ExpressionSite<'_>,
+        reference: &Reference,
+    ) {
         let steps = self.steps;
-        let step = reference.step_id().and_then(|id| self.flow.position(&id));
+        let step = reference
+            .step_id()
+            .and_then(|id| self.flow.step_position(&id));
         let step = step.and_then(|at| steps.get(at));
-        let at = usize::from(reference.root != Root::Index);
+        let at = usize::from(reference.root != ReferenceRoot::Index);
         let Some(segment) = reference.path.get(at) else {
             return;
         };
-        let name = segment.key();
+        let name = segment.as_key();
         if let Some(set) = step.and_then(|step| step.value("set")?.entries())
             && set.iter().all(|entry| entry.key != name)
         {
@@ -44,11 +50,11 @@ impl<'d> Checker<'_, '_, 'd> {
             );
         }
         let kind = match reference.root {
-            Root::Inputs => {
+            ReferenceRoot::Inputs => {
                 first_segment(reference).and_then(|name| self.types.get(&*name).copied())
             }
-            Root::Steps if step.is_some_and(|step| step.each.is_some()) => Some("array"),
-            Root::Index => Some("integer"),
+            ReferenceRoot::Steps if step.is_some_and(|step| step.each.is_some()) => Some("array"),
+            ReferenceRoot::Index => Some("integer"),
             _ => None,
         };
         let Some(kind) = kind.filter(|kind| *kind != "object") else {
@@ -75,7 +81,7 @@ impl<'d> Checker<'_, '_, 'd> {
     /// of an item that may have failed or been skipped.
     pub(super) fn warn_uncertain_field(
         &mut self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         all: &[Reference],
         reference: &Reference,
     ) {
@@ -86,7 +92,7 @@ impl<'d> Checker<'_, '_, 'd> {
         let above = reference.path.len() - path.len();
         let has = |kind: &&str| step.field(kind).is_some();
         let is_brief = ["agent", "guidance", "tool"].iter().any(has) && !has(&"result");
-        let name = path.first().map(Segment::key);
+        let name = path.first().map(Segment::as_key);
         let name = name.filter(|name| is_brief && name != "summary");
         let (why, hint) = match name {
             _ if all.iter().any(is_guarded) => return,
@@ -109,7 +115,12 @@ impl<'d> Checker<'_, '_, 'd> {
     }
 
     /// Checks a referenced field against the `result` of its step.
-    pub(super) fn field(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
+    pub(super) fn check_result_field(
+        &mut self,
+        site: &ExpressionSite<'_>,
+        all: &[Reference],
+        reference: &Reference,
+    ) {
         let Some((step, schema, path)) = self.output_schema_of(reference) else {
             return;
         };
@@ -148,20 +159,22 @@ impl<'d> Checker<'_, '_, 'd> {
     /// step always runs, or if the final output refers to it.
     pub(super) fn warn_conditional_output(
         &mut self,
-        site: &Site<'_>,
+        site: &ExpressionSite<'_>,
         scope: Scope<'_>,
         all: &[Reference],
         reference: &Reference,
     ) {
-        let asked = reference.step_id().and_then(|id| self.flow.position(&id));
+        let asked = reference
+            .step_id()
+            .and_then(|id| self.flow.step_position(&id));
         let Some(asked) = asked else { return };
         let position = match scope.owner {
-            Owner::Step(position, _) => position,
-            Owner::End if !scope.is_beside => self.steps.len(),
+            ExpressionOwner::Step(position, _) => position,
+            ExpressionOwner::End if !scope.is_beside => self.steps.len(),
             _ => return,
         };
         let is_guarded = |other: &Reference| other.is_guarded && other.is_prefix_of(reference);
-        let is_left = |step: &StepDraft| is_conditional(step) || is_handler(step);
+        let is_left = |step: &StepDraft| is_conditional(step) || is_failure_handler(step);
         let may_skip =
             |step: &StepDraft| step.is_provision || step.step_and_foreach_body().any(is_left);
         // A branch between the two steps may test whether the first one ran.
@@ -176,7 +189,7 @@ impl<'d> Checker<'_, '_, 'd> {
         {
             return;
         }
-        let id = self.flow.id(asked);
+        let id = self.flow.step_id(asked);
         let why = if is_conditional(step) {
             "is skipped where its `if` does not hold"
         } else {
@@ -193,7 +206,11 @@ impl<'d> Checker<'_, '_, 'd> {
     }
 
     /// Checks a referenced field against the response schema of the operation.
-    pub(super) fn check_response_field(&mut self, site: &Site<'_>, reference: &Reference) {
+    pub(super) fn check_response_field(
+        &mut self,
+        site: &ExpressionSite<'_>,
+        reference: &Reference,
+    ) {
         let answer = self.referenced_step(reference).and_then(|(_, step, path)| {
             let is_gathered = step.field("paginate").is_some();
             let answer =
@@ -211,7 +228,7 @@ impl<'d> Checker<'_, '_, 'd> {
     fn output_schema_of<'r>(
         &self,
         reference: &'r Reference,
-    ) -> Option<(String, &'d Node, &'r [Segment])> {
+    ) -> Option<(String, &'d DocumentNode, &'r [Segment])> {
         let (id, step, path) = self.referenced_step(reference)?;
         Some((id.into_owned(), &step.field("result")?.value, path))
     }
@@ -223,7 +240,7 @@ impl<'d> Checker<'_, '_, 'd> {
         reference: &'r Reference,
     ) -> Option<(Cow<'r, str>, &'d StepDraft, &'r [Segment])> {
         let id = reference.step_id()?;
-        let step = self.steps.get(self.flow.position(&id)?)?;
+        let step = self.steps.get(self.flow.step_position(&id)?)?;
         match (&step.each, reference.path.get(1)) {
             (None, _) => Some((id, step, &reference.path[1..])),
             (Some(each), Some(Segment::Index(_))) => Some((id, each, &reference.path[2..])),

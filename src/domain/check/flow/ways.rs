@@ -8,7 +8,8 @@ use super::{
         finding::{Finding, Rule},
         grammar,
     },
-    Flow, Jump, arms, is_conditional, jump, jumps, never_falls_through, reachable_positions,
+    FlowGraph, Jump, branch_jumps, is_conditional, never_falls_through, parse_jump,
+    reachable_positions, step_jumps,
 };
 
 /// The successors of a step, and whether the execution may end after it.
@@ -17,7 +18,7 @@ struct StepSuccessors {
     ends: bool,
 }
 
-impl Flow<'_> {
+impl FlowGraph<'_> {
     /// Adds a finding for each jump back that is always taken in a loop without an exit.
     pub(super) fn check_endless_loops(&self, found: &mut Vec<Finding>) {
         let mut told = BTreeSet::new();
@@ -30,7 +31,7 @@ impl Flow<'_> {
             let Some(jump) = first_success_jump(step) else {
                 continue;
             };
-            let target = self.position(jump.to);
+            let target = self.step_position(jump.to);
             let Some(target) =
                 target.filter(|to| self.steps[*to].is_provision == step.is_provision)
             else {
@@ -43,7 +44,7 @@ impl Flow<'_> {
             }
             let message = format!(
                 "nothing leads out of this loop: `{}` always goes on with `{}`",
-                self.id(position),
+                self.step_id(position),
                 jump.to
             );
             let hint = format!(
@@ -57,11 +58,12 @@ impl Flow<'_> {
 
     fn step_successors(&self, position: usize) -> StepSuccessors {
         let step = &self.steps[position];
-        let jumps = jumps(step);
-        let to = jumps.iter().filter_map(|jump| self.position(jump.to));
+        let jumps = step_jumps(step);
+        let to = jumps.iter().filter_map(|jump| self.step_position(jump.to));
         let mut to: Vec<_> = to.collect();
-        let leaves =
-            |jump: &Jump<'_>| jump.words.contains(&jump.to) || self.position(jump.to).is_none();
+        let leaves = |jump: &Jump<'_>| {
+            jump.words.contains(&jump.to) || self.step_position(jump.to).is_none()
+        };
         let mut is_end = jumps.iter().any(leaves) || step.field("fail").is_some();
         let on_error = step
             .field("on_error")
@@ -77,12 +79,12 @@ impl Flow<'_> {
     }
 
     /// Adds a finding for each failure handler that control also reaches without a failure.
-    pub(super) fn handlers(&self, found: &mut Vec<Finding>) {
+    pub(super) fn check_failure_handlers(&self, found: &mut Vec<Finding>) {
         let mut seen = BTreeSet::new();
         for (failing, step) in self.steps.iter().enumerate() {
             let handler = step
                 .field("on_error")
-                .and_then(|field| self.position(field.value.as_text()?));
+                .and_then(|field| self.step_position(field.value.as_text()?));
             let Some(handler) = handler.filter(|handler| {
                 let is_other = *handler != failing && !self.steps[*handler].is_provision;
                 is_other && !self.has_dependency(failing, *handler)
@@ -98,7 +100,7 @@ impl Flow<'_> {
     /// Whether the step at `then` is the `on_error` handler of the step at `failing`.
     pub(in super::super) fn is_on_error_handler(&self, then: usize, failing: usize) -> bool {
         let handler = self.steps[failing].field("on_error");
-        handler.and_then(|field| self.position(field.value.as_text()?)) == Some(then)
+        handler.and_then(|field| self.step_position(field.value.as_text()?)) == Some(then)
     }
 
     /// Whether the step at `then` runs only after a failure of the step at `failing`.
@@ -111,9 +113,9 @@ impl Flow<'_> {
         let goes_on = |at: &usize| !never_falls_through(&self.steps[*at]);
         let comes_in_order = before.is_empty() || before.iter().any(goes_on);
         let leads = |at: usize| {
-            jumps(&self.steps[at])
+            step_jumps(&self.steps[at])
                 .into_iter()
-                .filter(|jump| self.position(jump.to) == Some(then))
+                .filter(|jump| self.step_position(jump.to) == Some(then))
                 .count()
         };
         if self.is_on_error_handler(then, failing) {
@@ -144,8 +146,8 @@ impl Flow<'_> {
     }
 
     fn handler_in_order_finding(&self, failing: usize, handler: usize) -> Finding {
-        let (failing, step) = (self.id(failing), &self.steps[handler]);
-        let id = self.id(handler);
+        let (failing, step) = (self.step_id(failing), &self.steps[handler]);
+        let id = self.step_id(handler);
         let message = format!(
             "`{id}` handles the failure of `{failing}`, and is reached in order too, although nothing failed then"
         );
@@ -155,7 +157,7 @@ impl Flow<'_> {
         let hint = match above {
             Some(above) => format!(
                 "end `{}` above it with `next: {}`, or write `run_when: failed` at `{id}`",
-                self.id(above),
+                self.step_id(above),
                 grammar::END_TARGET
             ),
             None => format!("write `run_when: failed` at `{id}`"),
@@ -181,7 +183,7 @@ impl Flow<'_> {
     /// Whether `next` could be added to the step.
     fn can_add_next(&self, position: usize) -> bool {
         let step = &self.steps[position];
-        let next = grammar::STEP.key("next");
+        let next = grammar::STEP_SHAPE.find_key("next");
         let may = |kind: &str| next.is_some_and(|next| next.applies_to_kind(kind));
         !is_conditional(step)
             && step.field("next").is_none()
@@ -197,8 +199,8 @@ pub(in super::super) fn run_when(step: &StepDraft) -> Option<&str> {
 /// The first jump of the step after success.
 fn first_success_jump(step: &StepDraft) -> Option<Jump<'_>> {
     if let Some(branch) = step.field("branch") {
-        return arms(branch).into_iter().next();
+        return branch_jumps(branch).into_iter().next();
     }
     let field = step.field("next")?;
-    jump(field.path.clone(), &field.value, &[grammar::END_TARGET])
+    parse_jump(field.path.clone(), &field.value, &[grammar::END_TARGET])
 }

@@ -12,13 +12,13 @@ use super::super::{
     commands::{self, OperationLookup, OperationLookupResult, OperationSignature},
 };
 use crate::{
-    definition::Requirement,
+    definition::CatalogRequirement,
     draft::WorkflowDraft,
     expression::{Expression, Reference},
     finding::{Finding, Rule},
     input::inputs_of_argument,
-    nearest::nearest,
-    node::{Entry, Node, join},
+    nearest::find_nearest,
+    node::{DocumentNode, MappingEntry, join_path},
 };
 
 /// The keys that hold the arguments of a provider; for an argument under both, the first key takes precedence.
@@ -27,13 +27,13 @@ const ARGUMENT_KEYS: [&str; 2] = ["provider_args", "depends_on"];
 /// A declared input with its position in the file.
 struct InputSite<'a> {
     name: &'a str,
-    node: &'a Node,
+    node: &'a DocumentNode,
     path: String,
 }
 
 /// An argument of a provider.
 struct ProviderArgument<'a> {
-    entry: &'a Entry,
+    entry: &'a MappingEntry,
     path: String,
 }
 
@@ -52,7 +52,7 @@ pub(in super::super) fn check_providers(
     let chosen = entries.iter().map(|entry| InputSite {
         name: &entry.key,
         node: &entry.value,
-        path: join(&field.path, &entry.key),
+        path: join_path(&field.path, &entry.key),
     });
     let chosen: Vec<_> = chosen.collect();
     let required = commands::required_catalogs(draft);
@@ -61,7 +61,7 @@ pub(in super::super) fn check_providers(
         one.check_bindings(found, &chosen);
         one.check_conflicting_arguments(found);
         if let Some(commands) = commands {
-            one.provider(found, &required, commands);
+            one.check_provider(found, &required, commands);
         }
     }
     check_choice_cycles(found, &chosen);
@@ -84,14 +84,14 @@ pub(in super::super) fn bound_input_names(draft: &WorkflowDraft) -> impl Iterato
 
 impl<'a> InputSite<'a> {
     fn arguments_under_key(&self, key: &str) -> Vec<ProviderArgument<'a>> {
-        let entries = self.node.get(key).and_then(Node::entries);
-        let path = join(&self.path, key);
+        let entries = self.node.get(key).and_then(DocumentNode::entries);
+        let path = join_path(&self.path, key);
         let given = entries
             .unwrap_or_default()
             .iter()
             .map(|entry| ProviderArgument {
                 entry,
-                path: join(&path, &entry.key),
+                path: join_path(&path, &entry.key),
             });
         given.collect()
     }
@@ -108,7 +108,7 @@ impl<'a> InputSite<'a> {
         given
     }
 
-    fn dependencies(&self) -> BTreeSet<String> {
+    fn input_dependencies(&self) -> BTreeSet<String> {
         let given = self.provider_arguments().into_iter();
         let names = given.filter_map(|one| inputs_of_argument(&one.entry.value.to_json()));
         names.flatten().collect()
@@ -126,7 +126,7 @@ impl<'a> InputSite<'a> {
                 .any(|key| *key == entry.key)
             {
                 let message = format!("`{}` has no effect without `provider`", entry.key);
-                let path = join(&self.path, &entry.key);
+                let path = join_path(&self.path, &entry.key);
                 let finding = Finding::new(Rule::NoEffect, path, entry.place, message);
                 let hint =
                     "name the operation that lists the choices under `provider`, or leave it out";
@@ -186,16 +186,16 @@ impl<'a> InputSite<'a> {
         }
     }
 
-    fn provider(
+    fn check_provider(
         &self,
         found: &mut Vec<Finding>,
-        required: &[Requirement],
+        required: &[CatalogRequirement],
         commands: &dyn OperationLookup,
     ) {
         let Some(node) = self.node.get("provider") else {
             return;
         };
-        let path = join(&self.path, "provider");
+        let path = join_path(&self.path, "provider");
         let Some((catalog, operation)) = node.as_text().and_then(commands::split_operation_name)
         else {
             return;
@@ -219,8 +219,8 @@ impl<'a> InputSite<'a> {
             }
         };
         if let Some(callable) = callable.filter(|callable| callable.items_path.is_some()) {
-            self.arguments(found, (node, &path), &callable);
-            self.select(found, &callable);
+            self.check_arguments(found, (node, &path), &callable);
+            self.check_select_fields(found, &callable);
             return;
         }
         let near = commands.similar_provider(catalog, &operation);
@@ -232,10 +232,10 @@ impl<'a> InputSite<'a> {
     }
 
     /// Checks the arguments against the parameters of the provider.
-    fn arguments(
+    fn check_arguments(
         &self,
         found: &mut Vec<Finding>,
-        (node, path): (&Node, &str),
+        (node, path): (&DocumentNode, &str),
         callable: &OperationSignature,
     ) {
         let names = callable
@@ -248,7 +248,9 @@ impl<'a> InputSite<'a> {
             .iter()
             .filter(|one| !names.contains(&one.entry.key.as_str()))
         {
-            found.push(commands::unknown_argument(&one.path, one.entry, &names));
+            found.push(commands::unknown_argument_finding(
+                &one.path, one.entry, &names,
+            ));
         }
         let is_given = |name: &str| given.iter().any(|one| one.entry.key == name);
         let needed = callable
@@ -269,7 +271,7 @@ impl<'a> InputSite<'a> {
     }
 
     /// Checks that the listed objects have the selected fields.
-    fn select(&self, found: &mut Vec<Finding>, callable: &OperationSignature) {
+    fn check_select_fields(&self, found: &mut Vec<Finding>, callable: &OperationSignature) {
         let (Some(output), Some(select)) = (&callable.output, self.node.get("select")) else {
             return;
         };
@@ -296,7 +298,7 @@ impl<'a> InputSite<'a> {
 fn selected_field_finding<'a>(
     walk: &mut SchemaWalker<'a>,
     item: &'a Value,
-    (node, path): (&Node, &str),
+    (node, path): (&DocumentNode, &str),
     is_value: bool,
 ) -> Option<Finding> {
     let text = node.as_text()?;
@@ -309,7 +311,9 @@ fn selected_field_finding<'a>(
     };
     let what = match answer {
         ResponsePathResult::At(schemas) if is_value => {
-            let mut kinds = schemas.into_iter().map(|schema| walk.types(schema));
+            let mut kinds = schemas
+                .into_iter()
+                .map(|schema| walk.non_null_types(schema));
             let is_composed = |kinds: Vec<&str>| {
                 !kinds.is_empty() && kinds.iter().all(|kind| ["object", "array"].contains(kind))
             };
@@ -338,7 +342,7 @@ fn selected_field_finding<'a>(
 fn missing_field_finding<'a>(
     walk: &mut SchemaWalker<'a>,
     item: &'a Value,
-    (node, path): (&Node, &str),
+    (node, path): (&DocumentNode, &str),
     text: &str,
 ) -> Finding {
     let all = nested_field_names(walk, item);
@@ -352,7 +356,7 @@ fn missing_field_finding<'a>(
     let finding = node.finding(rule, path, message);
     let finding = finding.suggest(format!("there are {}", outer.join(", ")));
     let inside = all.iter().find(|name| name.ends_with(&format!(".{text}")));
-    match inside.filter(|_| nearest(text, outer.iter().map(String::as_str)).is_none()) {
+    match inside.filter(|_| find_nearest(text, outer.iter().map(String::as_str)).is_none()) {
         Some(inside) => finding.suggest_replacement(node.place, text, inside),
         None => finding.did_you_mean(node.place, text, all.iter().map(String::as_str)),
     }
@@ -361,9 +365,9 @@ fn missing_field_finding<'a>(
 /// The field names of an object and of the objects directly in it: `owner`, `owner.id`.
 fn nested_field_names<'a>(walk: &mut SchemaWalker<'a>, item: &'a Value) -> Vec<String> {
     let mut all = Vec::new();
-    for (name, value) in walk.properties(item) {
+    for (name, value) in walk.declared_properties(item) {
         all.push(name.to_owned());
-        let inner = walk.properties(value).into_iter();
+        let inner = walk.declared_properties(value).into_iter();
         all.extend(inner.map(|(inner, _)| format!("{name}.{inner}")));
     }
     all
@@ -379,7 +383,7 @@ fn join_names(names: &BTreeSet<String>) -> String {
 
 /// Adds one finding for each cycle of inputs whose choices depend on each other.
 fn check_choice_cycles(found: &mut Vec<Finding>, all: &[InputSite<'_>]) {
-    let before = all.iter().map(|one| (one.name, one.dependencies()));
+    let before = all.iter().map(|one| (one.name, one.input_dependencies()));
     let before: BTreeMap<_, _> = before.collect();
     let mut told = BTreeSet::new();
     for one in all {

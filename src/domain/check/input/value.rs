@@ -6,20 +6,20 @@ use serde_json::{Map, Value};
 use super::{DeclaredInput, Finding, Rule};
 use crate::{
     input::{DefaultFrom, WorkflowOutputPath},
-    node::{Content, Node},
-    schema::{Quota, Schema},
+    node::{DocumentNode, NodeContent},
+    schema::{PatternQuota, Schema},
 };
 
 impl DeclaredInput<'_> {
     /// Checks the pattern, the values of `enum` and the default against the rules of the input.
-    pub(super) fn values(&self, found: &mut Vec<Finding>, quota: &mut Quota) {
-        found.extend(self.pattern(quota));
+    pub(super) fn check_values(&self, found: &mut Vec<Finding>, quota: &mut PatternQuota) {
+        found.extend(self.pattern_finding(quota));
         let all = self.input.constraints();
         let mut others = all.clone();
         others.shift_remove("enum");
         for (list, path) in self.enum_lists() {
             for (at, node) in list.items().unwrap_or_default().iter().enumerate() {
-                if node.content != Content::Null {
+                if node.content != NodeContent::Null {
                     let path = format!("{path}[{at}]");
                     check_constraints(
                         found,
@@ -30,22 +30,22 @@ impl DeclaredInput<'_> {
                 }
             }
         }
-        self.default(found, &all);
+        self.check_default(found, &all);
     }
 
-    fn pattern(&self, quota: &mut Quota) -> Option<Finding> {
+    fn pattern_finding(&self, quota: &mut PatternQuota) -> Option<Finding> {
         let pattern = self.input.validate.pattern.as_ref()?;
         let fault = Schema::pattern_fault(pattern, quota)?;
         self.validate_rule_finding(fault.rule, "pattern", fault.message)
     }
 
-    fn enum_lists(&self) -> impl Iterator<Item = (&Node, String)> {
+    fn enum_lists(&self) -> impl Iterator<Item = (&DocumentNode, String)> {
         let own = self.node.get("enum");
         let own = own.map(|list| (list, format!("{}.enum", self.path)));
         own.into_iter().chain(self.nested_value("validate", "enum"))
     }
 
-    fn default(&self, found: &mut Vec<Finding>, constraints: &Map<String, Value>) {
+    fn check_default(&self, found: &mut Vec<Finding>, constraints: &Map<String, Value>) {
         let Some(from) = self.input.default.as_ref().map(|default| default.from) else {
             return;
         };
@@ -79,7 +79,7 @@ impl DeclaredInput<'_> {
 }
 
 /// The finding for a default that is not a valid reference to another workflow's output.
-fn default_output_finding(node: &Node, path: String) -> Option<Finding> {
+fn default_output_finding(node: &DocumentNode, path: String) -> Option<Finding> {
     let expected = match node.as_text() {
         Some(text) => WorkflowOutputPath::parse(text).err()?,
         None => "a text",
@@ -89,7 +89,7 @@ fn default_output_finding(node: &Node, path: String) -> Option<Finding> {
 }
 
 /// The finding for a default that is not the name of an environment variable.
-fn default_variable_finding(node: &Node, path: String) -> Option<Finding> {
+fn default_variable_finding(node: &DocumentNode, path: String) -> Option<Finding> {
     let (rule, message) = match node.as_text() {
         Some(name) if !name.trim().is_empty() => return None,
         Some(_) => (
@@ -106,7 +106,7 @@ fn default_variable_finding(node: &Node, path: String) -> Option<Finding> {
 
 fn check_constraints(
     found: &mut Vec<Finding>,
-    (node, path): (&Node, &str),
+    (node, path): (&DocumentNode, &str),
     constraints: &Map<String, Value>,
     (rule, what): (Rule, &str),
 ) {

@@ -1,23 +1,23 @@
 //! Validates the `branches` that a step offers.
 
-use super::{TextNode, check_entry_count, record, wrong_type};
+use super::{TextNode, check_entry_count, check_record, wrong_type_finding};
 use crate::{
-    definition::Pattern,
+    definition::OutputPattern,
     finding::{Finding, Rule},
-    grammar::Record,
+    grammar::MappingShape,
     limits,
-    node::{Node, join},
+    node::{DocumentNode, join_path},
 };
 
 /// Checks the `branches` of a step: each key is a pattern of the step's output.
 pub(super) fn check_branch_patterns(
     found: &mut Vec<Finding>,
-    node: &Node,
+    node: &DocumentNode,
     path: &str,
-    branch: &Record,
+    branch: &MappingShape,
 ) {
     let Some(entries) = node.entries() else {
-        return found.push(wrong_type(node, path, "a mapping"));
+        return found.push(wrong_type_finding(node, path, "a mapping"));
     };
     check_entry_count(
         found,
@@ -26,17 +26,17 @@ pub(super) fn check_branch_patterns(
         (entries.len(), 1, limits::STEP_BRANCHES_MAX),
     );
     for entry in entries {
-        let path = join(path, &entry.key);
+        let path = join_path(path, &entry.key);
         let key = TextNode {
             text: &entry.key,
             path: &path,
             place: entry.place,
         };
         found.extend(key.check_length(limits::BRANCH_PATTERN_BYTES_MAX));
-        if let Err(violation) = Pattern::parse(&entry.key) {
+        if let Err(violation) = OutputPattern::parse(&entry.key) {
             let finding = key.finding(Rule::IllFormedPattern, violation.message);
             found.push(finding.suggest(violation.expected));
         }
-        record(found, &entry.value, &path, branch);
+        check_record(found, &entry.value, &path, branch);
     }
 }

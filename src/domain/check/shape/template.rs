@@ -3,8 +3,8 @@
 use super::{
     super::super::{
         finding::{Finding, Place, Rule},
-        grammar::{Shape, TemplateHandling, is_template},
-        node::{Content, Node, join},
+        grammar::{TemplateHandling, ValueShape, has_template},
+        node::{DocumentNode, NodeContent, join_path},
     },
     last_path_key,
 };
@@ -12,26 +12,30 @@ use super::{
 /// Adds a finding for each expression in a value whose shape is not evaluated.
 pub(super) fn check_unevaluated_expressions(
     found: &mut Vec<Finding>,
-    node: &Node,
+    node: &DocumentNode,
     path: &str,
-    shape: &Shape,
+    shape: &ValueShape,
 ) {
-    let templates = shape.templates();
-    let mut refuse = |node: &Node, text: &str, path: &str| {
-        if is_template(text) {
+    let templates = shape.template_handling();
+    let mut refuse = |node: &DocumentNode, text: &str, path: &str| {
+        if has_template(text) {
             found.push(unevaluated_finding(node.place, path, templates));
         }
     };
     match (templates, shape, node.as_text()) {
         (
             TemplateHandling::Evaluated,
-            Shape::Value | Shape::Values | Shape::Items | Shape::Memory(_) | Shape::Bindings(_),
+            ValueShape::Value
+            | ValueShape::Values
+            | ValueShape::Items
+            | ValueShape::Memory(_)
+            | ValueShape::Bindings(_),
             _,
         ) => {
-            keys(found, node, path);
+            check_expressions_in_keys(found, node, path);
         }
         (TemplateHandling::Evaluated, ..) => {}
-        (TemplateHandling::Shown, ..) | (_, Shape::NotNull | Shape::Ids, _) => {
+        (TemplateHandling::Shown, ..) | (_, ValueShape::NotNull | ValueShape::Ids, _) => {
             node.for_each_text(path, &mut refuse);
         }
         (TemplateHandling::Refused, _, text) => {
@@ -58,23 +62,23 @@ fn unevaluated_finding(place: Place, path: &str, templates: TemplateHandling) ->
 }
 
 /// A finding for each key with an expression, at any depth.
-fn keys(found: &mut Vec<Finding>, node: &Node, path: &str) {
+fn check_expressions_in_keys(found: &mut Vec<Finding>, node: &DocumentNode, path: &str) {
     match &node.content {
-        Content::List(items) => {
+        NodeContent::List(items) => {
             for (at, item) in items.iter().enumerate() {
-                keys(found, item, &format!("{path}[{at}]"));
+                check_expressions_in_keys(found, item, &format!("{path}[{at}]"));
             }
         }
-        Content::Map(entries) => {
+        NodeContent::Map(entries) => {
             for entry in entries {
-                let path = join(path, &entry.key);
-                if is_template(&entry.key) {
+                let path = join_path(path, &entry.key);
+                if has_template(&entry.key) {
                     let message = "a key is taken as it is: no expression is evaluated there";
                     let finding = Finding::new(Rule::NotATemplate, &path, entry.place, message);
                     let hint = "write the key itself, or make the whole mapping in a step before";
                     found.push(finding.suggest(hint.to_owned()));
                 }
-                keys(found, &entry.value, &path);
+                check_expressions_in_keys(found, &entry.value, &path);
             }
         }
         _ => {}

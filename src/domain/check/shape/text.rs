@@ -1,10 +1,10 @@
 //! Validates texts: names, words, durations, instants, choices.
 
 use super::super::super::{
-    definition::Join,
+    definition::JoinRule,
     finding::{Finding, Place, Rule},
-    grammar::{Id, foreign},
-    node::Node,
+    grammar::{IdKind, foreign},
+    node::DocumentNode,
     span::HumanDuration,
 };
 
@@ -17,7 +17,7 @@ pub(super) struct TextNode<'a> {
 }
 
 impl<'a> TextNode<'a> {
-    pub(super) fn new(text: &'a str, node: &Node, path: &'a str) -> Self {
+    pub(super) fn new(text: &'a str, node: &DocumentNode, path: &'a str) -> Self {
         let place = node.place;
         Self { text, path, place }
     }
@@ -26,30 +26,30 @@ impl<'a> TextNode<'a> {
         Finding::new(rule, self.path, self.place, message)
     }
 
-    pub(super) fn key(self) -> String {
+    pub(super) fn last_key(self) -> String {
         format!("`{}`", last_path_key(self.path))
     }
 
     pub(super) fn check_length(self, max: usize) -> Option<Finding> {
         let bytes = self.text.len();
-        let message = || format!("{} has {bytes} bytes, the limit is {max}", self.key());
+        let message = || format!("{} has {bytes} bytes, the limit is {max}", self.last_key());
         (bytes > max).then(|| {
             self.finding(Rule::LimitExceeded, message())
                 .with_expected(format!("at most {max} bytes"), format!("{bytes} bytes"))
         })
     }
 
-    pub(super) fn id(self, id: Id) -> Option<Finding> {
+    pub(super) fn check_id(self, id: IdKind) -> Option<Finding> {
         let error = id.parse(self.text).err()?;
         Some(self.finding(Rule::IllFormedName, error.message().to_owned()))
     }
 
-    pub(super) fn name(self) -> Option<Finding> {
+    pub(super) fn check_name(self) -> Option<Finding> {
         let odd = self.text.contains(char::is_control) || self.text.trim() != self.text;
         odd.then(|| {
             let message = format!(
                 "{} may hold no control characters, and no white space around it",
-                self.key()
+                self.last_key()
             );
             self.finding(Rule::IllFormedName, message).edit_replace(
                 self.place,
@@ -59,7 +59,7 @@ impl<'a> TextNode<'a> {
         })
     }
 
-    pub(super) fn word(self) -> Option<Finding> {
+    pub(super) fn check_word(self) -> Option<Finding> {
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let sound =
             self.text.chars().all(letter) && !self.text.starts_with(|c: char| c.is_ascii_digit());
@@ -70,7 +70,7 @@ impl<'a> TextNode<'a> {
         })
     }
 
-    pub(super) fn operation(self) -> Option<Finding> {
+    pub(super) fn check_operation(self) -> Option<Finding> {
         let words = self.text.split_whitespace().count();
         let odd = |c: char| c.is_control() && !c.is_whitespace();
         (words < 2 || self.text.contains(odd)).then(|| {
@@ -85,7 +85,7 @@ impl<'a> TextNode<'a> {
     pub(super) fn check_duration(self) -> Option<Finding> {
         match self.text.parse::<HumanDuration>() {
             Ok(span) if span.duration().is_zero() => {
-                let message = format!("{} must be longer than nothing", self.key());
+                let message = format!("{} must be longer than nothing", self.last_key());
                 Some(self.finding(Rule::OutOfRange, message))
             }
             Ok(_) => None,
@@ -113,7 +113,7 @@ impl<'a> TextNode<'a> {
         )
     }
 
-    pub(super) fn choice(self, words: &[&'static str]) -> Option<Finding> {
+    pub(super) fn check_choice(self, words: &[&'static str]) -> Option<Finding> {
         if words.contains(&self.text) {
             return None;
         }
@@ -130,8 +130,8 @@ impl<'a> TextNode<'a> {
         ))
     }
 
-    pub(super) fn join(self) -> Option<Finding> {
-        if Join::parse(self.text).is_some() {
+    pub(super) fn check_join(self) -> Option<Finding> {
+        if JoinRule::parse(self.text).is_some() {
             return None;
         }
         let message = format!("`{}` is not one of all, any, quorum(N)", self.text);
@@ -148,11 +148,11 @@ impl<'a> TextNode<'a> {
     }
 
     /// A word, or a well-formed id; `flow` checks that there is such a step.
-    pub(super) fn target(self, words: &[&'static str]) -> Option<Finding> {
+    pub(super) fn check_jump_target(self, words: &[&'static str]) -> Option<Finding> {
         if words.contains(&self.text) {
             return None;
         }
-        let finding = self.id(Id::Step)?;
+        let finding = self.check_id(IdKind::Step)?;
         Some(finding.did_you_mean(self.place, self.text, words.iter().copied()))
     }
 }

@@ -23,8 +23,8 @@ impl RehearsalRun<'_> {
         let graph = definition.graph();
         let is_open = |at: &usize| self.builder.next.steps[*at].status == StepStatus::Pending;
         let open = (0..self.steps.len()).filter(is_open);
-        let targets = open.flat_map(|at| definition.workflow.steps[at].jumps());
-        let targets = targets.filter_map(|id| graph.position(id));
+        let targets = open.flat_map(|at| definition.workflow.steps[at].jump_targets());
+        let targets = targets.filter_map(|id| graph.step_position(id));
         let again: BTreeSet<_> = targets.flat_map(|at| graph.downstream(at)).collect();
         for position in again {
             if let Some(step) = self.steps[position]
@@ -46,11 +46,13 @@ impl RehearsalRun<'_> {
             graph.downstream(a).contains(&b) || graph.downstream(b).contains(&a)
         };
         let jumping: Vec<_> = (0..steps.len())
-            .filter(|at| steps[*at].is_jumping())
+            .filter(|at| steps[*at].has_success_jump())
             .collect();
         let mut doubted = BTreeSet::new();
         for &from in &jumping {
-            let targets = steps[from].jumps().filter_map(|id| graph.position(id));
+            let targets = steps[from]
+                .jump_targets()
+                .filter_map(|id| graph.step_position(id));
             let targets: Vec<_> = targets.collect();
             let mut others = targets.iter().chain(&jumping);
             if others.any(|other| !is_ordered(from, *other)) {
@@ -72,7 +74,7 @@ impl RehearsalRun<'_> {
                 continue;
             };
             let handler = graph
-                .position(handler)
+                .step_position(handler)
                 .into_iter()
                 .flat_map(|at| graph.downstream(at));
             let doubted = graph.downstream(from).into_iter().chain(handler);
@@ -94,9 +96,11 @@ impl RehearsalRun<'_> {
         let graph = definition.graph();
         let steps = &definition.workflow.steps;
         let mut doubted = BTreeSet::new();
-        for from in (0..steps.len()).filter(|at| steps[*at].is_jumping()) {
+        for from in (0..steps.len()).filter(|at| steps[*at].has_success_jump()) {
             let (before, after) = (graph.ancestors(from), graph.downstream(from));
-            let targets = steps[from].jumps().filter_map(|id| graph.position(id));
+            let targets = steps[from]
+                .jump_targets()
+                .filter_map(|id| graph.step_position(id));
             let again = targets
                 .filter(|at| before.contains(at))
                 .flat_map(|at| graph.downstream(at));

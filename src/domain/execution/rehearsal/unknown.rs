@@ -6,7 +6,7 @@ use super::RehearsalRun;
 use crate::{
     definition::{Step, StepKind},
     execution::{StepStatus, scope::ALL_INPUTS_MEMORY_KEY},
-    expression::{Expression, Reference, Root},
+    expression::{Expression, Reference, ReferenceRoot},
 };
 
 const STEP_NOT_RUN_REASON: &str = "the step has not run yet";
@@ -23,22 +23,24 @@ impl RehearsalRun<'_> {
 
     /// Why the value that `reference` names is not known when the step at `position` is entered; `None` if it is known.
     pub(super) fn why_reference(&self, reference: &Reference, position: usize) -> Option<String> {
-        let first = reference.path.first().map(|segment| segment.key());
+        let first = reference.path.first().map(|segment| segment.as_key());
         let why = match (reference.root, first.as_deref()) {
-            (Root::Env | Root::Secrets, _) => None,
-            (Root::Run, _) => Some("it is known once the execution runs".to_owned()),
-            (Root::Item | Root::Index, _) => Some("it is another one for each item".to_owned()),
-            (Root::Inputs, Some(name)) => self.why_input(name, position),
-            (Root::Inputs, None) => self.why_inputs(position),
-            (Root::Steps, Some(id)) => self.why_output(id, position),
-            (Root::Steps, None) => {
+            (ReferenceRoot::Env | ReferenceRoot::Secrets, _) => None,
+            (ReferenceRoot::Run, _) => Some("it is known once the execution runs".to_owned()),
+            (ReferenceRoot::Item | ReferenceRoot::Index, _) => {
+                Some("it is another one for each item".to_owned())
+            }
+            (ReferenceRoot::Inputs, Some(name)) => self.why_input(name, position),
+            (ReferenceRoot::Inputs, None) => self.why_inputs(position),
+            (ReferenceRoot::Steps, Some(id)) => self.why_output(id, position),
+            (ReferenceRoot::Steps, None) => {
                 self.first_step_reason(|step| self.why_output(step.id.as_str(), position))
             }
-            (Root::Memory, Some(name)) => self.why_memory(name, position),
-            (Root::Memory, None) if !self.set_beside.is_empty() => {
+            (ReferenceRoot::Memory, Some(name)) => self.why_memory(name, position),
+            (ReferenceRoot::Memory, None) if !self.set_beside.is_empty() => {
                 Some("a hook may change it".to_owned())
             }
-            (Root::Memory, None) => self.first_step_reason(|step| {
+            (ReferenceRoot::Memory, None) => self.first_step_reason(|step| {
                 matches!(step.kind, StepKind::Set { .. }).then(|| STEP_NOT_RUN_REASON.to_owned())
             }),
         };
@@ -118,7 +120,11 @@ impl RehearsalRun<'_> {
     fn steps_reset_in_parallel(&self, position: usize) -> BTreeSet<usize> {
         let definition = self.builder.facts.definition;
         let (graph, steps) = (definition.graph(), &definition.workflow.steps);
-        let targets = |at: usize| steps[at].jumps().filter_map(|id| graph.position(id));
+        let targets = |at: usize| {
+            steps[at]
+                .jump_targets()
+                .filter_map(|id| graph.step_position(id))
+        };
         let (before, after) = (graph.ancestors(position), graph.downstream(position));
         let beside = (0..steps.len()).filter(|at| !before.contains(at) && !after.contains(at));
         let mut left: Vec<usize> = beside.flat_map(targets).collect();

@@ -45,7 +45,7 @@ fn results_stay_within_the_size_limit() {
 }
 
 #[test]
-fn comparing_large_values_again_and_again_ends() {
+fn repeated_large_comparisons_hit_the_limit() {
     let mut roots = context_with_megabytes(0);
     roots
         .inputs
@@ -81,7 +81,7 @@ fn evaluation_works_up_to_the_limit() {
 }
 
 #[test]
-fn the_text_is_bounded() {
+fn expression_length_is_limited() {
     let padded = |length: usize| format!("{}1", " ".repeat(length - 1));
     let braced = |length: usize| format!("${{{{{}}}}}", padded(length));
     let most = limits::EXPRESSION_BYTES_MAX;
@@ -96,7 +96,7 @@ fn the_text_is_bounded() {
 }
 
 #[test]
-fn the_parts_are_bounded() {
+fn number_of_parts_is_limited() {
     let list = |parts: usize| format!("{}{}", "-".repeat(0), vec!["1"; parts / 2 + 1].join("+"));
     let most = limits::EXPRESSION_PARTS_MAX;
     assert!(Expression::parse(&list(most - 2)).is_ok());
@@ -120,7 +120,7 @@ fn the_parts_are_bounded() {
 }
 
 #[test]
-fn the_nesting_is_bounded() {
+fn nesting_depth_is_limited() {
     let most = limits::EXPRESSION_DEPTH_MAX;
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     assert!(
@@ -160,7 +160,7 @@ fn the_nesting_is_bounded() {
 }
 
 #[test]
-fn the_result_of_a_template_is_bounded() {
+fn template_result_size_is_limited() {
     let roots = context_with_megabytes(2);
     let most = limits::TEMPLATE_RESULT_BYTES_MAX / (2 << 20);
     let fits = Template::parse(&Value::from(vec!["${{ inputs.text }}"; most - 1])).unwrap();
@@ -176,7 +176,7 @@ fn the_result_of_a_template_is_bounded() {
 }
 
 #[test]
-fn a_template_is_bounded_itself() {
+fn template_size_is_limited() {
     let most = limits::TEMPLATE_EXPRESSIONS_MAX;
     assert!(Template::parse(&"${{ 1 }}".repeat(most).into()).is_ok());
     let faults = Template::parse(&"${{ 1 }}".repeat(2 * most).into()).unwrap_err();

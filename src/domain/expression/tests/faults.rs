@@ -93,7 +93,7 @@ fn misspelt_roots_get_a_suggestion() {
             message.contains(&format!("did you mean `{meant}")),
             "{message}"
         );
-        let found = faults(text);
+        let found = parse_faults(text);
         let edit = found[0].edit.as_ref().unwrap();
         let mut mended = text.to_owned();
         mended.replace_range(edit.start..edit.end, &edit.replacement);
@@ -102,13 +102,13 @@ fn misspelt_roots_get_a_suggestion() {
     }
     let (_, _, message) = only_parse_fault("inputs.env == production");
     assert!(message.contains("quote it if it is text"), "{message}");
-    assert_eq!(faults("a.b and c-d and pkg.x").len(), 4);
+    assert_eq!(parse_faults("a.b and c-d and pkg.x").len(), 4);
     assert!(Expression::parse("pkg.x").is_err());
 }
 
 #[test]
-fn all_faults_of_a_text_are_told_at_once() {
-    let found = faults("inptus.a && (stesp.b || !inputs.c) | lenght");
+fn all_faults_are_reported_together() {
+    let found = parse_faults("inptus.a && (stesp.b || !inputs.c) | lenght");
     let messages: Vec<_> = found.iter().map(|fault| fault.message.as_str()).collect();
     assert_eq!(messages.len(), 6, "{messages:?}");
 }

@@ -19,7 +19,7 @@ pub(super) fn apply_suggested_edits(text: &str) -> String {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "it is a table")]
-fn operators_of_other_languages_are_told_and_mended() {
+fn foreign_operators_are_corrected() {
     for (foreign, there, said, ours) in [
         (
             "inputs.a && inputs.b",
@@ -151,7 +151,7 @@ fn unsupported_syntax_lists_alternatives() {
             message.contains("write `value | filter`; the filters are abs, bool"),
             "{message}"
         );
-        assert!(faults(text)[0].edit.is_none());
+        assert!(parse_faults(text)[0].edit.is_none());
     }
 }
 

@@ -9,9 +9,9 @@ mod values;
 
 use serde_json::{Map, Value, json};
 
-use super::{EvaluationContext, Expression, ExpressionFault, FaultKind, Item};
+use super::{EvaluationContext, Expression, ExpressionFault, FaultKind, ForeachItem};
 
-fn map(value: Value) -> Map<String, Value> {
+fn to_json_map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         other => panic!("{other} is no map"),
@@ -20,21 +20,21 @@ fn map(value: Value) -> Map<String, Value> {
 
 fn sample_context() -> EvaluationContext {
     EvaluationContext {
-        inputs: map(json!({
+        inputs: to_json_map(json!({
             "name": "midex", "n": 3, "zero": 0, "no": false, "unset": null, "empty": "",
             "tags": ["a", "b"], "none": [], "nothing": {}, "big": u64::MAX, "small": i64::MIN,
             "key": "b", "users": [{"id": 2, "name": "Bo"}, {"id": 1, "name": "Al", "on": true}],
         })),
-        steps: map(json!({
+        steps: to_json_map(json!({
             "code-review": {"x": "yes", "list": [{"y": 7}], "output": {"x": "inner"}},
             "deploy": {"id": "d1", "status": "live", "ratio": 0.1},
         })),
         errors: Map::new(),
-        memory: map(json!({"z": 1, "a": {"y": 1, "b": 2}})),
-        env: map(json!({"HOME": "/home"})),
+        memory: to_json_map(json!({"z": 1, "a": {"y": 1, "b": 2}})),
+        env: to_json_map(json!({"HOME": "/home"})),
         secrets: vec!["TOKEN".into(), "OTHER".into()],
         run: json!({"visits": {"code-review": 2}}),
-        item: Some(Item {
+        item: Some(ForeachItem {
             value: json!({"file": "a.rs"}),
             index: 4,
         }),
@@ -65,14 +65,14 @@ fn evaluation_fault(text: &str) -> (FaultKind, String, String) {
 }
 
 #[track_caller]
-fn faults(text: &str) -> Vec<ExpressionFault> {
+fn parse_faults(text: &str) -> Vec<ExpressionFault> {
     Expression::parse(text).expect_err(text)
 }
 
 /// The only fault of a text, and the part of the text that it points at.
 #[track_caller]
 fn only_parse_fault(text: &str) -> (FaultKind, String, String) {
-    let faults = faults(text);
+    let faults = parse_faults(text);
     assert_eq!(faults.len(), 1, "{text}: {faults:?}");
     let fault = &faults[0];
     let there = &text[fault.offset..fault.offset + fault.length];

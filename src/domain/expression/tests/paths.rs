@@ -1,5 +1,5 @@
 use super::*;
-use crate::expression::{Reference, Root, Segment};
+use crate::expression::{Reference, ReferenceRoot, Segment};
 
 fn reference_paths(text: &str) -> Vec<String> {
     parse_valid(text)
@@ -42,7 +42,7 @@ fn output_segment_may_be_left_out() {
 }
 
 #[test]
-fn references_are_told_once_with_their_place() {
+fn references_are_listed_once_with_offset() {
     let text = "steps.a-b.output.c[0] == inputs.x and steps.a-b.c.0 != secrets_of(item)";
     assert!(Expression::parse(text).is_err());
     let text =
@@ -55,7 +55,7 @@ fn references_are_told_once_with_their_place() {
     let first = &expression.references()[0];
     assert_eq!(
         (first.root, first.step_id().unwrap().as_ref()),
-        (Root::Steps, "a-b")
+        (ReferenceRoot::Steps, "a-b")
     );
     let path = [
         Segment::Key("a-b".into()),

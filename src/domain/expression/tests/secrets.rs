@@ -19,7 +19,7 @@ fn secrets_render_as_lone_placeholders() {
         "secrets.A.b",
         "secrets[inputs.name]",
     ] {
-        let found = faults(text);
+        let found = parse_faults(text);
         assert!(
             found.iter().any(|fault| fault.kind == FaultKind::Secret),
             "{text}: {found:?}"
@@ -40,7 +40,7 @@ fn secrets_render_as_lone_placeholders() {
 }
 
 #[test]
-fn a_condition_cannot_ask_for_a_secret() {
+fn conditions_cannot_read_secrets() {
     assert_eq!(
         parse_valid("secrets.TOKEN")
             .evaluate_condition(&sample_context())
@@ -64,7 +64,7 @@ fn render_value(value: &Value, roots: &EvaluationContext) -> RenderedValue {
 }
 
 #[test]
-fn secrets_are_filled_in_where_they_were_asked_for_and_nowhere_else() {
+fn secrets_fill_only_their_own_places() {
     let mut roots = sample_context();
     roots
         .inputs

@@ -105,7 +105,7 @@ fn a_template_knows_its_references_and_whether_it_has_any() {
 }
 
 #[test]
-fn every_fault_is_told_with_its_path_and_place() {
+fn faults_carry_their_path_and_offset() {
     let value = json!({"a": ["ok ${{ 1 }}", "ä ${{ inptus.x }} ${{ # }} ${{ 1 && 2 }} ${{ open"], "b c": "${{ }}"});
     let faults = Template::parse(&value).unwrap_err();
     let shown: Vec<_> = faults

@@ -39,7 +39,7 @@ fn literals_and_operators() {
 }
 
 #[test]
-fn false_is_what_is_false_zero_empty_or_null() {
+fn false_zero_empty_and_null_are_falsy() {
     for text in [
         "false",
         "0",
@@ -129,7 +129,7 @@ fn maps_keep_their_order() {
 }
 
 #[test]
-fn filters_do_what_they_are_known_for() {
+fn filters_work_as_in_jinja() {
     assert_evaluates_to(
         "inputs.name | length + inputs.tags | length + memory.a | count",
         json!(9),
@@ -300,7 +300,7 @@ fn texts_compare_by_code_point() {
 }
 
 #[test]
-fn an_index_into_a_text_is_a_letter_wherever_the_text_comes_from() {
+fn text_index_yields_a_character() {
     for text in [
         "inputs.name[1]",
         "inputs.name.1",
@@ -322,7 +322,7 @@ fn an_index_into_a_text_is_a_letter_wherever_the_text_comes_from() {
 }
 
 #[test]
-fn map_passes_over_items_that_are_null_unless_it_is_told_what_they_count_as() {
+fn map_skips_null_items_without_a_default() {
     assert_evaluates_to(
         "[{'x': 1}, null, {'x': 2}] | map(attribute='x')",
         json!([1, 2]),
@@ -336,7 +336,7 @@ fn map_passes_over_items_that_are_null_unless_it_is_told_what_they_count_as() {
 fn curly_quotes_get_straight_suggestions() {
     for text in ["inputs.name == ‘bug’", "inputs.name == “bug”"] {
         assert!(
-            faults(text)[0]
+            parse_faults(text)[0]
                 .to_string()
                 .contains("write straight quotes")
         );

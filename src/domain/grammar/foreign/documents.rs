@@ -1,10 +1,10 @@
 //! Recognises documents of other systems by their top-level keys.
 
-use crate::{finding::Place, node::Node};
+use crate::{finding::Place, node::DocumentNode};
 
 /// The systems with the keys that their documents have. `key=text` requires the value of the key to begin with the
 /// text.
-const SYSTEMS: &str = "\
+const FOREIGN_SYSTEMS: &str = "\
 Arazzo: arazzo; OpenAPI: openapi; OpenAPI: swagger; AsyncAPI: asyncapi; Argo: apiVersion=argoproj.io; \
 Tekton: apiVersion=tekton.dev; Kubernetes: apiVersion kind; Serverless Workflow: document do; \
 Serverless Workflow: specVersion states; Step Functions: StartAt States; n8n: nodes connections; \
@@ -17,15 +17,17 @@ Bitbucket Pipelines: pipelines; Ansible: hosts tasks; Airflow: dag_id";
 const MIDEX_ONLY_KEYS: [&str; 4] = ["workflow", "phases", "extends", "final_output"];
 
 /// The system that the document belongs to, with the place of the key that identifies it.
-pub fn detect_foreign_document(document: &Node) -> Option<(&'static str, Place)> {
+pub fn detect_foreign_document(document: &DocumentNode) -> Option<(&'static str, Place)> {
     // An Ansible playbook is a list of mappings.
-    let first = document.items().and_then(<[Node]>::first);
+    let first = document.items().and_then(<[DocumentNode]>::first);
     let entries = first.unwrap_or(document).entries()?;
     let entry = |key: &str| entries.iter().find(|entry| entry.key == key);
     if MIDEX_ONLY_KEYS.iter().any(|key| entry(key).is_some()) {
         return None;
     }
-    let mut rows = SYSTEMS.split("; ").filter_map(|row| row.split_once(": "));
+    let mut rows = FOREIGN_SYSTEMS
+        .split("; ")
+        .filter_map(|row| row.split_once(": "));
     rows.find_map(|(system, keys)| {
         let mut found = keys.split(' ').map(|key| {
             let (key, begins) = key.split_once('=').unwrap_or((key, ""));

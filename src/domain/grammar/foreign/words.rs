@@ -3,7 +3,7 @@
 use super::{
     BareScalar,
     Counterpart::{Counted, Flag, Inside, Key, KeyOrWords, Kind, OneMore, TextOrWords, Words},
-    Entries, ForeignKeys, Value,
+    ForeignKeys, ForeignValues, ReplacementEntries,
 };
 
 const NO_MODEL_ADVICE: &str = "remove it: which model acts is for the client to choose";
@@ -29,24 +29,24 @@ const fn foreign_keys(words: &'static str, meant: super::Counterpart) -> Foreign
 
 /// The foreign keys of each mapping, as messages call it.
 pub(super) const FOREIGN_KEYS: &[(&str, &[ForeignKeys])] = &[
-    ("a workflow manifest", MANIFEST),
-    ("a step", STEP),
-    ("a phase", PHASE),
+    ("a workflow manifest", FOREIGN_MANIFEST_KEYS),
+    ("a step", FOREIGN_STEP_KEYS),
+    ("a phase", FOREIGN_PHASE_KEYS),
     ("an input", FOREIGN_INPUT_KEYS),
-    ("`validate`", VALIDATE),
-    ("an arm of a branch", ARM),
-    ("`foreach`", FOREACH),
-    ("`gate`", GATE),
-    ("`wait`", WAIT),
-    ("`retry`", RETRY),
-    ("`repeat`", REPEAT),
-    ("`fail`", FAIL),
-    ("`input`", INPUT),
-    ("`extract`", EXTRACT),
-    ("`limits`", LIMITS),
+    ("`validate`", FOREIGN_VALIDATE_KEYS),
+    ("an arm of a branch", FOREIGN_BRANCH_ARM_KEYS),
+    ("`foreach`", FOREIGN_FOREACH_KEYS),
+    ("`gate`", FOREIGN_GATE_KEYS),
+    ("`wait`", FOREIGN_WAIT_KEYS),
+    ("`retry`", FOREIGN_RETRY_KEYS),
+    ("`repeat`", FOREIGN_REPEAT_KEYS),
+    ("`fail`", FOREIGN_FAIL_KEYS),
+    ("`input`", FOREIGN_INPUT_STEP_KEYS),
+    ("`extract`", FOREIGN_EXTRACT_KEYS),
+    ("`limits`", FOREIGN_LIMITS_KEYS),
 ];
 
-const MANIFEST: &[ForeignKeys] = &[
+const FOREIGN_MANIFEST_KEYS: &[ForeignKeys] = &[
     foreign_keys(
         "name id workflow_name workflow_id",
         Key(&["workflow", "title"]),
@@ -117,7 +117,7 @@ const MANIFEST: &[ForeignKeys] = &[
     ),
 ];
 
-const STEP: &[ForeignKeys] = &[
+const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
     // A step: what it is called, who acts, what it waits for.
     foreign_keys("name", Key(&["id", "description"])),
     foreign_keys("step step_id key task_id node phase", Key(&["id"])),
@@ -274,7 +274,7 @@ const STEP: &[ForeignKeys] = &[
     foreign_keys("max_iterations max_loops max_turns", Key(&["max_visits"])),
 ];
 
-const PHASE: &[ForeignKeys] = &[
+const FOREIGN_PHASE_KEYS: &[ForeignKeys] = &[
     foreign_keys("id name step title", Key(&["phase", "description"])),
     foreign_keys("needs depends dependencies after", Key(&["dependsOn"])),
     foreign_keys("role persona actor", Key(&["agent"])),
@@ -299,14 +299,14 @@ const FOREIGN_INPUT_KEYS: &[ForeignKeys] = &[
     foreign_keys("max_length", Inside("validate", "max_length")),
 ];
 
-const VALIDATE: &[ForeignKeys] = &[
+const FOREIGN_VALIDATE_KEYS: &[ForeignKeys] = &[
     foreign_keys("minimum min_value", Key(&["min"])),
     foreign_keys("maximum max_value", Key(&["max"])),
     foreign_keys("regex regexp", Key(&["pattern"])),
     foreign_keys("options values choices one_of", Key(&["enum"])),
 ];
 
-const ARM: &[ForeignKeys] = &[
+const FOREIGN_BRANCH_ARM_KEYS: &[ForeignKeys] = &[
     foreign_keys(
         "condition cond when expression expr test match case",
         Key(&["if"]),
@@ -315,7 +315,7 @@ const ARM: &[ForeignKeys] = &[
     foreign_keys("else otherwise default fallback", Key(&["next"])),
 ];
 
-const FOREACH: &[ForeignKeys] = &[
+const FOREIGN_FOREACH_KEYS: &[ForeignKeys] = &[
     foreign_keys(
         "items over list collection values each array of from",
         Key(&["in"]),
@@ -328,7 +328,7 @@ const FOREACH: &[ForeignKeys] = &[
     ),
 ];
 
-const GATE: &[ForeignKeys] = &[
+const FOREIGN_GATE_KEYS: &[ForeignKeys] = &[
     foreign_keys(
         "message prompt question text title description reason",
         Key(&["ask"]),
@@ -337,7 +337,7 @@ const GATE: &[ForeignKeys] = &[
     foreign_keys("reviewers users assignees who", Key(&["approvers"])),
 ];
 
-const WAIT: &[ForeignKeys] = &[
+const FOREIGN_WAIT_KEYS: &[ForeignKeys] = &[
     foreign_keys("duration time delay sleep timeout", Key(&["for"])),
     foreign_keys("seconds", Counted("for", "s")),
     foreign_keys("minutes", Counted("for", "m")),
@@ -346,7 +346,7 @@ const WAIT: &[ForeignKeys] = &[
     foreign_keys("event name message signal_name", Key(&["signal"])),
 ];
 
-const RETRY: &[ForeignKeys] = &[
+const FOREIGN_RETRY_KEYS: &[ForeignKeys] = &[
     foreign_keys(
         "attempts max times count tries max_tries limit maximum_attempts",
         Key(&["max_attempts"]),
@@ -367,136 +367,144 @@ const RETRY: &[ForeignKeys] = &[
     foreign_keys("retry_on errors error_equals codes", Key(&["on"])),
 ];
 
-const REPEAT: &[ForeignKeys] = &[
+const FOREIGN_REPEAT_KEYS: &[ForeignKeys] = &[
     foreign_keys("condition", Key(&["until"])),
     foreign_keys("interval delay", Key(&["every"])),
     foreign_keys("max times attempts max_iterations", Key(&["max_attempts"])),
 ];
 
-const FAIL: &[ForeignKeys] = &[
+const FOREIGN_FAIL_KEYS: &[ForeignKeys] = &[
     foreign_keys("error reason msg text description", Key(&["message"])),
     foreign_keys("name type error_code status", Key(&["code"])),
 ];
 
-const INPUT: &[ForeignKeys] = &[foreign_keys(
+const FOREIGN_INPUT_STEP_KEYS: &[ForeignKeys] = &[foreign_keys(
     "inputs fields names ask variables",
     Key(&["properties"]),
 )];
 
-const EXTRACT: &[ForeignKeys] = &[
+const FOREIGN_EXTRACT_KEYS: &[ForeignKeys] = &[
     foreign_keys("inputs fields into names", Key(&["properties"])),
     foreign_keys("text source input content", Key(&["from"])),
 ];
 
-const LIMITS: &[ForeignKeys] = &[foreign_keys(
+const FOREIGN_LIMITS_KEYS: &[ForeignKeys] = &[foreign_keys(
     "max_iterations max_loops",
     Key(&["max_visits"]),
 )];
 
-const fn values(keys: &'static [&'static str], words: &'static str, meant: &'static str) -> Value {
-    Value { keys, words, meant }
+const fn foreign_values(
+    keys: &'static [&'static str],
+    words: &'static str,
+    meant: &'static str,
+) -> ForeignValues {
+    ForeignValues { keys, words, meant }
 }
 
-const TARGETS: &[&str] = &["next"];
+const JUMP_TARGET_KEYS: &[&str] = &["next"];
 const SCHEMA_KEYWORD_PLACE: &[&str] = &["keyword"];
 const PATH_ROOT_PLACE: &[&str] = &["root"];
 const FILTER_NAME_PLACE: &[&str] = &["filter"];
 
 /// Values. `keyword`, `root`, `filter` and `kind` are no keys: a keyword of JSON Schema, the first name of a path in an
 /// expression, what follows `|` in one, and the kind of a step that says it under `type`.
-pub(super) const VALUES: &[Value] = &[
-    values(
+pub(super) const FOREIGN_VALUES: &[ForeignValues] = &[
+    foreign_values(
         &["on_error"],
         "ignore skip pass resume proceed none warn",
         "continue",
     ),
-    values(
+    foreign_values(
         &["on_error"],
         "abort stop raise throw halt error exit",
         "fail",
     ),
-    values(TARGETS, "end done finish exit stop complete none", "$end"),
-    values(
+    foreign_values(
+        JUMP_TARGET_KEYS,
+        "end done finish exit stop complete none",
+        "$end",
+    ),
+    foreign_values(
         &["run_when"],
         "success on_success all_success passed completed",
         "succeeded",
     ),
-    values(
+    foreign_values(
         &["run_when", "if", "when"],
         "failure on_failure on_error one_failed",
         "failed",
     ),
-    values(&["if", "when"], "failed", "failed"),
-    values(&["if", "when"], "success on_success succeeded", "succeeded"),
-    values(
+    foreign_values(&["if", "when"], "failed", "failed"),
+    foreign_values(&["if", "when"], "success on_success succeeded", "succeeded"),
+    foreign_values(
         &["run_when", "if", "when"],
         "always all_done !cancelled",
         "finished",
     ),
-    values(&["complexity"], "low easy small trivial", "simple"),
-    values(&["complexity"], "medium normal intermediate", "moderate"),
-    values(&["complexity"], "complex hard large difficult", "high"),
-    values(&["type"], "str text varchar", "string"),
-    values(&["type"], "int long", "integer"),
-    values(&["type"], "float double decimal", "number"),
-    values(&["type"], "bool", "boolean"),
-    values(&["type"], "list tuple", "array"),
-    values(&["type"], "dict map mapping json", "object"),
-    values(SCHEMA_KEYWORD_PLACE, "min", "minimum"),
-    values(SCHEMA_KEYWORD_PLACE, "max", "maximum"),
-    values(SCHEMA_KEYWORD_PLACE, "regex", "pattern"),
-    values(SCHEMA_KEYWORD_PLACE, "values choices options", "enum"),
-    values(SCHEMA_KEYWORD_PLACE, "oneof", "oneOf"),
-    values(SCHEMA_KEYWORD_PLACE, "fields props", "properties"),
-    values(SCHEMA_KEYWORD_PLACE, "example", "examples"),
-    values(&["kind"], "agent persona role", "agent"),
-    values(
+    foreign_values(&["complexity"], "low easy small trivial", "simple"),
+    foreign_values(&["complexity"], "medium normal intermediate", "moderate"),
+    foreign_values(&["complexity"], "complex hard large difficult", "high"),
+    foreign_values(&["type"], "str text varchar", "string"),
+    foreign_values(&["type"], "int long", "integer"),
+    foreign_values(&["type"], "float double decimal", "number"),
+    foreign_values(&["type"], "bool", "boolean"),
+    foreign_values(&["type"], "list tuple", "array"),
+    foreign_values(&["type"], "dict map mapping json", "object"),
+    foreign_values(SCHEMA_KEYWORD_PLACE, "min", "minimum"),
+    foreign_values(SCHEMA_KEYWORD_PLACE, "max", "maximum"),
+    foreign_values(SCHEMA_KEYWORD_PLACE, "regex", "pattern"),
+    foreign_values(SCHEMA_KEYWORD_PLACE, "values choices options", "enum"),
+    foreign_values(SCHEMA_KEYWORD_PLACE, "oneof", "oneOf"),
+    foreign_values(SCHEMA_KEYWORD_PLACE, "fields props", "properties"),
+    foreign_values(SCHEMA_KEYWORD_PLACE, "example", "examples"),
+    foreign_values(&["kind"], "agent persona role", "agent"),
+    foreign_values(
         &["kind"],
         "guidance prompt llm task model manual",
         "guidance",
     ),
-    values(&["kind"], "tool tool_call mcp", "tool"),
-    values(&["kind"], "input user_input form", "input"),
-    values(
+    foreign_values(&["kind"], "tool tool_call mcp", "tool"),
+    foreign_values(&["kind"], "input user_input form", "input"),
+    foreign_values(
         &["kind"],
         "branch condition conditional switch choice router",
         "branch",
     ),
-    values(&["kind"], "foreach loop map", "foreach"),
-    values(&["kind"], "gate approval human human_approval", "gate"),
-    values(&["kind"], "wait sleep delay timer signal", "wait"),
-    values(&["kind"], "set assign", "set"),
-    values(&["kind"], "fail error", "fail"),
-    values(&["kind"], "extract", "extract"),
-    values(&["kind"], "activity function", "activity"),
-    values(
+    foreign_values(&["kind"], "foreach loop map", "foreach"),
+    foreign_values(&["kind"], "gate approval human human_approval", "gate"),
+    foreign_values(&["kind"], "wait sleep delay timer signal", "wait"),
+    foreign_values(&["kind"], "set assign", "set"),
+    foreign_values(&["kind"], "fail error", "fail"),
+    foreign_values(&["kind"], "extract", "extract"),
+    foreign_values(&["kind"], "activity function", "activity"),
+    foreign_values(
         PATH_ROOT_PLACE,
         "input params parameters args arguments",
         "inputs",
     ),
-    values(
+    foreign_values(
         PATH_ROOT_PLACE,
         "step nodes jobs needs tasks outputs",
         "steps",
     ),
-    values(
+    foreign_values(
         PATH_ROOT_PLACE,
         "vars variables state context ctx",
         "memory",
     ),
-    values(FILTER_NAME_PLACE, "len size count", "length"),
-    values(FILTER_NAME_PLACE, "str to_string", "string"),
-    values(FILTER_NAME_PLACE, "parse_int", "int"),
-    values(FILTER_NAME_PLACE, "parse_float number", "float"),
-    values(FILTER_NAME_PLACE, "strip", "trim"),
-    values(FILTER_NAME_PLACE, "to_json json dump", "tojson"),
-    values(FILTER_NAME_PLACE, "from_json parse_json", "fromjson"),
-    values(
+    foreign_values(FILTER_NAME_PLACE, "len size count", "length"),
+    foreign_values(FILTER_NAME_PLACE, "str to_string", "string"),
+    foreign_values(FILTER_NAME_PLACE, "parse_int", "int"),
+    foreign_values(FILTER_NAME_PLACE, "parse_float number", "float"),
+    foreign_values(FILTER_NAME_PLACE, "strip", "trim"),
+    foreign_values(FILTER_NAME_PLACE, "to_json json dump", "tojson"),
+    foreign_values(FILTER_NAME_PLACE, "from_json parse_json", "fromjson"),
+    foreign_values(
         FILTER_NAME_PLACE,
         "lowercase to_lower to_lower_case",
         "lower",
     ),
-    values(
+    foreign_values(
         FILTER_NAME_PLACE,
         "uppercase to_upper to_upper_case",
         "upper",
@@ -504,7 +512,7 @@ pub(super) const VALUES: &[Value] = &[
 ];
 
 /// Filters of Jinja's that no expression needs here.
-pub(super) const FILTERS: &[(&str, &str)] = &[
+pub(super) const FOREIGN_FILTERS: &[(&str, &str)] = &[
     (
         "list safe escape e forceescape",
         "leave it out: the value is what it gives",
@@ -515,7 +523,11 @@ pub(super) const FILTERS: &[(&str, &str)] = &[
     ),
 ];
 
-const fn bare_scalar(place: &'static str, key: &'static str, entries: Entries) -> BareScalar {
+const fn bare_scalar(
+    place: &'static str,
+    key: &'static str,
+    entries: ReplacementEntries,
+) -> BareScalar {
     BareScalar {
         place,
         key,

@@ -1,111 +1,121 @@
 //! The keys of hooks and of compensations: steps of the kinds that the server does itself, beside the work of another one.
 
 use super::{
-    Id, Key, Record, Shape,
-    bodies::{NAME, PAGINATE, RETRY},
-    field_key, key, kind, record,
+    IdKind, MappingKey, MappingShape, ValueShape,
+    bodies::{NAME_SHAPE, PAGINATE_SHAPE, RETRY_SHAPE},
+    field_key, kind_key, new_record, optional_key,
 };
 use crate::limits;
 
 /// The kinds that have an effect elsewhere.
-pub(super) const EFFECTS: &[&str] = &["run", "activity"];
+pub(super) const EFFECT_KINDS: &[&str] = &["run", "activity"];
 /// The kinds that have an outcome to wait for.
 const SERVER_CALL_KINDS: &[&str] = &["run", "activity", "workflow"];
 
-const RUN: Key = kind(
+const RUN_KEY: MappingKey = kind_key(
     "run",
-    Shape::Operation,
+    ValueShape::Operation,
     "The HTTP operation that the server calls: a catalog and an operation of it",
 );
-const ACTIVITY: Key = kind(
+const ACTIVITY_KEY: MappingKey = kind_key(
     "activity",
-    NAME,
+    NAME_SHAPE,
     "The activity of its own process that the server runs",
 );
-const WORKFLOW: Key = kind(
+const WORKFLOW_KEY: MappingKey = kind_key(
     "workflow",
-    Shape::Id(Id::Workflow),
+    ValueShape::Id(IdKind::Workflow),
     "The workflow that runs as a child of the execution",
 );
-const SET: Key = kind("set", Shape::Memory(1), "Memory is written");
-const WITH: Key = field_key("with", Shape::Values, "What it works on", SERVER_CALL_KINDS);
-const BODY: Key = field_key("body", Shape::Value, "The body of the request", &["run"]);
-const PAGINATE_KEY: Key = field_key(
+const SET_KEY: MappingKey = kind_key("set", ValueShape::Memory(1), "Memory is written");
+const WITH_KEY: MappingKey = field_key(
+    "with",
+    ValueShape::Values,
+    "What it works on",
+    SERVER_CALL_KINDS,
+);
+const BODY_KEY: MappingKey = field_key(
+    "body",
+    ValueShape::Value,
+    "The body of the request",
+    &["run"],
+);
+const PAGINATE_KEY: MappingKey = field_key(
     "paginate",
-    Shape::Record(&PAGINATE),
+    ValueShape::Record(&PAGINATE_SHAPE),
     "The pages of a list are gathered into one",
     &["run"],
 );
-const IDEMPOTENT: Key = field_key(
+const IDEMPOTENT_KEY: MappingKey = field_key(
     "idempotent",
-    Shape::Flag,
+    ValueShape::Flag,
     "Whether doing it twice is doing it once",
-    EFFECTS,
+    EFFECT_KINDS,
 );
-const IF: Key = key(
+const IF_KEY: MappingKey = optional_key(
     "if",
-    Shape::Condition,
+    ValueShape::Condition,
     "It is left out where this does not hold",
 );
-const RETRY_KEY: Key = field_key(
+const RETRY_KEY: MappingKey = field_key(
     "retry",
-    Shape::Record(&RETRY),
+    ValueShape::Record(&RETRY_SHAPE),
     "Attempts after a failure",
     SERVER_CALL_KINDS,
 );
-const DESCRIPTION: Key = key(
+const DESCRIPTION_KEY: MappingKey = optional_key(
     "description",
-    Shape::FreeText(limits::DESCRIPTION_BYTES_MAX),
+    ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX),
     "What it does, in a sentence",
 );
 
 /// A hook: of a kind that the server does itself.
-pub static HOOK: Record = record(
+pub static HOOK_SHAPE: MappingShape = new_record(
     "a hook",
     &[
-        DESCRIPTION,
-        RUN,
-        ACTIVITY,
-        WORKFLOW,
-        SET,
-        WITH,
-        BODY,
+        DESCRIPTION_KEY,
+        RUN_KEY,
+        ACTIVITY_KEY,
+        WORKFLOW_KEY,
+        SET_KEY,
+        WITH_KEY,
+        BODY_KEY,
         PAGINATE_KEY,
-        IDEMPOTENT,
-        IF,
+        IDEMPOTENT_KEY,
+        IF_KEY,
         RETRY_KEY,
         field_key(
             "timeout",
-            Shape::Span,
+            ValueShape::Span,
             "How long one attempt may take; 30s without it",
             SERVER_CALL_KINDS,
         ),
-        key(
+        optional_key(
             "required",
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether its failure is that of what it belongs to; without it the failure is told and changes nothing",
         ),
     ],
 );
 
 /// `compensate:`, of a kind that the server does itself.
-pub static COMPENSATION: Record = record(
+pub static COMPENSATION_SHAPE: MappingShape = new_record(
     "`compensate`",
     &[
-        DESCRIPTION,
-        RUN,
-        ACTIVITY,
-        WORKFLOW,
-        SET,
-        WITH,
-        BODY,
+        DESCRIPTION_KEY,
+        RUN_KEY,
+        ACTIVITY_KEY,
+        WORKFLOW_KEY,
+        SET_KEY,
+        WITH_KEY,
+        BODY_KEY,
         PAGINATE_KEY,
-        IDEMPOTENT,
-        IF,
+        IDEMPOTENT_KEY,
+        IF_KEY,
         RETRY_KEY,
         field_key(
             "timeout",
-            Shape::Span,
+            ValueShape::Span,
             "How long one attempt may take",
             SERVER_CALL_KINDS,
         ),
@@ -113,22 +123,22 @@ pub static COMPENSATION: Record = record(
 );
 
 /// `hooks:`.
-pub(super) static HOOKS: Record = record(
+pub(super) static HOOKS_SHAPE: MappingShape = new_record(
     "`hooks`",
     &[
-        key(
+        optional_key(
             "on_success",
-            Shape::Record(&HOOK),
+            ValueShape::Record(&HOOK_SHAPE),
             "What the server does once it came to a good end",
         ),
-        key(
+        optional_key(
             "on_failure",
-            Shape::Record(&HOOK),
+            ValueShape::Record(&HOOK_SHAPE),
             "What the server does once it failed",
         ),
-        key(
+        optional_key(
             "on_complete",
-            Shape::Record(&HOOK),
+            ValueShape::Record(&HOOK_SHAPE),
             "What the server does at either end, after that",
         ),
     ],

@@ -1,133 +1,145 @@
 //! The mappings below the keys of a step.
 
-use super::{END_TARGET, Record, Shape, key, record, required_key};
+use super::{END_TARGET, MappingShape, ValueShape, new_record, optional_key, required_key};
 use crate::limits;
 
 /// The words of `via`.
-const VIA: &[&str] = &["auto", "elicitation", "guidance"];
+const VIA_WORDS: &[&str] = &["auto", "elicitation", "guidance"];
 
-pub(super) const TEXT: Shape = Shape::Template(limits::STEP_TEXT_BYTES_MAX);
-pub(super) const NAME: Shape = Shape::Name(limits::WORD_BYTES_MAX);
-const NAMES: Shape = Shape::List(&NAME, 1, limits::WORDS_MAX);
+pub(super) const STEP_TEXT_SHAPE: ValueShape = ValueShape::Template(limits::STEP_TEXT_BYTES_MAX);
+pub(super) const NAME_SHAPE: ValueShape = ValueShape::Name(limits::WORD_BYTES_MAX);
+const NAME_LIST_SHAPE: ValueShape = ValueShape::List(&NAME_SHAPE, 1, limits::WORDS_MAX);
 
 /// `input:`.
-pub(super) static INPUT: Record = record(
+pub(super) static INPUT_SHAPE: MappingShape = new_record(
     "`input`",
     &[
         required_key(
             "properties",
-            NAMES,
+            NAME_LIST_SHAPE,
             "The workflow's inputs that are asked for where they are missing",
         ),
-        key("via", Shape::Choice(VIA), "How the user is asked"),
-        key(
+        optional_key(
+            "via",
+            ValueShape::Choice(VIA_WORDS),
+            "How the user is asked",
+        ),
+        optional_key(
             "reextract",
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether free text goes through extraction",
         ),
     ],
 );
 
 /// `extract:`.
-pub(super) static EXTRACT: Record = record(
+pub(super) static EXTRACT_SHAPE: MappingShape = new_record(
     "`extract`",
     &[
-        required_key("from", TEXT, "The text that the values are taken out of"),
+        required_key(
+            "from",
+            STEP_TEXT_SHAPE,
+            "The text that the values are taken out of",
+        ),
         required_key(
             "properties",
-            NAMES,
+            NAME_LIST_SHAPE,
             "The workflow's inputs that are looked for in it",
         ),
     ],
 );
 
 /// One arm of a `branch:`.
-pub static ARM: Record = record(
+pub static BRANCH_ARM_SHAPE: MappingShape = new_record(
     "an arm of a branch",
     &[
-        key(
+        optional_key(
             "if",
-            Shape::Condition,
+            ValueShape::Condition,
             "The arm is taken where this holds; always without it",
         ),
-        required_key("next", Shape::Target(&[END_TARGET]), "Where it leads"),
+        required_key("next", ValueShape::Target(&[END_TARGET]), "Where it leads"),
     ],
 );
 
 /// One of the `branches:` of a step.
-pub(super) static OFFERED_BRANCH_SHAPE: Record = record(
+pub(super) static OFFERED_BRANCH_SHAPE: MappingShape = new_record(
     "an offered branch",
     &[
         required_key(
             "toolName",
-            NAME,
+            NAME_SHAPE,
             "The tool that the client may call, of midex or of any other server that it has",
         ),
-        key("parameters", Shape::Values, "The arguments of that call"),
-        key(
+        optional_key(
+            "parameters",
+            ValueShape::Values,
+            "The arguments of that call",
+        ),
+        optional_key(
             "continueWorkflow",
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether the workflow goes on when it is chosen; where it is false the execution ends as diverged. true without it",
         ),
     ],
 );
 
 /// `foreach:`.
-pub(in super::super) static FOREACH: Record = record(
+pub(in super::super) static FOREACH_SHAPE: MappingShape = new_record(
     "`foreach`",
     &[
-        required_key("in", Shape::Items, "The list, one item at a time"),
-        key(
+        required_key("in", ValueShape::Items, "The list, one item at a time"),
+        optional_key(
             "as",
-            Shape::Word,
+            ValueShape::Word,
             "What an item is called in expressions; `item` without it",
         ),
-        key(
+        optional_key(
             "parallel",
-            Shape::Count(1, limits::FOREACH_PARALLEL_MAX),
+            ValueShape::Count(1, limits::FOREACH_PARALLEL_MAX),
             "How many items are open at once; 4 without it",
         ),
         required_key(
             "do",
-            Shape::Each,
+            ValueShape::Each,
             "What is done with each item: a step without an id",
         ),
     ],
 );
 
 /// `gate:`.
-pub(super) static GATE: Record = record(
+pub(super) static GATE_SHAPE: MappingShape = new_record(
     "`gate`",
     &[
-        required_key("ask", TEXT, "What is asked"),
-        key(
+        required_key("ask", STEP_TEXT_SHAPE, "What is asked"),
+        optional_key(
             "approvers",
-            Shape::List(&NAME, 0, limits::WORDS_MAX),
+            ValueShape::List(&NAME_SHAPE, 0, limits::WORDS_MAX),
             "Who may answer: names, for the record",
         ),
-        key(
+        optional_key(
             "expires",
-            Shape::Span,
+            ValueShape::Span,
             "How long an answer is waited for; without it for ever",
         ),
     ],
 );
 
 /// `wait:`.
-pub(super) static WAIT: Record = Record {
+pub(super) static WAIT_SHAPE: MappingShape = MappingShape {
     exactly_one: true,
-    ..record(
+    ..new_record(
         "`wait`",
         &[
-            key("for", Shape::SpanOrTemplate, "A duration"),
-            key(
+            optional_key("for", ValueShape::SpanOrTemplate, "A duration"),
+            optional_key(
                 "until",
-                Shape::InstantOrTemplate,
+                ValueShape::InstantOrTemplate,
                 "An instant, as RFC 3339 writes it",
             ),
-            key(
+            optional_key(
                 "signal",
-                Shape::Template(limits::WORD_BYTES_MAX),
+                ValueShape::Template(limits::WORD_BYTES_MAX),
                 "The name of a signal",
             ),
         ],
@@ -135,105 +147,105 @@ pub(super) static WAIT: Record = Record {
 };
 
 /// `fail:`.
-pub(super) static FAIL: Record = record(
+pub(super) static FAIL_SHAPE: MappingShape = new_record(
     "`fail`",
     &[
-        required_key("code", NAME, "A stable name of the failure"),
-        required_key("message", TEXT, "Why"),
+        required_key("code", NAME_SHAPE, "A stable name of the failure"),
+        required_key("message", STEP_TEXT_SHAPE, "Why"),
     ],
 );
 
 /// `retry:`.
-pub(in super::super) static RETRY: Record = record(
+pub(in super::super) static RETRY_SHAPE: MappingShape = new_record(
     "`retry`",
     &[
-        key(
+        optional_key(
             "max_attempts",
-            Shape::Count(1, limits::RETRY_ATTEMPTS_MAX),
+            ValueShape::Count(1, limits::RETRY_ATTEMPTS_MAX),
             "How many attempts there are in all; 3 without it",
         ),
-        key(
+        optional_key(
             "backoff",
-            Shape::Span,
+            ValueShape::Span,
             "The pause before the second attempt, doubled from there on; 1s without it, none where a model acts",
         ),
-        key(
+        optional_key(
             "max_backoff",
-            Shape::Span,
+            ValueShape::Span,
             "The longest pause; 1m without it",
         ),
-        key(
+        optional_key(
             "jitter",
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether pauses are spread at random between half of them and the whole; true without it",
         ),
-        key(
+        optional_key(
             "on",
-            Shape::List(&Shape::Failure, 1, limits::WORDS_MAX),
+            ValueShape::List(&ValueShape::Failure, 1, limits::WORDS_MAX),
             "The codes or classes of failures after which there is another attempt, such as 503, 5xx, timeout or connection; all that may pass without it",
         ),
     ],
 );
 
 /// `repeat:`.
-pub(in super::super) static REPEAT: Record = record(
+pub(in super::super) static REPEAT_SHAPE: MappingShape = new_record(
     "`repeat`",
     &[
         required_key(
             "until",
-            Shape::Condition,
+            ValueShape::Condition,
             "It ends where this holds; the step's own output is that of the latest attempt",
         ),
-        key(
+        optional_key(
             "every",
-            Shape::Span,
+            ValueShape::Span,
             "The pause between attempts; 1s without it",
         ),
-        key("timeout", Shape::Span, "How long it may take in all"),
-        key(
+        optional_key("timeout", ValueShape::Span, "How long it may take in all"),
+        optional_key(
             "max_attempts",
-            Shape::Count(1, limits::REPEAT_ATTEMPTS_MAX),
+            ValueShape::Count(1, limits::REPEAT_ATTEMPTS_MAX),
             "How many attempts there are at most; 100 without it",
         ),
     ],
 );
 
 /// One field of an `output_contract:`.
-static CONTRACT_FIELD: Record = record(
+static CONTRACT_FIELD_SHAPE: MappingShape = new_record(
     "a field of `output_contract`",
     &[
-        required_key("name", NAME, "Its name"),
-        key(
+        required_key("name", NAME_SHAPE, "Its name"),
+        optional_key(
             "tags",
-            Shape::List(&NAME, 0, limits::WORDS_MAX),
+            ValueShape::List(&NAME_SHAPE, 0, limits::WORDS_MAX),
             "Words for what it is",
         ),
-        key(
+        optional_key(
             "description",
-            Shape::Text(limits::DESCRIPTION_BYTES_MAX),
+            ValueShape::Text(limits::DESCRIPTION_BYTES_MAX),
             "What it is",
         ),
-        key("type", NAME, "Its type"),
+        optional_key("type", NAME_SHAPE, "Its type"),
     ],
 );
 
 /// `paginate:`.
-pub(super) static PAGINATE: Record = record(
+pub(super) static PAGINATE_SHAPE: MappingShape = new_record(
     "`paginate`",
-    &[key(
+    &[optional_key(
         "max_pages",
-        Shape::Count(1, limits::CALL_PAGES_MAX),
+        ValueShape::Count(1, limits::CALL_PAGES_MAX),
         "How many pages at most; without it a list of more than 10 fails",
     )],
 );
 
 /// `output_contract:`.
-pub(super) static CONTRACT: Record = record(
+pub(super) static OUTPUT_CONTRACT_SHAPE: MappingShape = new_record(
     "`output_contract`",
     &[required_key(
         "fields",
-        Shape::List(
-            &Shape::Record(&CONTRACT_FIELD),
+        ValueShape::List(
+            &ValueShape::Record(&CONTRACT_FIELD_SHAPE),
             0,
             limits::CONTRACT_FIELDS_MAX,
         ),

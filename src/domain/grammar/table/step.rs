@@ -1,24 +1,25 @@
 //! The keys of steps and of phases: who acts in a step, and the fields around that, each with the kinds that act on it.
 
 use super::{
-    END_TARGET, Id, Key, ON_ERROR, Record, Role, Shape,
-    beside::{COMPENSATION, EFFECTS, HOOKS},
+    END_TARGET, IdKind, KeyRole, MappingKey, MappingShape, ON_ERROR_WORDS, ValueShape,
+    beside::{COMPENSATION_SHAPE, EFFECT_KINDS, HOOKS_SHAPE},
     bodies::{
-        ARM, CONTRACT, EXTRACT, FAIL, FOREACH, GATE, INPUT, NAME, OFFERED_BRANCH_SHAPE, PAGINATE,
-        REPEAT, RETRY, TEXT, WAIT,
+        BRANCH_ARM_SHAPE, EXTRACT_SHAPE, FAIL_SHAPE, FOREACH_SHAPE, GATE_SHAPE, INPUT_SHAPE,
+        NAME_SHAPE, OFFERED_BRANCH_SHAPE, OUTPUT_CONTRACT_SHAPE, PAGINATE_SHAPE, REPEAT_SHAPE,
+        RETRY_SHAPE, STEP_TEXT_SHAPE, WAIT_SHAPE,
     },
-    field_key, key, kind, planned_key, record, required_key,
+    field_key, kind_key, new_record, optional_key, planned_key, required_key,
 };
 use crate::limits;
 
 /// The values of `run_when`.
-const RUN_WHEN: &[&str] = &["succeeded", "finished", "failed"];
+const RUN_WHEN_WORDS: &[&str] = &["succeeded", "finished", "failed"];
 
 /// The values of `losers`.
-const LOSERS: &[&str] = &["finish", "cancel"];
+const LOSERS_WORDS: &[&str] = &["finish", "cancel"];
 
 /// The kinds whose output a model produces freely; they may declare an `example`.
-const MODEL: &[&str] = &["agent", "guidance", "tool"];
+const MODEL_KINDS: &[&str] = &["agent", "guidance", "tool"];
 const INSTRUCTED_KINDS: &[&str] = &["agent", "guidance", "tool", "input", "extract"];
 const WORK_KINDS: &[&str] = &["agent", "guidance", "tool", "run", "activity", "workflow"];
 const RETRYABLE_KINDS: &[&str] = &[
@@ -45,21 +46,21 @@ pub(in super::super) const ALL_STEP_KINDS: &[&str] = &[
 /// A field with advice for the kinds on which it has no effect.
 const fn field_key_with_advice(
     name: &'static str,
-    shape: Shape,
+    shape: ValueShape,
     what: &'static str,
     kinds: &'static [&'static str],
     instead: &'static str,
-) -> Key {
+) -> MappingKey {
     let instead = Some(instead);
-    Key {
-        role: Role::Field { kinds, instead },
-        ..key(name, shape, what)
+    MappingKey {
+        role: KeyRole::Field { kinds, instead },
+        ..optional_key(name, shape, what)
     }
 }
 
 /// A key that is refused in the body of a `foreach`.
-const fn forbid_in_foreach(key: Key, why: &'static str) -> Key {
-    Key {
+const fn forbid_in_foreach(key: MappingKey, why: &'static str) -> MappingKey {
+    MappingKey {
         not_each: Some(why),
         ..key
     }
@@ -67,182 +68,205 @@ const fn forbid_in_foreach(key: Key, why: &'static str) -> Key {
 
 /// Advice for a key that belongs to the `foreach` step itself.
 const FOREACH_STEP_ADVICE: &str = "say it of the `foreach` itself";
-const DEPENDS_ON: Key = forbid_in_foreach(
-    key(
+const DEPENDS_ON_KEY: MappingKey = forbid_in_foreach(
+    optional_key(
         "depends_on",
-        Shape::Ids,
+        ValueShape::Ids,
         "The steps that must be done before; without it that is the step above, and [] is none",
     ),
     FOREACH_STEP_ADVICE,
 );
-const STEP_DESCRIPTION: Key = key(
+const STEP_DESCRIPTION_KEY: MappingKey = optional_key(
     "description",
-    Shape::FreeText(limits::DESCRIPTION_BYTES_MAX),
+    ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX),
     "What the step does, in a sentence",
 );
 const ESCALATION_ADVICE: &str =
     "give the step a `timeout`, and an `on_error` that leads to a step for a person";
 
 /// A step of a manifest.
-pub static STEP: Record = record(
+pub static STEP_SHAPE: MappingShape = new_record(
     "a step",
     &[
         forbid_in_foreach(
-            required_key("id", Shape::Id(Id::Step), "The id of the step"),
+            required_key("id", ValueShape::Id(IdKind::Step), "The id of the step"),
             "it is known by the id of the `foreach`",
         ),
-        STEP_DESCRIPTION,
-        DEPENDS_ON,
+        STEP_DESCRIPTION_KEY,
+        DEPENDS_ON_KEY,
         // The spelling of front matter.
-        Key {
+        MappingKey {
             name: "dependsOn",
-            ..DEPENDS_ON
+            ..DEPENDS_ON_KEY
         },
-        kind(
+        kind_key(
             "agent",
-            Shape::Id(Id::Agent),
+            ValueShape::Id(IdKind::Agent),
             "The agent whose persona the model takes for this step",
         ),
-        kind("guidance", TEXT, "What the model is told to do"),
-        kind(
+        kind_key("guidance", STEP_TEXT_SHAPE, "What the model is told to do"),
+        kind_key(
             "tool",
-            NAME,
+            NAME_SHAPE,
             "The tool of its client that the model calls, bringing the result back",
         ),
-        kind(
+        kind_key(
             "input",
-            Shape::Record(&INPUT),
+            ValueShape::Record(&INPUT_SHAPE),
             "The user is asked for inputs that are missing",
         ),
-        kind(
+        kind_key(
             "extract",
-            Shape::Record(&EXTRACT),
+            ValueShape::Record(&EXTRACT_SHAPE),
             "The model takes inputs out of free text",
         ),
-        kind(
+        kind_key(
             "run",
-            Shape::Operation,
+            ValueShape::Operation,
             "The HTTP operation that the server calls: a catalog and an operation of it",
         ),
-        kind(
+        kind_key(
             "activity",
-            NAME,
+            NAME_SHAPE,
             "The activity of its own process that the server runs",
         ),
         forbid_in_foreach(
-            kind(
+            kind_key(
                 "branch",
-                Shape::List(&Shape::Record(&ARM), 1, limits::BRANCH_ARMS_MAX),
+                ValueShape::List(
+                    &ValueShape::Record(&BRANCH_ARM_SHAPE),
+                    1,
+                    limits::BRANCH_ARMS_MAX,
+                ),
                 "The first arm that holds says what is next",
             ),
             "say `if` in `do`, or branch after the `foreach`: an item leads nowhere",
         ),
         forbid_in_foreach(
-            kind(
+            kind_key(
                 "foreach",
-                Shape::Record(&FOREACH),
+                ValueShape::Record(&FOREACH_SHAPE),
                 "One step for each item of a list; the output is the list of theirs",
             ),
             "make one list of all items in a step before, and go through that",
         ),
-        kind(
+        kind_key(
             "gate",
-            Shape::TextOr(&GATE),
+            ValueShape::TextOr(&GATE_SHAPE),
             "A person approves; a text alone is what is asked",
         ),
-        kind(
+        kind_key(
             "wait",
-            Shape::Record(&WAIT),
+            ValueShape::Record(&WAIT_SHAPE),
             "Time passes, or something happens elsewhere",
         ),
-        kind("set", Shape::Memory(1), "Memory is written"),
-        kind("fail", Shape::Record(&FAIL), "The execution ends as failed"),
-        kind(
+        kind_key("set", ValueShape::Memory(1), "Memory is written"),
+        kind_key(
+            "fail",
+            ValueShape::Record(&FAIL_SHAPE),
+            "The execution ends as failed",
+        ),
+        kind_key(
             "workflow",
-            Shape::Id(Id::Workflow),
+            ValueShape::Id(IdKind::Workflow),
             "The workflow that runs as a child of the execution",
         ),
         field_key(
             "instructions",
-            Shape::Template(limits::STEP_TEXT_BYTES_MAX),
+            ValueShape::Template(limits::STEP_TEXT_BYTES_MAX),
             "What the step asks for beyond that; in a Markdown file also the section `## step: ID`",
             INSTRUCTED_KINDS,
         ),
         field_key(
             "result",
-            Shape::Schema,
+            ValueShape::Schema,
             "JSON Schema of the output; without it the output of an agent is an object with a summary",
             WORK_KINDS,
         ),
         field_key(
             "example",
-            Shape::Data,
+            ValueShape::Data,
             "An output that would be accepted, to show",
-            MODEL,
+            MODEL_KINDS,
         ),
         field_key(
             "output_contract",
-            Shape::Record(&CONTRACT),
+            ValueShape::Record(&OUTPUT_CONTRACT_SHAPE),
             "What is known of the output: for readers, not enforced",
             WORK_KINDS,
         ),
-        field_key("with", Shape::Values, "What the step works on", WORK_KINDS),
-        field_key("body", Shape::Value, "The body of the request", &["run"]),
+        field_key(
+            "with",
+            ValueShape::Values,
+            "What the step works on",
+            WORK_KINDS,
+        ),
+        field_key(
+            "body",
+            ValueShape::Value,
+            "The body of the request",
+            &["run"],
+        ),
         field_key(
             "paginate",
-            Shape::Record(&PAGINATE),
+            ValueShape::Record(&PAGINATE_SHAPE),
             "The pages of a list are gathered into one",
             &["run"],
         ),
         field_key(
             "idempotent",
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether doing it twice is doing it once",
-            EFFECTS,
+            EFFECT_KINDS,
         ),
         field_key(
             "if",
-            Shape::Condition,
+            ValueShape::Condition,
             "The step is skipped where this does not hold",
             ALL_STEP_KINDS,
         ),
-        field_key("when", Shape::Condition, "The same as `if`", ALL_STEP_KINDS),
+        field_key(
+            "when",
+            ValueShape::Condition,
+            "The same as `if`",
+            ALL_STEP_KINDS,
+        ),
         field_key(
             "retry",
-            Shape::Record(&RETRY),
+            ValueShape::Record(&RETRY_SHAPE),
             "Attempts after a failure, or at a valid output",
             RETRYABLE_KINDS,
         ),
         field_key_with_advice(
             "timeout",
-            Shape::Span,
+            ValueShape::Span,
             "How long one attempt of the server may take, or how long the step may stay open",
             TIMEOUT_KINDS,
             "a gate has `expires`",
         ),
         field_key_with_advice(
             "repeat",
-            Shape::Record(&REPEAT),
+            ValueShape::Record(&REPEAT_SHAPE),
             "Doing it again until something holds",
-            EFFECTS,
+            EFFECT_KINDS,
             "a branch that leads back repeats any step",
         ),
         field_key(
             "optional",
-            Shape::Flag,
+            ValueShape::Flag,
             "Its failure is recorded and passed",
             FALLIBLE_KINDS,
         ),
         field_key(
             "on_error",
-            Shape::Target(ON_ERROR),
+            ValueShape::Target(ON_ERROR_WORDS),
             "What follows its failure: fail, continue or a step",
             FALLIBLE_KINDS,
         ),
         forbid_in_foreach(
             field_key(
                 "run_when",
-                Shape::Choice(RUN_WHEN),
+                ValueShape::Choice(RUN_WHEN_WORDS),
                 "Which ends of the steps before let it run",
                 ALL_STEP_KINDS,
             ),
@@ -251,7 +275,7 @@ pub static STEP: Record = record(
         forbid_in_foreach(
             field_key_with_advice(
                 "next",
-                Shape::Target(&[END_TARGET]),
+                ValueShape::Target(&[END_TARGET]),
                 "What follows it instead of what depends on it",
                 CONTINUING_KINDS,
                 "each arm of a branch has its own, and nothing follows `fail`",
@@ -261,7 +285,7 @@ pub static STEP: Record = record(
         forbid_in_foreach(
             field_key(
                 "max_visits",
-                Shape::Count(1, limits::VISITS_MAX),
+                ValueShape::Count(1, limits::VISITS_MAX),
                 "How often it may be entered; the workflow's limit without it",
                 ALL_STEP_KINDS,
             ),
@@ -270,7 +294,7 @@ pub static STEP: Record = record(
         forbid_in_foreach(
             field_key_with_advice(
                 "hooks",
-                Shape::Record(&HOOKS),
+                ValueShape::Record(&HOOKS_SHAPE),
                 "What the server does at the end of the step, before anything follows",
                 CONTINUING_KINDS,
                 "a branch only chooses: write the hooks at the steps around it",
@@ -279,7 +303,7 @@ pub static STEP: Record = record(
         ),
         field_key_with_advice(
             "compensate",
-            Shape::Record(&COMPENSATION),
+            ValueShape::Record(&COMPENSATION_SHAPE),
             "What takes the effect of the step back where the execution fails",
             CONTINUING_KINDS,
             "there is nothing to take back",
@@ -287,7 +311,7 @@ pub static STEP: Record = record(
         forbid_in_foreach(
             field_key(
                 "join",
-                Shape::Join,
+                ValueShape::Join,
                 "How many of the steps before must be done: all, any or quorum(N)",
                 ALL_STEP_KINDS,
             ),
@@ -296,7 +320,7 @@ pub static STEP: Record = record(
         forbid_in_foreach(
             field_key(
                 "losers",
-                Shape::Choice(LOSERS),
+                ValueShape::Choice(LOSERS_WORDS),
                 "What becomes of the steps that `join` does not wait for: finish or cancel; finish without it",
                 ALL_STEP_KINDS,
             ),
@@ -305,7 +329,7 @@ pub static STEP: Record = record(
         forbid_in_foreach(
             field_key(
                 "branches",
-                Shape::Branches(&OFFERED_BRANCH_SHAPE),
+                ValueShape::Branches(&OFFERED_BRANCH_SHAPE),
                 "What the client may call next where the output matches: patterns `key.nested:value`, each with a tool",
                 OFFERING_KINDS,
             ),
@@ -317,24 +341,24 @@ pub static STEP: Record = record(
 );
 
 /// A phase of a workflow in front matter.
-pub static PHASE: Record = record(
+pub static PHASE_SHAPE: MappingShape = new_record(
     "a phase",
     &[
-        required_key("phase", Shape::Id(Id::Step), "The id of the phase"),
+        required_key("phase", ValueShape::Id(IdKind::Step), "The id of the phase"),
         required_key(
             "agent",
-            Shape::Id(Id::Agent),
+            ValueShape::Id(IdKind::Agent),
             "The agent whose persona the model takes for this step",
         ),
-        STEP_DESCRIPTION,
-        key(
+        STEP_DESCRIPTION_KEY,
+        optional_key(
             "dependsOn",
-            Shape::Ids,
+            ValueShape::Ids,
             "The phases that must be done before; once one phase says so, those that do not are ready from the start",
         ),
-        key(
+        optional_key(
             "allowParallel",
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether others may be open beside it; false is accepted where the order sees to that",
         ),
     ],

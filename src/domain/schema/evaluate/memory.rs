@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{Quota, read},
+    super::{PatternQuota, read},
     *,
 };
 
@@ -30,7 +30,7 @@ fn measure_held_bytes(evaluation: &Evaluation<'_>) -> [usize; 3] {
 }
 
 fn evaluate_and_measure(schema: &Value, value: &Value) -> (usize, [usize; 3]) {
-    let (program, faults) = read::read_schema(schema, &mut Quota::default());
+    let (program, faults) = read::read_schema(schema, &mut PatternQuota::default());
     assert_eq!(faults, []);
     let mut evaluation = Evaluation::new(&program, "the value", limits::SCHEMA_STEPS_MAX);
     let _ = evaluation.run(value);

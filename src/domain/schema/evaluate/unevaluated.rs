@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        node::{Keyword, NodeId, Properties},
-        words::Part,
+        node::{Keyword, NodeId, PropertyKeywords},
+        words::ViolatedPart,
     },
-    BYTES_PER_STEP, Evaluation, EvaluationResult, Key, PARTS_PER_STEP, ReportMode,
+    BYTES_PER_STEP, Evaluation, EvaluationResult, PARTS_PER_STEP, PathKey, ReportMode,
 };
 
 /// Which parts of a value were evaluated by some schema.
@@ -32,7 +32,7 @@ impl<'a> EvaluatedParts<'a> {
 
 impl<'a> Evaluation<'a> {
     /// Validates the parts of `value` that no other schema has evaluated against `node`.
-    pub(super) fn unevaluated(
+    pub(super) fn validate_unevaluated(
         &mut self,
         id: NodeId,
         keyword: &'a Keyword,
@@ -40,18 +40,19 @@ impl<'a> Evaluation<'a> {
         value: &'a Value,
         mode: ReportMode,
     ) -> EvaluationResult {
-        let parts: Box<dyn Iterator<Item = (Key<'a>, &'a Value)> + 'a> = match (keyword, value) {
+        let parts: Box<dyn Iterator<Item = (PathKey<'a>, &'a Value)> + 'a> = match (keyword, value)
+        {
             (Keyword::UnevaluatedProperties(_), Value::Object(map)) => {
-                Box::new(map.iter().map(|(name, part)| (Key::Name(name), part)))
+                Box::new(map.iter().map(|(name, part)| (PathKey::Name(name), part)))
             }
             (Keyword::UnevaluatedItems(_), Value::Array(items)) => {
                 let items = items.iter().enumerate();
-                Box::new(items.map(|(at, part)| (Key::Index(at), part)))
+                Box::new(items.map(|(at, part)| (PathKey::Index(at), part)))
             }
             _ => return Ok(true),
         };
         let count = parts.size_hint().0;
-        self.spend(count as u64 / PARTS_PER_STEP)?;
+        self.spend_steps(count as u64 / PARTS_PER_STEP)?;
         let mut evaluated = EvaluatedParts::new(value, count);
         self.collect_evaluated_parts(id, &mut evaluated, true)?;
         let (mut holds, mut unexpected, mut names) = (true, 0, Vec::new());
@@ -62,14 +63,14 @@ impl<'a> Evaluation<'a> {
                 continue;
             }
             unexpected += 1;
-            if let Key::Name(name) = key {
+            if let PathKey::Name(name) = key {
                 names.push(name);
             }
         }
         match names.as_slice() {
             _ if unexpected == 0 => Ok(holds),
-            [] => self.report_violation(keyword, Part::Items(unexpected), value, mode),
-            names => self.report_violation(keyword, Part::Names(names), value, mode),
+            [] => self.report_violation(keyword, ViolatedPart::Items(unexpected), value, mode),
+            names => self.report_violation(keyword, ViolatedPart::Names(names), value, mode),
         }
     }
 
@@ -81,7 +82,7 @@ impl<'a> Evaluation<'a> {
         asks: bool,
     ) -> EvaluationResult<()> {
         let program = self.program;
-        self.spend(program.nodes[id].cost)?;
+        self.spend_steps(program.nodes[id].cost)?;
         if !seen.asked.insert(id) {
             return Ok(());
         }
@@ -91,7 +92,7 @@ impl<'a> Evaluation<'a> {
                 | (Keyword::UnevaluatedItems(_), Value::Array(_))
                     if !asks =>
                 {
-                    self.spend(seen.parts.len() as u64 / PARTS_PER_STEP)?;
+                    self.spend_steps(seen.parts.len() as u64 / PARTS_PER_STEP)?;
                     seen.parts.fill(true);
                 }
                 (Keyword::Properties(properties), Value::Object(map)) => {
@@ -100,7 +101,7 @@ impl<'a> Evaluation<'a> {
                 (Keyword::Items { prefix, rest }, Value::Array(items)) => {
                     let end = rest.map_or(prefix.len(), |_| items.len());
                     let end = end.min(items.len());
-                    self.spend(end as u64 / PARTS_PER_STEP)?;
+                    self.spend_steps(end as u64 / PARTS_PER_STEP)?;
                     seen.parts[..end].fill(true);
                 }
                 (Keyword::Contains { node, .. }, Value::Array(items)) => {
@@ -116,16 +117,16 @@ impl<'a> Evaluation<'a> {
 
     fn collect_properties(
         &mut self,
-        properties: &'a Properties,
+        properties: &'a PropertyKeywords,
         map: &'a Map<String, Value>,
         seen: &mut EvaluatedParts<'a>,
     ) -> EvaluationResult<()> {
         for (place, name) in map.keys().enumerate() {
-            self.spend(1 + name.len() as u64 / BYTES_PER_STEP)?;
+            self.spend_steps(1 + name.len() as u64 / BYTES_PER_STEP)?;
             let mut is_seen =
                 properties.additional.is_some() || properties.position.contains_key(name);
             for (pattern, _) in &properties.patterns {
-                is_seen = is_seen || self.is_match(*pattern, name)?;
+                is_seen = is_seen || self.is_pattern_match(*pattern, name)?;
             }
             seen.parts[place] |= is_seen;
         }

@@ -6,22 +6,23 @@ use super::{
     super::{
         equal,
         format::Format,
-        keyword::Draft,
+        keyword::SchemaDraft,
         node::{
-            AMOUNTS, BOUNDS, Discriminator, Keyword, Node, NodeId, PatternId, Properties, Types,
+            COUNT_LIMITS, Discriminator, Keyword, NUMERIC_BOUNDS, NodeId, PatternId,
+            PropertyKeywords, SchemaNode, TypeSet,
         },
         words::{SHOWN_CHARS_MAX, shorten_json},
     },
-    Reader, Subschema, address, join_pointer,
+    SchemaReader, Subschema, join_pointer, value_address,
 };
 
-impl<'a> Reader<'a> {
-    fn id(&self, value: &Value) -> Option<NodeId> {
-        self.ids.get(&address(value)).copied()
+impl<'a> SchemaReader<'a> {
+    fn node_id(&self, value: &Value) -> Option<NodeId> {
+        self.ids.get(&value_address(value)).copied()
     }
 
     /// Compiles a subschema, whose form was checked.
-    pub(super) fn node(&mut self, id: NodeId) -> Node {
+    pub(super) fn compile_node(&mut self, id: NodeId) -> SchemaNode {
         let Subschema {
             value,
             pointer,
@@ -35,27 +36,33 @@ impl<'a> Reader<'a> {
                 for word in reference {
                     if let Some(text) = map.get(word).and_then(Value::as_str) {
                         let at = join_pointer(&pointer, word);
-                        let node = self.reference(word, text, resource, &at);
+                        let node = self.resolve_reference(word, text, resource, &at);
                         keywords.extend(node.map(Keyword::Reference));
                     }
                 }
                 // Up to draft 7 all keywords next to a `$ref` are ignored.
-                if self.draft != Draft::Seven || !map.contains_key("$ref") {
+                if self.draft != SchemaDraft::Seven || !map.contains_key("$ref") {
                     self.compile_value_keywords(&mut keywords, map, &pointer);
                     self.compile_applicators(&mut keywords, map, &pointer);
                 }
             }
             _ => {}
         }
-        keywords.sort_by_key(Keyword::order);
-        Node {
-            cost: 1 + keywords.iter().map(Keyword::cost).sum::<u64>(),
+        keywords.sort_by_key(Keyword::evaluation_order);
+        SchemaNode {
+            cost: 1 + keywords.iter().map(Keyword::evaluation_steps).sum::<u64>(),
             keywords,
             shared: false,
         }
     }
 
-    fn reference(&mut self, word: &str, text: &str, resource: usize, at: &str) -> Option<NodeId> {
+    fn resolve_reference(
+        &mut self,
+        word: &str,
+        text: &str,
+        resource: usize,
+        at: &str,
+    ) -> Option<NodeId> {
         match self.resources.resolve_reference(word, text, resource) {
             Ok((value, pointer, resource)) => {
                 let id = self.add_subschema(value, pointer, resource);
@@ -80,23 +87,23 @@ impl<'a> Reader<'a> {
             let one = std::slice::from_ref(names);
             let list = names.as_array().map_or(one, Vec::as_slice).iter();
             let mut names = list.filter_map(Value::as_str);
-            let types = names.try_fold(Types::default(), Types::add_type);
+            let types = names.try_fold(TypeSet::default(), TypeSet::add_type);
             keywords.extend(types.map(Keyword::Type));
         }
         keywords.extend(map.get("const").cloned().map(Keyword::Const));
         let options = map.get("enum").and_then(Value::as_array);
         keywords.extend(options.cloned().map(Keyword::Enum));
-        for bound in &BOUNDS {
+        for bound in &NUMERIC_BOUNDS {
             let limit = map.get(bound.0).and_then(Value::as_number);
             keywords.extend(limit.map(|limit| Keyword::Bound(bound, limit.clone())));
         }
         let of = map.get("multipleOf").and_then(Value::as_number);
         keywords.extend(of.cloned().map(Keyword::MultipleOf));
-        for amount in &AMOUNTS {
-            let limit = map.get(amount.0).and_then(count);
+        for amount in &COUNT_LIMITS {
+            let limit = map.get(amount.0).and_then(as_count);
             keywords.extend(limit.map(|limit| Keyword::Amount(amount, limit)));
         }
-        let required = map.get("required").map(texts).unwrap_or_default();
+        let required = map.get("required").map(read_texts).unwrap_or_default();
         if !required.is_empty() {
             keywords.push(Keyword::Required(required));
         }
@@ -104,19 +111,19 @@ impl<'a> Reader<'a> {
             keywords.push(Keyword::UniqueItems);
         }
         if let Some(text) = map.get("pattern").and_then(Value::as_str) {
-            let id = self.pattern(text, &join_pointer(at, "pattern"), None);
+            let id = self.add_pattern(text, &join_pointer(at, "pattern"), None);
             keywords.extend(id.map(|id| Keyword::Pattern(id, text.to_owned())));
         }
         if let Some(name) = map.get("format").and_then(Value::as_str) {
             keywords.extend(
-                self.format(name, &join_pointer(at, "format"))
+                self.find_format(name, &join_pointer(at, "format"))
                     .map(Keyword::Format),
             );
         }
     }
 
     /// The format of a name. Unknown formats are ignored, as JSON Schema has it, unless one looks like a misspelt name.
-    fn format(&mut self, name: &str, at: &str) -> Option<&'static Format> {
+    fn find_format(&mut self, name: &str, at: &str) -> Option<&'static Format> {
         let format = Format::find_by_name(name);
         if format.is_none()
             && let Some(meant) = Format::suggest_name(name)
@@ -128,7 +135,7 @@ impl<'a> Reader<'a> {
         format
     }
 
-    fn pattern(&mut self, text: &'a str, at: &str, key: Option<&str>) -> Option<PatternId> {
+    fn add_pattern(&mut self, text: &'a str, at: &str, key: Option<&str>) -> Option<PatternId> {
         if let Some(id) = self.pattern_ids.get(text) {
             return *id;
         }
@@ -138,7 +145,7 @@ impl<'a> Reader<'a> {
     }
 
     fn compile_pattern(&mut self, text: &str, at: &str, key: Option<&str>) -> Option<PatternId> {
-        match self.quota.compile(text)? {
+        match self.quota.compile_pattern(text)? {
             Ok(pattern) => {
                 self.patterns.push(pattern);
                 Some(self.patterns.len() - 1)
@@ -161,7 +168,7 @@ impl<'a> Reader<'a> {
         keywords.extend(self.subschema_ids(map, "allOf").map(Keyword::AllOf));
         keywords.extend(self.subschema_ids(map, "anyOf").map(Keyword::AnyOf));
         keywords.extend(self.subschema_ids(map, "oneOf").map(Keyword::OneOf));
-        keywords.extend(self.discriminator(map));
+        keywords.extend(self.read_discriminator(map));
         if let Some(node) = one("not") {
             let words = shorten_json(&map["not"], SHOWN_CHARS_MAX);
             keywords.push(Keyword::Not(node, words));
@@ -179,20 +186,20 @@ impl<'a> Reader<'a> {
         if let Some(node) = one("contains") {
             keywords.push(Keyword::Contains {
                 node,
-                least: map.get("minContains").and_then(count).unwrap_or(1),
-                most: map.get("maxContains").and_then(count),
+                least: map.get("minContains").and_then(as_count).unwrap_or(1),
+                most: map.get("maxContains").and_then(as_count),
             });
         }
         for word in ["dependentSchemas", "dependencies"] {
-            let schema = |(name, value): (&String, _)| Some((name.clone(), self.id(value)?));
-            let schemas: Vec<_> = entries(map, word).filter_map(schema).collect();
+            let schema = |(name, value): (&String, _)| Some((name.clone(), self.node_id(value)?));
+            let schemas: Vec<_> = keyword_entries(map, word).filter_map(schema).collect();
             if !schemas.is_empty() {
                 keywords.push(Keyword::DependentSchemas(schemas));
             }
         }
         for word in ["dependentRequired", "dependencies"] {
-            let lists = entries(map, word).filter(|(_, names)| names.is_array());
-            let list = |(name, names): (&String, _)| (name.clone(), texts(names));
+            let lists = keyword_entries(map, word).filter(|(_, names)| names.is_array());
+            let list = |(name, names): (&String, _)| (name.clone(), read_texts(names));
             let lists: Vec<_> = lists.map(list).collect();
             if !lists.is_empty() {
                 keywords.push(Keyword::DependentRequired(lists));
@@ -207,18 +214,18 @@ impl<'a> Reader<'a> {
             let prefix = prefix.unwrap_or_default();
             keywords.push(Keyword::Items { prefix, rest });
         }
-        keywords.extend(self.properties(map, at));
+        keywords.extend(self.compile_properties(map, at));
     }
 
     /// The `discriminator` of a `oneOf` or `anyOf` whose alternatives are references.
-    fn discriminator(&self, map: &Map<String, Value>) -> Option<Keyword> {
+    fn read_discriminator(&self, map: &Map<String, Value>) -> Option<Keyword> {
         let told = map.get("discriminator")?;
         let listed = map.get("oneOf").or_else(|| map.get("anyOf"))?.as_array()?;
         let option = |target: &Value| {
             let mut options = listed.iter();
-            self.id(options.find(|option| option.get("$ref") == Some(target))?)
+            self.node_id(options.find(|option| option.get("$ref") == Some(target))?)
         };
-        let mapping = entries(told.as_object()?, "mapping");
+        let mapping = keyword_entries(told.as_object()?, "mapping");
         let options = mapping.filter_map(|(value, target)| Some((value.clone(), option(target)?)));
         let options: Vec<_> = options.collect();
         let values = options.iter().map(|(value, _)| Value::from(value.as_str()));
@@ -231,28 +238,32 @@ impl<'a> Reader<'a> {
 
     /// The subschema under a keyword.
     fn subschema_id(&self, map: &Map<String, Value>, word: &str) -> Option<NodeId> {
-        self.id(map.get(word)?)
+        self.node_id(map.get(word)?)
     }
 
     /// The list of subschemas under a keyword.
     fn subschema_ids(&self, map: &Map<String, Value>, word: &str) -> Option<Vec<NodeId>> {
         let list = map.get(word)?.as_array()?;
-        Some(list.iter().filter_map(|value| self.id(value)).collect())
+        Some(
+            list.iter()
+                .filter_map(|value| self.node_id(value))
+                .collect(),
+        )
     }
 
-    fn properties(&mut self, map: &'a Map<String, Value>, at: &str) -> Option<Keyword> {
-        let mut properties = Properties::default();
-        for (name, value) in entries(map, "properties") {
-            if let Some(id) = self.id(value) {
+    fn compile_properties(&mut self, map: &'a Map<String, Value>, at: &str) -> Option<Keyword> {
+        let mut properties = PropertyKeywords::default();
+        for (name, value) in keyword_entries(map, "properties") {
+            if let Some(id) = self.node_id(value) {
                 let position = properties.named.len();
                 properties.position.insert(name.clone(), position);
                 properties.named.push((name.clone(), id));
             }
         }
         let at = join_pointer(at, "patternProperties");
-        for (pattern, value) in entries(map, "patternProperties") {
-            let pattern = self.pattern(pattern, &at, Some(pattern));
-            properties.patterns.extend(pattern.zip(self.id(value)));
+        for (pattern, value) in keyword_entries(map, "patternProperties") {
+            let pattern = self.add_pattern(pattern, &at, Some(pattern));
+            properties.patterns.extend(pattern.zip(self.node_id(value)));
         }
         properties.additional = self.subschema_id(map, "additionalProperties");
         let says = !properties.named.is_empty()
@@ -263,7 +274,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The entries of the mapping under a keyword.
-fn entries<'a>(
+fn keyword_entries<'a>(
     map: &'a Map<String, Value>,
     word: &str,
 ) -> impl Iterator<Item = (&'a String, &'a Value)> {
@@ -271,13 +282,13 @@ fn entries<'a>(
     entries.into_iter().flatten()
 }
 
-fn texts(value: &Value) -> Vec<String> {
+fn read_texts(value: &Value) -> Vec<String> {
     let list = value.as_array().into_iter().flatten();
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// An integer that is not negative; `3.0` is one.
-pub(super) fn count(value: &Value) -> Option<u64> {
+pub(super) fn as_count(value: &Value) -> Option<u64> {
     let whole = equal::as_integer(value.as_number()?)?;
     u64::try_from(whole).ok()
 }

@@ -4,16 +4,16 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        keyword::{self, Draft, KeywordValueForm, TYPES},
+        keyword::{self, KeywordValueForm, SchemaDraft, TYPE_NAMES},
         node::NodeId,
     },
-    Reader, Subschema,
-    build::count,
+    SchemaReader, Subschema,
+    build::as_count,
     join_pointer,
 };
 use crate::{document::type_name, finding::Rule};
 
-impl<'a> Reader<'a> {
+impl<'a> SchemaReader<'a> {
     /// Checks the keywords of a subschema, and adds its subschemas and its anchors.
     pub(super) fn check_form(&mut self, id: NodeId) {
         let Subschema {
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
             return;
         }
         // Up to draft 7 all keywords next to a `$ref` are ignored, including `$id` and anchors.
-        let resource = if self.draft == Draft::Seven && map.contains_key("$ref") {
+        let resource = if self.draft == SchemaDraft::Seven && map.contains_key("$ref") {
             resource
         } else {
             self.resources
@@ -43,8 +43,8 @@ impl<'a> Reader<'a> {
         self.subschemas[id].resource = resource;
         for (word, value) in map {
             let at = join_pointer(&pointer, word);
-            match keyword::form(word) {
-                Some(form) => self.check_value(word, form, value, &at, resource),
+            match keyword::keyword_form(word) {
+                Some(form) => self.check_keyword_value(word, form, value, &at, resource),
                 None if word.starts_with("x-") => {}
                 None => self.check_unknown_keyword(word, value, &pointer),
             }
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
     }
 
     fn add_no_schema_fault(&mut self, value: &Value, pointer: &str) {
-        let name = value.as_str().filter(|name| TYPES.contains(name));
+        let name = value.as_str().filter(|name| TYPE_NAMES.contains(name));
         let message = format!("a schema is a mapping, this is {}", type_name(value));
         let fault = self.add_invalid_fault(pointer, message);
         if let Some(name) = name {
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         fault.hint = Some(hint.into());
     }
 
-    fn check_value(
+    fn check_keyword_value(
         &mut self,
         word: &str,
         form: KeywordValueForm,
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
                 self.add_subschema(value, at.to_owned(), resource);
                 None
             }
-            KeywordValueForm::Items if value.is_array() && self.draft == Draft::Year2020 => {
+            KeywordValueForm::Items if value.is_array() && self.draft == SchemaDraft::Year2020 => {
                 let hint = "write `prefixItems` for a list of schemas, one for each place";
                 let message = "`items` is one schema for all items";
                 self.add_invalid_fault(at, message).hint = Some(hint.into());
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
                 }
                 None => Some("a mapping of schemas by name"),
             },
-            KeywordValueForm::Types => return self.types(value, at),
+            KeywordValueForm::Types => return self.check_types(value, at),
             KeywordValueForm::NamedTexts => {
                 let lists = value
                     .as_object()
@@ -135,7 +135,9 @@ impl<'a> Reader<'a> {
             KeywordValueForm::Positive => {
                 (!value.as_f64().is_some_and(|number| number > 0.0)).then_some("a number above 0")
             }
-            KeywordValueForm::Count => count(value).is_none().then_some("a whole number from 0 on"),
+            KeywordValueForm::Count => as_count(value)
+                .is_none()
+                .then_some("a whole number from 0 on"),
             KeywordValueForm::Flag => (!value.is_boolean()).then_some("`true` or `false`"),
             KeywordValueForm::Text | KeywordValueForm::Pattern => {
                 (!value.is_string()).then_some("a text")
@@ -149,7 +151,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn types(&mut self, value: &Value, at: &str) {
+    fn check_types(&mut self, value: &Value, at: &str) {
         let names: Vec<(String, &Value)> = match value {
             Value::Array(list) => list
                 .iter()
@@ -163,13 +165,15 @@ impl<'a> Reader<'a> {
         }
         for (at, name) in names {
             match name.as_str() {
-                Some(name) if TYPES.contains(&name) => {}
+                Some(name) if TYPE_NAMES.contains(&name) => {}
                 Some(name) => {
                     let message = format!("`{name}` is no type of JSON Schema");
                     let fault = self.add_invalid_fault(&at, message);
                     match keyword::suggest_type(name) {
                         Some(meant) => fault.suggest_replacement(name, meant),
-                        None => fault.hint = Some(format!("its types are {}", TYPES.join(", "))),
+                        None => {
+                            fault.hint = Some(format!("its types are {}", TYPE_NAMES.join(", ")))
+                        }
                     }
                 }
                 None if name.is_null() => {
@@ -202,7 +206,7 @@ fn are_texts(value: &Value) -> bool {
 fn are_bare_properties(map: &Map<String, Value>) -> bool {
     let names_type = |value: &Value| {
         let name = value.as_str();
-        name.is_some_and(|name| TYPES.contains(&name) || keyword::suggest_type(name).is_some())
+        name.is_some_and(|name| TYPE_NAMES.contains(&name) || keyword::suggest_type(name).is_some())
     };
     let is_schema = |value: &Value| {
         let map = value.as_object();
@@ -210,9 +214,9 @@ fn are_bare_properties(map: &Map<String, Value>) -> bool {
     };
     let mut unknown = map
         .iter()
-        .filter(|(word, _)| keyword::form(word).is_none() && !word.starts_with("x-"))
+        .filter(|(word, _)| keyword::keyword_form(word).is_none() && !word.starts_with("x-"))
         .peekable();
-    let known = |word: &str| keyword::form(word).is_some();
+    let known = |word: &str| keyword::keyword_form(word).is_some();
     unknown.peek().is_some()
         && unknown.all(|(_, value)| names_type(value) || is_schema(value))
         && map

@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use super::join_pointer;
 
 /// The parts of a document with a URI of their own (`$id`); the first is the whole document.
-pub(super) struct Resources<'a> {
-    all: Vec<Resource<'a>>,
+pub(super) struct SchemaResources<'a> {
+    all: Vec<SchemaResource<'a>>,
 }
 
-struct Resource<'a> {
+struct SchemaResource<'a> {
     root: &'a Value,
     pointer: String,
     uri: String,
@@ -23,7 +23,7 @@ struct Resource<'a> {
     recursive: bool,
 }
 
-impl<'a> Resource<'a> {
+impl<'a> SchemaResource<'a> {
     fn new(root: &'a Value, pointer: &str, uri: String) -> Self {
         Self {
             root,
@@ -37,12 +37,12 @@ impl<'a> Resource<'a> {
 }
 
 /// The target of a reference: the value, its pointer and the number of its resource.
-type Target<'a> = (&'a Value, String, usize);
+type ReferenceTarget<'a> = (&'a Value, String, usize);
 
-impl<'a> Resources<'a> {
+impl<'a> SchemaResources<'a> {
     pub(super) fn from_document(document: &'a Value) -> Self {
         Self {
-            all: vec![Resource::new(document, "", String::new())],
+            all: vec![SchemaResource::new(document, "", String::new())],
         }
     }
 
@@ -63,7 +63,7 @@ impl<'a> Resources<'a> {
             self.add_anchor(within, anchor, value, pointer);
         } else if let Some(id) = id {
             let uri = join_uri(&self.all[within].uri, id);
-            self.all.push(Resource::new(value, pointer, uri));
+            self.all.push(SchemaResource::new(value, pointer, uri));
             resource = self.all.len() - 1;
         }
         for word in ["$anchor", "$dynamicAnchor"] {
@@ -87,14 +87,14 @@ impl<'a> Resources<'a> {
         word: &str,
         text: &str,
         within: usize,
-    ) -> Result<Target<'a>, String> {
+    ) -> Result<ReferenceTarget<'a>, String> {
         let (base, fragment) = text.split_once('#').unwrap_or((text, ""));
-        let number = self.resource(base, within).ok_or_else(|| {
+        let number = self.find_resource(base, within).ok_or_else(|| {
             format!("`{text}` leads out of this schema: nothing is fetched, so write what it names under `$defs`")
         })?;
         let resource = &self.all[number];
         let fragment = percent_decode_str(fragment).decode_utf8_lossy();
-        let others = |has: &dyn Fn(&Resource<'_>) -> bool| {
+        let others = |has: &dyn Fn(&SchemaResource<'_>) -> bool| {
             self.all.iter().filter(|resource| has(resource)).count() > 1
         };
         if (word == "$dynamicRef" && others(&|one| one.dynamic.contains(&&*fragment)))
@@ -116,7 +116,7 @@ impl<'a> Resources<'a> {
         Ok((value, pointer, number))
     }
 
-    fn resource(&self, base: &str, within: usize) -> Option<usize> {
+    fn find_resource(&self, base: &str, within: usize) -> Option<usize> {
         if base.is_empty() {
             return Some(within);
         }
@@ -126,7 +126,7 @@ impl<'a> Resources<'a> {
     }
 }
 
-impl<'a> Resource<'a> {
+impl<'a> SchemaResource<'a> {
     fn resolve_fragment(&self, fragment: &str) -> Option<(&'a Value, String)> {
         let mut pointer = self.pointer.clone();
         for part in fragment.split('/').skip(1) {

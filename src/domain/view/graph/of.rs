@@ -6,7 +6,7 @@ use super::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView};
 use crate::{
     body::BodyKind,
     definition::{
-        BranchArm, Join, JumpTarget, LoserPolicy, OnError, RunWhen, Step, StepKind, Workflow,
+        BranchArm, JoinRule, JumpTarget, LoserPolicy, OnError, RunWhen, Step, StepKind, Workflow,
     },
     grammar,
     id::StepId,
@@ -30,7 +30,7 @@ pub(super) fn node(step: &Step) -> GraphNode {
     let of_each = each.flat_map(|each| beside(&each.bodies, true));
     GraphNode {
         id: step.id.as_str().to_owned(),
-        agent: step.agent().map(|agent| agent.as_str().to_owned()),
+        agent: step.agent_name().map(|agent| agent.as_str().to_owned()),
         description: step.description.clone(),
         kind: step.kind.as_str().to_owned(),
         standing: None,
@@ -54,7 +54,7 @@ pub(super) fn node(step: &Step) -> GraphNode {
 
 /// The number of awaited predecessors as text; `None` if all are awaited.
 fn join(step: &Step) -> Option<String> {
-    let Join::Quorum(wanted) = step.join else {
+    let JoinRule::Quorum(wanted) = step.join else {
         return None;
     };
     let wanted = match wanted {

@@ -16,7 +16,7 @@ use midex_engine::activity::{Activities, Context, Function, Outcome, function};
 use midex_mcp::{self as mcp, Server};
 use midex_server::{
     app::{App, Options},
-    config::{Config, Trust},
+    config::{Config, TrustedProjects},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,7 @@ pub(super) fn work(home: &Path) {
 async fn serve(home: &Path) -> midex_domain::error::Result<()> {
     let mut config = Config::new(Some(home.join("data")))?;
     home.clone_into(&mut config.project_dir);
-    config.trust = Trust::Everything;
+    config.trust = TrustedProjects::Everything;
     let options = Options::new(
         config,
         Arc::new(SteadyClock::default()),
