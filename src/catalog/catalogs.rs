@@ -237,15 +237,15 @@ impl LiveCatalogs {
     }
 
     fn load_catalog(&self, id: &str, stamps: &CatalogStamps, before: &CatalogSet) -> Arc<Catalog> {
-        let (is_same, was) = (before.stamps.get(id), before.find_catalog(id));
-        if let (Some(was), true) = (was, is_same == stamps.get(id)) {
-            return was.clone();
+        let (old_stamps, old_catalog) = (before.stamps.get(id), before.find_catalog(id));
+        if let (Some(catalog), true) = (old_catalog, old_stamps == stamps.get(id)) {
+            return catalog.clone();
         }
         let [_, document] = stamps[id];
-        let has_same_document = is_same.is_some_and(|[_, before]| *before == document);
-        let kept = was
+        let has_same_document = old_stamps.is_some_and(|[_, before]| *before == document);
+        let kept = old_catalog
             .filter(|_| has_same_document)
-            .map(|was| was.book.clone());
+            .map(|catalog| catalog.book.clone());
         let book = || {
             let Some(document) = document else {
                 return Err(format!(

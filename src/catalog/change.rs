@@ -202,7 +202,7 @@ impl Catalogs {
     /// Imports a document. Blocks.
     ///
     /// # Errors
-    /// As [`Catalogs::plan`]; `CATALOG_CONFLICT` if the catalog exists and `overwrite` is false; `LIMIT_EXCEEDED`
+    /// As [`Catalogs::plan_import`]; `CATALOG_CONFLICT` if the catalog exists and `overwrite` is false; `LIMIT_EXCEEDED`
     /// past [`limits::CATALOGS_MAX`] catalogs; `FILE_UNUSABLE`, `SERVER_BUSY`. On an error nothing is changed.
     pub fn import_document(&self, import: &ImportRequest) -> Result<ImportPlan> {
         let _lock = self.places().acquire_write_lock()?;

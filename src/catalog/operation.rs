@@ -52,6 +52,9 @@ impl Method {
 
 /// An operation. Its schemas are JSON Schema 2020-12. Schemas that several operations share are stored apart, and
 /// referred to as `#/$defs/NAME`.
+///
+/// Operations are stored in compiled documents. A change of this type increases the number in `document::book::MAGIC`,
+/// so that older files are compiled again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Its name in its catalog: `services:deploys:create`.

@@ -99,7 +99,7 @@ impl Settings {
     /// Writes these settings into the text of a `catalog.toml`. Unchanged values keep their formatting.
     ///
     /// # Errors
-    /// As [`Settings::read`].
+    /// As [`Settings::parse`].
     pub fn write_into_text(&self, text: &str) -> Result<String, String> {
         let mut document: DocumentMut = text
             .parse()

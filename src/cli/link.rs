@@ -61,7 +61,7 @@ impl<'a> ServerLink<'a> {
     }
 
     /// Calls a tool; repeats the call if the server goes away, although the first call may have taken effect. A caller
-    /// for which a repeated call gets another answer checks [`Link::has_retried`].
+    /// for which a repeated call gets another answer checks [`ServerLink::has_retried`].
     ///
     /// # Errors
     /// The refusal of the tool; `SERVER_STOPPING` if one server after another goes away.

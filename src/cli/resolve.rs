@@ -10,7 +10,7 @@ use super::{
     picker::{Choice, pick},
     question::{can_ask_person, write_prompt},
     run::{self, input::StdinLines},
-    signal::pick_waiting_signal,
+    signal::pick_wait,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -99,7 +99,7 @@ async fn resolve_after_asking(
     let act = async |link: &mut ServerLink<'_>, id: &str| {
         let step = match &args.step {
             Some(step) => step.clone(),
-            None => match pick_waiting_signal(link, id, "unknown").await? {
+            None => match pick_wait(link, id, "unknown").await? {
                 Some(step) => step,
                 None => return Ok(None),
             },

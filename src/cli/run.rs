@@ -174,9 +174,8 @@ async fn pick_workflow(
 fn inputs_flags_as_given(args: &RunArgs) -> Option<String> {
     let whole = args.inputs.iter().map(|it| (" --inputs ", it));
     let all = whole.chain(args.input.iter().map(|it| (" --input ", it)));
-    let flags: String = all
-        .flat_map(|(flag, it)| [flag.to_owned(), quoted(it)])
-        .collect();
+    let words = all.flat_map(|(flag, it)| [flag.to_owned(), quoted(it)]);
+    let flags: String = words.collect();
     let is_told = flags.len() <= limits::FLAGS_TOLD_BYTES_MAX && !flags.contains(is_hidden);
     is_told.then_some(flags)
 }
@@ -232,7 +231,7 @@ struct Runner<'a> {
     is_named: bool,
     /// The inputs that were given.
     inputs: Option<Value>,
-    /// The flags that gave the inputs, to print in a follow-up command; `None` as in [`inputs_flags`].
+    /// The flags that gave the inputs, to print in a follow-up command; `None` as in [`inputs_flags_as_given`].
     inputs_flags: Option<String>,
     /// The values of `--input` by name, as they were written.
     single: Vec<(String, String)>,
@@ -281,13 +280,11 @@ impl Runner<'_> {
                 }
                 Err(end) => return Ok(end),
             };
-            let refused = complaint.take();
-            let refused =
-                refused.and_then(|(of, error)| self.refusal_of_open_turn(&of, error, &steps));
-            let page = &mut self.page;
-            let next = self
-                .source
-                .next_decision(&steps, refused, page, &mut self.link);
+            let refused = complaint
+                .take()
+                .and_then(|(of, error)| self.refusal_of_open_turn(&of, error, &steps));
+            let (source, page) = (&mut self.source, &mut self.page);
+            let next = source.next_decision(&steps, refused, page, &mut self.link);
             match next.await? {
                 RunDecision::Submit(submission) => {
                     let step = submission.step_in(&steps).unwrap_or(&steps[0]);
@@ -542,7 +539,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The reason for stopping, with a note if [`Self::command`] had to leave the inputs out.
+    /// The reason for stopping, with a note if [`Self::continue_command`] had to leave the inputs out.
     fn note_left_out_inputs(&self, why: String) -> String {
         if self.begun != StartOutcome::Perhaps || self.inputs_flags.is_some() {
             return why;

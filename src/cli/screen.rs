@@ -157,7 +157,7 @@ impl Screen {
     }
 }
 
-/// A row of a [`Screen::table`].
+/// A row of a [`Screen::make_table`].
 pub(super) fn table_row(cells: impl IntoIterator<Item = String>) -> Row {
     let mut row = Row::from(
         cells

@@ -66,7 +66,7 @@ async fn send_signal(
     let act = async |link: &mut ServerLink<'_>, id: &str| {
         let signal = match &args.signal {
             Some(signal) => signal.clone(),
-            None => match pick_waiting_signal(link, id, "signal").await? {
+            None => match pick_wait(link, id, "signal").await? {
                 Some(signal) => signal,
                 None => return Ok(None),
             },
@@ -79,12 +79,12 @@ async fn send_signal(
     Ok(sent.flatten())
 }
 
-/// The signal, or else the step, of a wait of the execution for `what`, which is picked at the terminal; `None` if none
-/// was picked.
+/// Asks at the terminal for one of the waits of the execution of the kind `what`. Returns the name of the signal if `what`
+/// is `signal`, else the name of the step; `None` if none was picked.
 ///
 /// # Errors
 /// `USAGE_INVALID` if there is no terminal, or if nothing waits for `what`.
-pub(super) async fn pick_waiting_signal(
+pub(super) async fn pick_wait(
     link: &mut ServerLink<'_>,
     id: &str,
     what: &str,
@@ -110,18 +110,20 @@ pub(super) async fn pick_waiting_signal(
     let word = if what == "signal" { "signal" } else { "step" };
     if choices.is_empty() {
         let message = format!("no step of '{id}' waits for that: there is no {word} to name");
-        return Err(signal_required_error(message, id)
+        return Err(wait_not_named_error(message, id)
             .with_action("Run `midex show {execution_id}`: it says what is waited for"));
     }
     if !can_ask_person() {
         let names: Vec<_> = choices.iter().map(|choice| choice.key.as_str()).collect();
         let message = format!("the {word} is not named; there is {}", names.join(", "));
-        return Err(signal_required_error(message, id).with_action("Name it behind the execution"));
+        return Err(
+            wait_not_named_error(message, id).with_action("Give its name after the execution")
+        );
     }
     let picked = pick(word, &choices, link).await?;
     Ok(picked.map(|at| choices[at].key.clone()))
 }
 
-fn signal_required_error(message: String, id: &str) -> Error {
+fn wait_not_named_error(message: String, id: &str) -> Error {
     Error::new(Code::UsageInvalid, message).with_context("execution_id", id)
 }

@@ -196,7 +196,7 @@ impl EventTail<'_> {
         })
     }
 
-    /// As [`Self::poll`], but with only the events that were not seen before.
+    /// As [`Self::poll_events`], but with only the events that were not seen before.
     async fn poll_new_events(&mut self, since: Option<u64>) -> Result<PollResult> {
         let mut poll = self.poll_events(since).await?;
         if self.seen.has_gap(&poll.events) {

@@ -161,7 +161,7 @@ impl WorkflowDraft {
     pub fn new(form: WorkflowFormat, document: DocumentNode, content: String) -> Self {
         let mut steps = read_steps(form, &document, form.steps_key());
         if let Some(steps) = &mut steps {
-            let provisions = self::read_steps(form, &document, ON_FAILURE_KEY).unwrap_or_default();
+            let provisions = read_steps(form, &document, ON_FAILURE_KEY).unwrap_or_default();
             steps.extend(provisions.into_iter().map(|step| StepDraft {
                 is_provision: true,
                 ..step
@@ -172,7 +172,7 @@ impl WorkflowDraft {
         Self {
             form,
             hooks: hooks
-                .map(|field| self::read_hooks(field, form))
+                .map(|field| read_hooks(field, form))
                 .unwrap_or_default(),
             fields,
             document,

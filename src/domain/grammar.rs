@@ -97,7 +97,7 @@ pub enum ValueShape {
     Planned,
 }
 
-/// What becomes of `${{ … }}` in a text. Everything that looks for expressions asks [`Shape::templates`].
+/// What becomes of `${{ … }}` in a text. Everything that looks for expressions asks [`ValueShape::template_handling`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateHandling {
     /// They are evaluated.

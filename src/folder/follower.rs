@@ -10,7 +10,7 @@ use std::{
 
 use midex_domain::limits;
 
-/// Polls every [`limits::DEFINITIONS_LOOK_EVERY`], from [`Follower::start_polling`] until it is dropped.
+/// Polls every [`limits::DEFINITIONS_LOOK_EVERY`], from [`ChangePoller::start_polling`] until it is dropped.
 #[derive(Debug, Default)]
 pub struct ChangePoller {
     /// Dropping the sender ends the thread.

@@ -73,7 +73,7 @@ impl FileStamp {
         }
     }
 
-    /// The stamp, if the file last changed more than `TICK_MAX` before `now`. A more recent stamp must not be cached:
+    /// The stamp, if the file last changed more than `TIMESTAMP_TICK_MAX` before `now`. A more recent stamp must not be cached:
     /// timestamps have a granularity, so a later write within the same tick would leave the stamp unchanged.
     pub fn from_settled_metadata(metadata: &Metadata, now: SystemTime) -> Option<Self> {
         let stamp = Self::from_metadata(metadata);

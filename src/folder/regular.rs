@@ -34,7 +34,7 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
 /// Reads at most `max + 1` bytes of a regular file, so that the caller can detect a larger one.
 ///
 /// # Errors
-/// As [`open_regular`] and [`read_within`].
+/// As [`open_regular`] and [`read_up_to`].
 pub fn read_regular(path: &Path, max: u64) -> io::Result<(Vec<u8>, Metadata)> {
     let (file, metadata) = open_regular(path)?;
     Ok((read_up_to(file, max)?, metadata))

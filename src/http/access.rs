@@ -36,7 +36,7 @@ impl AccessRules {
     /// Checks the head of a request before its body is read. `single` lists further headers that may occur only once.
     ///
     /// # Errors
-    /// `REQUEST_INVALID` for a repeated header, `UNAUTHORIZED` without the token, `FORBIDDEN` as `Names::check`.
+    /// `REQUEST_INVALID` for a repeated header, `UNAUTHORIZED` without the token, `FORBIDDEN` as `Names::check_request`.
     pub fn check_request<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
         check_unrepeated_headers(request.headers(), single)?;
         if let Some(token) = &self.token {

@@ -93,7 +93,7 @@ impl Client {
     /// Reads a resource with JSON content.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// As [`Client::call_tool`].
     pub async fn read_resource(&self, uri: &str) -> Result<Value> {
         let request = ReadResourceRequestParams::new(uri);
         let result = self

@@ -24,10 +24,11 @@ struct CallGateState {
     /// Calls without an answer. Their ids are in use.
     calls: HashMap<RequestId, OutstandingCall>,
     /// The number of queued lines that the client has not read.
-    untaken: usize,
+    unsent_lines: usize,
+    /// The bytes of the outstanding calls and of the queued lines together.
     bytes: usize,
     /// The number of writes so far, to detect whether a client at its limit still reads.
-    taken: u64,
+    writes: u64,
 }
 
 /// A call that is not answered yet.
@@ -77,9 +78,10 @@ impl CallGate {
         changed
     }
 
-    /// Registers a call of `bytes` bytes. Returns a guard that is held while the call is handled, or `None` if a call
+    /// Registers a call of `bytes` bytes. Checks no limit: the reader waits for [`Self::wait_until_readable`] before it
+    /// reads the next call. Returns a guard that is held while the call is handled, or `None` if a call
     /// with this id is outstanding. A call that `is_endless` is not waited for at the end of input.
-    pub(super) fn admit_call(
+    pub(super) fn register_call(
         self: &Arc<Self>,
         id: RequestId,
         bytes: usize,
@@ -125,7 +127,7 @@ impl CallGate {
     pub(super) fn record_queued_line(&self, bytes: usize, answers: Option<&RequestId>) {
         let mut inner = self.lock_state();
         inner.bytes += bytes;
-        inner.untaken += 1;
+        inner.unsent_lines += 1;
         if let Some(id) = answers {
             inner.forget_call(id);
         }
@@ -135,26 +137,26 @@ impl CallGate {
     pub(super) fn record_sent_lines(&self, bytes: usize, lines: usize) {
         self.update_state(|inner| {
             inner.bytes -= bytes;
-            inner.untaken -= lines;
-            inner.taken += 1;
+            inner.unsent_lines -= lines;
+            inner.writes += 1;
         });
     }
 
     /// Waits until the next call may be read. False if the client has read nothing for too long.
     pub(super) async fn wait_until_readable(&self) -> bool {
         let may_read = |inner: &CallGateState| {
-            inner.calls.len() + inner.untaken < limits::CLIENT_CALLS_MAX
+            inner.calls.len() + inner.unsent_lines < limits::CLIENT_CALLS_MAX
                 && inner.bytes < limits::CLIENT_UNSENT_BYTES_MAX
         };
         loop {
-            let taken = self.lock_state().taken;
+            let writes = self.lock_state().writes;
             if tokio::time::timeout(limits::CLIENT_STALL_MAX, self.wait_until(may_read))
                 .await
                 .is_ok()
             {
                 return true;
             }
-            if self.lock_state().taken == taken {
+            if self.lock_state().writes == writes {
                 return false;
             }
         }
@@ -163,7 +165,7 @@ impl CallGate {
     /// Waits until all calls that end have been answered and the answers are written.
     pub(super) async fn wait_until_idle(&self) {
         let will_be = |call: &OutstandingCall| call.finished || !call.is_endless;
-        self.wait_until(|inner| inner.untaken == 0 && !inner.calls.values().any(will_be))
+        self.wait_until(|inner| inner.unsent_lines == 0 && !inner.calls.values().any(will_be))
             .await;
     }
 
@@ -191,15 +193,17 @@ mod tests {
 
     fn outstanding_calls_and_lines(gate: &CallGate) -> (usize, usize) {
         let inner = gate.lock_state();
-        (inner.calls.len() + inner.untaken, inner.bytes)
+        (inner.calls.len() + inner.unsent_lines, inner.bytes)
     }
 
     #[test]
     fn cancelled_call_still_counts() {
         let gate = Arc::new(CallGate::default());
-        let working = gate.admit_call(request_id(1), 10, false).expect("a new id");
+        let working = gate
+            .register_call(request_id(1), 10, false)
+            .expect("a new id");
         assert!(
-            gate.admit_call(request_id(1), 10, false).is_none(),
+            gate.register_call(request_id(1), 10, false).is_none(),
             "an id that is in use"
         );
         gate.cancel_call(&request_id(1));
@@ -213,7 +217,7 @@ mod tests {
     #[test]
     fn late_cancel_frees_the_call() {
         let gate = Arc::new(CallGate::default());
-        drop(gate.admit_call(request_id(1), 10, false));
+        drop(gate.register_call(request_id(1), 10, false));
         assert_eq!(
             outstanding_calls_and_lines(&gate),
             (1, 10),
@@ -226,15 +230,15 @@ mod tests {
     #[test]
     fn id_is_free_once_answer_is_queued() {
         let gate = Arc::new(CallGate::default());
-        drop(gate.admit_call(request_id(1), 10, false));
+        drop(gate.register_call(request_id(1), 10, false));
         gate.record_queued_line(30, Some(&request_id(1)));
         assert_eq!(
             outstanding_calls_and_lines(&gate),
             (1, 30),
-            "the answer counts until it is taken"
+            "the answer counts until it is writes"
         );
         let again = gate
-            .admit_call(request_id(1), 5, false)
+            .register_call(request_id(1), 5, false)
             .expect("the id is free");
         gate.record_sent_lines(30, 1);
         assert_eq!(outstanding_calls_and_lines(&gate), (1, 5));
@@ -245,15 +249,19 @@ mod tests {
     async fn idle_ignores_endless_calls() {
         let gate = Arc::new(CallGate::default());
         let idle = || tokio::time::timeout(limits::EOF_GRACE, gate.wait_until_idle());
-        let endless = gate.admit_call(request_id(1), 10, true).expect("a new id");
+        let endless = gate
+            .register_call(request_id(1), 10, true)
+            .expect("a new id");
         assert!(idle().await.is_ok());
-        let _other = gate.admit_call(request_id(2), 10, false).expect("a new id");
+        let _other = gate
+            .register_call(request_id(2), 10, false)
+            .expect("a new id");
         assert!(idle().await.is_err());
         gate.record_queued_line(0, Some(&request_id(2)));
         gate.record_sent_lines(0, 1);
         assert!(idle().await.is_ok());
         gate.record_queued_line(1, None);
-        assert!(idle().await.is_err(), "something is not taken yet");
+        assert!(idle().await.is_err(), "something is not writes yet");
         gate.record_sent_lines(1, 1);
         drop(endless);
         assert!(idle().await.is_err(), "its last answer is on the way");
@@ -262,7 +270,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn reading_pauses_at_the_limits() {
         let gate = Arc::new(CallGate::default());
-        drop(gate.admit_call(request_id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, false));
+        drop(gate.register_call(request_id(1), limits::CLIENT_UNSENT_BYTES_MAX - 1, false));
         assert!(gate.wait_until_readable().await);
         gate.record_queued_line(1, None);
         assert!(
@@ -274,7 +282,7 @@ mod tests {
         gate.record_sent_lines(0, 1);
         assert!(gate.wait_until_readable().await);
         for call in (0..).take(limits::CLIENT_CALLS_MAX) {
-            assert!(gate.admit_call(request_id(call), 0, false).is_some());
+            assert!(gate.register_call(request_id(call), 0, false).is_some());
         }
         let waiting = tokio::spawn({
             let gate = gate.clone();

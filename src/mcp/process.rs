@@ -89,7 +89,7 @@ impl Process {
     /// Tries once. `None` if the owner is just starting or shutting down.
     ///
     /// # Errors
-    /// As [`Process::find`].
+    /// As [`Process::find_owner`].
     pub async fn look_for_owner(&self) -> Result<Option<OwnerLink>> {
         let data_dir = &self.options.config.data_dir;
         let mut preamble = Preamble::from_options(&self.options, self.role, self.profile);

@@ -260,7 +260,7 @@ impl LineReader {
                 );
                 let admitted = self
                     .gate
-                    .admit_call(request.id.clone(), line.len(), is_endless);
+                    .register_call(request.id.clone(), line.len(), is_endless);
                 let Some(working) = admitted else {
                     self.send_refusal(frame::duplicate_id_error(&request.id));
                     return true;

@@ -288,7 +288,7 @@ impl Registry {
         }
     }
 
-    /// Like [`Registry::not_found`], for callers that pass the name as `workflow_id`.
+    /// Like [`Registry::workflow_not_found_error`], for callers that pass the name as `workflow_id`.
     pub fn unknown_id_error(&self, id: &str) -> Error {
         let error = self.workflow_not_found_error(id);
         let is_near = error.context("nearest").is_some();

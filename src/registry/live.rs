@@ -20,7 +20,7 @@ use midex_domain::{
 use midex_folder::ChangePoller;
 
 /// The live registry. It is loaded on first use, and reloaded if its files have changed when a caller asks for the
-/// current one. After [`Definitions::watch`], changes are also loaded in the background.
+/// current one. After [`LiveDefinitions::start_watching`], changes are also loaded in the background.
 pub struct LiveDefinitions {
     live: Arc<LiveRegistry>,
     follower: ChangePoller,
@@ -40,7 +40,7 @@ impl LiveDefinitions {
         Self::new_for(places, ServerCapabilities::default())
     }
 
-    /// Like [`Definitions::new`], for a server with these abilities.
+    /// Like [`LiveDefinitions::new`], for a server with these abilities.
     pub fn new_for(places: DefinitionPlaces, abilities: ServerCapabilities) -> Self {
         Self {
             live: Arc::new(LiveRegistry {
@@ -98,11 +98,11 @@ impl LiveDefinitions {
         .await
     }
 
-    /// Like [`Definitions::definition`], off the async worker threads. A workflow that does not depend on the project's
+    /// Like [`LiveDefinitions::definition`], off the async worker threads. A workflow that does not depend on the project's
     /// files waits for them at most [`limits::DEFINITIONS_AWAITED`].
     ///
     /// # Errors
-    /// As [`Definitions::definition`], or if the load panicked.
+    /// As [`LiveDefinitions::definition`], or if the load panicked.
     pub async fn find_definition(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
         let (live, named) = (self.live.clone(), name.to_owned());
         // This is quick, so it does not acquire a permit.
@@ -163,7 +163,7 @@ impl LiveDefinitions {
         }
     }
 
-    /// A counter that increases whenever entries (see [`Registry::same_as`]) or abilities have changed.
+    /// A counter that increases whenever entries (see [`Registry::has_same_entries`]) or abilities have changed.
     pub fn change_counter(&self) -> watch::Receiver<u64> {
         self.live.version.subscribe()
     }

@@ -75,7 +75,7 @@ impl Manifest {
         Digest::compute(self.text.as_bytes())
     }
 
-    /// Like [`Manifest::of_object`], written as YAML, which is easier to edit.
+    /// Like [`Manifest::from_object`], written as YAML, which is easier to edit.
     pub fn from_object_as_yaml(document: &Value) -> Self {
         match serde_saphyr::to_string(document) {
             Ok(text) => Self {

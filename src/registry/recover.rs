@@ -114,7 +114,7 @@ impl Recovery<'_> {
             }
             (ValueShape::Each, NodeContent::List(_)) => self.recover_body_list(node, path),
             (ValueShape::Each, NodeContent::Map(entries)) => {
-                self.recover_record(entries, path, &STEP_SHAPE)
+                self.recover_record(entries, path, &STEP_SHAPE);
             }
             (ValueShape::List(of, ..), NodeContent::List(items)) => {
                 for (at, item) in items.iter_mut().enumerate() {

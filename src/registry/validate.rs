@@ -85,7 +85,7 @@ pub fn validate_paths(paths: &[PathBuf], registry: &Registry) -> Result<Vec<File
 }
 
 /// Loads one named file as a workflow, with its report. The workflow is `None` if the report has errors. Known agents
-/// are as in [`validate`].
+/// are as in [`validate_paths`].
 pub fn load_workflow_file(
     path: &Path,
     registry: &Registry,

@@ -209,7 +209,7 @@ fn create_file(room: &LockedDirectory, id: &str, save: &SaveRequest) -> Result<P
 /// place, so a crash in between leaves one workflow with the new id.
 ///
 /// # Errors
-/// As [`save`], and `WORKFLOW_NOT_FOUND`.
+/// As [`save_workflow`], and `WORKFLOW_NOT_FOUND`.
 pub fn rename_workflow(
     definitions: &LiveDefinitions,
     target: &DefinitionDirectory,
@@ -249,10 +249,10 @@ pub fn rename_workflow(
     })
 }
 
-/// What [`delete`] would delete. Changes nothing. Blocks.
+/// What [`delete_workflow`] would delete. Changes nothing. Blocks.
 ///
 /// # Errors
-/// As [`delete`].
+/// As [`delete_workflow`].
 pub fn preview_delete(
     definitions: &LiveDefinitions,
     target: &DefinitionDirectory,

@@ -48,7 +48,7 @@ const ERROR_TEXT_POINTERS: &[&str] = &[
 ];
 /// JSON pointers at which services list the details of an error, separated by spaces.
 const ERROR_LIST_POINTERS: &str = "/detail /errors /error/errors /error/details";
-/// JSON pointers within such a detail: to its reason, and (`PLACES`) to the part of the request that it is about.
+/// JSON pointers within such a detail: to its reason, and (`ERROR_PLACE_POINTERS`) to the part of the request that it is about.
 const ERROR_REASON_POINTERS: &str = "/msg /detail /message /title /description /code";
 const ERROR_PLACE_POINTERS: &str =
     "/loc /source/pointer /source/parameter /path /field /param /property";

@@ -1,4 +1,4 @@
-//! The fields of a JSON or form body, which may be given among the arguments of a call or of a step.
+//! Infers from the schema of a JSON or form body which fields it has, so that a call may give them among its arguments.
 
 use std::{collections::BTreeSet, ptr};
 
@@ -13,6 +13,7 @@ use midex_domain::{
 /// The fields of a body of this content; `None` if the body cannot be an object.
 pub(super) fn infer_body_fields(content: &BodyContent) -> Option<BodyFields> {
     let whole = &content.schema;
+    // `BodyFormat` is ordered: JSON, forms and multipart come first, and have fields.
     let has_fields = BodyFormat::from_media_type(&content.media_type) <= BodyFormat::Multipart;
     let is_object = has_fields && may_be_object(whole, whole, &mut VisitedSchemas::new());
     is_object.then(|| FieldReader::read_fields(whole))
@@ -77,6 +78,7 @@ impl<'a> FieldReader<'a> {
             is_header: false,
         });
         BodyFields {
+            // The operation decides: `PreparedOperation` sets it.
             is_required: false,
             fields: fields.collect(),
             is_open: reading.is_open,

@@ -121,7 +121,7 @@ pub struct CallOptions {
     /// The idempotency key, by which the service may recognize a repeated call. It is sent with POST, PUT and PATCH,
     /// and with every operation that declares an idempotency header.
     pub idempotency_key: Option<String>,
-    /// Whether the step declares the call to be idempotent; overrides [`Target::is_repeatable`].
+    /// Whether the step declares the call to be idempotent; overrides [`CallTarget::is_repeatable`].
     pub is_idempotent: Option<bool>,
     /// The names of the secrets that the arguments and the body contain.
     pub secrets: Vec<String>,
@@ -178,7 +178,7 @@ impl Caller {
     /// Requests one page of a list: the first, or the one at `cursor`.
     ///
     /// # Errors
-    /// As [`Caller::call`]; and `redirect_refused` if the next page is at another origin.
+    /// As [`Caller::call_operation`]; and `redirect_refused` if the next page is at another origin.
     pub async fn request_page(
         &self,
         prepared: &PreparedOperation,

@@ -44,7 +44,7 @@ impl fmt::Debug for DocumentReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Book({}, {} operations)",
+            "DocumentReader({}, {} operations)",
             self.head.title,
             self.index.entries.len()
         )
@@ -53,7 +53,7 @@ impl fmt::Debug for DocumentReader {
 
 /// The metadata of a document, as in [`CompiledDocument`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "`Compiled` says what they are")]
+#[expect(missing_docs, reason = "`CompiledDocument` says what they are")]
 pub struct DocumentHead {
     pub title: String,
     pub version: String,
@@ -256,7 +256,7 @@ impl DocumentReader {
         &self.head
     }
 
-    /// The index entries of its operations, ordered by name. [`Self::operation`] takes their positions.
+    /// The index entries of its operations, ordered by name. [`Self::read_operation`] takes their positions.
     pub fn entries(&self) -> &[OperationEntry] {
         &self.index.entries
     }
@@ -298,11 +298,11 @@ impl DocumentReader {
         Ok(operation)
     }
 
-    /// Reads an operation without the shared schemas that it refers to. Cheaper than [`Self::operation`], and enough
+    /// Reads an operation without the shared schemas that it refers to. Cheaper than [`Self::read_operation`], and enough
     /// to list it.
     ///
     /// # Errors
-    /// As [`Self::operation`].
+    /// As [`Self::read_operation`].
     pub fn read_bare_operation(&self, place: usize) -> io::Result<Operation> {
         let place = self
             .index
@@ -315,7 +315,7 @@ impl DocumentReader {
     /// Reads the rarely used parts.
     ///
     /// # Errors
-    /// As [`Self::operation`].
+    /// As [`Self::read_operation`].
     pub fn read_notes(&self) -> io::Result<DocumentNotes> {
         self.read_record(self.index.notes)
     }

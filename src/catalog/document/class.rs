@@ -34,7 +34,7 @@ const REMOVAL_VERBS: &[&str] = &[
     "wipe",
 ];
 
-/// Forms of [`REMOVALS`] that [`stem`] does not reduce to the stem of the verb, as `stem` leaves them.
+/// Forms of [`REMOVAL_VERBS`] that [`stem_word`] does not reduce to the stem_word of the verb, as `stem_word` leaves them.
 const REMOVAL_FORMS: &[&str] = &[
     "bann",
     "deletion",
@@ -47,7 +47,7 @@ const REMOVAL_FORMS: &[&str] = &[
     "wiping",
 ];
 
-/// [`REMOVALS`] that are also nouns: `GET /users/{id}/ban` may show a ban.
+/// [`REMOVAL_VERBS`] that are also nouns: `GET /users/{id}/ban` may show a ban.
 const REMOVAL_NOUNS: &[&str] = &["ban", "clear", "drop", "flush", "kill", "reset"];
 
 /// Verbs that indicate that an operation only reads.

@@ -1,4 +1,4 @@
-//! The index entry of an operation in a book.
+//! The index entry of an operation in a compiled document.
 
 use serde::{Deserialize, Serialize};
 

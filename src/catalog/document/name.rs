@@ -8,7 +8,7 @@
 //!   method.
 //!
 //! If several operations have the same derived name, one of them gets it. An operation that updates or deletes a
-//! whole collection has the lowest precedence. Among the others, the one with the shortest path gets the name, and of
+//! whole collection has the lowest precedence. Among the others, the one with the fewest segments in its path gets the name, and of
 //! the same path PATCH before PUT, because it changes less. Each other operation gets the first free name of:
 //! - its `operationId`, if that is a phrase instead of a repetition of the path (`updateThing`);
 //! - the derived name with the last segment of the path appended (`things:create-things`);
@@ -39,18 +39,18 @@ pub struct NameCollision {
     pub path: String,
 }
 
-/// Assigns a name to each operation, and removes aliases that are not unique. `is_of_one` tells whether the answer of
+/// Assigns a name to each operation, and removes aliases that are not unique. `changes_existing` tells whether the answer of
 /// an operation is a single object.
 pub(super) fn assign_names(
     operations: &mut [Operation],
-    is_of_one: impl Fn(&Operation) -> bool,
+    changes_existing: impl Fn(&Operation) -> bool,
     warnings: &mut Warnings,
 ) -> Vec<NameCollision> {
     let ids = count_operation_ids(operations);
     let mut groups: BTreeMap<String, Vec<&mut Operation>> = BTreeMap::new();
     for operation in operations.iter_mut() {
         let mut wanted = derive_name(operation.method, &operation.path);
-        if is_of_one(operation)
+        if changes_existing(operation)
             && let Some(before) = wanted.strip_suffix(":list")
         {
             let shown = format!("{before}:show");
@@ -100,14 +100,14 @@ fn count_operation_ids(operations: &[Operation]) -> HashMap<String, usize> {
 
 /// The precedence among operations with the same derived name: the lowest one gets the name.
 fn name_precedence(operation: &Operation) -> (bool, usize, String, bool) {
-    let is_of_one = matches!(
+    let changes_existing = matches!(
         operation.method,
         Method::Put | Method::Patch | Method::Delete
     );
-    let is_of_many = is_of_one && !ends_with_parameter(&operation.path);
+    let changes_collection = changes_existing && !ends_with_parameter(&operation.path);
     let parts = operation.path.split('/').count();
     (
-        is_of_many,
+        changes_collection,
         parts,
         operation.path.clone(),
         operation.method != Method::Patch,

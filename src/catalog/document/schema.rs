@@ -25,16 +25,18 @@ pub(super) struct SchemaConverter<'a> {
     root: &'a Value,
     /// In OpenAPI 3.0, keywords beside a `$ref` are ignored, except for `description`.
     is_generation_30: bool,
+    /// The names of shared schemas, by reference.
     names: HashMap<String, String>,
-    taken: HashSet<String>,
-    waiting: Vec<(String, &'a Value)>,
+    used_names: HashSet<String>,
+    /// Shared schemas that are still to be converted.
+    unconverted: Vec<(String, &'a Value)>,
     shared: BTreeMap<String, Value>,
     /// The external references in shared schemas, by the name of the schema.
     external: BTreeMap<String, BrokenReference>,
     /// The external reference that was found last.
-    met: Option<BrokenReference>,
+    last_external: Option<BrokenReference>,
     /// How many more bytes operations and shared schemas may have.
-    left: usize,
+    bytes_left: usize,
     /// Whether a pattern or a format is supported.
     usable: HashMap<(&'static str, &'a str), bool>,
 }
@@ -45,30 +47,30 @@ impl<'a> SchemaConverter<'a> {
             root,
             is_generation_30,
             names: HashMap::new(),
-            taken: HashSet::new(),
-            waiting: Vec::new(),
+            used_names: HashSet::new(),
+            unconverted: Vec::new(),
             shared: BTreeMap::new(),
             external: BTreeMap::new(),
-            met: None,
-            left: limits::DOCUMENT_EXPANDED_BYTES_MAX,
+            last_external: None,
+            bytes_left: limits::DOCUMENT_EXPANDED_BYTES_MAX,
             usable: HashMap::new(),
         }
     }
 
-    /// Converts a schema. The error is an external reference in it; [`Self::external`] returns those in shared
-    /// schemas.
+    /// Converts a schema, and all shared schemas that it needs. Fails if the schema itself has an external reference.
+    /// [`Self::find_external_reference`] returns those in shared schemas.
     pub(super) fn convert_schema(
         &mut self,
         value: &'a Value,
         warnings: &mut Warnings,
     ) -> Result<Value, BrokenReference> {
-        self.met = None;
+        self.last_external = None;
         let made = self.convert_subschema(value, warnings);
-        let met = self.met.take();
-        while let Some((name, value)) = self.waiting.pop() {
+        let met = self.last_external.take();
+        while let Some((name, value)) = self.unconverted.pop() {
             let made = self.convert_subschema(value, warnings);
             self.external
-                .extend(self.met.take().map(|met| (name.clone(), met)));
+                .extend(self.last_external.take().map(|met| (name.clone(), met)));
             self.shared.insert(name, made);
         }
         met.map_or(Ok(made), Err)
@@ -76,12 +78,12 @@ impl<'a> SchemaConverter<'a> {
 
     /// Counts bytes against the size limit of the document.
     pub(super) fn count_bytes(&mut self, bytes: usize) {
-        self.left = self.left.saturating_sub(bytes);
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
     }
 
     /// Whether the size limit is reached. Schemas that are converted after that are incomplete.
     pub(super) fn is_size_limit_reached(&self) -> bool {
-        self.left == 0
+        self.bytes_left == 0
     }
 
     /// The first external reference in the shared schemas that `value` refers to, directly or indirectly.
@@ -93,15 +95,15 @@ impl<'a> SchemaConverter<'a> {
         reached.iter().find_map(|name| self.external.get(*name))
     }
 
-    /// Returns all shared schemas. A schema that contains itself without a level of nesting is replaced by one that
-    /// accepts anything.
+    /// Returns all shared schemas. A schema that refers to itself for the same value, or begins a chain of more than
+    /// [`limits::SCHEMA_REFERENCES_MAX`] references, is replaced by one that accepts anything.
     pub(super) fn into_shared_schemas(
         mut self,
         warnings: &mut Warnings,
     ) -> BTreeMap<String, Value> {
         for name in ring::cut_schema_cycles(&mut self.shared) {
             let words = format!(
-                "the schema `{name}` holds itself, or too many others, without a part between: it accepts anything"
+                "the schema `{name}` refers to itself for the same value, or through too many schemas: it accepts anything"
             );
             warnings.add_warning(
                 format!("#/components/schemas/{name}"),
@@ -276,11 +278,11 @@ impl<'a> SchemaConverter<'a> {
             Ok((value, pointer)) => {
                 let name = self.unique_schema_name(&pointer);
                 self.names.insert(text.to_owned(), name.clone());
-                self.waiting.push((name.clone(), value));
+                self.unconverted.push((name.clone(), value));
                 Some(name)
             }
             Err(broken @ BrokenReference::External(_)) => {
-                self.met = Some(broken);
+                self.last_external = Some(broken);
                 None
             }
             Err(broken) => {
@@ -314,7 +316,7 @@ impl<'a> SchemaConverter<'a> {
             .collect();
         let mut free = name.clone();
         let mut number = 1;
-        while !self.taken.insert(free.clone()) {
+        while !self.used_names.insert(free.clone()) {
             number += 1;
             free = format!("{name}-{number}");
         }

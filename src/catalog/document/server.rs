@@ -1,4 +1,5 @@
-//! Base URLs.
+//! Reads `servers`: a base URL for each combination of the values of its variables, at most
+//! [`limits::DOCUMENT_SERVERS_MAX`], those with the default values first.
 
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ pub(super) fn read_base_urls(holder: &Value) -> Vec<String> {
         .into_iter()
         .flatten()
         .take(limits::DOCUMENT_SERVERS_MAX)
-        .flat_map(server_urls);
+        .flat_map(expand_variables);
     let mut found: Vec<String> = Vec::new();
     for url in all {
         let url = url.trim().trim_end_matches('/');
@@ -25,13 +26,13 @@ pub(super) fn read_base_urls(holder: &Value) -> Vec<String> {
     found
 }
 
-fn server_urls(server: &Value) -> Vec<String> {
+fn expand_variables(server: &Value) -> Vec<String> {
     let most = limits::DOCUMENT_SERVERS_MAX;
     let fits = |text: &str| text.len() <= limits::SERVER_URL_BYTES_MAX;
     let mut made = vec![text_under_key(server, "url").to_owned()];
     made.retain(|url| fits(url));
     for (name, variable) in entries_under_key(server, "variables").take(most) {
-        let mark = format!("{{{name}}}");
+        let placeholder = format!("{{{name}}}");
         let default = text_under_key(variable, "default");
         let others = variable
             .get("enum")
@@ -47,7 +48,7 @@ fn server_urls(server: &Value) -> Vec<String> {
         let values: Vec<_> = values.take(most).collect();
         let filled = values
             .iter()
-            .flat_map(|value| made.iter().map(|url| url.replace(&mark, value)));
+            .flat_map(|value| made.iter().map(|url| url.replace(&placeholder, value)));
         made = filled.filter(|url| fits(url)).take(most).collect();
     }
     made

@@ -1,4 +1,4 @@
-//! The search index of a book, which is built once.
+//! The search index of a compiled document. It is built at the first search.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -31,7 +31,7 @@ pub(super) fn stem_word(word: &str) -> String {
         .map_or(word.clone(), str::to_owned)
 }
 
-/// The search index of a book.
+/// The search index of a compiled document.
 #[derive(Debug, Default)]
 pub(super) struct WordIndex {
     /// The known words in order, each with the end of its postings.
@@ -48,7 +48,8 @@ pub(super) struct Posting {
     pub(super) weight: u8,
 }
 
-/// The weight of a word depends on where it occurs. The last segment of a path says best what the operation is about.
+/// The weights of a word, by where it occurs; only their ratios matter. The last segment of a path says best what the
+/// operation is about.
 const LAST_SEGMENT_WEIGHT: u8 = 10;
 pub(super) const SEGMENT_WEIGHT: u8 = 6;
 const ALIAS_WEIGHT: u8 = 5;

@@ -13,7 +13,7 @@ use super::{
 use crate::command::quoted;
 use midex_domain::error::Result;
 
-/// The event names that `midex hook` takes, in the order of [`Hooks::events`].
+/// The event names that `midex hook` takes, in the order of [`HostHooks::events`].
 pub(super) const HOOK_EVENTS: [&str; 2] = ["session-start", "stop"];
 
 /// A program that a host starts.
@@ -31,7 +31,7 @@ impl HookProgram {
         join_shell_words(&[&words[..], &self.args].concat())
     }
 
-    /// Parses a command that [`Self::command`] can have written; `None` for any other, which belongs to another
+    /// Parses a command that [`Self::shell_command`] can have written; `None` for any other, which belongs to another
     /// program.
     fn parse_command(command: &str, event: &str) -> Option<Self> {
         let words = split_shell_words(command);

@@ -71,7 +71,7 @@ pub(crate) fn install_stop_handlers() {
 }
 
 /// While this value exists, the next Ctrl-Z does not stop the process at once: the holder first releases what other
-/// processes need, such as the store, and then calls [`stop`].
+/// processes need, such as the store, and then calls [`stop_process`].
 #[derive(Debug)]
 pub(crate) struct StopRequest(oneshot::Receiver<()>);
 

@@ -1,4 +1,4 @@
-//! Asks a person for values one by one, each described by its schema, and again if it is refused. The [`Draft`] holds
+//! Asks a person for values one by one, each described by its schema, and again if it is refused. The [`AnswerDraft`] holds
 //! everything that was typed, from the first line on.
 
 use std::collections::VecDeque;

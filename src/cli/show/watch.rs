@@ -356,7 +356,7 @@ mod tests {
         let (one, two) = (split_lines("a b c"), split_lines("a X c"));
         let change = line_changes(&one, &two);
         assert!(change.contains('X') && !change.contains('a') && !change.contains('c'));
-        assert_eq!(super::line_changes(&two, &two), "");
+        assert_eq!(line_changes(&two, &two), "");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) struct FlowGraph<'a> {
     before: Vec<Vec<StepDependency<'a>>>,
     /// The jumps of each step.
     jumps: Vec<Vec<usize>>,
-    /// What [`Flow::try_add_dependency`] answered for these pairs.
+    /// What [`FlowGraph::try_add_dependency`] answered for these pairs.
     orders: BTreeMap<(usize, usize), Option<bool>>,
 }
 

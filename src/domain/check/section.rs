@@ -55,7 +55,7 @@ pub(super) fn add_section_instructions<'a>(
         } else {
             given.insert(&at.value, at.place.line);
             let fields = &mut steps.to_mut()[position].fields;
-            fields.extend(self::instructions_field(section));
+            fields.extend(instructions_field(section));
         }
     }
     steps

@@ -87,7 +87,7 @@ fn check_shape(found: &mut Vec<Finding>, node: &DocumentNode, path: &str, shape:
         }
         ValueShape::FreeText(max) => check_free_text(found, node, path, (*max, false)),
         ValueShape::Version => {
-            check_free_text(found, node, path, (limits::VERSION_BYTES_MAX, true))
+            check_free_text(found, node, path, (limits::VERSION_BYTES_MAX, true));
         }
         ValueShape::Memory(min) => check_memory_entries(found, node, path, *min),
         ValueShape::Bindings(binding) => check_bindings(found, node, path, binding),

@@ -81,7 +81,7 @@ pub(super) fn collect_sites<'a>(
         ValueShape::Value | ValueShape::Values | ValueShape::Memory(_) | ValueShape::Items => {
             let first = sites.len();
             node.for_each_text(path, &mut |node, _, path| {
-                add_site(sites, node, path, false)
+                add_site(sites, node, path, false);
             });
             for site in &mut sites[first..] {
                 site.is_kept = matches!(shape, ValueShape::Memory(_));

@@ -22,7 +22,7 @@ pub struct CompiledStep {
     /// The branches that the step offers, in authoring order.
     pub(crate) branches: Vec<CompiledBranch>,
     /// The template of the input: an object of all texts and values of the step that may hold expressions, see
-    /// [`input_texts`].
+    /// [`collect_expression_texts`].
     pub input: Template,
     /// The list of a `foreach`.
     pub(crate) items: Option<Template>,

@@ -26,7 +26,7 @@ use crate::limits;
 
 /// The cost of a value besides its text: about the bytes that it takes in memory.
 const VALUE_COST: usize = 24;
-/// The name under which filters and functions look up the [`Scope`].
+/// The name under which filters and functions look up the [`EvaluationScope`].
 const SCOPE_VARIABLE: &str = "_scope";
 
 /// A compiled expression.

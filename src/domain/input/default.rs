@@ -13,7 +13,8 @@ use crate::id::WorkflowName;
 pub struct InputDefault {
     /// The source of the value.
     pub from: DefaultFrom,
-    /// The value itself, or the name of the environment variable.
+    /// The literal, the name of the environment variable, or the path of another workflow's output. `None` for the
+    /// history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }
@@ -26,7 +27,7 @@ pub enum DefaultFrom {
     Literal,
     /// An environment variable of the server. Only variables that the configuration allows are visible.
     Env,
-    /// The same input in the workflow's execution that moved last.
+    /// The same input in the most recently changed execution of this workflow.
     History,
     /// The final output of the last completed execution of another workflow, or a part of it.
     WorkflowOutput,

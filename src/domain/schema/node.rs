@@ -26,9 +26,10 @@ pub(super) struct SchemaProgram {
 pub(super) struct SchemaNode {
     /// The keywords, the cheap ones first.
     pub(super) keywords: Vec<Keyword>,
-    /// The least steps of its evaluation.
+    /// The steps that an evaluation spends before it visits subschemas.
     pub(super) cost: u64,
-    /// Whether one value may meet it more than once: by references, or by `unevaluated…`. Then its results are remembered.
+    /// Whether it may be evaluated more than once against one value, by references or by `unevaluated…`. Its results
+    /// are cached then.
     pub(super) shared: bool,
 }
 
@@ -81,6 +82,7 @@ pub(super) enum Keyword {
 #[derive(Debug, Default)]
 pub(super) struct PropertyKeywords {
     pub(super) named: Vec<(String, NodeId)>,
+    /// The index of each name in `named`.
     pub(super) position: HashMap<String, usize>,
     pub(super) patterns: Vec<(PatternId, NodeId)>,
     pub(super) additional: Option<NodeId>,
@@ -149,7 +151,7 @@ pub(super) static COUNT_LIMITS: [CountLimit; 6] = [
     ),
 ];
 
-/// A set of types, with a bit for each of [`TYPES`].
+/// A set of types, with a bit for each of [`TYPE_NAMES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TypeSet(u8);
 
@@ -172,6 +174,7 @@ impl TypeSet {
 
     /// Whether a value has one of the types.
     pub(super) fn has_type_of(self, value: &Value) -> bool {
+        // Positions in `TYPE_NAMES`. An integer is a number too.
         let places: &[u8] = match value {
             Value::Null => &[0],
             Value::Bool(_) => &[1],
@@ -185,6 +188,8 @@ impl TypeSet {
     }
 }
 
+/// Comparing names and values is cheaper than evaluating a schema: this many of their steps count as one.
+const COMPARISON_STEPS_DIVISOR: u64 = 4;
 /// The steps of `multipleOf`, which works with decimal digits.
 const MULTIPLE_OF_STEPS: u64 = 8;
 
@@ -192,21 +197,25 @@ impl Keyword {
     /// The steps of evaluating the keyword, without its subschemas. Names of properties are hashed for each value.
     pub(super) fn evaluation_steps(&self) -> u64 {
         match self {
-            Self::Const(value) => equal::traversal_steps(value) / 4,
-            Self::Enum(values) => values.iter().map(equal::traversal_steps).sum::<u64>() / 4,
-            Self::Required(names) => name_traversal_steps(names) / 4,
+            Self::Const(value) => equal::traversal_steps(value) / COMPARISON_STEPS_DIVISOR,
+            Self::Enum(values) => {
+                values.iter().map(equal::traversal_steps).sum::<u64>() / COMPARISON_STEPS_DIVISOR
+            }
+            Self::Required(names) => name_traversal_steps(names) / COMPARISON_STEPS_DIVISOR,
             Self::DependentRequired(lists) => {
                 let lists = lists.iter();
                 let size = lists.map(|(name, names)| {
                     name_traversal_steps([name]) + name_traversal_steps(names)
                 });
-                size.sum::<u64>() / 4
+                size.sum::<u64>() / COMPARISON_STEPS_DIVISOR
             }
             Self::Properties(properties) => {
-                name_traversal_steps(properties.named.iter().map(|(name, _)| name)) / 4
+                name_traversal_steps(properties.named.iter().map(|(name, _)| name))
+                    / COMPARISON_STEPS_DIVISOR
             }
             Self::DependentSchemas(schemas) => {
-                name_traversal_steps(schemas.iter().map(|(name, _)| name)) / 4
+                name_traversal_steps(schemas.iter().map(|(name, _)| name))
+                    / COMPARISON_STEPS_DIVISOR
             }
             Self::MultipleOf(_) => MULTIPLE_OF_STEPS,
             _ => 0,

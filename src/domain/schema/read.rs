@@ -1,4 +1,4 @@
-//! Compiles JSON to a [`Program`] and finds all faults: faulty parts are left out of the program, and reading goes on.
+//! Compiles JSON to a [`SchemaProgram`] and finds all faults: faulty parts are left out of the program, and reading goes on.
 
 mod build;
 mod form;

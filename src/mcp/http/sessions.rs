@@ -55,7 +55,7 @@ impl HttpSessions {
     pub(super) fn new() -> Self {
         let mut manager = LocalSessionManager::default();
         let mut config = SessionConfig::default();
-        // Disable rmcp's timer, which ends sessions even if their calls are still running. [`Sessions::end_unused_sessions`] checks
+        // Disable rmcp's timer, which ends sessions even if their calls are still running. [`HttpSessions::end_unused_sessions`] checks
         // for that.
         config.keep_alive = None;
         // Keep replies only briefly: a client that lost one repeats its call.

@@ -48,7 +48,7 @@ impl OwnerRequests {
         Some(cancelled_notification(id, "the question was withdrawn"))
     }
 
-    /// Like [`Self::withdraw`], for all requests of an owner that was lost.
+    /// Like [`Self::withdraw_request`], for all requests of an owner that was lost.
     pub(super) fn withdraw_all_requests(&mut self) -> Vec<Vec<u8>> {
         self.gone += 1;
         let open = self.open.drain(..);

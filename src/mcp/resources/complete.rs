@@ -36,6 +36,8 @@ pub(crate) fn filter_by_prefix(mut values: Vec<String>, begun: &str) -> Vec<Stri
     values
 }
 
+/// The values of a variable. The names are those in the paths of `table.rs`; a variable without an arm has no
+/// completions. `after` is the last workflow of the previous page.
 async fn variable_values(
     app: &App,
     name: &str,

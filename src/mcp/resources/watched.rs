@@ -51,7 +51,7 @@ impl WatchedAddress {
     /// Parses a URI. The execution or definition need not exist yet.
     ///
     /// # Errors
-    /// As [`Address::parse`].
+    /// As [`ResourceAddress::parse`].
     pub(crate) fn parse(uri: &str) -> Result<Self> {
         let named = |error: Error| error.with_context("uri", shorten_address(uri));
         Ok(match ResourceAddress::parse(uri).map_err(named)? {

@@ -100,7 +100,7 @@ impl Subscriptions {
     /// Subscribes the client to a resource.
     ///
     /// # Errors
-    /// As [`Feed::add`].
+    /// As [`ChangeFeed::subscribe`].
     pub(super) fn subscribe(
         &self,
         uri: &str,

@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     reason: Option<String>,
 }
 
-/// What a change of state answers: where the execution stands now.
+/// The reply to a change of state.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct StateChangeAnswer {
     /// True: the state was changed.

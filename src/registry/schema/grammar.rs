@@ -240,7 +240,7 @@ fn shape_schema(shape: &ValueShape) -> Value {
         ValueShape::List(of, min, max) => list_schema(of, *min, *max),
         ValueShape::Record(keys) => record_schema(keys).into(),
         ValueShape::TextOr(keys) => {
-            let first = keys.keys.first().map(|key| self::shape_schema(&key.shape));
+            let first = keys.keys.first().map(|key| shape_schema(&key.shape));
             json!({ "anyOf": [first, record_schema(keys)] })
         }
         ValueShape::Inputs(_) => json!({

@@ -38,7 +38,8 @@ impl ListRequest {
         states.chain([OPEN_STATES_FILTER]).collect()
     }
 
-    /// Converts the request to a store query. `project` is the project to list, `None` for all.
+    /// Converts the request to a store query. `project` is the project to list, `None` for all; `App::list` has resolved
+    /// `self.project` and `self.calls` to it.
     ///
     /// # Errors
     /// `ARGUMENTS_INVALID` if a filter or the cursor is invalid.

@@ -63,7 +63,7 @@ impl App {
     /// Saves a workflow.
     ///
     /// # Errors
-    /// As [`registry::save`].
+    /// As [`registry::save_workflow`].
     pub async fn save_workflow(&self, save: SaveRequest) -> Result<SavedWorkflow> {
         self.with_author_directory(move |definitions, target| {
             registry::save_workflow(definitions, target, &save)
@@ -88,7 +88,7 @@ impl App {
     /// Gives a workflow another id.
     ///
     /// # Errors
-    /// As [`registry::rename`].
+    /// As [`registry::rename_workflow`].
     pub async fn rename_workflow(
         &self,
         id: &str,
@@ -107,10 +107,10 @@ impl App {
         Ok(self.attach_references(id, renamed.await?).await)
     }
 
-    /// What [`App::delete`] would delete. Changes nothing.
+    /// What [`App::delete_workflow`] would delete. Changes nothing.
     ///
     /// # Errors
-    /// As [`registry::delete`].
+    /// As [`registry::delete_workflow`].
     pub async fn preview_delete(
         &self,
         id: &str,
@@ -123,7 +123,7 @@ impl App {
     /// Deletes the file of a workflow.
     ///
     /// # Errors
-    /// As [`registry::delete`].
+    /// As [`registry::delete_workflow`].
     pub async fn delete_workflow(
         &self,
         id: &str,

@@ -4,7 +4,7 @@ use std::{path::Path, sync::LazyLock};
 
 use midex_domain::{finding::Rule, schema::Schema};
 use midex_registry::{
-    DefinitionKind, FileReport, SchemaDraft, SchemaKind, check_text, build_schema, validate_paths,
+    DefinitionKind, FileReport, SchemaDraft, SchemaKind, build_schema, check_text, validate_paths,
 };
 use serde_json::{Value, json};
 

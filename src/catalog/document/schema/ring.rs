@@ -11,10 +11,10 @@ use midex_domain::limits;
 /// Replaces the schemas that close such a cycle, or a chain of more than [`limits::SCHEMA_REFERENCES_MAX`]
 /// references, by schemas that accept anything. Returns their names.
 pub(super) fn cut_schema_cycles(shared: &mut BTreeMap<String, Value>) -> Vec<String> {
-    let mut depths = HashMap::new();
+    let mut chain_lengths = HashMap::new();
     let mut found = Vec::new();
     for name in shared.keys() {
-        measure_reference_chain(name, shared, &mut depths, &mut found);
+        measure_reference_chain(name, shared, &mut chain_lengths, &mut found);
     }
     for name in &found {
         shared.insert(name.clone(), Value::Bool(true));
@@ -22,42 +22,42 @@ pub(super) fn cut_schema_cycles(shared: &mut BTreeMap<String, Value>) -> Vec<Str
     found
 }
 
-/// Computes the length of the longest chain of references from a schema, without recursion. Adds the schemas to
+/// Computes the length of the target_lengths chain of references from a schema, without recursion. Adds the schemas to
 /// replace to `cut`; a chain ends at them.
 fn measure_reference_chain<'a>(
     first: &'a str,
     shared: &'a BTreeMap<String, Value>,
-    depths: &mut HashMap<&'a str, Option<usize>>,
+    chain_lengths: &mut HashMap<&'a str, Option<usize>>,
     cut: &mut Vec<String>,
 ) {
     let mut stack = vec![first];
     while let Some(name) = stack.last().copied() {
         let targets = directly_applied_schemas(name, shared);
-        let is_open = match depths.get(name) {
+        let is_visited = match chain_lengths.get(name) {
             Some(Some(_)) => {
                 stack.pop();
                 continue;
             }
             open => open.is_some(),
         };
-        if !is_open {
-            depths.insert(name, None);
+        if !is_visited {
+            chain_lengths.insert(name, None);
             stack.extend(
                 targets
                     .into_iter()
-                    .filter(|target| !depths.contains_key(target)),
+                    .filter(|target| !chain_lengths.contains_key(target)),
             );
             continue;
         }
-        let mut longest = targets
+        let mut target_lengths = targets
             .iter()
-            .map(|target| depths.get(target).copied().flatten());
-        let depth = longest.try_fold(0, |most: usize, one| Some(most.max(one? + 1)));
+            .map(|target| chain_lengths.get(target).copied().flatten());
+        let depth = target_lengths.try_fold(0, |most: usize, one| Some(most.max(one? + 1)));
         let depth = depth.filter(|depth| *depth <= limits::SCHEMA_REFERENCES_MAX);
         if depth.is_none() {
             cut.push(name.to_owned());
         }
-        depths.insert(name, Some(depth.unwrap_or(0)));
+        chain_lengths.insert(name, Some(depth.unwrap_or(0)));
         stack.pop();
     }
 }

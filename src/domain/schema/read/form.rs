@@ -172,7 +172,7 @@ impl<'a> SchemaReader<'a> {
                     match keyword::suggest_type(name) {
                         Some(meant) => fault.suggest_replacement(name, meant),
                         None => {
-                            fault.hint = Some(format!("its types are {}", TYPE_NAMES.join(", ")))
+                            fault.hint = Some(format!("its types are {}", TYPE_NAMES.join(", ")));
                         }
                     }
                 }

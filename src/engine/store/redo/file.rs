@@ -108,6 +108,9 @@ impl LogFile {
 
     /// Appends a record with this body, and makes it durable. If older records lie behind it, a page of zeros is
     /// written after it: a reader that finds neither zeros nor a record there knows that a record was torn or damaged.
+    ///
+    /// The body must fit into [`Self::bytes_left`]. After an error the last record is in doubt: append nothing more, and
+    /// remove the log.
     pub(super) fn append(&mut self, body: Vec<u8>, id: LogId) -> io::Result<()> {
         let mut record = record::seal(body, id, self.end);
         let end = self.end.place_after(record.len());
@@ -121,7 +124,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// Continues from the beginning of the file.
+    /// Makes the next record the first one again, over the old records. The caller uses another id from here on: a reader
+    /// tells old records from new ones by it.
     pub(super) fn rewind(&mut self) {
         self.past = self.past.max(self.end.offset);
         self.end = RecordPlace::default();
