@@ -208,7 +208,6 @@ struct EndedExecution {
 /// Why an execution is paused, in words for a person, and the commands that resume it.
 struct PauseReport {
     why: String,
-    /// The commands that resume the execution.
     lifting: Vec<String>,
     /// Whether a gate is open, which can be answered at the prompt.
     is_at_gate: bool,
@@ -244,8 +243,7 @@ struct Runner<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StartOutcome {
     No,
-    /// The start was requested, but no reply arrived. Running again with the same id starts the execution or continues
-    /// it.
+    /// The start got no reply. Running again with the same id starts the execution or continues it.
     Perhaps,
     Yes,
 }

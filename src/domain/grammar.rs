@@ -89,7 +89,7 @@ pub enum ValueShape {
     Inputs(&'static MappingShape),
     /// The list of the steps of a workflow.
     Steps(&'static MappingShape),
-    /// What a `foreach` does: a [`STEP`] without an id.
+    /// What a `foreach` does: a [`STEP_SHAPE`] without an id.
     Each,
     /// A JSON Schema.
     Schema,

@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(
             outstanding_calls_and_lines(&gate),
             (1, 30),
-            "the answer counts until it is writes"
+            "the answer counts until it is sent"
         );
         let again = gate
             .register_call(request_id(1), 5, false)
@@ -261,7 +261,7 @@ mod tests {
         gate.record_sent_lines(0, 1);
         assert!(idle().await.is_ok());
         gate.record_queued_line(1, None);
-        assert!(idle().await.is_err(), "something is not writes yet");
+        assert!(idle().await.is_err(), "something is not sent yet");
         gate.record_sent_lines(1, 1);
         drop(endless);
         assert!(idle().await.is_err(), "its last answer is on the way");

@@ -445,7 +445,7 @@ impl App {
         self.engine().await?.current_step_for(id, reader).await
     }
 
-    /// Checks a portion of the stored data: see [`midex_engine::Engine::examine_store`].
+    /// Checks a portion of the stored data: see [`midex_engine::Engine::examine`].
     pub async fn examine_store(&self, from: ExaminationProgress) -> Result<Examination> {
         self.engine().await?.examine(from).await
     }

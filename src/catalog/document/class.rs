@@ -34,7 +34,7 @@ const REMOVAL_VERBS: &[&str] = &[
     "wipe",
 ];
 
-/// Forms of [`REMOVAL_VERBS`] that [`stem_word`] does not reduce to the stem_word of the verb, as `stem_word` leaves them.
+/// Forms of [`REMOVAL_VERBS`] that [`stem_word`] does not reduce to the stem of the verb.
 const REMOVAL_FORMS: &[&str] = &[
     "bann",
     "deletion",
