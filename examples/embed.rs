@@ -25,13 +25,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The shipped definitions; `Sources::discover` also finds a project's and the user's.
     let definition = Registry::load(&Sources::default()).definition("bug-fix")?;
     let inputs = Some(json!({ "task": "the total is off by one" }));
-    let request = StartRequest {
-        definition,
-        execution_id: None,
-        project: None,
-        inputs,
-        lookup: None,
-    };
+    let request =
+        StartRequest { definition, execution_id: None, project: None, inputs, lookup: None };
 
     let mut out = std::io::stdout().lock();
     let mut step = engine.start(request).await?;
@@ -45,12 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let report = Report::Output(json!({ "summary": format!("{name} is done") }));
         step = engine.advance(token, report).await?;
     }
-    writeln!(
-        out,
-        "{}; the data lies in {}",
-        step.message,
-        data_dir.display()
-    )?;
+    writeln!(out, "{}; the data lies in {}", step.message, data_dir.display())?;
     engine.stop().await?;
     Ok(())
 }

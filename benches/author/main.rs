@@ -30,20 +30,13 @@ struct Server {
 impl Server {
     fn start(home: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
-        command
-            .arg("serve")
-            .arg("--data-dir")
-            .arg(home.join("data"));
+        command.arg("serve").arg("--data-dir").arg(home.join("data"));
         command.arg("--workflows").arg(home.join("workflows"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().expect("the binary");
         let input = child.stdin.take().expect("a pipe");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut server = Self {
-            child,
-            input,
-            output,
-        };
+        let mut server = Self { child, input, output };
         let client = json!({ "name": "bench", "version": "1" });
         server.ask(
             "initialize",
@@ -98,21 +91,14 @@ fn manifest() -> String {
         let before = step.checked_sub(1).map_or_else(String::new, |before| {
             format!(" Heed ${{{{ steps.s{before}.summary }}}}.")
         });
-        let _ = writeln!(
-            text,
-            "  - id: s{step}\n    guidance: Do ${{{{ inputs.a }}}}.{before}"
-        );
+        let _ = writeln!(text, "  - id: s{step}\n    guidance: Do ${{{{ inputs.a }}}}.{before}");
     }
     text
 }
 
 fn print(what: &str, times: &[Duration], most: u64) {
     let at = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1000.0;
-    println!(
-        "{what}: {:.1} ms, 99 of 100 within {:.1} ms (wanted: {most} ms)",
-        at(50),
-        at(99)
-    );
+    println!("{what}: {:.1} ms, 99 of 100 within {:.1} ms (wanted: {most} ms)", at(50), at(99));
 }
 
 fn main() {
@@ -131,11 +117,8 @@ fn main() {
         );
         fs::write(workflows.join(format!("w{file:04}.yaml")), text).expect("a file");
     }
-    let listed = |answer: &Value| {
-        answer["total"]
-            .as_u64()
-            .is_some_and(|total| total >= FILES as u64)
-    };
+    let listed =
+        |answer: &Value| answer["total"].as_u64().is_some_and(|total| total >= FILES as u64);
     let times = server.times("workflow.list", &json!({ "limit": 200 }), listed);
     print(&format!("workflow.list of {FILES} files"), &times, 50);
 }

@@ -104,10 +104,7 @@ pub(super) async fn filled(
     let store = Arc::new(blocking(open).await??);
     let share = |at: usize| count / FILLERS + usize::from(at < count % FILLERS);
     let filler = |at| Limited {
-        lane: Filling {
-            store: Arc::clone(&store),
-            rows: Arc::clone(rows),
-        },
+        lane: Filling { store: Arc::clone(&store), rows: Arc::clone(rows) },
         left: share(at),
     };
     let mut lanes: Vec<_> = (0..FILLERS).map(filler).collect();
@@ -154,10 +151,7 @@ impl Records {
         if self.at == self.rows.len() {
             *self = Self::new(&self.rows);
         }
-        let row = Row {
-            execution_id: self.id.clone(),
-            ..self.rows[self.at].clone()
-        };
+        let row = Row { execution_id: self.id.clone(), ..self.rows[self.at].clone() };
         self.at += 1;
         let next = Execution::apply_row(self.execution.take(), &row);
         let next = next.ok_or_else(|| Error::internal("the records make no execution"))?;
@@ -194,10 +188,7 @@ impl Single {
             ..store::Options::default()
         };
         let store = Arc::new(blocking(move || RedbStore::open(&directory, options)).await??);
-        let lane = || Writing {
-            store: Arc::clone(&store),
-            records: Records::new(rows),
-        };
+        let lane = || Writing { store: Arc::clone(&store), records: Records::new(rows) };
         let lanes = (0..in_flight).map(|_| lane()).collect();
         Ok(Self { disk, store, lanes })
     }
@@ -267,16 +258,11 @@ impl Sqlite {
 #[cfg(feature = "sqlite")]
 impl Database {
     fn store(&mut self) -> rusqlite::Result<()> {
-        let (execution, at) = (
-            self.stored / self.records.len(),
-            self.stored % self.records.len(),
-        );
+        let (execution, at) = (self.stored / self.records.len(), self.stored % self.records.len());
         let (row, snapshot) = &self.records[at];
         self.stored += 1;
         let transaction = self.connection.transaction()?;
-        transaction
-            .prepare_cached("INSERT INTO journal (row) VALUES (?1)")?
-            .execute([row])?;
+        transaction.prepare_cached("INSERT INTO journal (row) VALUES (?1)")?.execute([row])?;
         transaction
             .prepare_cached("INSERT OR REPLACE INTO executions (id, snapshot) VALUES (?1, ?2)")?
             .execute(rusqlite::params![format!("exec_{execution:026}"), snapshot])?;
@@ -289,9 +275,7 @@ impl Contender for Sqlite {
     fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>> {
         let database = Arc::clone(&self.0);
         let store = move || {
-            let mut database = database
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut database = database.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             database.store()
         };
         Box::pin(async move {
@@ -303,8 +287,5 @@ impl Contender for Sqlite {
 
 #[cfg(feature = "sqlite")]
 fn sqlite_failed(error: &rusqlite::Error) -> Error {
-    Error::new(
-        midex_domain::error::Code::StoreUnavailable,
-        format!("SQLite failed: {error}"),
-    )
+    Error::new(midex_domain::error::Code::StoreUnavailable, format!("SQLite failed: {error}"))
 }

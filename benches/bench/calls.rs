@@ -53,11 +53,7 @@ pub(super) struct Setting {
 impl Setting {
     /// Finish steps, with a snapshot at each transition.
     pub(super) const fn steps(in_flight: usize) -> Self {
-        Self {
-            kind: CallKind::Steps,
-            snapshot_every: 1,
-            in_flight,
-        }
+        Self { kind: CallKind::Steps, snapshot_every: 1, in_flight }
     }
 }
 
@@ -105,10 +101,7 @@ impl Midex {
     }
 
     fn closed(place: &BenchDirectory, setting: Setting) -> Result<Self> {
-        let config = Config {
-            snapshot_every: setting.snapshot_every,
-            ..place.config()?
-        };
+        let config = Config { snapshot_every: setting.snapshot_every, ..place.config()? };
         Ok(Self {
             setting,
             config,
@@ -122,10 +115,8 @@ impl Midex {
     /// Opens the app, and returns clients that have each started `each` executions.
     async fn started(&mut self, each: usize) -> Result<Vec<Client>> {
         let app = self.open().await?;
-        let starter = || Limited {
-            lane: Starter(Client::new(&app, self.setting.kind)),
-            left: each,
-        };
+        let starter =
+            || Limited { lane: Starter(Client::new(&app, self.setting.kind)), left: each };
         let mut starters: Vec<_> = (0..self.setting.in_flight).map(|_| starter()).collect();
         drive(&mut starters, &Arc::new(Stopwatch::start(Duration::MAX))).await?;
         Ok(starters.into_iter().map(|starter| starter.lane.0).collect())
@@ -141,23 +132,12 @@ impl Midex {
             Arc::new(SteadyClock::default()),
             Arc::new(SystemIds),
         );
-        let store = store::Options {
-            hook: Some(self.disk.hook()),
-            ..store::Options::default()
-        };
+        let store = store::Options { hook: Some(self.disk.hook()), ..store::Options::default() };
         let config = self.config.clone();
-        let make = move || {
-            App::with_options(Options {
-                config,
-                store,
-                ..options
-            })
-        };
+        let make = move || App::with_options(Options { config, store, ..options });
         let app = super::blocking(make).await?;
         let opened = self.opened.lock();
-        opened
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(app.clone());
+        opened.unwrap_or_else(PoisonError::into_inner).push(app.clone());
         // Open in a task of its own: if this future is dropped, opening continues, and stopping the app waits for it.
         let opening = app.clone();
         let opened = tokio::spawn(async move { opening.open().await }).await;
@@ -183,10 +163,7 @@ impl Midex {
             client.call().await?;
         }
         self.close().await?;
-        Ok((
-            self.config.data_dir,
-            ExecutionId::parse(&started.execution_id)?,
-        ))
+        Ok((self.config.data_dir, ExecutionId::parse(&started.execution_id)?))
     }
 
     async fn measured(&mut self, length: Duration) -> Result<Turn> {
@@ -224,13 +201,7 @@ struct Client {
 
 impl Client {
     fn new(app: &App, kind: CallKind) -> Self {
-        Self {
-            app: app.clone(),
-            kind,
-            tokens: Vec::new(),
-            woken: Vec::new(),
-            id: None,
-        }
+        Self { app: app.clone(), kind, tokens: Vec::new(), woken: Vec::new(), id: None }
     }
 
     /// Begins a turn on a reopened app, in which the executions that were woken in the previous turn are asleep again.

@@ -40,29 +40,17 @@ pub(super) struct Calls {
 impl Calls {
     /// The calls of client number `at`. Its request ids are `at` plus multiples of the number of clients.
     pub(super) fn new(at: usize) -> Self {
-        Self {
-            token: None,
-            only_starts: false,
-            id: at as u64,
-            asked: now(),
-        }
+        Self { token: None, only_starts: false, id: at as u64, asked: now() }
     }
 
     /// As [`Self::new`], but the client only starts executions.
     pub(super) fn starts(at: usize) -> Self {
-        Self {
-            only_starts: true,
-            ..Self::new(at)
-        }
+        Self { only_starts: true, ..Self::new(at) }
     }
 
     /// The tool to call next.
     fn tool(&self) -> &'static str {
-        if self.token.is_some() {
-            "workflow.next_step"
-        } else {
-            "workflow.start"
-        }
+        if self.token.is_some() { "workflow.next_step" } else { "workflow.start" }
     }
 
     /// Appends the next request to `out`. Each request has a new id, because the server may still be releasing the id
@@ -85,9 +73,7 @@ impl Calls {
     fn take(&mut self, answer: &str) -> Result<Duration> {
         const TOKEN: &str = r#""new_token":""#;
         let took = self.asked.elapsed();
-        let found = answer
-            .split_once(TOKEN)
-            .and_then(|(_, rest)| rest.split_once('"'));
+        let found = answer.split_once(TOKEN).and_then(|(_, rest)| rest.split_once('"'));
         self.token = found.map(|(token, _)| token.to_owned());
         if self.token.is_none() && !answer.contains(r#""workflow_state":"completed""#) {
             let shown: String = answer.chars().take(SHOWN_CHARS).collect();
@@ -110,11 +96,7 @@ impl Lines {
     /// Connects with the `initialize` handshake.
     pub(super) async fn open(write: ChildStdin, read: ChildStdout) -> Result<Self> {
         let unread = Vec::new();
-        let mut lines = Self {
-            write,
-            read,
-            unread,
-        };
+        let mut lines = Self { write, read, unread };
         lines.ask(INITIALIZE).await?;
         lines.say(format!("{INITIALIZED}\n").as_bytes()).await?;
         Ok(lines)
@@ -159,11 +141,8 @@ impl Lines {
             self.say(&out).await?;
             out.clear();
             self.more().await?;
-            let whole = self
-                .unread
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |end| end + 1);
+            let whole =
+                self.unread.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             let unread = self.unread.split_off(whole);
             let taken = std::mem::replace(&mut self.unread, unread);
             for line in String::from_utf8_lossy(&taken).lines() {
@@ -211,13 +190,8 @@ impl Http {
             "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\n"
         );
-        let mut http = Self {
-            stream,
-            calls: Calls::new(at),
-            head,
-            is_stateless,
-            answer: Vec::new(),
-        };
+        let mut http =
+            Self { stream, calls: Calls::new(at), head, is_stateless, answer: Vec::new() };
         if is_stateless {
             http.head += "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n";
         } else {
@@ -263,8 +237,7 @@ impl load::Lane for Http {
         } else {
             String::new()
         };
-        self.calls
-            .ask(1, if self.is_stateless { META } else { "" }, &mut body);
+        self.calls.ask(1, if self.is_stateless { META } else { "" }, &mut body);
         let answer = self.exchange(&further, &body).await?.to_owned();
         self.calls.take(&answer).map(|_| true)
     }
@@ -285,9 +258,7 @@ fn is_whole(answer: &[u8]) -> bool {
 }
 
 fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
-    answer
-        .split("\r\n")
-        .find_map(|line| line.strip_prefix(name))
+    answer.split("\r\n").find_map(|line| line.strip_prefix(name))
 }
 
 /// Turns a read of zero bytes into an end-of-file error.
@@ -299,9 +270,6 @@ fn some(read: io::Result<usize>) -> io::Result<()> {
 }
 
 fn gone(error: io::Error) -> Error {
-    let message = format!(
-        "a server that was measured went away: {}",
-        describe_io_error(&error)
-    );
+    let message = format!("a server that was measured went away: {}", describe_io_error(&error));
     Error::new(Code::ServerStopping, message).with_source(error)
 }

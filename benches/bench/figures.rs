@@ -152,11 +152,7 @@ fn rows(table: impl Fn(&[&str]) -> Table, figures: &[Figure]) -> String {
     }
     for figure in figures {
         let mut row = vec![figure.in_flight.to_string(), figure.name.to_owned()];
-        row.extend(
-            measures
-                .iter()
-                .map(|measure| shown(figure.median(*measure))),
-        );
+        row.extend(measures.iter().map(|measure| shown(figure.median(*measure))));
         let of_sync = |(measure, _): &_| shown(ratio(figures, figure, *measure));
         row.extend(ratios.iter().map(of_sync));
         table.add_row(row);

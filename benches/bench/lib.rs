@@ -94,11 +94,7 @@ enum Benchmark {
 const CALLS: [(Benchmark, &str, CallKind); 3] = [
     (Benchmark::Start, "start", CallKind::Start),
     (Benchmark::Wake, "wake", CallKind::Wake),
-    (
-        Benchmark::CurrentStep,
-        "current_step",
-        CallKind::CurrentStep,
-    ),
+    (Benchmark::CurrentStep, "current_step", CallKind::CurrentStep),
 ];
 
 /// By how much a disk is slower.
@@ -158,16 +154,8 @@ impl Report {
     /// The report for a terminal: one table per group, with `title` and `table` supplying the styled title and an empty
     /// table.
     pub fn text(&self, title: impl Fn(&str) -> String, table: impl Fn(&[&str]) -> Table) -> String {
-        let mark = self
-            .too_loaded
-            .as_ref()
-            .map_or("", |_| "  (too loaded to count)");
-        let notes: Vec<_> = self
-            .notes
-            .iter()
-            .chain(&self.too_loaded)
-            .map(String::as_str)
-            .collect();
+        let mark = self.too_loaded.as_ref().map_or("", |_| "  (too loaded to count)");
+        let notes: Vec<_> = self.notes.iter().chain(&self.too_loaded).map(String::as_str).collect();
         let figures = figures::as_text(&self.figures, mark, title, table);
         format!("{}\n{figures}\n{}\n", self.machine.text(), notes.join("\n"))
     }
@@ -185,43 +173,25 @@ pub async fn bench(
 ) -> Result<Option<Report>> {
     let place = BenchDirectory::beside(&config.data_dir, args.slow_disk)?;
     let machine = Machine::now();
-    let mut run = Run {
-        args,
-        place: &place,
-        figures: Vec::new(),
-        notes: Vec::new(),
-    };
+    let mut run = Run { args, place: &place, figures: Vec::new(), notes: Vec::new() };
     let measured = tokio::select! {
         measured = run.measure() => Some(measured),
         () = interrupted => None,
     };
-    let Run {
-        args,
-        figures,
-        notes,
-        ..
-    } = run;
+    let Run { args, figures, notes, .. } = run;
     place.remove().await?;
     let Some(measured) = measured else {
         return Ok(None);
     };
     measured.map_err(no_figure)?;
     let too_loaded = machine.loaded(&figures);
-    Ok(Some(Report {
-        args,
-        machine,
-        figures,
-        notes,
-        too_loaded,
-    }))
+    Ok(Some(Report { args, machine, figures, notes, too_loaded }))
 }
 
 /// Adds to an error that no figure is shown because of it.
 fn no_figure(error: Error) -> Error {
-    let message = format!(
-        "no figure is shown, for this failed while it was measured: {}",
-        error.message()
-    );
+    let message =
+        format!("no figure is shown, for this failed while it was measured: {}", error.message());
     error
         .with_message(message)
         .with_action("Look at the disk beside the data directory, or name another with --data-dir, and run `midex bench` again")
@@ -242,11 +212,7 @@ impl Run<'_> {
     async fn measure(&mut self) -> Result<()> {
         self.note();
         let needs_rows = self.wants(Benchmark::Engine) || self.wants(Benchmark::Stored);
-        let rows = if needs_rows {
-            beside::records(self.place).await?
-        } else {
-            Arc::default()
-        };
+        let rows = if needs_rows { beside::records(self.place).await? } else { Arc::default() };
         if self.wants(Benchmark::Engine) {
             for in_flight in [1, 16, 256, 4096] {
                 if self.holds(in_flight) {
@@ -261,8 +227,7 @@ impl Run<'_> {
                 && self.holds(in_flight)
             {
                 let contenders = self.servers(in_flight).await?;
-                self.turns("workflow.next_step", in_flight, contenders)
-                    .await?;
+                self.turns("workflow.next_step", in_flight, contenders).await?;
             }
         }
         for in_flight in [1, 256] {
@@ -289,14 +254,8 @@ impl Run<'_> {
                 let setting = Setting::steps(in_flight);
                 let contenders: Vec<Named> = vec![
                     (Figure::PROBE, Box::new(beside::Probe::new(self.place)?)),
-                    (
-                        "new file",
-                        Box::new(Midex::new(self.place, setting, 0).await?),
-                    ),
-                    (
-                        "many stored",
-                        Box::new(Midex::over(old.clone(), self.place, setting).await?),
-                    ),
+                    ("new file", Box::new(Midex::new(self.place, setting, 0).await?)),
+                    ("many stored", Box::new(Midex::over(old.clone(), self.place, setting).await?)),
                 ];
                 self.turns("stored", in_flight, contenders).await?;
             }
@@ -315,8 +274,7 @@ impl Run<'_> {
         let mut contenders: Vec<Named> = Vec::new();
         for (part, name, look) in LOOKS {
             if part != Benchmark::ColdStart && !cfg!(target_os = "linux") {
-                self.notes
-                    .push(format!("`{name}` is not measured: only Linux says it"));
+                self.notes.push(format!("`{name}` is not measured: only Linux says it"));
             } else if self.wants(part) {
                 contenders.push((name, Box::new(Processes::new(self.place, look)?)));
             }
@@ -353,9 +311,7 @@ impl Run<'_> {
 
     /// The number of turns, and the length of each.
     fn lengths(&self) -> (u32, Duration) {
-        let turns = u32::try_from(self.args.seconds.as_secs())
-            .unwrap_or(u32::MAX)
-            .max(2);
+        let turns = u32::try_from(self.args.seconds.as_secs()).unwrap_or(u32::MAX).max(2);
         (turns, self.args.seconds / turns)
     }
 
@@ -377,10 +333,7 @@ impl Run<'_> {
     async fn transitions(&self, in_flight: usize, rows: &Arc<[Row]>) -> Result<Vec<Named>> {
         let place = self.place;
         let midex = async |snapshot_every| {
-            let setting = Setting {
-                snapshot_every,
-                ..Setting::steps(in_flight)
-            };
+            let setting = Setting { snapshot_every, ..Setting::steps(in_flight) };
             Midex::new(place, setting, 0).await.map(Box::new)
         };
         let mut contenders: Vec<Named> = vec![
@@ -395,14 +348,10 @@ impl Run<'_> {
         }
         #[cfg(feature = "sqlite")]
         if self.args.slow_disk.is_none() {
-            contenders.push((
-                "SQLite WAL FULL",
-                Box::new(beside::Sqlite::new(place, rows, "FULL")?),
-            ));
-            contenders.push((
-                "SQLite WAL NORMAL",
-                Box::new(beside::Sqlite::new(place, rows, "NORMAL")?),
-            ));
+            contenders
+                .push(("SQLite WAL FULL", Box::new(beside::Sqlite::new(place, rows, "FULL")?)));
+            contenders
+                .push(("SQLite WAL NORMAL", Box::new(beside::Sqlite::new(place, rows, "NORMAL")?)));
         }
         Ok(contenders)
     }
@@ -413,14 +362,8 @@ impl Run<'_> {
         let probe = beside::Probe::new(self.place)?;
         let mut contenders: Vec<Named> = vec![(Figure::PROBE, Box::new(probe))];
         for (_, name, kind) in CALLS.into_iter().filter(|(part, ..)| self.wants(*part)) {
-            let setting = Setting {
-                kind,
-                ..Setting::steps(in_flight)
-            };
-            contenders.push((
-                name,
-                Box::new(Midex::new(self.place, setting, asleep).await?),
-            ));
+            let setting = Setting { kind, ..Setting::steps(in_flight) };
+            contenders.push((name, Box::new(Midex::new(self.place, setting, asleep).await?)));
         }
         Ok(contenders)
     }
@@ -430,16 +373,10 @@ impl Run<'_> {
         let setting = Setting::steps(in_flight);
         let mut contenders: Vec<Named> = vec![
             (Figure::PROBE, Box::new(beside::Probe::new(self.place)?)),
-            (
-                "engine, in this process",
-                Box::new(Midex::new(self.place, setting, 0).await?),
-            ),
+            ("engine, in this process", Box::new(Midex::new(self.place, setting, 0).await?)),
         ];
         for (name, way) in Transport::ALL {
-            contenders.push((
-                name,
-                Box::new(Servers::start(self.place, way, in_flight).await?),
-            ));
+            contenders.push((name, Box::new(Servers::start(self.place, way, in_flight).await?)));
         }
         Ok(contenders)
     }
@@ -453,12 +390,7 @@ impl Run<'_> {
     ) -> Result<()> {
         let (turns, length) = self.lengths();
         let figure = |(name, contender)| {
-            let figure = Figure {
-                group,
-                name,
-                in_flight,
-                turns: Vec::new(),
-            };
+            let figure = Figure { group, name, in_flight, turns: Vec::new() };
             (figure, contender)
         };
         let mut measured: Vec<(Figure, Box<dyn Contender>)> =
@@ -493,9 +425,7 @@ impl BenchDirectory {
         let data_dir = std::path::absolute(data_dir).map_err(|error| unusable(data_dir, error))?;
         let above = data_dir.ancestors().skip(1).find(|path| path.is_dir());
         let above = above.unwrap_or(Path::new("/"));
-        let made = tempfile::Builder::new()
-            .prefix(".midex-bench-")
-            .tempdir_in(above);
+        let made = tempfile::Builder::new().prefix(".midex-bench-").tempdir_in(above);
         let place = Self {
             directory: made.map_err(|error| unusable(above, error))?,
             made: Cell::new(0),
@@ -503,10 +433,8 @@ impl BenchDirectory {
             apps: Arc::default(),
         };
         place.write("workflows/bench.yaml", &workflow())?;
-        place.write(
-            "agents/worker.md",
-            "---\nname: worker\ndescription: Works\n---\n# Worker\n",
-        )?;
+        place
+            .write("agents/worker.md", "---\nname: worker\ndescription: Works\n---\n# Worker\n")?;
         Ok(place)
     }
 
@@ -561,17 +489,12 @@ impl BenchDirectory {
 /// The measured workflow: a chain of steps.
 fn workflow() -> String {
     let step = |at: usize| {
-        let before = at
-            .checked_sub(1)
-            .map(|before| format!("    depends_on: [step-{before}]\n"));
+        let before = at.checked_sub(1).map(|before| format!("    depends_on: [step-{before}]\n"));
         let before = before.unwrap_or_default();
         format!("  - id: step-{at}\n    agent: worker\n    description: One of many\n{before}")
     };
     let steps: String = (0..STEPS).map(step).collect();
-    format!(
-        "workflow: {}\ndescription: Measured\nsteps:\n{steps}",
-        calls::WORKFLOW
-    )
+    format!("workflow: {}\ndescription: Measured\nsteps:\n{steps}", calls::WORKFLOW)
 }
 
 /// Runs a blocking operation on a blocking thread.
@@ -582,11 +505,6 @@ async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -
 
 fn unusable(path: &Path, error: std::io::Error) -> Error {
     let shown = path.display().to_string();
-    let message = format!(
-        "`{shown}` cannot be measured on: {}",
-        describe_io_error(&error)
-    );
-    Error::new(Code::FileUnusable, message)
-        .with_context("path", shown)
-        .with_source(error)
+    let message = format!("`{shown}` cannot be measured on: {}", describe_io_error(&error));
+    Error::new(Code::FileUnusable, message).with_context("path", shown).with_source(error)
 }

@@ -71,11 +71,7 @@ pub(super) struct Stopwatch {
 impl Stopwatch {
     /// Begins a turn of this length.
     pub(super) fn start(length: Duration) -> Self {
-        Self {
-            began: now(),
-            cpu: own_cpu(),
-            length,
-        }
+        Self { began: now(), cpu: own_cpu(), length }
     }
 
     /// Whether the turn is still running.
@@ -168,10 +164,7 @@ pub(super) struct Disk {
 impl Disk {
     /// A disk whose syncs are slowed down by `delay`.
     pub(super) fn new(delay: Option<Duration>) -> Arc<Self> {
-        Arc::new(Self {
-            delay,
-            ..Self::default()
-        })
+        Arc::new(Self { delay, ..Self::default() })
     }
 
     /// The hook to install in a store.

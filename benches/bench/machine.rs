@@ -28,9 +28,7 @@ impl Machine {
     /// Why the figures do not count; `None` if the machine was idle enough.
     pub(super) fn loaded(&self, figures: &[Figure]) -> Option<String> {
         let cores = self.cores;
-        let busy = self
-            .load_before
-            .filter(|load| *load > super::load::fraction(cores));
+        let busy = self.load_before.filter(|load| *load > super::load::fraction(cores));
         if let Some(load) = busy {
             return Some(format!(
                 "too loaded to count: the load was {load} on {cores} cores before it began"
@@ -80,10 +78,7 @@ pub(super) fn cpu_of(process: u32) -> Option<Duration> {
     const TIMES: std::ops::Range<usize> = 11..13;
     let said = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let fields: Vec<_> = said.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = fields
-        .get(TIMES)?
-        .iter()
-        .map(|ticks| ticks.parse::<u64>().ok());
+    let ticks = fields.get(TIMES)?.iter().map(|ticks| ticks.parse::<u64>().ok());
     let ticks: u64 = ticks.sum::<Option<u64>>()?;
     let per_second = rustix::param::clock_ticks_per_second();
     Some(Duration::from_millis(ticks * 1000 / per_second.max(1)))

@@ -57,16 +57,11 @@ impl Processes {
             lines.ask(LIST).await?;
             latencies.push(began.elapsed());
             if self.look == Look::Recovery {
-                lines
-                    .drive(&mut [Calls::starts(0)], &Stopwatch::start(Duration::ZERO))
-                    .await?;
+                lines.drive(&mut [Calls::starts(0)], &Stopwatch::start(Duration::ZERO)).await?;
                 kill(&mut child).await?;
             }
             drop(lines);
-            child
-                .wait()
-                .await
-                .map_err(|error| not_run("ended", error))?;
+            child.wait().await.map_err(|error| not_run("ended", error))?;
             if !watch.runs() {
                 break;
             }
@@ -83,10 +78,7 @@ impl Processes {
         turn.add(Measure::RSS, idle.rss);
         turn.add(Measure::PRIVATE, idle.private);
         let mut clients: Vec<_> = (0..CLIENTS).map(Calls::starts).collect();
-        let started = lines
-            .drive(&mut clients, &Arc::new(Stopwatch::start(length)))
-            .await?
-            .len();
+        let started = lines.drive(&mut clients, &Arc::new(Stopwatch::start(length))).await?.len();
         let each = |memory: Memory| (memory.private - idle.private).max(0.0) / fraction(started);
         turn.add(Measure::LIVE, each(memory_of(&child)?));
         if self.look == Look::Asleep {
@@ -127,8 +119,5 @@ fn memory_of(child: &Child) -> Result<Memory> {
         let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
         number.unwrap_or_default()
     };
-    Ok(Memory {
-        rss: of("Rss:"),
-        private: of("Private_Clean:") + of("Private_Dirty:"),
-    })
+    Ok(Memory { rss: of("Rss:"), private: of("Private_Clean:") + of("Private_Dirty:") })
 }

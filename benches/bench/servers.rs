@@ -74,10 +74,7 @@ impl Servers {
                 lines.drive(&mut [Calls::new(0)], &at_once).await?;
                 let (relay, relayed) = over_lines(&mut command).await?;
                 let connections = vec![lines, relayed];
-                Ok(Self::of(
-                    [owner, relay],
-                    Clients::Lines(connections, calls()),
-                ))
+                Ok(Self::of([owner, relay], Clients::Lines(connections, calls())))
             }
             Transport::Stateless | Transport::Session => {
                 let (child, address) = over_http(&mut command).await?;
@@ -111,10 +108,7 @@ impl Servers {
             }
             Clients::Http(clients) => drive(clients, &watch).await?,
         };
-        let spent = self
-            .cpu()
-            .zip(before)
-            .map(|(after, before)| after.saturating_sub(before));
+        let spent = self.cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
         Ok(watch.stop_with(latencies, spent))
     }
 }
@@ -140,10 +134,7 @@ pub(super) fn command(place: &BenchDirectory) -> Result<Command> {
     let program = std::env::current_exe().map_err(|error| not_run("found", error))?;
     let mut command = Command::new(program);
     command.arg("serve").arg("--data-dir").arg(&config.data_dir);
-    let definitions = [
-        ("--workflows", config.workflows_dir),
-        ("--agents", config.agents_dir),
-    ];
+    let definitions = [("--workflows", config.workflows_dir), ("--agents", config.agents_dir)];
     for (flag, directory) in definitions {
         command.args(
             directory
@@ -172,25 +163,13 @@ pub(super) async fn over_lines(command: &mut Command) -> Result<(Child, Lines)> 
 
 /// Starts a server on a free port, and reads its address from the start-up lines.
 async fn over_http(command: &mut Command) -> Result<(Child, SocketAddr)> {
-    let child = command
-        .args(["--http", "127.0.0.1:0"])
-        .stderr(Stdio::piped())
-        .spawn();
+    let child = command.args(["--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| not_run("started", error))?;
-    let said = child
-        .stderr
-        .take()
-        .ok_or_else(|| Error::internal("a server has no streams"))?;
+    let said = child.stderr.take().ok_or_else(|| Error::internal("a server has no streams"))?;
     let mut lines = BufReader::new(said).lines();
     let mut last = String::new();
-    while let Some(line) = lines
-        .next_line()
-        .await
-        .map_err(|error| not_run("heard", error))?
-    {
-        let address = line
-            .split_once("http://")
-            .and_then(|(_, rest)| rest.split_once("/mcp"));
+    while let Some(line) = lines.next_line().await.map_err(|error| not_run("heard", error))? {
+        let address = line.split_once("http://").and_then(|(_, rest)| rest.split_once("/mcp"));
         if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
             // Keep reading: the server would block once its log has filled the pipe.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
@@ -198,9 +177,7 @@ async fn over_http(command: &mut Command) -> Result<(Child, SocketAddr)> {
         }
         last = line;
     }
-    Err(Error::internal(format!(
-        "a server did not say where it listens: {last}"
-    )))
+    Err(Error::internal(format!("a server did not say where it listens: {last}")))
 }
 
 /// Kills a server, to simulate a crash.
@@ -209,9 +186,6 @@ pub(super) async fn kill(child: &mut Child) -> Result<()> {
 }
 
 pub(super) fn not_run(what: &str, error: std::io::Error) -> Error {
-    Error::internal(format!(
-        "a server could not be {what}: {}",
-        describe_io_error(&error)
-    ))
-    .with_source(error)
+    Error::internal(format!("a server could not be {what}: {}", describe_io_error(&error)))
+        .with_source(error)
 }

@@ -46,11 +46,7 @@ async fn serve(mut stream: TcpStream) {
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     let mut buffer = Vec::with_capacity(4096);
-    while stream
-        .read_buf(&mut buffer)
-        .await
-        .is_ok_and(|read| read > 0)
-    {
+    while stream.read_buf(&mut buffer).await.is_ok_and(|read| read > 0) {
         if buffer.ends_with(b"\r\n\r\n") {
             buffer.clear();
             if stream.write_all(answer.as_bytes()).await.is_err() {
@@ -61,9 +57,7 @@ async fn serve(mut stream: TcpStream) {
 }
 
 fn service(runtime: &Runtime) -> SocketAddr {
-    let listener = runtime
-        .block_on(TcpListener::bind("127.0.0.1:0"))
-        .expect("a listener");
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a listener");
     let address = listener.local_addr().expect("an address");
     runtime.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -92,10 +86,7 @@ fn rig(address: SocketAddr) -> Rig {
     let origin = format!("http://{address}");
     Rig {
         address,
-        bare: reqwest::Client::builder()
-            .no_proxy()
-            .build()
-            .expect("a client"),
+        bare: reqwest::Client::builder().no_proxy().build().expect("a client"),
         caller: Caller::new(SecretSources {
             environment: [("KEY".to_owned(), "0123456789abcdef".to_owned())].into(),
             ..SecretSources::default()
@@ -119,17 +110,8 @@ fn rig(address: SocketAddr) -> Rig {
 impl Rig {
     async fn bare(&self) {
         let url = format!("http://{}/v1/things/a-1?q=x", self.address);
-        let sent = self
-            .bare
-            .get(url)
-            .header("authorization", "Bearer 0123456789abcdef");
-        let bytes = sent
-            .send()
-            .await
-            .expect("an answer")
-            .bytes()
-            .await
-            .expect("a body");
+        let sent = self.bare.get(url).header("authorization", "Bearer 0123456789abcdef");
+        let bytes = sent.send().await.expect("an answer").bytes().await.expect("a body");
         let value: Value = serde_json::from_slice(&bytes).expect("JSON");
         assert_eq!(value["size"], 3);
     }
@@ -138,12 +120,8 @@ impl Rig {
         let with = json!({ "id": "a-1", "q": "x" });
         let options = CallOptions::default();
         let answer =
-            self.caller
-                .call_operation(&self.prepared, &self.target, &with, None, &options);
-        assert_eq!(
-            answer.await.expect("an answer").payload.into_value()["size"],
-            3
-        );
+            self.caller.call_operation(&self.prepared, &self.target, &with, None, &options);
+        assert_eq!(answer.await.expect("an answer").payload.into_value()["size"], 3);
     }
 }
 
@@ -178,10 +156,7 @@ fn main() {
     // Bare `reqwest` takes the provider of the process; midex brings its own.
     let provider = rustls::crypto::ring::default_provider();
     provider.install_default().expect("the first provider");
-    let runtime = Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let rig = Arc::new(rig(service(&runtime)));
     for in_flight in [1, 64] {
         let (mut bare, mut called, mut ratios) = (Vec::new(), Vec::new(), Vec::new());

@@ -58,10 +58,8 @@ fn document(book: usize) -> String {
     let mut paths = Map::new();
     let mut schemas = Map::new();
     for at in 0..OPERATIONS / 4 {
-        let (one, other) = (
-            THINGS[at % THINGS.len()],
-            THINGS[(at / THINGS.len() + at + book) % THINGS.len()],
-        );
+        let (one, other) =
+            (THINGS[at % THINGS.len()], THINGS[(at / THINGS.len() + at + book) % THINGS.len()]);
         let name = format!("Item{at}");
         let reference = json!({ "$ref": format!("#/components/schemas/{name}") });
         let answer = |schema: Value| json!({ "200": { "description": "It worked.", "content": { "application/json": { "schema": schema } } } });
@@ -91,11 +89,8 @@ fn document(book: usize) -> String {
 fn open(path: &Path) -> DocumentReader {
     let file = File::open(path).expect("a file");
     let length = file.metadata().expect("a length").len();
-    DocumentReader::open(
-        length,
-        Box::new(move |at, into| file.read_exact_at(into, at)),
-    )
-    .expect("a book")
+    DocumentReader::open(length, Box::new(move |at, into| file.read_exact_at(into, at)))
+        .expect("a book")
 }
 
 /// The sorted times of so many runs.
@@ -117,20 +112,14 @@ fn ms(times: &[Duration], share: usize) -> f64 {
 /// The memory of this process that is its own, in bytes.
 fn memory() -> usize {
     let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Private_Dirty:"));
+    let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:"));
     let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<usize>().ok());
     kilobytes.unwrap_or_default() << 10
 }
 
 fn import() {
     let text = document(0);
-    let took = times(ROUNDS, |_| {
-        compile_document(text.as_bytes())
-            .expect("a document")
-            .encode()
-    });
+    let took = times(ROUNDS, |_| compile_document(text.as_bytes()).expect("a document").encode());
     let size = text.len() / 1000;
     println!(
         "import of {OPERATIONS} operations ({size} KB): {:.0} ms (wanted: 300 ms)",
@@ -144,18 +133,13 @@ fn import() {
     files.sort();
     for file in files {
         let text = fs::read(&file).expect("a file");
-        let count = compile_document(&text)
-            .expect("a document")
-            .operations
-            .len();
+        let count = compile_document(&text).expect("a document").operations.len();
         let took = times(3, |_| compile_document(&text).expect("a document").encode());
         let book =
             DocumentReader::from_bytes(compile_document(&text).expect("a document").encode())
                 .expect("a book");
-        let read = times(200, |round| {
-            book.read_operation(round * 31 % count)
-                .expect("an operation")
-        });
+        let read =
+            times(200, |round| book.read_operation(round * 31 % count).expect("an operation"));
         println!(
             "  {} ({} KB, {count} operations): {:.0} ms; an operation is read in {:.2} ms, 99 of 100 within {:.1} ms",
             file.file_name().unwrap_or_default().to_string_lossy(),
@@ -178,19 +162,9 @@ fn remember(files: &[String]) {
 
 fn remembered(files: &[PathBuf]) {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    let output = command
-        .arg("remember")
-        .args(files)
-        .output()
-        .expect("a process");
-    let bytes: f64 = String::from_utf8_lossy(&output.stdout)
-        .trim()
-        .parse()
-        .unwrap_or_default();
-    println!(
-        "the books and their words in memory: {:.1} MB (wanted: 40 MB)",
-        bytes / 1e6
-    );
+    let output = command.arg("remember").args(files).output().expect("a process");
+    let bytes: f64 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or_default();
+    println!("the books and their words in memory: {:.1} MB (wanted: 40 MB)", bytes / 1e6);
 }
 
 fn main() {
@@ -199,16 +173,12 @@ fn main() {
         return remember(&given[1..]);
     }
     let home = tempfile::tempdir().expect("a directory");
-    let files: Vec<_> = (0..BOOKS)
-        .map(|book| home.path().join(format!("{book}.book")))
-        .collect();
+    let files: Vec<_> = (0..BOOKS).map(|book| home.path().join(format!("{book}.book"))).collect();
     for (book, file) in files.iter().enumerate() {
         let made = compile_document(document(book).as_bytes()).expect("a document");
         fs::write(file, made.encode()).expect("a file");
     }
-    let took = times(ROUNDS, |_| {
-        files.iter().map(|file| open(file)).collect::<Vec<_>>()
-    });
+    let took = times(ROUNDS, |_| files.iter().map(|file| open(file)).collect::<Vec<_>>());
     println!(
         "a start with {BOOKS} catalogs of {OPERATIONS} operations: {:.1} ms more (wanted: 30 ms)",
         ms(&took, 50)
@@ -225,20 +195,14 @@ fn main() {
         .collect();
     let first = times(1, |_| search_operations(&shelves, "list deploys", 20));
     let took = times(SEARCHES, |round| {
-        let (one, other) = (
-            THINGS[round % THINGS.len()],
-            THINGS[round / 7 % THINGS.len()],
-        );
+        let (one, other) = (THINGS[round % THINGS.len()], THINGS[round / 7 % THINGS.len()]);
         search_operations(
             &shelves,
             &format!("list all the {one} of the {other} in area{}", round % 10),
             20,
         )
     });
-    println!(
-        "the first search prepares the words: {:.1} ms",
-        ms(&first, 50)
-    );
+    println!("the first search prepares the words: {:.1} ms", ms(&first, 50));
     println!(
         "a search over {} operations: {:.2} ms, 99 of 100 within {:.2} ms (wanted: 5 ms)",
         BOOKS * OPERATIONS,

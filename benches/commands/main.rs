@@ -151,9 +151,7 @@ fn all(place: &Place, rounds: usize) -> Vec<f64> {
 
 fn main() {
     let rounds = std::env::var("MIDEX_BENCH_ROUNDS").ok();
-    let rounds = rounds
-        .and_then(|rounds| rounds.parse().ok())
-        .unwrap_or(ROUNDS);
+    let rounds = rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
     let place = Place::new();
     let nothing = median(rounds, || first_byte(nothing()));
     let alone = all(&place, rounds);
@@ -168,9 +166,6 @@ fn main() {
     for (args, (alone, beside)) in COMMANDS.iter().zip(alone.iter().zip(&beside)) {
         let is_slow = *alone > ALONE_MS || *beside > BESIDE_MS;
         let mark = if is_slow { "  too slow" } else { "" };
-        println!(
-            "midex {:26} {alone:>8.1} {beside:>8.1}{mark}",
-            args.join(" ")
-        );
+        println!("midex {:26} {alone:>8.1} {beside:>8.1}{mark}", args.join(" "));
     }
 }

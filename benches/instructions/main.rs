@@ -36,10 +36,7 @@ type Result<T> = std::result::Result<T, String>;
 
 fn main() -> ExitCode {
     // Cargo adds a flag of its own.
-    let arguments: Vec<_> = env::args()
-        .skip(1)
-        .filter(|word| word != "--bench")
-        .collect();
+    let arguments: Vec<_> = env::args().skip(1).filter(|word| word != "--bench").collect();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["take", name, rounds] => take(name, rounds),
@@ -93,14 +90,10 @@ fn counted(path: &HotPath, rounds: u32) -> Result<u64> {
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    command
-        .arg(program)
-        .args(["take", path.name, &rounds.to_string()]);
+    command.arg(program).args(["take", path.name, &rounds.to_string()]);
     let output = run(&mut command)?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let count = said
-        .lines()
-        .find_map(|line| line.split_once("Collected : "));
+    let count = said.lines().find_map(|line| line.split_once("Collected : "));
     let count = count.and_then(|(_, count)| count.trim().parse().ok());
     count.ok_or_else(|| format!("`{}` was not counted; valgrind said:\n{said}", path.name))
 }

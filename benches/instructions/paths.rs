@@ -33,20 +33,12 @@ pub(crate) type Round = Box<dyn FnMut()>;
 pub(crate) const STEPS: u32 = 20;
 
 const fn path(name: &'static str, rounds: u32, prepare: fn() -> Round) -> HotPath {
-    HotPath {
-        name,
-        rounds,
-        calls: 1,
-        prepare,
-    }
+    HotPath { name, rounds, calls: 1, prepare }
 }
 
 /// A start and all steps, to the end of an execution.
 const fn execution(name: &'static str, rounds: u32, prepare: fn() -> Round) -> HotPath {
-    HotPath {
-        calls: STEPS + 1,
-        ..path(name, rounds, prepare)
-    }
+    HotPath { calls: STEPS + 1, ..path(name, rounds, prepare) }
 }
 
 /// All of them, in the order of the table.
@@ -98,10 +90,8 @@ fn workflow_checked() -> Round {
 
 fn token() -> Round {
     let (standing, ids) = (in_the_middle(), Counted::default());
-    let (id, step) = (
-        standing.row().execution_id.clone(),
-        standing.definition.workflow.steps[0].id.clone(),
-    );
+    let (id, step) =
+        (standing.row().execution_id.clone(), standing.definition.workflow.steps[0].id.clone());
     Box::new(move || {
         let grant = TokenGrant::issue(NOW, &ids);
         let text = Token::new(id.clone(), step.clone(), grant).encode();

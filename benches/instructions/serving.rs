@@ -66,11 +66,8 @@ pub(crate) fn lines() -> Round {
         secret_env: Vec::new(),
         ..Config::new(Some(home.path().join("data"))).expect("a configuration")
     };
-    let app = App::with_options(Options::new(
-        config,
-        Arc::new(Still),
-        Arc::new(Counted::default()),
-    ));
+    let app =
+        App::with_options(Options::new(config, Arc::new(Still), Arc::new(Counted::default())));
     let mut client = runtime.block_on(Client::of(app));
     Box::new(move || {
         // It lives as long as the client.
@@ -94,12 +91,8 @@ impl Client {
         let transport = LineTransport::new(server_input, server_output);
         let server = Server::new(Arc::new(app));
         tokio::spawn(serve(server, transport, CancellationToken::new()));
-        let mut client = Self {
-            input: BufReader::new(input),
-            output,
-            line: String::new(),
-            last_id: 0,
-        };
+        let mut client =
+            Self { input: BufReader::new(input), output, line: String::new(), last_id: 0 };
         let about = json!({ "name": "bench", "version": "0" });
         let params =
             json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about });
@@ -134,11 +127,7 @@ impl Client {
             let next = json!({ "name": "workflow.next_step", "arguments": arguments });
             self.ask("tools/call", &next).await;
         }
-        assert!(
-            self.line.contains(r#""workflow_state":"completed""#),
-            "{}",
-            self.line
-        );
+        assert!(self.line.contains(r#""workflow_state":"completed""#), "{}", self.line);
     }
 
     /// The token of the next step. The client's own work is counted too, so it is kept small.

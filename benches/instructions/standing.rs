@@ -120,10 +120,8 @@ impl Standing {
 
     /// What a command comes to.
     pub(crate) fn decide(&self, command: &Command) -> Decision {
-        let facts = Facts {
-            values: &self.values,
-            ..Facts::new(&self.definition, limits::TOKEN_TTL)
-        };
+        let facts =
+            Facts { values: &self.values, ..Facts::new(&self.definition, limits::TOKEN_TTL) };
         let decided = self.last.next.decide(facts, command, NOW, &self.ids);
         decided.expect("a decision")
     }

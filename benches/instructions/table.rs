@@ -21,10 +21,7 @@ pub(crate) struct Table {
 impl Table {
     /// One without counts, of this toolchain.
     pub(crate) const fn new(toolchain: String) -> Self {
-        Self {
-            toolchain,
-            counts: Vec::new(),
-        }
+        Self { toolchain, counts: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, name: &str, count: u64) {

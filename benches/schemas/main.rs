@@ -62,10 +62,6 @@ fn evaluated() {
             .collect();
         times.sort_unstable();
         let more = memory("VmHWM").saturating_sub(before);
-        println!(
-            "{what:32} {:>12.3?} {:>8} KiB",
-            times[times.len() / 2],
-            more
-        );
+        println!("{what:32} {:>12.3?} {:>8} KiB", times[times.len() / 2], more);
     }
 }

@@ -29,10 +29,7 @@ struct Server {
 impl Server {
     fn start(home: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
-        command
-            .arg("serve")
-            .arg("--data-dir")
-            .arg(home.join("data"));
+        command.arg("serve").arg("--data-dir").arg(home.join("data"));
         command.arg("--workflows").arg(home.join("workflows"));
         command.env("TOKIO_WORKER_THREADS", "2");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -49,12 +46,7 @@ impl Server {
                 }
             }
         });
-        let mut server = Self {
-            child,
-            input,
-            answers,
-            last: 0,
-        };
+        let mut server = Self { child, input, answers, last: 0 };
         let client = json!({ "name": "bench", "version": "1" });
         server.ask(
             "initialize",
@@ -131,9 +123,7 @@ fn measure(what: &str, mut server: Server, value: &Value) {
     for _ in 0..ROUNDS {
         let pair = [server.begin(), server.begin()].map(|token| output(&token));
         let sent = Instant::now();
-        let mut open = pair
-            .map(|params| server.post("tools/call", &params))
-            .to_vec();
+        let mut open = pair.map(|params| server.post("tools/call", &params)).to_vec();
         while !open.is_empty() {
             let asked = Instant::now();
             let status = json!({ "uri": "midex://workflow/executions?limit=1" });
@@ -155,9 +145,7 @@ fn measure(what: &str, mut server: Server, value: &Value) {
         server.post("tools/call", &params);
     }
     let told = Instant::now();
-    let _ = Command::new("kill")
-        .arg(server.child.id().to_string())
-        .status();
+    let _ = Command::new("kill").arg(server.child.id().to_string()).status();
     let _ = server.child.wait();
     let ended = told.elapsed();
     let most = others.iter().max().copied().unwrap_or_default();

@@ -75,10 +75,7 @@ pub(crate) fn ratios(runtime: &Runtime) {
         "\na child for each item, 64 at once; medians of {TURNS} turns of 1,000 children or one list; x = beside 1,000 starts one after another\n"
     );
     println!("{:>9} {:>10} {:>6}", "children", "µs/child", "x");
-    let with = |options| Options {
-        workflows: Arc::new(Only(child())),
-        ..options
-    };
+    let with = |options| Options { workflows: Arc::new(Only(child())), ..options };
     let rig = runtime.block_on(Rig::with(with));
     let alone = Load::new(child(), json!({ "at": 1 }));
     let loads = WIDTHS.map(parent);

@@ -37,10 +37,7 @@ steps:
         load: Load::new(manifest(lines), json!({})),
         places,
     };
-    [
-        road("chain of 500", &chain, [10, 100, 480]),
-        road("loop", again, [10, 100, 1000]),
-    ]
+    [road("chain of 500", &chain, [10, 100, 480]), road("loop", again, [10, 100, 1000])]
 }
 
 /// An execution of the road that stands so many steps after its start.
@@ -81,11 +78,7 @@ pub(crate) fn ratios(runtime: &Runtime) {
         let rig = runtime.block_on(Rig::new());
         let costs = runtime.block_on(costs(&rig, &road, TURNS)).map(median);
         for (place, cost) in road.places.iter().zip(costs) {
-            println!(
-                "{:>14} {place:>8} {cost:>9.0} {:>6.2}",
-                road.name,
-                cost / costs[0]
-            );
+            println!("{:>14} {place:>8} {cost:>9.0} {:>6.2}", road.name, cost / costs[0]);
         }
         runtime.block_on(rig.stop());
     }

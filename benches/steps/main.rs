@@ -8,10 +8,7 @@
 //! * timers: 10,000 due within 10 seconds.
 //!
 //! `cargo bench --bench steps -- ratios` prints the tables alone, measured in turns; with a name after it, that one.
-#![allow(
-    missing_docs,
-    reason = "criterion's macros make undocumented functions"
-)]
+#![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 #![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
@@ -37,9 +34,7 @@ use self::{rig::Rig, support::fdatasync, wide::Body};
 fn mixed_steps(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("workflow");
-    group
-        .sample_size(10)
-        .measurement_time(Duration::from_secs(3));
+    group.sample_size(10).measurement_time(Duration::from_secs(3));
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     group.bench_function("fdatasync", |bencher| {
         bencher.iter_custom(|count| fdatasync(dir.path(), count));
@@ -60,9 +55,7 @@ fn mixed_steps(criterion: &mut Criterion) {
 fn wide_steps(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("foreach");
-    group
-        .sample_size(10)
-        .measurement_time(Duration::from_secs(3));
+    group.sample_size(10).measurement_time(Duration::from_secs(3));
     for body in Body::ALL {
         for width in wide::WIDTHS {
             let rig = runtime.block_on(Rig::new());
@@ -81,9 +74,7 @@ fn wide_steps(criterion: &mut Criterion) {
 fn long_executions(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("step");
-    group
-        .sample_size(10)
-        .measurement_time(Duration::from_secs(3));
+    group.sample_size(10).measurement_time(Duration::from_secs(3));
     let [_, road] = long::roads();
     for place in road.places {
         let rig = runtime.block_on(Rig::new());
@@ -99,9 +90,7 @@ fn long_executions(criterion: &mut Criterion) {
 fn late_timers(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("timer");
-    group
-        .sample_size(10)
-        .measurement_time(Duration::from_secs(3));
+    group.sample_size(10).measurement_time(Duration::from_secs(3));
     let rig = runtime.block_on(Rig::new());
     group.bench_function("late", |bencher| {
         bencher.iter_custom(|count| runtime.block_on(timers::sum(&rig, count)));
@@ -130,13 +119,7 @@ fn ratios(wanted: &[String]) {
     }
 }
 
-criterion_group!(
-    benches,
-    mixed_steps,
-    wide_steps,
-    long_executions,
-    late_timers
-);
+criterion_group!(benches, mixed_steps, wide_steps, long_executions, late_timers);
 
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();

@@ -51,18 +51,10 @@ final_output: { count: "${{ memory.count }}", said: "${{ memory.said }}", parts:
 pub(crate) const IN_FLIGHT: [u64; 2] = [1, 64];
 
 pub(crate) fn loads() -> [(&'static str, Load); 2] {
-    let parts: Vec<_> = (0..5)
-        .map(|at| json!({ "name": format!("part {at}") }))
-        .collect();
+    let parts: Vec<_> = (0..5).map(|at| json!({ "name": format!("part {at}") })).collect();
     let inputs = json!({ "request": "An app", "platform": "iOS", "parts": parts });
-    let mixed = Load {
-        signal: Some("go"),
-        ..Load::new(manifest(MIXED), inputs)
-    };
-    [
-        ("mixed", mixed),
-        ("plain", Load::new(definition("# Worker"), json!({}))),
-    ]
+    let mixed = Load { signal: Some("go"), ..Load::new(manifest(MIXED), inputs) };
+    [("mixed", mixed), ("plain", Load::new(definition("# Worker"), json!({})))]
 }
 
 /// Both in turns; the medians.

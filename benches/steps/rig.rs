@@ -46,17 +46,10 @@ impl Rig {
         let activities =
             Activities::default().with_activity(function(ACTIVITY, echo).as_idempotent());
         let options = Options::new(store.clone(), Arc::new(SystemClock), Arc::new(SystemIds));
-        let options = change(Options {
-            activities: activities.expect("one of its name"),
-            ..options
-        });
+        let options =
+            change(Options { activities: activities.expect("one of its name"), ..options });
         let changes = options.notifier.clone();
-        Self {
-            engine: Engine::new(options).await.expect("an engine"),
-            changes,
-            store,
-            _dir: dir,
-        }
+        Self { engine: Engine::new(options).await.expect("an engine"), changes, store, _dir: dir }
     }
 
     /// Transitions made durable until now.
@@ -101,11 +94,7 @@ pub(crate) struct Load {
 
 impl Load {
     pub(crate) fn new(definition: Arc<Definition>, inputs: Value) -> Self {
-        Self {
-            definition,
-            inputs,
-            signal: None,
-        }
+        Self { definition, inputs, signal: None }
     }
 
     /// Starts an execution of it.
@@ -131,11 +120,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) async fn start(engine: &Engine, load: &Load) -> Self {
         let last = load.start(engine).await;
-        let client = Self {
-            engine: engine.clone(),
-            open: last.new_tokens.clone().into(),
-            last,
-        };
+        let client = Self { engine: engine.clone(), open: last.new_tokens.clone().into(), last };
         if let Some(signal) = load.signal {
             let id = client.id();
             let signal = SignalRequest::new(signal, json!({ "by": "bench" }));
@@ -169,11 +154,7 @@ impl Client {
                 self.advance(1).await;
             }
         }
-        assert_eq!(
-            self.last.workflow_state, "completed",
-            "{:?}",
-            self.last.failure
-        );
+        assert_eq!(self.last.workflow_state, "completed", "{:?}", self.last.failure);
     }
 
     async fn wait(&mut self) {

@@ -59,10 +59,7 @@ async fn late(
             due.insert(name, at);
         }
     }
-    assert!(
-        begun.elapsed() < after,
-        "the first was due before all were begun"
-    );
+    assert!(begun.elapsed() < after, "the first was due before all were begun");
     let beside: Vec<_> = (0..count.div_ceil(10))
         .map(|number| tokio::spawn(sleeper(begun + after + over * number / count.div_ceil(10))))
         .collect();
@@ -105,10 +102,8 @@ pub(crate) fn ratios(runtime: &Runtime) {
     );
     println!("{:>22} {:>8} {:>8} {:>8}", "", "p50", "p99", "max");
     let awake: fn(Options) -> Options = |options| options;
-    let asleep: fn(Options) -> Options = |options| Options {
-        idle_max: Duration::from_secs(1),
-        ..options
-    };
+    let asleep: fn(Options) -> Options =
+        |options| Options { idle_max: Duration::from_secs(1), ..options };
     for (name, change, after) in [("awake", awake, 10), ("asleep", asleep, 20)] {
         let rig = runtime.block_on(Rig::with(change));
         let (after, over) = (Duration::from_secs(after), Duration::from_secs(10));
@@ -122,10 +117,5 @@ pub(crate) fn ratios(runtime: &Runtime) {
 fn show(name: &str, mut late: Vec<Duration>) {
     late.sort();
     let at = |share: usize| late[(late.len() - 1) * share / 100].as_secs_f64() * 1e3;
-    println!(
-        "{name:>22} {:>8.1} {:>8.1} {:>8.1}",
-        at(50),
-        at(99),
-        at(100)
-    );
+    println!("{name:>22} {:>8.1} {:>8.1} {:>8.1}", at(50), at(99), at(100));
 }

@@ -61,10 +61,7 @@ steps:
         let files: Vec<_> = (0..width)
             .map(|at| json!({ "name": format!("src/file-{at}.rs"), "lines": at }))
             .collect();
-        Load::new(
-            manifest(&lines),
-            json!({ "files": files, "goal": "clarity" }),
-        )
+        Load::new(manifest(&lines), json!({ "files": files, "goal": "clarity" }))
     }
 }
 

@@ -17,11 +17,8 @@ pub(crate) const STEPS: usize = 20;
 /// A chain of steps, all with one persona.
 pub(crate) fn definition(persona: &str) -> Arc<Definition> {
     let step = |at: usize| {
-        let before: Vec<_> = at
-            .checked_sub(1)
-            .map(|before| format!("step-{before}"))
-            .into_iter()
-            .collect();
+        let before: Vec<_> =
+            at.checked_sub(1).map(|before| format!("step-{before}")).into_iter().collect();
         json!({
             "id": format!("step-{at}"), "description": "One of many", "depends_on": before,
             "kind": { "agent": { "agent": "worker" } }
@@ -42,14 +39,10 @@ pub(crate) fn fdatasync(dir: &Path, count: u64) -> Duration {
         .write(true)
         .open(dir.join("probe"))
         .expect("a file");
-    file.write_all_at(&[1; 4096], 0)
-        .and_then(|()| file.sync_all())
-        .expect("a write");
+    file.write_all_at(&[1; 4096], 0).and_then(|()| file.sync_all()).expect("a write");
     let start = Instant::now();
     for _ in 0..count {
-        file.write_all_at(&[2; 4096], 0)
-            .and_then(|()| file.sync_data())
-            .expect("a write");
+        file.write_all_at(&[2; 4096], 0).and_then(|()| file.sync_data()).expect("a write");
     }
     start.elapsed()
 }

@@ -51,16 +51,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut config = Config::new(Some(data_dir))?;
     config.workflows_dir = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/activities").into());
 
-    let activities = Activities::default()
-        .with_activity(function("upload", upload))?
-        .with_activity(Health)?;
+    let activities =
+        Activities::default().with_activity(function("upload", upload))?.with_activity(Health)?;
     let options = Options {
         activities,
-        ..Options::new(
-            config,
-            Arc::new(SteadyClock::default()),
-            Arc::new(SystemIds),
-        )
+        ..Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds))
     };
     // Opens the store, and goes on with what was under way when the last process ended; `midex --data-dir DATA_DIRECTORY
     // show` and its like find this server. Beside another process of this program it relays to that one.

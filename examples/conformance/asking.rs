@@ -1,8 +1,5 @@
 //! Tools that ask the client while they work, as clients with a session are asked.
-#![expect(
-    deprecated,
-    reason = "newer revisions deprecate sampling; older clients have it"
-)]
+#![expect(deprecated, reason = "newer revisions deprecate sampling; older clients have it")]
 
 use rmcp::{
     ErrorData,
@@ -25,10 +22,7 @@ pub(crate) async fn sampling(call: Call) -> Result<CallToolResponse, ErrorData> 
     let answer = match call.cx.peer.create_message(request).await {
         Ok(message) => {
             let message = serde_json::to_value(message).unwrap_or_default();
-            said(format!(
-                "LLM response: {}",
-                spoken(&message).unwrap_or_default()
-            ))
+            said(format!("LLM response: {}", spoken(&message).unwrap_or_default()))
         }
         Err(error) => refused(format!("the client's model did not answer: {error}")),
     };
@@ -41,14 +35,7 @@ pub(crate) async fn elicitation(call: Call) -> Result<CallToolResponse, ErrorDat
         "username": { "type": "string", "description": "User's response" },
         "email": { "type": "string", "description": "User's email address" },
     });
-    ask(
-        call,
-        "User response",
-        &message,
-        properties,
-        &["username", "email"],
-    )
-    .await
+    ask(call, "User response", &message, properties, &["username", "email"]).await
 }
 
 pub(crate) async fn defaults(call: Call) -> Result<CallToolResponse, ErrorData> {
@@ -59,14 +46,7 @@ pub(crate) async fn defaults(call: Call) -> Result<CallToolResponse, ErrorData> 
         "status": { "type": "string", "enum": ["active", "inactive", "pending"], "default": "active" },
         "verified": { "type": "boolean", "default": true },
     });
-    ask(
-        call,
-        "Elicitation completed",
-        "Change what is not right",
-        properties,
-        &[],
-    )
-    .await
+    ask(call, "Elicitation completed", "Change what is not right", properties, &[]).await
 }
 
 pub(crate) async fn choices(call: Call) -> Result<CallToolResponse, ErrorData> {

@@ -59,8 +59,5 @@ pub(crate) fn echo(arguments: &JsonObject) -> CallToolResult {
 
 /// A text among the arguments; empty where there is none.
 pub(crate) fn word<'a>(arguments: &'a JsonObject, name: &str) -> &'a str {
-    arguments
-        .get(name)
-        .and_then(serde_json::Value::as_str)
-        .unwrap_or_default()
+    arguments.get(name).and_then(serde_json::Value::as_str).unwrap_or_default()
 }

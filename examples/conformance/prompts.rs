@@ -17,22 +17,10 @@ use crate::{
 /// Each prompt: its name, what it is for, the arguments it must be given.
 const PROMPTS: &[(&str, &str, &[&str])] = &[
     ("test_simple_prompt", "Plain words", &[]),
-    (
-        "test_prompt_with_arguments",
-        "Words with two arguments in them",
-        &["arg1", "arg2"],
-    ),
-    (
-        "test_prompt_with_embedded_resource",
-        "Words about a resource",
-        &["resourceUri"],
-    ),
+    ("test_prompt_with_arguments", "Words with two arguments in them", &["arg1", "arg2"]),
+    ("test_prompt_with_embedded_resource", "Words about a resource", &["resourceUri"]),
     ("test_prompt_with_image", "Words about a picture", &[]),
-    (
-        "test_input_required_result_prompt",
-        "Words that need an answer first",
-        &[],
-    ),
+    ("test_input_required_result_prompt", "Words that need an answer first", &[]),
 ];
 
 /// What the first argument of the prompt with arguments may be completed to.
@@ -53,47 +41,25 @@ pub(crate) fn complete(prompt: &str, beginning: &str) -> Vec<String> {
         return Vec::new();
     }
     let fits = |word: &&&str| word.starts_with(beginning);
-    WORDS
-        .iter()
-        .filter(fits)
-        .map(|word| (*word).to_owned())
-        .collect()
+    WORDS.iter().filter(fits).map(|word| (*word).to_owned()).collect()
 }
 
 pub(crate) fn get(request: GetPromptRequestParams) -> Result<GetPromptResponse, ErrorData> {
-    let GetPromptRequestParams {
-        name,
-        arguments,
-        input_responses,
-        ..
-    } = request;
+    let GetPromptRequestParams { name, arguments, input_responses, .. } = request;
     let arguments = arguments.unwrap_or_default();
     let known = PROMPTS.iter().find(|(known, ..)| *known == name);
     let Some((name, _, needed)) = known else {
-        return Err(ErrorData::invalid_params(
-            format!("no prompt is named `{name}`"),
-            None,
-        ));
+        return Err(ErrorData::invalid_params(format!("no prompt is named `{name}`"), None));
     };
-    if let Some(missing) = needed
-        .iter()
-        .find(|needed| !arguments.contains_key(**needed))
-    {
-        return Err(ErrorData::invalid_params(
-            format!("`{name}` needs `{missing}`"),
-            None,
-        ));
+    if let Some(missing) = needed.iter().find(|needed| !arguments.contains_key(**needed)) {
+        return Err(ErrorData::invalid_params(format!("`{name}` needs `{missing}`"), None));
     }
     let messages = match *name {
         "test_simple_prompt" => vec![user("This is a simple prompt for testing.")],
         "test_prompt_with_arguments" => vec![user(two(&arguments))],
         "test_prompt_with_embedded_resource" => about_resource(&arguments),
         "test_prompt_with_image" => about_picture(),
-        _ => match field(
-            &input_responses.unwrap_or_default(),
-            "user_context",
-            "context",
-        ) {
+        _ => match field(&input_responses.unwrap_or_default(), "user_context", "context") {
             Some(context) => vec![user(format!("Answer with this in mind: {context}"))],
             None => return ask_context(),
         },

@@ -11,32 +11,16 @@ use crate::{content::PNG, skills};
 pub(crate) fn list() -> Vec<Resource> {
     let skill = skills::resource();
     vec![
-        resource(
-            "test://static-text",
-            "Words that never change",
-            "text/plain",
-        ),
-        resource(
-            "test://static-binary",
-            "A picture that never changes",
-            "image/png",
-        ),
-        resource(
-            "test://watched-resource",
-            "Words to subscribe to",
-            "text/plain",
-        ),
+        resource("test://static-text", "Words that never change", "text/plain"),
+        resource("test://static-binary", "A picture that never changes", "image/png"),
+        resource("test://watched-resource", "Words to subscribe to", "text/plain"),
         skill,
     ]
 }
 
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     let template = ResourceTemplate::new("test://template/{id}/data", "data by id");
-    vec![
-        template
-            .with_description("What is known of an id")
-            .with_mime_type("application/json"),
-    ]
+    vec![template.with_description("What is known of an id").with_mime_type("application/json")]
 }
 
 pub(crate) fn read(uri: &str) -> Result<ResourceContents, ErrorData> {
@@ -52,9 +36,7 @@ pub(crate) fn read(uri: &str) -> Result<ResourceContents, ErrorData> {
 
 fn resource(uri: &str, about: &str, mime_type: &str) -> Resource {
     let name = uri.trim_start_matches("test://");
-    Resource::new(uri, name)
-        .with_description(about)
-        .with_mime_type(mime_type)
+    Resource::new(uri, name).with_description(about).with_mime_type(mime_type)
 }
 
 fn text(text: &str, uri: &str) -> ResourceContents {
@@ -62,9 +44,7 @@ fn text(text: &str, uri: &str) -> ResourceContents {
 }
 
 fn templated(uri: &str) -> Option<ResourceContents> {
-    let id = uri
-        .strip_prefix("test://template/")?
-        .strip_suffix("/data")?;
+    let id = uri.strip_prefix("test://template/")?.strip_suffix("/data")?;
     if id.is_empty() || id.contains('/') {
         return None;
     }

@@ -107,9 +107,7 @@ struct State {
 
 /// A state that only this server can make, for this tool and a while.
 fn seal(fixtures: &Fixtures, call: &Call, state: &State) -> Result<String, ErrorData> {
-    let options = SealOptions::new()
-        .ttl(STATE_TTL)
-        .associated_data(call.tool.as_bytes());
+    let options = SealOptions::new().ttl(STATE_TTL).associated_data(call.tool.as_bytes());
     let sealed = fixtures.shared().states.seal_json_with(state, &options);
     sealed.map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
@@ -122,10 +120,7 @@ fn open(fixtures: &Fixtures, call: &Call) -> Result<Option<State>, ErrorData> {
     let opened = states.open_json_with(sealed, call.tool.as_bytes());
     // One answer whatever is wrong with it, so that nobody can learn how to make one.
     opened.map(Some).map_err(|_| {
-        ErrorData::invalid_params(
-            "requestState was not made by this server for this call",
-            None,
-        )
+        ErrorData::invalid_params("requestState was not made by this server for this call", None)
     })
 }
 
@@ -165,11 +160,7 @@ fn sample(text: &str, tokens: u32) -> Value {
 pub(crate) fn field(answers: &InputResponses, key: &str, field: &str) -> Option<String> {
     let answer = answers.get(key)?;
     let value = answer.get("content")?.get(field)?;
-    let shown = || {
-        value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned)
-    };
+    let shown = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     (answer.get("action")? == "accept").then(shown)
 }
 

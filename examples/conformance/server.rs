@@ -93,10 +93,8 @@ impl ServerHandler for Fixtures {
             .enable_tasks()
             .enable_skills()
             .build();
-        ServerConfig::new(capabilities).with_server_info(Implementation::new(
-            "midex-conformance",
-            env!("CARGO_PKG_VERSION"),
-        ))
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("midex-conformance", env!("CARGO_PKG_VERSION")))
     }
 
     async fn list_tools(
@@ -161,9 +159,7 @@ impl ServerHandler for Fixtures {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(
-            resources::templates(),
-        ))
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
     }
 
     async fn read_resource(
@@ -218,11 +214,7 @@ impl ServerHandler for Fixtures {
     }
 
     async fn listen(&self, cx: SubscriptionContext) -> Result<(), ErrorData> {
-        let followed = self
-            .followed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner).take();
         let changes = followed.unwrap_or_else(|| self.shared.changes.follow());
         changes::listen(cx, changes).await
     }
@@ -232,10 +224,7 @@ impl ServerHandler for Fixtures {
         request: GetTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.shared
-            .tasks
-            .get(&request.task_id)
-            .map(GetTaskResult::new)
+        self.shared.tasks.get(&request.task_id).map(GetTaskResult::new)
     }
 
     async fn update_task(
@@ -243,9 +232,7 @@ impl ServerHandler for Fixtures {
         request: UpdateTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.shared
-            .tasks
-            .answer(&request.task_id, request.input_responses)
+        self.shared.tasks.answer(&request.task_id, request.input_responses)
     }
 
     async fn cancel_task(

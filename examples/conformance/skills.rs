@@ -20,16 +20,11 @@ pub(crate) fn find(uri: &str) -> Result<Skill, ErrorData> {
     if uri == URI {
         return Ok(skill());
     }
-    Err(ErrorData::invalid_params(
-        format!("no skill is at `{uri}`"),
-        None,
-    ))
+    Err(ErrorData::invalid_params(format!("no skill is at `{uri}`"), None))
 }
 
 pub(crate) fn resource() -> Resource {
-    Resource::new(URI, NAME)
-        .with_description(ABOUT)
-        .with_mime_type("text/markdown")
+    Resource::new(URI, NAME).with_description(ABOUT).with_mime_type("text/markdown")
 }
 
 pub(crate) fn contents() -> ResourceContents {

@@ -56,9 +56,7 @@ struct Handle {
 
 impl Tasks {
     pub(crate) fn get(&self, id: &str) -> Result<DetailedTask, ErrorData> {
-        self.with(id, |row| {
-            DetailedTask::new(row.task.clone(), row.payload.clone())
-        })
+        self.with(id, |row| DetailedTask::new(row.task.clone(), row.payload.clone()))
     }
 
     /// Takes what was asked for; whatever else is given means nothing.
@@ -110,10 +108,7 @@ impl Tasks {
             answers: InputResponses::new(),
             waiting: None,
         })?;
-        let handle = Handle {
-            tasks: self.clone(),
-            id,
-        };
+        let handle = Handle { tasks: self.clone(), id };
         let work = work(handle.clone());
         tokio::spawn(async move {
             if let Some(ended) = cancelled.run_until_cancelled(work).await {
@@ -135,8 +130,7 @@ impl Tasks {
     fn with<T>(&self, id: &str, see: impl FnOnce(&mut Row) -> T) -> Result<T, ErrorData> {
         let mut rows = self.lock();
         let row = rows.get_mut(id);
-        row.map(see)
-            .ok_or_else(|| ErrorData::invalid_params("there is no such task", None))
+        row.map(see).ok_or_else(|| ErrorData::invalid_params("there is no such task", None))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Row>> {
@@ -162,19 +156,13 @@ impl Handle {
             row.waiting = Some(waiting);
             row.turn(TaskPayload::InputRequired { input_requests });
         })?;
-        answered
-            .await
-            .map_err(|_| ErrorData::internal_error("the task has gone", None))
+        answered.await.map_err(|_| ErrorData::internal_error("the task has gone", None))
     }
 
     fn settle(&self, ended: &Result<CallToolResult, ErrorData>) {
         let payload = match ended {
-            Ok(result) => TaskPayload::Completed {
-                result: object(result),
-            },
-            Err(error) => TaskPayload::Failed {
-                error: object(error),
-            },
+            Ok(result) => TaskPayload::Completed { result: object(result) },
+            Err(error) => TaskPayload::Failed { error: object(error) },
         };
         let _ = self.tasks.with(&self.id, |row| row.turn(payload));
     }
@@ -259,11 +247,7 @@ pub(crate) fn confirm_delete(
         let question = form(&format!("Delete {file}?"), "confirm", "boolean");
         let answers = task.ask(json!({ "confirm": question })).await?;
         let yes = field(&answers, "confirm", "confirm").is_some_and(|answer| answer == "true");
-        Ok(said(if yes {
-            format!("{file} is deleted")
-        } else {
-            format!("{file} is kept")
-        }))
+        Ok(said(if yes { format!("{file} is deleted") } else { format!("{file} is kept") }))
     })
 }
 
@@ -288,8 +272,5 @@ pub(crate) fn ask_then_work(
     let Some(name) = field(&call.answers, "user_name", "name") else {
         return ask(json!({ "user_name": ask_name() }), None);
     };
-    fixtures
-        .shared()
-        .tasks
-        .begin(|_| async move { Ok(said(format!("Done for {name}"))) })
+    fixtures.shared().tasks.begin(|_| async move { Ok(said(format!("Done for {name}"))) })
 }

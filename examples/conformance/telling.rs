@@ -1,8 +1,5 @@
 //! Tools that tell something before they answer.
-#![expect(
-    deprecated,
-    reason = "newer revisions deprecate logging; older clients have it"
-)]
+#![expect(deprecated, reason = "newer revisions deprecate logging; older clients have it")]
 
 use std::time::Duration;
 
@@ -38,16 +35,8 @@ pub(crate) async fn logging(
     fixtures: &Fixtures,
     call: Call,
 ) -> Result<CallToolResponse, ErrorData> {
-    let wanted = if call.is_modern() {
-        call.cx.meta.log_level()
-    } else {
-        Some(fixtures.level())
-    };
-    let lines = [
-        "Tool execution started",
-        "Tool processing data",
-        "Tool execution completed",
-    ];
+    let wanted = if call.is_modern() { call.cx.meta.log_level() } else { Some(fixtures.level()) };
+    let lines = ["Tool execution started", "Tool processing data", "Tool execution completed"];
     for (at, line) in lines.into_iter().enumerate() {
         if at > 0 {
             tokio::time::sleep(BETWEEN).await;

@@ -49,12 +49,7 @@ const fn spec(
     description: &'static str,
     work: for<'a> fn(&'a Fixtures, Call) -> Answer<'a>,
 ) -> Spec {
-    Spec {
-        name,
-        description,
-        arguments: nothing,
-        work,
-    }
+    Spec { name, description, arguments: nothing, work }
 }
 
 impl Spec {
@@ -74,129 +69,83 @@ impl Spec {
 
 /// In the order in which they are listed.
 const TOOLS: &[Spec] = &[
-    spec("test_simple_text", "Answers with text", |_, call| {
-        plain(content::text, &call)
+    spec("test_simple_text", "Answers with text", |_, call| plain(content::text, &call)),
+    spec("test_image_content", "Answers with a picture", |_, call| plain(content::image, &call)),
+    spec("test_audio_content", "Answers with sound", |_, call| plain(content::audio, &call)),
+    spec("test_embedded_resource", "Answers with a resource", |_, call| {
+        plain(content::embedded, &call)
     }),
-    spec("test_image_content", "Answers with a picture", |_, call| {
-        plain(content::image, &call)
-    }),
-    spec("test_audio_content", "Answers with sound", |_, call| {
-        plain(content::audio, &call)
-    }),
-    spec(
-        "test_embedded_resource",
-        "Answers with a resource",
-        |_, call| plain(content::embedded, &call),
-    ),
     spec(
         "test_multiple_content_types",
         "Answers with text, a picture and a resource",
         |_, call| plain(content::mixed, &call),
     ),
-    spec("test_error_handling", "Always fails", |_, call| {
-        plain(content::error, &call)
-    }),
-    spec(
-        "json_schema_2020_12_tool",
-        "Tool with JSON Schema 2020-12 features",
-        |_, call| plain(content::echo, &call),
-    )
+    spec("test_error_handling", "Always fails", |_, call| plain(content::error, &call)),
+    spec("json_schema_2020_12_tool", "Tool with JSON Schema 2020-12 features", |_, call| {
+        plain(content::echo, &call)
+    })
     .taking(rich_schema),
     spec(
         "test_header_argument",
         "Takes an argument that HTTP clients repeat in a header",
         |_, call| plain(content::echo, &call),
     )
-    .taking(|| {
-        one_with(
-            "region",
-            &json!({ "type": "string", "x-mcp-header": "Region" }),
-        )
+    .taking(|| one_with("region", &json!({ "type": "string", "x-mcp-header": "Region" }))),
+    spec("test_tool_with_progress", "Tells how far it is", |_, call| {
+        Box::pin(telling::progress(call))
     }),
-    spec(
-        "test_tool_with_progress",
-        "Tells how far it is",
-        |_, call| Box::pin(telling::progress(call)),
-    ),
-    spec(
-        "test_tool_with_logging",
-        "Logs while it works",
-        |this, call| Box::pin(telling::logging(this, call)),
-    ),
-    spec(
-        "test_logging_tool",
-        "Logs if it was asked to",
-        |this, call| Box::pin(telling::logging(this, call)),
-    ),
+    spec("test_tool_with_logging", "Logs while it works", |this, call| {
+        Box::pin(telling::logging(this, call))
+    }),
+    spec("test_logging_tool", "Logs if it was asked to", |this, call| {
+        Box::pin(telling::logging(this, call))
+    }),
     spec(
         "test_reconnection",
         "Answers on the stream of its call, which stays open until then",
         |_, call| plain(content::text, &call),
     ),
-    spec(
-        "test_trigger_tool_change",
-        "Announces that the list of tools has changed",
-        |this, _| announce(this, Change::Tools),
-    ),
+    spec("test_trigger_tool_change", "Announces that the list of tools has changed", |this, _| {
+        announce(this, Change::Tools)
+    }),
     spec(
         "test_trigger_prompt_change",
         "Announces that the list of prompts has changed",
         |this, _| announce(this, Change::Prompts),
     ),
-    spec(
-        "test_trigger_resource_change",
-        "Announces that a resource has changed",
-        |this, call| {
-            announce(
-                this,
-                Change::Resource(content::word(&call.arguments, "uri").to_owned()),
-            )
-        },
-    )
+    spec("test_trigger_resource_change", "Announces that a resource has changed", |this, call| {
+        announce(this, Change::Resource(content::word(&call.arguments, "uri").to_owned()))
+    })
     .taking(|| one("uri")),
-    spec("test_sampling", "Asks the client's model", |_, call| {
-        Box::pin(asking::sampling(call))
-    })
-    .taking(|| one("prompt")),
-    spec("test_elicitation", "Asks the user", |_, call| {
-        Box::pin(asking::elicitation(call))
-    })
-    .taking(|| one("message")),
-    spec(
-        "test_elicitation_sep1034_defaults",
-        "Asks the user, with defaults",
-        |_, call| Box::pin(asking::defaults(call)),
-    ),
+    spec("test_sampling", "Asks the client's model", |_, call| Box::pin(asking::sampling(call)))
+        .taking(|| one("prompt")),
+    spec("test_elicitation", "Asks the user", |_, call| Box::pin(asking::elicitation(call)))
+        .taking(|| one("message")),
+    spec("test_elicitation_sep1034_defaults", "Asks the user, with defaults", |_, call| {
+        Box::pin(asking::defaults(call))
+    }),
     spec(
         "test_elicitation_sep1330_enums",
         "Asks the user to choose, in every form of choice",
         |_, call| Box::pin(asking::choices(call)),
     ),
-    spec(
-        "test_missing_capability",
-        "Needs a client with a model",
-        |_, call| now(asking::needs_sampling(&call)),
-    ),
-    spec(
-        "test_streaming_elicitation",
-        "Asks the user in its answer",
-        |_, call| now(rounds::name(&call)),
-    ),
-    spec(
-        "test_input_required_result_elicitation",
-        "Asks the user for a name",
-        |_, call| now(rounds::name(&call)),
-    ),
+    spec("test_missing_capability", "Needs a client with a model", |_, call| {
+        now(asking::needs_sampling(&call))
+    }),
+    spec("test_streaming_elicitation", "Asks the user in its answer", |_, call| {
+        now(rounds::name(&call))
+    }),
+    spec("test_input_required_result_elicitation", "Asks the user for a name", |_, call| {
+        now(rounds::name(&call))
+    }),
     spec(
         "test_input_required_result_sampling",
         "Asks the client's model for a capital",
         |_, call| now(rounds::capital(&call)),
     ),
-    spec(
-        "test_input_required_result_list_roots",
-        "Asks for the client's roots",
-        |_, call| now(rounds::roots(&call)),
-    ),
+    spec("test_input_required_result_list_roots", "Asks for the client's roots", |_, call| {
+        now(rounds::roots(&call))
+    }),
     spec(
         "test_input_required_result_request_state",
         "Asks with a state to be given back",
@@ -212,52 +161,36 @@ const TOOLS: &[Spec] = &[
         "Asks three things at once",
         |this, call| now(rounds::several(this, &call)),
     ),
-    spec(
-        "test_input_required_result_multi_round",
-        "Asks twice",
-        |this, call| now(rounds::twice(this, &call)),
-    ),
+    spec("test_input_required_result_multi_round", "Asks twice", |this, call| {
+        now(rounds::twice(this, &call))
+    }),
     spec(
         "test_input_required_result_capabilities",
         "Asks only what the client can answer",
         |_, call| now(rounds::within_capabilities(&call)),
     ),
-    spec("greet", "Greets at once", |_, call| {
-        plain(content::greeting, &call)
+    spec("greet", "Greets at once", |_, call| plain(content::greeting, &call))
+        .taking(|| one("name")),
+    spec("slow_compute", "Takes its time; a task where the client knows tasks", |this, call| {
+        Box::pin(tasks::slow_compute(this, call))
     })
-    .taking(|| one("name")),
-    spec(
-        "slow_compute",
-        "Takes its time; a task where the client knows tasks",
-        |this, call| Box::pin(tasks::slow_compute(this, call)),
-    )
     .taking(tasks::slow_compute_arguments),
-    spec(
-        "failing_job",
-        "A task that ends in a tool's error",
-        |this, call| now(tasks::failing_job(this, &call)),
-    ),
-    spec(
-        "protocol_error_job",
-        "A task that ends in a protocol error",
-        |this, call| now(tasks::protocol_error_job(this, &call)),
-    ),
-    spec(
-        "confirm_delete",
-        "A task that asks before it goes on",
-        |this, call| now(tasks::confirm_delete(this, &call)),
-    )
+    spec("failing_job", "A task that ends in a tool's error", |this, call| {
+        now(tasks::failing_job(this, &call))
+    }),
+    spec("protocol_error_job", "A task that ends in a protocol error", |this, call| {
+        now(tasks::protocol_error_job(this, &call))
+    }),
+    spec("confirm_delete", "A task that asks before it goes on", |this, call| {
+        now(tasks::confirm_delete(this, &call))
+    })
     .taking(|| one("filename")),
-    spec(
-        "multi_input",
-        "A task that asks two things at once",
-        |this, call| now(tasks::multi_input(this, &call)),
-    ),
-    spec(
-        "test_tool_with_task",
-        "Asks first, and becomes a task then",
-        |this, call| now(tasks::ask_then_work(this, &call)),
-    ),
+    spec("multi_input", "A task that asks two things at once", |this, call| {
+        now(tasks::multi_input(this, &call))
+    }),
+    spec("test_tool_with_task", "Asks first, and becomes a task then", |this, call| {
+        now(tasks::ask_then_work(this, &call))
+    }),
 ];
 
 pub(crate) fn list() -> Vec<Tool> {

@@ -93,8 +93,7 @@ impl Catalogs {
     /// Starts a thread that reloads changed catalogs. It ends when `self` is dropped.
     pub fn start_watching(&self) {
         let live = self.live.clone();
-        self.follower
-            .start_polling("midex-catalogs", move || live.reload_changed_catalogs());
+        self.follower.start_polling("midex-catalogs", move || live.reload_changed_catalogs());
     }
 
     /// The operation, prepared for calls. The first use reads it from disk, on a thread that may block.
@@ -116,31 +115,28 @@ impl Catalogs {
         catalog: &str,
         operation: &str,
     ) -> Result<CatalogOperation, OperationFailure> {
-        let (code, message) = match self
-            .last_loaded_catalogs()
-            .resolve_operation(catalog, operation)
-        {
-            OperationMatch::Operation(named) => return Ok(named),
-            OperationMatch::NoCatalog(_) => (
-                FailureCode::CatalogMissing,
-                format!("there is no catalog '{catalog}' here"),
-            ),
-            OperationMatch::Disabled => (
-                FailureCode::CatalogMissing,
-                format!("the catalog '{catalog}' is disabled or cannot be used"),
-            ),
-            OperationMatch::NoOperation(_) => (
-                FailureCode::OperationNotFound,
-                format!("the catalog '{catalog}' has no operation '{operation}'"),
-            ),
-            OperationMatch::Several(ids) => (
-                FailureCode::OperationNotFound,
-                format!(
-                    "several catalogs of '{catalog}' have an operation '{operation}': {}",
-                    ids.join(", ")
+        let (code, message) =
+            match self.last_loaded_catalogs().resolve_operation(catalog, operation) {
+                OperationMatch::Operation(named) => return Ok(named),
+                OperationMatch::NoCatalog(_) => {
+                    (FailureCode::CatalogMissing, format!("there is no catalog '{catalog}' here"))
+                }
+                OperationMatch::Disabled => (
+                    FailureCode::CatalogMissing,
+                    format!("the catalog '{catalog}' is disabled or cannot be used"),
                 ),
-            ),
-        };
+                OperationMatch::NoOperation(_) => (
+                    FailureCode::OperationNotFound,
+                    format!("the catalog '{catalog}' has no operation '{operation}'"),
+                ),
+                OperationMatch::Several(ids) => (
+                    FailureCode::OperationNotFound,
+                    format!(
+                        "several catalogs of '{catalog}' have an operation '{operation}': {}",
+                        ids.join(", ")
+                    ),
+                ),
+            };
         Err(OperationFailure::new("not_found", message).with_code(code))
     }
 }
@@ -154,10 +150,8 @@ impl Operations for Catalogs {
         Box::pin(async move {
             let named = self.resolve_operation(&call.catalog, &call.operation)?;
             let prepared = self.prepare_operation(&named).await?;
-            let target = named
-                .catalog
-                .call_target()
-                .map_err(|error| damaged_catalog_failure(&error))?;
+            let target =
+                named.catalog.call_target().map_err(|error| damaged_catalog_failure(&error))?;
             let options = CallOptions {
                 timeout: call.timeout,
                 idempotency_key: Some(call.idempotency_key),
@@ -171,12 +165,7 @@ impl Operations for Catalogs {
             };
             let (arguments, position) = ((&call.with, body), (paginate, call.cursor.as_ref()));
             let page = caller.request_page(&prepared, &target, arguments, &options, position);
-            let ItemsPage {
-                answer,
-                items,
-                next,
-                incomplete,
-            } = page.await?;
+            let ItemsPage { answer, items, next, incomplete } = page.await?;
             // The output is only the list, and has no place for a note that items may be missing. So the call fails.
             if let Some(why) = incomplete.filter(|_| !call.whole) {
                 let failure = OperationFailure::new("incomplete", why);
@@ -209,10 +198,7 @@ impl Operations for Catalogs {
 
 impl LiveCatalogs {
     fn loaded_catalogs(&self) -> Arc<CatalogSet> {
-        self.set
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.set.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reloads the catalogs whose files have changed.
@@ -223,14 +209,8 @@ impl LiveCatalogs {
         if stamps == before.stamps {
             return;
         }
-        let catalogs = stamps
-            .keys()
-            .map(|id| self.load_catalog(id, &stamps, &before));
-        let set = CatalogSet {
-            catalogs: catalogs.collect(),
-            version: before.version + 1,
-            stamps,
-        };
+        let catalogs = stamps.keys().map(|id| self.load_catalog(id, &stamps, &before));
+        let set = CatalogSet { catalogs: catalogs.collect(), version: before.version + 1, stamps };
         let version = set.version;
         *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
         self.version.send_replace(version);
@@ -243,15 +223,10 @@ impl LiveCatalogs {
         }
         let [_, document] = stamps[id];
         let has_same_document = old_stamps.is_some_and(|[_, before]| *before == document);
-        let kept = old_catalog
-            .filter(|_| has_same_document)
-            .map(|catalog| catalog.book.clone());
+        let kept = old_catalog.filter(|_| has_same_document).map(|catalog| catalog.book.clone());
         let book = || {
             let Some(document) = document else {
-                return Err(format!(
-                    "{} is not there",
-                    self.places.document_path(id).display()
-                ));
+                return Err(format!("{} is not there", self.places.document_path(id).display()));
             };
             kept.unwrap_or_else(|| self.places.load_document(id, document).map(Arc::new))
         };

@@ -76,12 +76,10 @@ impl ImportPlan {
             let own = own.filter(|_| !self.settings.base_url_chosen);
             *counts.entry(own.unwrap_or(base_url)).or_default() += 1;
         }
-        let addresses = counts
-            .into_iter()
-            .map(|(base_url, operations)| BaseUrlCount {
-                base_url: base_url.to_owned(),
-                operations,
-            });
+        let addresses = counts.into_iter().map(|(base_url, operations)| BaseUrlCount {
+            base_url: base_url.to_owned(),
+            operations,
+        });
         let mut addresses: Vec<_> = addresses.collect();
         addresses.sort_by_key(|address| std::cmp::Reverse(address.operations));
         addresses.truncate(limits::CATALOG_ADDRESSES_SHOWN_MAX);
@@ -146,10 +144,8 @@ impl Catalogs {
         }
         let (text, before) = self.existing_settings(&id)?;
         let chosen = there.filter(|there| there.is_base_url_chosen());
-        let chosen = import
-            .base_url
-            .as_ref()
-            .or_else(|| chosen.map(|there| &there.settings.base_url));
+        let chosen =
+            import.base_url.as_ref().or_else(|| chosen.map(|there| &there.settings.base_url));
         let base_url = chosen.map_or_else(
             || document_base_url(&compiled.servers, &import.source),
             |url| url.trim_end_matches('/').to_owned(),
@@ -190,13 +186,7 @@ impl Catalogs {
             Some(book) => OperationChanges::compare_operations(book, &compiled),
             None => OperationChanges::default(),
         };
-        Ok(ImportPlan {
-            id,
-            settings,
-            compiled,
-            changes,
-            text,
-        })
+        Ok(ImportPlan { id, settings, compiled, changes, text })
     }
 
     /// Imports a document. Blocks.
@@ -221,8 +211,7 @@ impl Catalogs {
             )));
         }
         let text = render_settings(&planned.settings, &planned.text)?;
-        self.places()
-            .write_catalog(&planned.id, &text, &import.document)?;
+        self.places().write_catalog(&planned.id, &text, &import.document)?;
         self.current_catalogs();
         Ok(planned)
     }
@@ -284,10 +273,7 @@ impl CatalogSet {
         if let Some(catalog) = self.find_catalog(name) {
             return Ok(catalog.clone());
         }
-        let names = self
-            .catalogs()
-            .iter()
-            .flat_map(|one| [&*one.id, &*one.settings.title]);
+        let names = self.catalogs().iter().flat_map(|one| [&*one.id, &*one.settings.title]);
         let message = format!("there is no catalog `{name}`{}", nearest_hint(name, names));
         Err(Error::new(Code::CatalogNotFound, message).with_context("catalog_id", name))
     }
@@ -361,10 +347,7 @@ impl Settings {
                 nearest_hint(scheme, known.iter().copied()),
                 known.join(", ")
             );
-            return Err(invalid_argument_error(
-                message,
-                "Name one that the document has",
-            ));
+            return Err(invalid_argument_error(message, "Name one that the document has"));
         }
         let most = limits::CATALOG_HEADER_BYTES_MAX;
         if value.is_some_and(|value| value.len() > most || value.contains(char::is_control)) {
@@ -430,10 +413,7 @@ fn tool_secret_error(header: &str) -> Error {
 
 /// The error for a document that cannot be imported. Its message is that of the first violation.
 fn invalid_document_error(refused: &Inspection) -> Error {
-    let message = format!(
-        "the document cannot be imported: {}",
-        first_violation_message(refused)
-    );
+    let message = format!("the document cannot be imported: {}", first_violation_message(refused));
     let violations: Vec<Violation> = refused.violations.clone();
     Error::new(Code::OpenapiInvalid, message).with_violations(violations)
 }
@@ -451,10 +431,7 @@ fn check_base_url(url: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("`{url}` is no URL of http or https");
-    Err(invalid_argument_error(
-        message,
-        "Give base_url as https://HOST/PATH",
-    ))
+    Err(invalid_argument_error(message, "Give base_url as https://HOST/PATH"))
 }
 
 fn check_vendor(vendor: &str) -> Result<()> {
@@ -463,10 +440,7 @@ fn check_vendor(vendor: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("`{vendor}` is no vendor: it is the first word of `run`");
-    Err(invalid_argument_error(
-        message,
-        "Give the vendor as one word",
-    ))
+    Err(invalid_argument_error(message, "Give the vendor as one word"))
 }
 
 /// Headers that midex sets itself for each call.
@@ -530,10 +504,7 @@ impl OperationChanges {
                         .filter_map(|(part, is_other)| is_other.then_some(part))
                         .collect();
                     if !what.is_empty() {
-                        changes.changed.push(ChangedOperation {
-                            id: operation.name.clone(),
-                            what,
-                        });
+                        changes.changed.push(ChangedOperation { id: operation.name.clone(), what });
                     }
                 }
             }

@@ -62,16 +62,10 @@ impl CatalogPaths {
         let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let ids = ids.filter(|id| is_catalog_id(id) && self.settings_path(id).exists());
-        let stamp = |path: PathBuf| {
-            fs::metadata(path)
-                .ok()
-                .map(|data| FileStamp::from_metadata(&data))
-        };
+        let stamp =
+            |path: PathBuf| fs::metadata(path).ok().map(|data| FileStamp::from_metadata(&data));
         let stamps = ids.map(|id| {
-            let both = [
-                stamp(self.settings_path(&id)),
-                stamp(self.document_path(&id)),
-            ];
+            let both = [stamp(self.settings_path(&id)), stamp(self.document_path(&id))];
             (id, both)
         });
         stamps.take(limits::CATALOGS_MAX).collect()
@@ -156,19 +150,9 @@ impl CatalogPaths {
         let (new, path) = (self.unfinished_path(id), self.catalogs.join(id));
         let written = fs::create_dir_all(&new).and_then(|()| {
             let folder = Folder::open(&new)?;
-            folder.write(
-                OsStr::new(DOCUMENT_FILE),
-                document,
-                None,
-                ExistingFilePolicy::Replace,
-            )?;
+            folder.write(OsStr::new(DOCUMENT_FILE), document, None, ExistingFilePolicy::Replace)?;
             let settings = settings.as_bytes();
-            folder.write(
-                OsStr::new(SETTINGS_FILE),
-                settings,
-                None,
-                ExistingFilePolicy::Replace,
-            )?;
+            folder.write(OsStr::new(SETTINGS_FILE), settings, None, ExistingFilePolicy::Replace)?;
             rename_atomically(&new, &path)
         });
         let _ = fs::remove_dir_all(&new);
@@ -198,11 +182,7 @@ impl CatalogPaths {
     fn remove_unfinished(&self) {
         let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
         for entry in entries {
-            if entry
-                .file_name()
-                .to_string_lossy()
-                .starts_with(UNFINISHED_PREFIX)
-            {
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -214,11 +194,7 @@ const UNFINISHED_PREFIX: &str = ".midex-new-";
 
 /// Renames `new` to `path` atomically. If `path` exists, the two are exchanged.
 fn rename_atomically(new: &Path, path: &Path) -> io::Result<()> {
-    let flags = if path.exists() {
-        RenameFlags::EXCHANGE
-    } else {
-        RenameFlags::NOREPLACE
-    };
+    let flags = if path.exists() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
     rustix::fs::renameat_with(CWD, new, CWD, path, flags)?;
     if let Some(above) = path.parent() {
         let _ = File::open(above).and_then(|above| above.sync_all());
@@ -229,10 +205,7 @@ fn rename_atomically(new: &Path, path: &Path) -> io::Result<()> {
 fn open_document(path: &Path) -> io::Result<DocumentReader> {
     let (file, metadata) = open_regular(path)?;
     let length = metadata.len();
-    DocumentReader::open(
-        length,
-        Box::new(move |at, into| file.read_exact_at(into, at)),
-    )
+    DocumentReader::open(length, Box::new(move |at, into| file.read_exact_at(into, at)))
 }
 
 /// Whether this is a valid id of a catalog, and so a name of its directory.
@@ -279,11 +252,7 @@ fn read_file_text(path: &Path, max: usize) -> Result<String, String> {
 }
 
 fn unusable_file_error(path: &Path, error: io::Error) -> Error {
-    let message = format!(
-        "{} cannot be used: {}",
-        path.display(),
-        describe_io_error(&error)
-    );
+    let message = format!("{} cannot be used: {}", path.display(), describe_io_error(&error));
     Error::new(Code::FileUnusable, message)
         .with_context("path", path.display().to_string())
         .with_source(error)

@@ -92,9 +92,7 @@ impl Catalog {
     /// Whether its base URL was chosen explicitly, and so replaces every server of the document: see
     /// [`Settings::base_url_chosen`].
     pub fn is_base_url_chosen(&self) -> bool {
-        let Settings {
-            base_url, source, ..
-        } = &self.settings;
+        let Settings { base_url, source, .. } = &self.settings;
         let is_own = |book: &Arc<DocumentReader>| {
             document_base_url(&book.head().servers, source) == *base_url
         };
@@ -135,8 +133,7 @@ impl Catalog {
     /// As [`Catalog::prepare_operation`].
     pub fn read_operation(&self, place: usize) -> Result<Operation, String> {
         let book = self.book.as_ref().map_err(Clone::clone)?;
-        book.read_operation(place)
-            .map_err(|error| error.to_string())
+        book.read_operation(place).map_err(|error| error.to_string())
     }
 
     /// The first security scheme that the operation requires and the catalog has no credential for. `None` if the
@@ -159,16 +156,11 @@ impl Catalog {
     /// The catalog's value for a security scheme: its credential, or the user's value of the header that the scheme
     /// sets.
     pub fn credential_for_scheme(&self, name: &str, scheme: &SecurityScheme) -> Option<&str> {
-        let Settings {
-            credentials,
-            headers,
-            ..
-        } = &self.settings;
+        let Settings { credentials, headers, .. } = &self.settings;
         let header = match scheme {
-            SecurityScheme::ApiKey {
-                location: ParameterLocation::Header,
-                name,
-            } => Some(name.as_str()),
+            SecurityScheme::ApiKey { location: ParameterLocation::Header, name } => {
+                Some(name.as_str())
+            }
             SecurityScheme::Basic | SecurityScheme::Bearer => Some("authorization"),
             _ => None,
         };
@@ -183,9 +175,7 @@ impl Catalog {
     /// # Errors
     /// The document is unusable, or the settings allow a host that is not of the form `HOST:PORT`.
     pub fn call_target(&self) -> Result<Arc<CallTarget>, String> {
-        let target = self
-            .target
-            .get_or_init(|| self.build_target().map(Arc::new));
+        let target = self.target.get_or_init(|| self.build_target().map(Arc::new));
         target.clone()
     }
 
@@ -225,9 +215,7 @@ impl CatalogOperation {
 
     /// Its class; the strictest one if its entry is not available.
     pub fn class(&self) -> Class {
-        let class = self
-            .entry()
-            .map(|entry| self.catalog.operation_class(entry));
+        let class = self.entry().map(|entry| self.catalog.operation_class(entry));
         class.unwrap_or(Class::Destructive)
     }
 }
@@ -283,16 +271,11 @@ impl CatalogSet {
             _ => self.catalogs_with_name(catalog).collect(),
         };
         if called.is_empty() {
-            let names = self
-                .catalogs
-                .iter()
-                .flat_map(|one| [one.vendor(), &*one.id]);
+            let names = self.catalogs.iter().flat_map(|one| [one.vendor(), &*one.id]);
             return OperationMatch::NoCatalog(find_nearest(catalog, names).map(str::to_owned));
         }
-        let usable: Vec<_> = called
-            .into_iter()
-            .filter(|one| one.usable_document().is_some())
-            .collect();
+        let usable: Vec<_> =
+            called.into_iter().filter(|one| one.usable_document().is_some()).collect();
         let mut found = usable.iter().filter_map(|one| {
             let place = one.usable_document()?.find_operation(operation)?;
             let catalog = Arc::clone(one);
@@ -320,15 +303,12 @@ impl CatalogSet {
 
     /// Whether a catalog of this name is usable.
     pub fn has_usable_catalog(&self, name: &str) -> bool {
-        self.catalogs_with_name(name)
-            .any(|one| one.usable_document().is_some())
+        self.catalogs_with_name(name).any(|one| one.usable_document().is_some())
     }
 
     /// The id of a disabled catalog of this name, if no catalog of this name is usable.
     pub fn disabled_catalog_id(&self, name: &str) -> Option<&str> {
-        let mut called = self
-            .catalogs_with_name(name)
-            .filter(|one| !one.settings.enabled);
+        let mut called = self.catalogs_with_name(name).filter(|one| !one.settings.enabled);
         let disabled = called.next()?;
         (!self.has_usable_catalog(name)).then_some(&*disabled.id)
     }
@@ -361,9 +341,8 @@ impl CatalogSet {
         counts: impl Fn(&Catalog) -> bool,
     ) -> Vec<CatalogOperation> {
         let catalogs = self.catalogs.iter().filter(|one| counts(one));
-        let usable: Vec<_> = catalogs
-            .filter_map(|one| Some((one, one.usable_document()?)))
-            .collect();
+        let usable: Vec<_> =
+            catalogs.filter_map(|one| Some((one, one.usable_document()?))).collect();
         let shelves: Vec<_> = usable
             .iter()
             .map(|(catalog, book)| SearchableCatalog {
@@ -377,10 +356,7 @@ impl CatalogSet {
             catalog: usable[hit.shelf].0.clone(),
             place: hit.operation,
         };
-        search_operations(&shelves, query, limit)
-            .into_iter()
-            .map(named)
-            .collect()
+        search_operations(&shelves, query, limit).into_iter().map(named).collect()
     }
 
     /// All operations of the usable catalogs that `counts` accepts, ordered by catalog and name.
@@ -390,13 +366,8 @@ impl CatalogSet {
     ) -> impl Iterator<Item = CatalogOperation> {
         let catalogs = self.catalogs.iter().filter(move |one| counts(one));
         catalogs.flat_map(|catalog| {
-            let count = catalog
-                .usable_document()
-                .map_or(0, |book| book.entries().len());
-            (0..count).map(|place| CatalogOperation {
-                catalog: catalog.clone(),
-                place,
-            })
+            let count = catalog.usable_document().map_or(0, |book| book.entries().len());
+            (0..count).map(|place| CatalogOperation { catalog: catalog.clone(), place })
         })
     }
 }
@@ -442,25 +413,18 @@ impl OperationLookup for CatalogSet {
             return Vec::new();
         };
         let prepared = named.catalog.prepare_operation(named.place);
-        prepared.map_or_else(
-            |_| Vec::new(),
-            |prepared| prepared.validate_step(with, body),
-        )
+        prepared.map_or_else(|_| Vec::new(), |prepared| prepared.validate_step(with, body))
     }
 
     fn is_requirement_met(&self, requirement: &CatalogRequirement) -> bool {
-        let mut met = self
-            .catalogs
-            .iter()
-            .filter(|catalog| catalog.satisfies_requirement(requirement));
+        let mut met =
+            self.catalogs.iter().filter(|catalog| catalog.satisfies_requirement(requirement));
         met.any(|catalog| catalog.usable_document().is_some())
     }
 
     fn disabled_catalog_for(&self, requirement: &CatalogRequirement) -> Option<String> {
-        let mut met = self
-            .catalogs
-            .iter()
-            .filter(|catalog| catalog.satisfies_requirement(requirement));
+        let mut met =
+            self.catalogs.iter().filter(|catalog| catalog.satisfies_requirement(requirement));
         let disabled = met.find(|catalog| !catalog.settings.enabled && catalog.book.is_ok())?;
         Some(disabled.id.clone())
     }

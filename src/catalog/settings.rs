@@ -101,19 +101,14 @@ impl Settings {
     /// # Errors
     /// As [`Settings::parse`].
     pub fn write_into_text(&self, text: &str) -> Result<String, String> {
-        let mut document: DocumentMut = text
-            .parse()
-            .map_err(|error: toml_edit::TomlError| error.to_string())?;
+        let mut document: DocumentMut =
+            text.parse().map_err(|error: toml_edit::TomlError| error.to_string())?;
         let before = Self::parse(text)?;
         let said = |settings: &Self| {
             toml_edit::ser::to_document(settings).map_err(|error| error.to_string())
         };
         let (before, after) = (said(&before)?, said(self)?);
-        let keys: BTreeSet<_> = before
-            .iter()
-            .chain(after.iter())
-            .map(|(key, _)| key)
-            .collect();
+        let keys: BTreeSet<_> = before.iter().chain(after.iter()).map(|(key, _)| key).collect();
         for key in keys {
             let same = |of: &DocumentMut| of.get(key).map(ToString::to_string);
             if same(&before) != same(&after) || !document.contains_key(key) {
@@ -198,35 +193,21 @@ mod tests {
         let mut settings = Settings::parse(text).unwrap();
         assert!(settings.has_secrets());
         let same = settings.write_into_text(text).unwrap();
-        assert!(
-            same.starts_with("# mine\ntitle = \"Shop\" # here\n"),
-            "{same}"
-        );
+        assert!(same.starts_with("# mine\ntitle = \"Shop\" # here\n"), "{same}");
         settings.enabled = false;
-        settings
-            .classes
-            .insert("orders:delete".into(), Class::Destructive);
+        settings.classes.insert("orders:delete".into(), Class::Destructive);
         let changed = settings.write_into_text(text).unwrap();
         assert!(changed.contains("title = \"Shop\" # here\n"), "{changed}");
         assert!(changed.contains("enabled = false"), "{changed}");
-        assert!(
-            changed.contains("# theirs\nX-Key = \"${env:KEY}\""),
-            "{changed}"
-        );
-        assert!(
-            changed.contains("[classes]\n\"orders:delete\" = \"destructive\""),
-            "{changed}"
-        );
+        assert!(changed.contains("# theirs\nX-Key = \"${env:KEY}\""), "{changed}");
+        assert!(changed.contains("[classes]\n\"orders:delete\" = \"destructive\""), "{changed}");
         assert_eq!(Settings::parse(&changed).unwrap(), settings);
     }
 
     #[test]
     fn parse_errors_name_the_line() {
         let error = Settings::parse("title = \"x\"\nenabeld = true\n").unwrap_err();
-        assert!(
-            error.contains("line 2") && error.contains("enabeld"),
-            "{error}"
-        );
+        assert!(error.contains("line 2") && error.contains("enabeld"), "{error}");
     }
 
     /// A tool's headers are sent only to the origin that they were set for. The user's are sent only to origins that
@@ -238,42 +219,18 @@ mod tests {
             let header = (name.to_owned(), Some("x".to_owned()));
             BTreeMap::from([header])
         };
-        let mut settings = Settings {
-            base_url: url("evil.example"),
-            ..Settings::default()
-        };
-        settings
-            .set_headers(&header("X-Tool"), false, Requester::Tool)
-            .unwrap();
+        let mut settings = Settings { base_url: url("evil.example"), ..Settings::default() };
+        settings.set_headers(&header("X-Tool"), false, Requester::Tool).unwrap();
         assert!(settings.origins.is_empty());
-        assert_eq!(
-            settings.headers_to_send().origins,
-            ["https://evil.example".to_owned()].into()
-        );
-        settings
-            .set_base_url(&url("own.example"), Requester::Tool)
-            .unwrap();
-        assert!(
-            settings.headers_to_send().headers.is_empty(),
-            "not where it was given for"
-        );
-        settings
-            .set_headers(&header("X-Key"), false, Requester::User)
-            .unwrap();
+        assert_eq!(settings.headers_to_send().origins, ["https://evil.example".to_owned()].into());
+        settings.set_base_url(&url("own.example"), Requester::Tool).unwrap();
+        assert!(settings.headers_to_send().headers.is_empty(), "not where it was given for");
+        settings.set_headers(&header("X-Key"), false, Requester::User).unwrap();
         let sent = settings.headers_to_send();
         assert_eq!(sent.origins, ["https://own.example".to_owned()].into());
         assert!(sent.headers.keys().eq(["X-Key"]));
-        settings
-            .set_base_url(&url("evil.example"), Requester::Tool)
-            .unwrap();
-        settings
-            .set_headers(&header("X-Tool"), false, Requester::Tool)
-            .unwrap();
-        assert!(
-            !settings
-                .headers_to_send()
-                .origins
-                .contains("https://evil.example")
-        );
+        settings.set_base_url(&url("evil.example"), Requester::Tool).unwrap();
+        settings.set_headers(&header("X-Tool"), false, Requester::Tool).unwrap();
+        assert!(!settings.headers_to_send().origins.contains("https://evil.example"));
     }
 }

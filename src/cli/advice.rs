@@ -50,11 +50,7 @@ impl Advice {
             _ => {
                 let has = |name: &str| error.context(name).is_some();
                 let sentences = advice_sentences(error).iter();
-                Self::OneOf(
-                    sentences
-                        .map(|words| resolve_optional_parts(words, has))
-                        .collect(),
-                )
+                Self::OneOf(sentences.map(|words| resolve_optional_parts(words, has)).collect())
             }
         }
     }
@@ -62,11 +58,8 @@ impl Advice {
 
 /// Whether a suggested action is a call, as the domain prints it, alone or after an action of a person.
 fn is_suggested_call(words: &str) -> bool {
-    let begins = |words: &str| {
-        ["Call ", "Send the same call"]
-            .iter()
-            .any(|one| words.starts_with(one))
-    };
+    let begins =
+        |words: &str| ["Call ", "Send the same call"].iter().any(|one| words.starts_with(one));
     begins(words) || words.split(". ").skip(1).any(begins)
 }
 
@@ -74,9 +67,7 @@ fn advice_sentences(error: &Error) -> &'static [&'static str] {
     match error.code().next() {
         Next::WhileOpen(_) | Next::ByPause if error.is_for_ended_execution() => ENDED_ADVICE,
         Next::ByPause => {
-            let lifted = error
-                .first_pause_next_call()
-                .and_then(|(reason, _)| pause_advice(reason));
+            let lifted = error.first_pause_next_call().and_then(|(reason, _)| pause_advice(reason));
             lifted.unwrap_or_else(|| code_advice(error.code()))
         }
         _ => code_advice(error.code()),
@@ -85,10 +76,7 @@ fn advice_sentences(error: &Error) -> &'static [&'static str] {
 
 /// The sentences for documentation, with placeholder names in capitals.
 pub fn documented_advice(code: Code) -> Vec<String> {
-    code_advice(code)
-        .iter()
-        .map(|words| capitalize_placeholders(words))
-        .collect()
+    code_advice(code).iter().map(|words| capitalize_placeholders(words)).collect()
 }
 
 /// The advice for a failure, for documentation, with placeholder names in capitals.
@@ -251,9 +239,7 @@ fn split_at_optional_part(words: &str) -> Option<(&str, &str, &str)> {
 }
 
 fn placeholder_names(part: &str) -> impl Iterator<Item = &str> {
-    part.split('{')
-        .skip(1)
-        .filter_map(|rest| rest.split('}').next())
+    part.split('{').skip(1).filter_map(|rest| rest.split('}').next())
 }
 
 /// The sentence for documentation, with placeholder names in capitals: `{path}` becomes `PATH`.
@@ -315,10 +301,7 @@ mod tests {
         let words = "Run `midex validate[ {path}]`[, {a} and {b}]: see `[secrets.NAME]`[: {limit}]";
         let of = |known: &[&str]| resolve_optional_parts(words, |name| known.contains(&name));
         assert_eq!(of(&[]), "Run `midex validate`: see `[secrets.NAME]`");
-        assert_eq!(
-            of(&["path", "a"]),
-            "Run `midex validate {path}`: see `[secrets.NAME]`"
-        );
+        assert_eq!(of(&["path", "a"]), "Run `midex validate {path}`: see `[secrets.NAME]`");
         assert_eq!(
             capitalize_placeholders(words),
             "Run `midex validate PATH`, A and B: see `[secrets.NAME]`: LIMIT"

@@ -186,10 +186,7 @@ async fn already_approved_message(
     });
     let approved = answer.filter(|(_, answered)| answered.approved);
     Ok(approved.map(|(step, answered)| {
-        format!(
-            "gate '{step}' of '{id}' is approved already, by {}",
-            answered.by
-        )
+        format!("gate '{step}' of '{id}' is approved already, by {}", answered.by)
     }))
 }
 
@@ -247,9 +244,7 @@ pub(super) async fn ask_at_prompt(
     let Some((approved, why)) = ask_gate_question(link, &gate, input, None).await? else {
         return Ok(false);
     };
-    send_answer(link, &gate, approved, user_name(), why)
-        .await
-        .map(|_| true)
+    send_answer(link, &gate, approved, user_name(), why).await.map(|_| true)
 }
 
 async fn send_answer(
@@ -310,23 +305,17 @@ async fn ask_gate_question(
 ) -> Result<Option<(bool, Option<String>)>> {
     write_prompt(&gate.question_page())?;
     let asked = "Approve? [y]es, [r]eject, anything else leaves it open: ";
-    let mut said = read_answer_line(asked, input, link)
-        .await?
-        .unwrap_or_default();
+    let mut said = read_answer_line(asked, input, link).await?.unwrap_or_default();
     while asks_for_help(&said) {
         write_prompt(
             "  yes lets it go on, reject asks why and fails the step; what you say is recorded with your name\n",
         )?;
-        said = read_answer_line(asked, input, link)
-            .await?
-            .unwrap_or_default();
+        said = read_answer_line(asked, input, link).await?.unwrap_or_default();
     }
     if matches!(said.to_lowercase().as_str(), "n" | "no") {
         // "No" is ambiguous: it may mean a rejection, or to leave the gate open.
         let asked = "Not approved. [r]eject it, or leave it [o]pen: ";
-        said = read_answer_line(asked, input, link)
-            .await?
-            .unwrap_or_default();
+        said = read_answer_line(asked, input, link).await?.unwrap_or_default();
     }
     match said.to_lowercase().as_str() {
         "y" | "yes" => Ok(Some((true, comment))),
@@ -354,9 +343,7 @@ async fn read_answer_line(
 /// The user name from the environment.
 fn user_name() -> String {
     let known = ["USER", "LOGNAME"].into_iter();
-    let name = known
-        .filter_map(|name| std::env::var(name).ok())
-        .find(|name| !name.is_empty());
+    let name = known.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty());
     name.unwrap_or_else(|| "somebody at this terminal".into())
 }
 

@@ -24,10 +24,8 @@ pub(super) async fn bench(args: BenchArgs, config: &Config, mut out: Output<'_>)
     };
     let screen = Screen::stdout();
     let text = || {
-        report.text(
-            |title| screen.paint(TextStyle::Bold, title),
-            |header| screen.make_table(header),
-        )
+        report
+            .text(|title| screen.paint(TextStyle::Bold, title), |header| screen.make_table(header))
     };
     out.print(|| report.json(), text)?;
     Ok(EXIT_OK)

@@ -73,9 +73,7 @@ fn check_duration(text: &str) -> Result<String, String> {
 pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut link = ServerLink::new_working(config);
     let done = if args.command.is_empty() {
-        print_command_list(args, &mut link, &mut out)
-            .await
-            .map(|()| EXIT_OK)
+        print_command_list(args, &mut link, &mut out).await.map(|()| EXIT_OK)
     } else {
         run_command(args, &mut link, &mut out).await
     };
@@ -92,9 +90,7 @@ async fn print_command_list(
     let listed = catalog::list_commands(arguments, args.limit, link).await?;
     let commands = &listed.commands;
     let screen = Screen::stdout();
-    let more = listed
-        .more_commands_note()
-        .map(|more| screen.indent_block(None, "", &more));
+    let more = listed.more_commands_note().map(|more| screen.indent_block(None, "", &more));
     let text = || {
         if commands.is_empty() {
             return "no command fits; `midex catalog list` shows the catalogs\n".to_owned();
@@ -113,24 +109,16 @@ async fn run_command(
     link: &mut ServerLink<'_>,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    let words: Vec<_> = args
-        .command
-        .iter()
-        .flat_map(|word| word.split_whitespace())
-        .collect();
+    let words: Vec<_> = args.command.iter().flat_map(|word| word.split_whitespace()).collect();
     let id = words.join(" ");
-    let command = catalog::fetch_command(&id, link)
-        .await
-        .map_err(suggest_nearest_command)?;
+    let command = catalog::fetch_command(&id, link).await.map_err(suggest_nearest_command)?;
     let arguments = command_arguments(&id, &args, &command)?;
     let answer = match text_field(&command, "class").as_str() {
         "safe" => link.call("command.run_safe", arguments).await,
         "standard" => link.call_once("command.run", arguments).await,
         _ => {
-            let question = format!(
-                "`{id}` takes something away. Call it with {}?",
-                arguments["with"]
-            );
+            let question =
+                format!("`{id}` takes something away. Call it with {}?", arguments["with"]);
             if !args.yes && !question::ask_yes_or_no(&question, "--yes", link).await? {
                 return Ok(EXIT_FINDINGS);
             }
@@ -139,11 +127,8 @@ async fn run_command(
             link.call_once("command.run_destructive", arguments).await
         }
     };
-    let answer = wait_for_call_end(
-        answer.map_err(|error| explain_call_error(error, &command))?,
-        link,
-    )
-    .await;
+    let answer =
+        wait_for_call_end(answer.map_err(|error| explain_call_error(error, &command))?, link).await;
     let answer = answer.map_err(|error| explain_call_error(error, &command))?;
     let has_payload = answer["status_code"].is_u64();
     match &args.output {
@@ -154,10 +139,7 @@ async fn run_command(
         }
         _ => {
             print_call_notes(&answer, false, out)?;
-            out.print(
-                || answer.clone(),
-                || render_payload(&answer, &Screen::stdout()),
-            )?;
+            out.print(|| answer.clone(), || render_payload(&answer, &Screen::stdout()))?;
         }
     }
     Ok(EXIT_OK)
@@ -198,10 +180,7 @@ fn command_arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value
         }
         None => None,
     };
-    let single = args
-        .with
-        .iter()
-        .map(|flag| inputs::split_name_and_value("--with", flag));
+    let single = args.with.iter().map(|flag| inputs::split_name_and_value("--with", flag));
     let single: Vec<_> = single.collect::<Result<_>>()?;
     let with = inputs::merge_inputs(whole, single, &declared_argument_types(command));
     let body = args

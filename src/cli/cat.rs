@@ -17,9 +17,7 @@ pub(super) struct CatArgs {
 /// Prints the text of the workflow's file.
 pub(super) fn cat(args: &CatArgs, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
     let name = &args.workflow;
-    let entry = registry
-        .workflow(name)
-        .ok_or_else(|| registry.workflow_not_found_error(name))?;
+    let entry = registry.workflow(name).ok_or_else(|| registry.workflow_not_found_error(name))?;
     let manifest = registry.read_manifest(entry).ok_or_else(|| {
         let message = format!("the file of workflow '{name}' cannot be read as text");
         Error::new(Code::WorkflowValidationFailed, message).with_context("workflow", name.as_str())

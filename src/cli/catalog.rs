@@ -88,11 +88,8 @@ impl DocumentArgs {
     fn tool_arguments(&self) -> Value {
         let is_url = SourceType::guess_from_text(&self.source) == SourceType::Url;
         let path = absolute(&self.source).unwrap_or_else(|_| self.source.clone().into());
-        let (source, source_type) = if is_url {
-            (json!(self.source), "url")
-        } else {
-            (json!(path), "path")
-        };
+        let (source, source_type) =
+            if is_url { (json!(self.source), "url") } else { (json!(path), "path") };
         without_nulls(json!({
             "source": source, "source_type": source_type, "catalog_title": self.title,
             "vendor": self.vendor, "base_url": self.base_url
@@ -203,11 +200,7 @@ fn print_warnings(answer: &Value, out: &Output<'_>) {
     }
     for warning in list_items(&answer["warnings"]) {
         let place = text_field(warning, "path");
-        let place = if place.is_empty() {
-            place
-        } else {
-            format!("{place}: ")
-        };
+        let place = if place.is_empty() { place } else { format!("{place}: ") };
         let words = format!("warning: {place}{}", text_field(warning, "message"));
         // Failing to print a warning does not fail the command.
         let _ = question::write_prompt(&Screen::stdout().indent_block(None, "", &words));
@@ -226,10 +219,7 @@ async fn preview(
         return Ok(EXIT_FINDINGS);
     };
     print_warnings(&answer, out);
-    out.print(
-        || answer.clone(),
-        || import_preview(&answer, &Screen::stdout()),
-    )?;
+    out.print(|| answer.clone(), || import_preview(&answer, &Screen::stdout()))?;
     Ok(EXIT_OK)
 }
 
@@ -352,15 +342,8 @@ async fn set_enabled(
 }
 
 async fn remove(args: RemoveArgs, link: &mut ServerLink<'_>, out: &mut Output<'_>) -> Result<u8> {
-    let id = text_field(
-        &fetch_catalog(&args.named.catalog, link).await?,
-        "catalog_id",
-    );
-    let document = if args.with_document {
-        "with its document"
-    } else {
-        "and keep its document"
-    };
+    let id = text_field(&fetch_catalog(&args.named.catalog, link).await?, "catalog_id");
+    let document = if args.with_document { "with its document" } else { "and keep its document" };
     let question = format!("Remove the catalog `{id}` {document}? Steps that call it will wait.");
     if !args.yes && !question::ask_yes_or_no(&question, "--yes", link).await? {
         return Ok(EXIT_FINDINGS);
@@ -386,11 +369,7 @@ async fn refresh(args: RefreshArgs, link: &mut ServerLink<'_>, out: &mut Output<
         return out.print(|| answer.clone(), String::new);
     }
     let shown = document_changes(&answer, &Screen::stdout());
-    out.write_unchanged(if shown.is_empty() {
-        "The commands are the same\n"
-    } else {
-        &shown
-    })?;
+    out.write_unchanged(if shown.is_empty() { "The commands are the same\n" } else { &shown })?;
     let id = text_field(&answer, "catalog_id");
     let question = format!("Take the new document of the catalog `{id}`?");
     let is_wanted = !args.apply && question::can_ask_person();
@@ -424,10 +403,7 @@ async fn set_headers(
             json!({ "catalog_id": args.named.catalog, "headers": headers, "mode": mode });
         link.call("catalog.set_headers", arguments).await?
     };
-    out.print(
-        || answer.clone(),
-        || headers_page(&answer, &Screen::stdout()),
-    )
+    out.print(|| answer.clone(), || headers_page(&answer, &Screen::stdout()))
 }
 
 /// Parses a header of the command line; the value is null for a header that is to be removed.
@@ -448,11 +424,7 @@ fn parse_header(given: &str) -> Result<(String, Value)> {
 fn warn_about_literals(headers: &Map<String, Value>) {
     let telling = headers.iter().filter(|(name, _)| is_secret_header(name));
     for (name, value) in telling {
-        warn_about_literal(
-            name,
-            value.as_str().unwrap_or_default(),
-            &format!("{name}="),
-        );
+        warn_about_literal(name, value.as_str().unwrap_or_default(), &format!("{name}="));
     }
 }
 
@@ -522,10 +494,7 @@ async fn set_base_url(
     let arguments = json!({ "catalog_id": args.named.catalog, "base_url": args.url });
     let answer = link.call("catalog.set_base_url", arguments).await?;
     let text = || {
-        let (id, url) = (
-            text_field(&answer, "catalog_id"),
-            text_field(&answer, "base_url"),
-        );
+        let (id, url) = (text_field(&answer, "catalog_id"), text_field(&answer, "base_url"));
         let count = &answer["addresses"][0]["operations"];
         format!(
             "The catalog `{id}` calls all its {count} commands at {url}; its headers go there\n"

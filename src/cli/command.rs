@@ -107,10 +107,7 @@ fn fill_template(template: &str, value: impl Fn(&str) -> Option<String>) -> Opti
     while let Some((before, after)) = rest.split_once('{') {
         filled.push_str(before);
         let is_name = |text: &str| {
-            !text.is_empty()
-                && text
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
         };
         let name = after.split_once('}').filter(|(name, _)| is_name(name));
         rest = if let Some((name, after)) = name {
@@ -187,10 +184,7 @@ mod tests {
         for (command, expected) in [
             ("midex show -- -x", "midex show --d -- -x"),
             ("midex show 'a -- b'", "midex show 'a -- b' --d"),
-            (
-                r"midex show 'it'\''s -- b' -- -x",
-                r"midex show 'it'\''s -- b' --d -- -x",
-            ),
+            (r"midex show 'it'\''s -- b' -- -x", r"midex show 'it'\''s -- b' --d -- -x"),
         ] {
             assert_eq!(insert_flags(command, " --d"), expected);
         }
@@ -215,16 +209,11 @@ mod tests {
             suggest_for_person(&of(Code::WorkflowNotFound)),
             "Run `midex list workflows --data-dir d`: use one of its names"
         );
-        assert_eq!(
-            suggest_for_person(&of(Code::UsageInvalid)),
-            "Run `midex --help`"
-        );
+        assert_eq!(suggest_for_person(&of(Code::UsageInvalid)), "Run `midex --help`");
         let paused = of(Code::ExecutionPaused).with_context("execution_id", "e");
         assert_eq!(
             suggest_for_person(
-                &paused
-                    .clone()
-                    .with_context("pause_reasons", json!(["gate", "person"]))
+                &paused.clone().with_context("pause_reasons", json!(["gate", "person"]))
             ),
             "Run `midex resume e --data-dir d` when it may continue"
         );
@@ -242,19 +231,13 @@ mod tests {
             "Run `midex show --data-dir d -- -x`: it shows the result of every step"
         );
         let again = of(Code::UsageInvalid).with_action("Run `midex run w --id {execution_id}`");
-        assert_eq!(
-            suggest_for_person(&again),
-            "Run `midex run w --id=-x --data-dir d`"
-        );
+        assert_eq!(suggest_for_person(&again), "Run `midex run w --id=-x --data-dir d`");
     }
 
     #[test]
     fn own_advice_has_precedence() {
-        let of = |words| {
-            Error::new(Code::UsageInvalid, "x")
-                .with_context("a", "b c")
-                .with_action(words)
-        };
+        let of =
+            |words| Error::new(Code::UsageInvalid, "x").with_context("a", "b c").with_action(words);
         assert_eq!(
             suggest_for_person(&of("Add {a} to {lacking_it} {}")),
             "Add b c to lacking it {}"
@@ -266,9 +249,7 @@ mod tests {
         let sent = |words: &str| {
             let payload =
                 json!({ "error_code": "STORE_BUSY", "message": "m", "suggested_action": words });
-            suggest_for_person(&Error::from_payload(
-                payload.as_object().unwrap_or(&Map::new()),
-            ))
+            suggest_for_person(&Error::from_payload(payload.as_object().unwrap_or(&Map::new())))
         };
         assert_eq!(sent("Ask your user to end it"), "End it");
         for call in [
@@ -276,10 +257,7 @@ mod tests {
             "Ask your user to end it. Call a.b again",
             "Send the same call again",
         ] {
-            assert!(
-                sent(call).starts_with("Run the same command again in a second"),
-                "{call}"
-            );
+            assert!(sent(call).starts_with("Run the same command again in a second"), "{call}");
         }
     }
 }

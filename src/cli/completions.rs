@@ -63,9 +63,8 @@ pub(super) fn answer_completion_request() -> bool {
     }
     panic::set_hook(Box::new(|_| {}));
     let answered = panic::catch_unwind(|| {
-        let env = CompleteEnv::with_factory(command_with_completers)
-            .var(COMPLETE_VARIABLE)
-            .bin("midex");
+        let env =
+            CompleteEnv::with_factory(command_with_completers).var(COMPLETE_VARIABLE).bin("midex");
         let directory = std::env::current_dir().ok();
         let _ = env.try_complete(std::env::args_os(), directory.as_deref());
     });
@@ -94,38 +93,14 @@ enum ArgumentKind {
 const COMPLETED_ARGUMENTS: &[(&str, &str, ArgumentKind)] = &[
     ("show", "execution_id", ArgumentKind::Executions(None)),
     ("tail", "execution_id", ArgumentKind::Executions(None)),
-    (
-        "pause",
-        "execution_id",
-        ArgumentKind::Executions(Some("running")),
-    ),
-    (
-        "resume",
-        "execution_id",
-        ArgumentKind::Executions(Some("paused")),
-    ),
-    (
-        "abandon",
-        "execution_id",
-        ArgumentKind::Executions(Some("open")),
-    ),
-    (
-        "signal",
-        "execution_id",
-        ArgumentKind::Executions(Some("open")),
-    ),
+    ("pause", "execution_id", ArgumentKind::Executions(Some("running"))),
+    ("resume", "execution_id", ArgumentKind::Executions(Some("paused"))),
+    ("abandon", "execution_id", ArgumentKind::Executions(Some("open"))),
+    ("signal", "execution_id", ArgumentKind::Executions(Some("open"))),
     ("signal", "signal", ArgumentKind::Signals),
-    (
-        "approve",
-        "execution_id",
-        ArgumentKind::Executions(Some("open")),
-    ),
+    ("approve", "execution_id", ArgumentKind::Executions(Some("open"))),
     ("approve", "step", ArgumentKind::Gates),
-    (
-        "resolve",
-        "execution_id",
-        ArgumentKind::Executions(Some("open")),
-    ),
+    ("resolve", "execution_id", ArgumentKind::Executions(Some("open"))),
     ("resolve", "step", ArgumentKind::Unknown),
     ("run", "workflow", ArgumentKind::Workflows),
     ("run", "id", ArgumentKind::Executions(Some("open"))),
@@ -142,9 +117,7 @@ pub(super) fn command_with_completers() -> Command {
     for &(name, argument, kind) in COMPLETED_ARGUMENTS {
         let of = move |arg: Arg| {
             if arg.get_id().as_str() == argument {
-                arg.add(ArgValueCompleter::new(move |begun: &OsStr| {
-                    candidates(kind, begun)
-                }))
+                arg.add(ArgValueCompleter::new(move |begun: &OsStr| candidates(kind, begun)))
             } else {
                 arg
             }
@@ -177,10 +150,7 @@ fn candidates(kind: ArgumentKind, begun: &OsStr) -> Vec<CompletionCandidate> {
     let asked = || candidates_from_server(&config, kind, &words).unwrap_or_default();
     let found = match kind {
         ArgumentKind::Workflows => workflow_candidates(&config),
-        ArgumentKind::Drawn => workflow_candidates(&config)
-            .into_iter()
-            .chain(asked())
-            .collect(),
+        ArgumentKind::Drawn => workflow_candidates(&config).into_iter().chain(asked()).collect(),
         _ => asked(),
     };
     filter_candidates(found, begun)
@@ -210,8 +180,7 @@ fn needs_no_quoting(word: &str) -> bool {
 /// The words of the line so far, without the program name.
 fn line_words(args: impl Iterator<Item = OsString>) -> Vec<String> {
     let line = args.skip_while(|arg| arg != "--").skip(2);
-    line.map(|word| word.to_string_lossy().into_owned())
-        .collect()
+    line.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// The configuration that results from the flags on the line.
@@ -223,9 +192,7 @@ fn config_of_line(words: &[String]) -> Option<Config> {
         }
     }
     line.push("list".to_owned());
-    let (cli, _) = ConfigFiles::read()
-        .parse(line.into_iter().map(OsString::from))
-        .ok()?;
+    let (cli, _) = ConfigFiles::read().parse(line.into_iter().map(OsString::from)).ok()?;
     load_config(&cli.global).ok()
 }
 
@@ -245,9 +212,7 @@ fn flag_value(words: &[String], flag: &str) -> Option<String> {
 fn workflow_candidates(config: &Config) -> Vec<(String, String)> {
     let registry = config.registry();
     let sound = registry.workflows().filter(|entry| !entry.is_broken());
-    sound
-        .map(|entry| (entry.name.clone(), entry.source.as_str().to_owned()))
-        .collect()
+    sound.map(|entry| (entry.name.clone(), entry.source.as_str().to_owned())).collect()
 }
 
 /// Asks the server of the data directory, or an embedded one, within [`limits::COMPLETE_WITHIN`]. Does not create a
@@ -260,11 +225,8 @@ fn candidates_from_server(
     if !config.data_dir.join(app::STORE_FILE).exists() {
         return None;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .ok()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().ok()?;
     let found = runtime.block_on(async {
         let mut link = ServerLink::new(config);
         let found = finish_within(
@@ -298,13 +260,9 @@ async fn server_candidates(
         // Read more executions than are offered: the begun word filters them afterwards.
         let rows = list_executions(link, state, limits::LIST_LIMIT_MAX).await?;
         let about = |row: &ExecutionRow| format!("{}, {}", one_line(&row.workflow_name), row.state);
-        let named = rows
-            .iter()
-            .map(|row| (one_line(&row.execution_id), about(row)));
-        let last = [
-            (LAST_WORD, "the one that moved last"),
-            (LAST_FAILED_WORD, "the last that failed"),
-        ];
+        let named = rows.iter().map(|row| (one_line(&row.execution_id), about(row)));
+        let last =
+            [(LAST_WORD, "the one that moved last"), (LAST_FAILED_WORD, "the last that failed")];
         let last = last.map(|(word, about)| (word.to_owned(), about.to_owned()));
         return Ok(last.into_iter().chain(named).collect());
     }
@@ -339,10 +297,9 @@ async fn list_executions(
 fn wait_candidate(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String)> {
     let step = one_line(&wait.step_name);
     match (kind, wait.waits_for.as_str()) {
-        (ArgumentKind::Signals, "signal") => Some((
-            optional_text_line(wait.signal.as_deref()),
-            format!("step {step}"),
-        )),
+        (ArgumentKind::Signals, "signal") => {
+            Some((optional_text_line(wait.signal.as_deref()), format!("step {step}")))
+        }
         (ArgumentKind::Gates, "gate") => {
             let gate = gate_argument(&wait.step_name, wait.item);
             Some((gate, "waits for an approval".to_owned()))
@@ -357,15 +314,10 @@ fn wait_candidate(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String
 /// The execution id after the command, if there is one and it is not the word being typed.
 fn execution_on_line(words: &[String]) -> Option<&str> {
     let commands = ["signal", "approve", "resolve"];
-    let at = words
-        .iter()
-        .position(|word| commands.contains(&word.as_str()))?;
+    let at = words.iter().position(|word| commands.contains(&word.as_str()))?;
     let mut behind = words[at + 1..].iter().filter(|word| !word.starts_with('-'));
     let first = behind.next()?;
-    behind
-        .next()
-        .map(|_| first.as_str())
-        .filter(|first| !first.is_empty())
+    behind.next().map(|_| first.as_str()).filter(|first| !first.is_empty())
 }
 
 #[cfg(test)]
@@ -392,10 +344,7 @@ mod tests {
     #[test]
     fn partial_line_is_parsed() {
         assert_eq!(execution_on_line(&split_line("signal e1 ")), Some("e1"));
-        assert_eq!(
-            execution_on_line(&split_line("--data-dir d approve e1 g")),
-            Some("e1")
-        );
+        assert_eq!(execution_on_line(&split_line("--data-dir d approve e1 g")), Some("e1"));
         assert_eq!(execution_on_line(&split_line("signal e1")), None);
         assert_eq!(execution_on_line(&split_line("signal  g")), None);
         assert_eq!(execution_on_line(&split_line("show e1 ")), None);
@@ -412,15 +361,9 @@ mod tests {
             names.map(|name| (name, String::new())).collect::<Vec<_>>()
         };
         let all = [many("a"), many("b"), many("b")].concat();
-        assert_eq!(
-            filter_candidates(all.clone(), "").count(),
-            limits::COMPLETIONS_MAX
-        );
+        assert_eq!(filter_candidates(all.clone(), "").count(), limits::COMPLETIONS_MAX);
         // Candidates that do not match do not count towards the limit.
-        assert_eq!(
-            filter_candidates(all.clone(), "b").count(),
-            limits::COMPLETIONS_MAX
-        );
+        assert_eq!(filter_candidates(all.clone(), "b").count(), limits::COMPLETIONS_MAX);
         assert_eq!(filter_candidates(all.clone(), "b5").count(), 6);
         assert_eq!(filter_candidates(all, "c").count(), 0);
     }

@@ -44,11 +44,8 @@ use midex_server::config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_
 const CONFIG_FILE_NAME: &str = "midex.toml";
 
 /// Arguments that can be set by an environment variable.
-const ENVIRONMENT_VARIABLES: [(&str, &str); 3] = [
-    ("data_dir", DATA_DIR_ENV),
-    ("allow_env", ALLOW_ENV_ENV),
-    ("secret_env", SECRET_ENV_ENV),
-];
+const ENVIRONMENT_VARIABLES: [(&str, &str); 3] =
+    [("data_dir", DATA_DIR_ENV), ("allow_env", ALLOW_ENV_ENV), ("secret_env", SECRET_ENV_ENV)];
 
 /// Flags that require `--http`.
 const HTTP_ONLY_FLAGS: [&str; 3] = ["stdio", "http_token_file", "http_host"];
@@ -74,10 +71,7 @@ impl ConfigFiles {
         if is_same {
             return Self(vec![users]);
         }
-        Self(vec![
-            ConfigFile::read(FileOwner::Project, project, Some(&user)),
-            users,
-        ])
+        Self(vec![ConfigFile::read(FileOwner::Project, project, Some(&user)), users])
     }
 
     /// Parses a command line, with the values of the files as defaults.
@@ -138,11 +132,7 @@ impl ConfigFiles {
         // The parser does not count a default as given, so it cannot check this requirement if a file sets `http`.
         let needs_http =
             HTTP_ONLY_FLAGS.contains(&arg.get_id().as_str()) && self.find_setting("http").is_none();
-        if needs_http {
-            arg.requires("http")
-        } else {
-            arg
-        }
+        if needs_http { arg.requires("http") } else { arg }
     }
 
     fn default_of(&self, arg: &Arg) -> Option<Vec<OsString>> {
@@ -157,10 +147,7 @@ impl ConfigFiles {
 
     /// The effective setting of this key, and the file that sets it.
     fn find_setting(&self, key: &str) -> Option<(&ConfigFile, &FlagSetting)> {
-        let all = self
-            .0
-            .iter()
-            .flat_map(|file| file.settings.iter().map(move |one| (file, one)));
+        let all = self.0.iter().flat_map(|file| file.settings.iter().map(move |one| (file, one)));
         all.into_iter().find(|(_, setting)| setting.key == key)
     }
 
@@ -245,22 +232,15 @@ pub(super) fn add_file_key_to_help(arg: Arg) -> Arg {
 
 /// The environment variable that sets an argument, if it is present.
 fn environment_variable(arg: &Arg) -> Option<&'static str> {
-    let (_, name) = ENVIRONMENT_VARIABLES
-        .iter()
-        .find(|(id, _)| *id == arg.get_id().as_str())?;
-    std::env::var_os(name)
-        .is_some_and(|value| !value.is_empty())
-        .then_some(name)
+    let (_, name) = ENVIRONMENT_VARIABLES.iter().find(|(id, _)| *id == arg.get_id().as_str())?;
+    std::env::var_os(name).is_some_and(|value| !value.is_empty()).then_some(name)
 }
 
 /// A finding on one line.
 fn finding_line(file: &ConfigFile, finding: &Finding) -> String {
     let (path, hint) = (file.path.display(), finding.suggestion.as_ref());
     let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
-    format!(
-        "{path}:{}:{}: {}{hint}",
-        finding.line, finding.column, finding.message
-    )
+    format!("{path}:{}:{}: {}{hint}", finding.line, finding.column, finding.message)
 }
 
 fn unusable_file_error(file: &ConfigFile) -> Error {

@@ -39,13 +39,7 @@ pub(super) async fn demo(
         ),
         None => DemoDirectory::Temporary(make_temp_dir()?),
     };
-    let mut tour = DemoRun {
-        place,
-        config,
-        out,
-        steps: Vec::new(),
-        killed: Value::Null,
-    };
+    let mut tour = DemoRun { place, config, out, steps: Vec::new(), killed: Value::Null };
     let signals = subscribe_to_signals()?;
     let shown = tokio::select! {
         shown = tour.run() => shown?,
@@ -88,9 +82,7 @@ impl DemoDirectory {
 fn unusable_directory_error(path: &Path, error: std::io::Error) -> Error {
     let shown = path.display().to_string();
     let message = format!("{shown} could not be made: {}", describe_io_error(&error));
-    Error::new(Code::FileUnusable, message)
-        .with_context("path", shown)
-        .with_source(error)
+    Error::new(Code::FileUnusable, message).with_context("path", shown).with_source(error)
 }
 
 struct DemoRun<'a> {
@@ -109,9 +101,7 @@ impl DemoRun<'_> {
         let start = json!({ "workflow_name": DEMO_WORKFLOW, "inputs": { "task": DEMO_TASK } });
         let first: Advanced = parse_reply(client.call_tool("workflow.start", start).await?)?;
         let id = first.execution_id.clone();
-        self.print_text(&format!(
-            "Started `{DEMO_WORKFLOW}` as {id}\n  task: {DEMO_TASK}\n"
-        ))?;
+        self.print_text(&format!("Started `{DEMO_WORKFLOW}` as {id}\n  task: {DEMO_TASK}\n"))?;
         let second = self.do_step(&client, &first).await?;
         let at = SystemClock.now();
         client.kill_server().await?;
@@ -122,11 +112,8 @@ impl DemoRun<'_> {
         self.killed = json!({
             "at": at, "signal": "SIGKILL", "started_at": SystemClock.now(), "during": second.step_name
         });
-        let current: CurrentStep = parse_reply(
-            client
-                .read_resource(&resource_address("current_step", &id))
-                .await?,
-        )?;
+        let current: CurrentStep =
+            parse_reply(client.read_resource(&resource_address("current_step", &id)).await?)?;
         self.check_resumed_step(&second, &current)?;
         let mut next = second;
         while next.workflow_state == State::Running.as_str() {
@@ -158,8 +145,7 @@ impl DemoRun<'_> {
         ))?;
         let output =
             json!({ "summary": summary, "findings": [], "next_step_recommendation": "go on" });
-        self.steps
-            .push(json!({ "step_name": name, "agent_name": agent, "output": output }));
+        self.steps.push(json!({ "step_name": name, "agent_name": agent, "output": output }));
         let arguments = json!({ "token": step.new_token, "output": output });
         parse_reply(client.call_tool("workflow.next_step", arguments).await?)
     }
@@ -172,22 +158,14 @@ impl DemoRun<'_> {
                 "Resumed at `{step}` with the same token: nothing acknowledged was lost\n"
             ));
         }
-        Err(Error::internal(
-            "the new server does not stand where the killed one did",
-        ))
+        Err(Error::internal("the new server does not stand where the killed one did"))
     }
 
     async fn show_history(&mut self, client: &Client, id: &str, last: &Advanced) -> Result<Value> {
-        let reply = client
-            .read_resource(&resource_address("workflow_status", id))
-            .await?;
+        let reply = client.read_resource(&resource_address("workflow_status", id)).await?;
         let status: StatusView = parse_reply(reply.clone())?;
-        let history = client
-            .read_resource(&resource_address("step_history", id))
-            .await?;
-        let telemetry = client
-            .read_resource(&resource_address("telemetry", id))
-            .await?;
+        let history = client.read_resource(&resource_address("step_history", id)).await?;
+        let telemetry = client.read_resource(&resource_address("telemetry", id)).await?;
         self.print_text(&format!("{}\n", last.message))?;
         self.print_timeline(&parse_reply::<Vec<TelemetryEvent>>(telemetry.clone())?)?;
         self.print_text(&format!(
@@ -259,9 +237,7 @@ impl DemoRun<'_> {
         std::fs::create_dir_all(path).map_err(|error| unusable_directory_error(path, error))?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--data-dir").arg(path);
-        command
-            .arg("--token-ttl")
-            .arg(format!("{}s", self.config.token_ttl.as_secs()));
+        command.arg("--token-ttl").arg(format!("{}s", self.config.token_ttl.as_secs()));
         // Use an empty project and an empty home, so that no other definition takes precedence over the built-in ones.
         command.current_dir(path).env("XDG_CONFIG_HOME", path);
         let definitions: [(&str, Option<&Path>); 2] = [

@@ -25,11 +25,7 @@ pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> Stri
 }
 
 fn make_renderer(color: bool) -> Renderer {
-    if color {
-        Renderer::styled()
-    } else {
-        Renderer::plain()
-    }
+    if color { Renderer::styled() } else { Renderer::plain() }
 }
 
 /// Draws why a document is refused: each violation with its line, if the line is known.
@@ -52,13 +48,11 @@ pub(super) fn render_violations(
 /// the pointer's first key, which most documents have at the beginning of a line.
 fn locate_violation(text: &str, violation: &Violation) -> (usize, usize) {
     let lines = || {
-        text.split_inclusive('\n')
-            .zip(1..)
-            .scan(0, |at, (line, number)| {
-                let start = *at;
-                *at += line.len();
-                Some((line, number, start))
-            })
+        text.split_inclusive('\n').zip(1..).scan(0, |at, (line, number)| {
+            let start = *at;
+            *at += line.len();
+            Some((line, number, start))
+        })
     };
     let key = violation.path.split('/').nth(1);
     let found = match (violation.line, key) {
@@ -70,9 +64,7 @@ fn locate_violation(text: &str, violation: &Violation) -> (usize, usize) {
         return (1, 0);
     };
     let indent = line.len() - line.trim_start().len();
-    let column = violation
-        .column
-        .map(|column| line.char_indices().nth(column.saturating_sub(1)));
+    let column = violation.column.map(|column| line.char_indices().nth(column.saturating_sub(1)));
     let within = column.map_or(indent, |found| found.map_or(line.len(), |(at, _)| at));
     (number, start + within)
 }
@@ -129,9 +121,7 @@ fn help_messages(violation: &Violation) -> Vec<Message<'static>> {
     });
     let suggestion = violation.suggestion.as_ref();
     let suggestion = suggestion.map(|meant| {
-        Level::HELP.message(replace_hidden_chars(&replace_tools_by_commands(
-            &meant.text,
-        )))
+        Level::HELP.message(replace_hidden_chars(&replace_tools_by_commands(&meant.text)))
     });
     expected.into_iter().chain(suggestion).collect()
 }

@@ -76,20 +76,11 @@ struct CheckResult {
 
 impl CheckResult {
     fn ok(check: &'static str, says: impl Into<String>) -> Self {
-        Self {
-            check,
-            verdict: CheckVerdict::Ok,
-            says: says.into(),
-            mend: None,
-        }
+        Self { check, verdict: CheckVerdict::Ok, says: says.into(), mend: None }
     }
 
     fn warn(check: &'static str, says: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self {
-            verdict: CheckVerdict::Warn,
-            mend: Some(mend.into()),
-            ..Self::ok(check, says)
-        }
+        Self { verdict: CheckVerdict::Warn, mend: Some(mend.into()), ..Self::ok(check, says) }
     }
 
     /// The finding of a failed check, with the message of the error and its suggested action.
@@ -99,10 +90,7 @@ impl CheckResult {
     }
 
     fn failing(self) -> Self {
-        Self {
-            verdict: CheckVerdict::Fail,
-            ..self
-        }
+        Self { verdict: CheckVerdict::Fail, ..self }
     }
 }
 
@@ -123,9 +111,7 @@ pub(super) async fn doctor(
     if has_store && findings.iter().all(sound) {
         findings.extend(open_store_findings(config).await);
     }
-    let fails = findings
-        .iter()
-        .any(|finding| finding.verdict == CheckVerdict::Fail);
+    let fails = findings.iter().any(|finding| finding.verdict == CheckVerdict::Fail);
     out.print_rows(
         || findings.iter().map(|finding| json!(finding)).collect(),
         || findings_as_text(&findings),
@@ -158,11 +144,8 @@ fn findings_as_text(findings: &[CheckResult]) -> String {
             CheckVerdict::Fail => ("fail", TextStyle::Bad),
         };
         let word = screen.paint(style, word);
-        let mut line = format!(
-            "{word}  {:<13}  {}\n",
-            finding.check,
-            replace_hidden_chars(&finding.says)
-        );
+        let mut line =
+            format!("{word}  {:<13}  {}\n", finding.check, replace_hidden_chars(&finding.says));
         if let Some(mend) = &finding.mend {
             let _ = writeln!(line, "{:21}help: {}", "", replace_hidden_chars(mend));
         }
@@ -173,10 +156,8 @@ fn findings_as_text(findings: &[CheckResult]) -> String {
 
 fn configuration_finding(files: &ConfigFiles) -> Vec<CheckResult> {
     const CHECK_NAME: &str = "configuration";
-    let mut findings: Vec<_> = files
-        .existing_files()
-        .map(|(path, found)| config_file_finding(path, found))
-        .collect();
+    let mut findings: Vec<_> =
+        files.existing_files().map(|(path, found)| config_file_finding(path, found)).collect();
     if findings.is_empty() {
         let says = "no file: flags, environment and defaults";
         findings.push(CheckResult::ok(CHECK_NAME, says));
@@ -231,11 +212,9 @@ fn directory_finding(config: &Config) -> CheckResult {
             return CheckResult::ok(CHECK_NAME, says);
         }
     };
-    if let Some(finding) = other_user_finding(
-        CHECK_NAME,
-        &config.data_dir.display().to_string(),
-        &metadata,
-    ) {
+    if let Some(finding) =
+        other_user_finding(CHECK_NAME, &config.data_dir.display().to_string(), &metadata)
+    {
         return finding;
     }
     let mode = metadata.mode() & 0o7777;
@@ -314,11 +293,8 @@ fn store_options(config: &Config) -> Options {
 
 /// The greeting of the process that owns the directory, if one answers.
 async fn find_owner(config: &Config) -> Result<Option<(Greeting, Preamble)>> {
-    let preamble = Preamble::from_options(
-        &store_options(config),
-        ClientRole::Command,
-        ToolProfile::default(),
-    );
+    let preamble =
+        Preamble::from_options(&store_options(config), ClientRole::Command, ToolProfile::default());
     let owner = control::connect_to_owner(&config.data_dir, &preamble).await?;
     Ok(owner.map(|owner| (owner.greeting, preamble)))
 }
@@ -331,10 +307,7 @@ fn owner_findings(
     match owner {
         Err(error) => vec![busy_owner_finding(error)],
         Ok(Some((greeting, preamble))) => {
-            vec![
-                describe_owner(greeting),
-                ignored_settings_finding(greeting, preamble),
-            ]
+            vec![describe_owner(greeting), ignored_settings_finding(greeting, preamble)]
         }
         Ok(None) if config.data_dir.is_dir() => {
             match app::OwnedDirectory::take_ownership(&config.data_dir) {
@@ -358,13 +331,7 @@ fn busy_owner_finding(error: &Error) -> CheckResult {
 
 fn describe_owner(greeting: &Greeting) -> CheckResult {
     const CHECK_NAME: &str = "owner";
-    let of = |role| {
-        greeting
-            .clients
-            .iter()
-            .filter(|client| client.role == role)
-            .count()
-    };
+    let of = |role| greeting.clients.iter().filter(|client| client.role == role).count();
     let since = Timestamp::from_milliseconds(greeting.since_ms);
     let http = greeting.http.as_ref();
     let http = http.map_or_else(String::new, |address| format!(", HTTP at {address}"));
@@ -378,11 +345,7 @@ fn describe_owner(greeting: &Greeting) -> CheckResult {
         return CheckResult::ok(CHECK_NAME, says);
     }
     let mend = "restart the hosts that run the other build, when that suits you";
-    CheckResult::warn(
-        CHECK_NAME,
-        format!("{says}; this is {}", env!("CARGO_PKG_VERSION")),
-        mend,
-    )
+    CheckResult::warn(CHECK_NAME, format!("{says}; this is {}", env!("CARGO_PKG_VERSION")), mend)
 }
 
 fn ignored_settings_finding(greeting: &Greeting, preamble: &Preamble) -> CheckResult {
@@ -413,10 +376,7 @@ fn store_finding(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) 
         Ok(StoreVerification::Gone) => CheckResult::warn(
             CHECK,
             "the database that was in the directory is gone; the next server begins an empty one",
-            format!(
-                "put `{}` back from a backup, if it is missed",
-                app::STORE_FILE
-            ),
+            format!("put `{}` back from a backup, if it is missed", app::STORE_FILE),
         ),
         // The finding `owner` reports this problem.
         Err(error) if error.code() == Code::StoreBusy => {
@@ -444,10 +404,7 @@ fn store_lost_error(owner: u32, path: &Path) -> Error {
 fn clock_finding(config: &Config) -> CheckResult {
     const CHECK_NAME: &str = "clock";
     let now = SystemClock.now();
-    let written = fs::read_dir(&config.data_dir)
-        .into_iter()
-        .flatten()
-        .flatten();
+    let written = fs::read_dir(&config.data_dir).into_iter().flatten().flatten();
     let written = written.filter_map(|entry| entry.metadata().ok()?.modified().ok());
     let ahead = written.filter_map(|time| {
         let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
@@ -457,10 +414,7 @@ fn clock_finding(config: &Config) -> CheckResult {
     match ahead.max() {
         Some(ahead) if ahead > CLOCK_AHEAD_MAX => CheckResult::warn(
             CHECK_NAME,
-            format!(
-                "files of the directory were written {} s from now",
-                ahead.as_secs()
-            ),
+            format!("files of the directory were written {} s from now", ahead.as_secs()),
             "set the clock of this machine",
         ),
         _ => CheckResult::ok(CHECK_NAME, now.to_string()),
@@ -472,10 +426,7 @@ fn definitions_finding(config: &Config) -> Result<CheckResult> {
     let reports = registry::validate_paths(&[], &config.registry())?;
     let broken: Vec<_> = reports.iter().filter(|report| report.is_broken()).collect();
     if broken.is_empty() {
-        return Ok(CheckResult::ok(
-            CHECK_NAME,
-            format!("{} files, all sound", reports.len()),
-        ));
+        return Ok(CheckResult::ok(CHECK_NAME, format!("{} files, all sound", reports.len())));
     }
     let paths: Vec<_> = broken.iter().map(|report| report.path.as_str()).collect();
     Ok(CheckResult::warn(
@@ -508,11 +459,9 @@ fn authoring_finding(config: &Config) -> CheckResult {
             format!("{says}: {}", describe_io_error(&error)),
             MEND_ADVICE,
         ),
-        Ok(found) if !found.is_dir() => CheckResult::warn(
-            CHECK_NAME,
-            format!("{says}, which is not a directory"),
-            MEND_ADVICE,
-        ),
+        Ok(found) if !found.is_dir() => {
+            CheckResult::warn(CHECK_NAME, format!("{says}, which is not a directory"), MEND_ADVICE)
+        }
         Ok(_) => match rustix::fs::access(&directory.path, access) {
             Err(error) => {
                 let why = describe_io_error(&error.into());
@@ -543,11 +492,7 @@ async fn open_store_findings(config: &Config) -> Vec<CheckResult> {
         // Another process has opened the store since the first checks.
         let is_busy = error.code() == Code::StoreBusy;
         let again = || CheckResult::warn("records", error.message(), "run `midex doctor` again");
-        vec![if is_busy {
-            again()
-        } else {
-            CheckResult::fail("records", &error)
-        }]
+        vec![if is_busy { again() } else { CheckResult::fail("records", &error) }]
     })
 }
 

@@ -4,18 +4,8 @@ use clap::{Command, builder::StyledStr};
 
 /// Examples of each command. A test checks that every command has one, and that each can be parsed.
 const EXAMPLES: &[(&str, &[&str])] = &[
-    (
-        "",
-        &[
-            "midex list",
-            "midex run bug-fix --input task='it hangs'",
-            "midex show @last",
-        ],
-    ),
-    (
-        "serve",
-        &["midex serve", "midex serve --http 127.0.0.1:8123"],
-    ),
+    ("", &["midex list", "midex run bug-fix --input task='it hangs'", "midex show @last"]),
+    ("serve", &["midex serve", "midex serve --http 127.0.0.1:8123"]),
     ("demo", &["midex demo", "midex demo --json"]),
     (
         "run",
@@ -34,17 +24,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("cat", &["midex cat bug-fix", "midex cat release"]),
-    (
-        "tail",
-        &["midex tail", "midex tail @last -n 50 --no-follow"],
-    ),
-    (
-        "validate",
-        &[
-            "midex validate",
-            "midex validate workflows/release.yaml --strict",
-        ],
-    ),
+    ("tail", &["midex tail", "midex tail @last -n 50 --no-follow"]),
+    ("validate", &["midex validate", "midex validate workflows/release.yaml --strict"]),
     (
         "list",
         &[
@@ -53,27 +34,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "midex list executions --workflow bug-fix --json",
         ],
     ),
-    (
-        "pause",
-        &[
-            "midex pause",
-            "midex pause @last --reason 'waits for the review'",
-        ],
-    ),
+    ("pause", &["midex pause", "midex pause @last --reason 'waits for the review'"]),
     ("resume", &["midex resume", "midex resume @last"]),
-    (
-        "abandon",
-        &[
-            "midex abandon",
-            "midex abandon exec_01k --reason 'begun twice'",
-        ],
-    ),
+    ("abandon", &["midex abandon", "midex abandon exec_01k --reason 'begun twice'"]),
     (
         "signal",
-        &[
-            "midex signal @last deployed",
-            "midex signal exec_01k deployed --payload @result.json",
-        ],
+        &["midex signal @last deployed", "midex signal exec_01k deployed --payload @result.json"],
     ),
     ("approve", &["midex approve", "midex approve @last"]),
     (
@@ -83,21 +49,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "midex resolve @last upload --failed 'the disk was full'",
         ],
     ),
-    (
-        "new",
-        &["midex new workflow release-notes", "midex new agent editor"],
-    ),
+    ("new", &["midex new workflow release-notes", "midex new agent editor"]),
     (
         "new workflow",
-        &[
-            "midex new workflow release-notes.md",
-            "midex new workflow our-release --from release",
-        ],
+        &["midex new workflow release-notes.md", "midex new workflow our-release --from release"],
     ),
-    (
-        "new agent",
-        &["midex new agent editor --description 'Edits texts'"],
-    ),
+    ("new agent", &["midex new agent editor --description 'Edits texts'"]),
     (
         "graph",
         &[
@@ -106,63 +63,21 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "midex graph @last",
         ],
     ),
-    (
-        "catalog",
-        &[
-            "midex catalog list",
-            "midex catalog add shop.yaml --title Shop",
-        ],
-    ),
-    (
-        "catalog list",
-        &["midex catalog list", "midex catalog list --json"],
-    ),
+    ("catalog", &["midex catalog list", "midex catalog add shop.yaml --title Shop"]),
+    ("catalog list", &["midex catalog list", "midex catalog list --json"]),
     ("catalog add", &["midex catalog add shop.yaml --title Shop"]),
-    (
-        "catalog preview",
-        &["midex catalog preview shop.yaml --title Shop"],
-    ),
-    (
-        "catalog show",
-        &[
-            "midex catalog show shop",
-            "midex catalog show shop orders:list",
-        ],
-    ),
+    ("catalog preview", &["midex catalog preview shop.yaml --title Shop"]),
+    ("catalog show", &["midex catalog show shop", "midex catalog show shop orders:list"]),
     ("catalog refresh", &["midex catalog refresh shop --apply"]),
     ("catalog enable", &["midex catalog enable shop"]),
     ("catalog disable", &["midex catalog disable shop"]),
-    (
-        "catalog headers",
-        &["midex catalog headers shop 'Authorization=Bearer ${env:SHOP}'"],
-    ),
-    (
-        "catalog credential",
-        &["midex catalog credential shop api_key '${env:SHOP_KEY}'"],
-    ),
-    (
-        "catalog base-url",
-        &["midex catalog base-url shop https://shop.example/v1"],
-    ),
-    (
-        "catalog class",
-        &["midex catalog class shop orders:purge destructive"],
-    ),
-    (
-        "catalog allow",
-        &["midex catalog allow shop 127.0.0.1:8080"],
-    ),
-    (
-        "catalog remove",
-        &["midex catalog remove shop --with-document"],
-    ),
-    (
-        "call",
-        &[
-            "midex call --search orders",
-            "midex call shop orders:list --with status=open",
-        ],
-    ),
+    ("catalog headers", &["midex catalog headers shop 'Authorization=Bearer ${env:SHOP}'"]),
+    ("catalog credential", &["midex catalog credential shop api_key '${env:SHOP_KEY}'"]),
+    ("catalog base-url", &["midex catalog base-url shop https://shop.example/v1"]),
+    ("catalog class", &["midex catalog class shop orders:purge destructive"]),
+    ("catalog allow", &["midex catalog allow shop 127.0.0.1:8080"]),
+    ("catalog remove", &["midex catalog remove shop --with-document"]),
+    ("call", &["midex call --search orders", "midex call shop orders:list --with status=open"]),
     ("schema", &["midex schema", "midex schema agent --draft 7"]),
     ("doctor", &["midex doctor", "midex doctor --json"]),
     ("bench", &["midex bench", "midex bench --seconds 1"]),
@@ -172,15 +87,9 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("config", &["midex config", "midex config --json"]),
     (
         "install",
-        &[
-            "midex install --client cursor",
-            "midex install --client claude-code --scope user",
-        ],
+        &["midex install --client cursor", "midex install --client claude-code --scope user"],
     ),
-    (
-        "trust",
-        &["midex trust", "midex trust --list", "midex trust --remove"],
-    ),
+    ("trust", &["midex trust", "midex trust --list", "midex trust --remove"]),
     (
         "completions",
         &[
@@ -256,10 +165,7 @@ mod tests {
             let mut command = command.term_width(80);
             for help in [command.render_long_help(), command.render_help()] {
                 let help = help.to_string();
-                assert!(
-                    help.contains("\nExamples:\n  midex"),
-                    "`{path}` has no examples:\n{help}"
-                );
+                assert!(help.contains("\nExamples:\n  midex"), "`{path}` has no examples:\n{help}");
                 assert!(
                     help.contains("\nGlobal options (the others: midex help options):\n"),
                     "{path}: {help}"
@@ -293,16 +199,9 @@ mod tests {
             assert!((1..=4).contains(&examples.len()), "{path}");
             for line in *examples {
                 let words = split_words(line);
-                assert!(
-                    words.join(" ").starts_with(format!("midex {path}").trim()),
-                    "{line}"
-                );
+                assert!(words.join(" ").starts_with(format!("midex {path}").trim()), "{line}");
                 let parsed = Cli::command().try_get_matches_from(&words);
-                assert!(
-                    parsed.is_ok(),
-                    "{line}: {:?}",
-                    parsed.err().map(|it| it.to_string())
-                );
+                assert!(parsed.is_ok(), "{line}: {:?}", parsed.err().map(|it| it.to_string()));
             }
         }
     }

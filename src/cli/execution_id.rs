@@ -107,10 +107,7 @@ pub(super) async fn resolve_word(link: &mut ServerLink<'_>, said: &str) -> Resul
 }
 
 pub(super) fn is_unknown_execution(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        Code::ExecutionNotFound | Code::ResourceNotFound
-    )
+    matches!(error.code(), Code::ExecutionNotFound | Code::ResourceNotFound)
 }
 
 fn is_complete_id(said: &str) -> bool {
@@ -126,9 +123,7 @@ pub(super) async fn newest_execution(
     state: Option<&str>,
 ) -> Result<String> {
     let found = gather_executions(page_reader(link), state, 1).await?.pop();
-    Ok(found
-        .ok_or_else(|| no_execution_in_state_error(state))?
-        .execution_id)
+    Ok(found.ok_or_else(|| no_execution_in_state_error(state))?.execution_id)
 }
 
 /// Whether this project has an execution in this state.
@@ -141,10 +136,8 @@ pub(super) async fn has_execution_in_state(link: &mut ServerLink<'_>, state: &st
 async fn find_only_match(link: &mut ServerLink<'_>, part: &str, unknown: Error) -> Result<String> {
     let mut fits = PartMatches::default();
     let arguments = json!({ "project": "*", "children": true, "limit": limits::LIST_LIMIT_MAX });
-    let is_whole = walk_pages(page_reader(link), arguments, |row| {
-        fits.add_if_matching(row, part)
-    })
-    .await?;
+    let is_whole =
+        walk_pages(page_reader(link), arguments, |row| fits.add_if_matching(row, part)).await?;
     let PartMatches { begin, have } = fits;
     let mut fit = if begin.is_empty() { have } else { begin };
     match fit.len() {
@@ -289,25 +282,14 @@ fn describe_execution(row: &ExecutionRow) -> String {
 
 fn ambiguous_id_error(part: &str, fit: &[ExecutionRow]) -> Error {
     let shown = &fit[..fit.len().min(limits::NAMED_SHOWN_MAX)];
-    let more = if fit.len() > shown.len() {
-        ", these among them"
-    } else {
-        ""
-    };
+    let more = if fit.len() > shown.len() { ", these among them" } else { "" };
     let violation = |row: &ExecutionRow| {
-        Violation::new(
-            one_line(&row.execution_id),
-            "ambiguous",
-            describe_execution(row),
-        )
+        Violation::new(one_line(&row.execution_id), "ambiguous", describe_execution(row))
     };
-    Error::new(
-        Code::UsageInvalid,
-        format!("'{part}' fits several executions{more}"),
-    )
-    .with_context("execution_id", part)
-    .with_violations(shown.iter().map(violation).collect())
-    .with_action("Type more of the id")
+    Error::new(Code::UsageInvalid, format!("'{part}' fits several executions{more}"))
+        .with_context("execution_id", part)
+        .with_violations(shown.iter().map(violation).collect())
+        .with_action("Type more of the id")
 }
 
 fn no_execution_in_state_error(state: Option<&str>) -> Error {
@@ -326,11 +308,9 @@ fn no_execution_in_state_error(state: Option<&str>) -> Error {
 
 fn unknown_word_error(word: &str) -> Error {
     let message = format!("no execution is called '{word}'");
-    Error::new(Code::ExecutionNotFound, message)
-        .with_context("execution_id", word)
-        .with_action(
-            "Type @last for the execution that moved last, or @last-failed for the last that failed",
-        )
+    Error::new(Code::ExecutionNotFound, message).with_context("execution_id", word).with_action(
+        "Type @last for the execution that moved last, or @last-failed for the last that failed",
+    )
 }
 
 fn empty_id_error() -> Error {
@@ -343,11 +323,9 @@ fn execution_required_error(asks: ExecutionChoice) -> Error {
     let message = format!(
         "`{command}` needs an execution: its id or the beginning of it, {LAST_WORD} or {LAST_FAILED_WORD}"
     );
-    Error::new(Code::UsageInvalid, message)
-        .with_context("state", asks.state)
-        .with_action(
-            "Run `midex list executions --state {state}` for the ids, and name one behind the command",
-        )
+    Error::new(Code::UsageInvalid, message).with_context("state", asks.state).with_action(
+        "Run `midex list executions --state {state}` for the ids, and name one behind the command",
+    )
 }
 
 #[cfg(test)]

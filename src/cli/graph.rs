@@ -128,9 +128,8 @@ fn find_graph_source(argument: &str, registry: &Registry) -> Result<GraphSource>
     };
     if is_file {
         let (report, workflow) = registry::load_workflow_file(path, registry)?;
-        return Ok(workflow.map_or(GraphSource::Broken(report), |workflow| {
-            source_of_valid_workflow(&workflow)
-        }));
+        return Ok(workflow
+            .map_or(GraphSource::Broken(report), |workflow| source_of_valid_workflow(&workflow)));
     }
     if let Some(entry) = entry
         && let Some(report) = invalid_workflow_report(&entry.name, &entry.findings, registry)?
@@ -166,12 +165,9 @@ fn invalid_workflow_report(
 
 fn invalid_workflow_error(report: &FileReport) -> Error {
     let violations = errors(&report.findings).map(Finding::violation);
-    Error::new(
-        Code::WorkflowValidationFailed,
-        format!("{} has findings", report.path),
-    )
-    .with_next(registry::FIX_FILE_CALL)
-    .with_context("workflow", report.name.as_str())
-    .with_context("path", report.path.as_str())
-    .with_violations(violations.take(limits::VIOLATIONS_MAX).collect())
+    Error::new(Code::WorkflowValidationFailed, format!("{} has findings", report.path))
+        .with_next(registry::FIX_FILE_CALL)
+        .with_context("workflow", report.name.as_str())
+        .with_context("path", report.path.as_str())
+        .with_violations(violations.take(limits::VIOLATIONS_MAX).collect())
 }

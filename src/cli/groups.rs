@@ -10,15 +10,9 @@ use super::screen::{Screen, wrap_line};
 const COMMAND_GROUPS: &[(&str, &str)] = &[
     ("Run workflows", "run show list tail pause resume abandon"),
     ("Unblock workflows", "approve signal resolve trust"),
-    (
-        "Write workflows and agents",
-        "new validate graph cat schema",
-    ),
+    ("Write workflows and agents", "new validate graph cat schema"),
     ("Call services", "catalog call"),
-    (
-        "Set up and maintain",
-        "serve install config doctor demo bench hook completions help",
-    ),
+    ("Set up and maintain", "serve install config doctor demo bench hook completions help"),
 ];
 
 /// The maximum width of the help, as on the help pages of single commands.
@@ -35,10 +29,7 @@ pub(super) fn with_grouped_help(command: Command) -> Command {
         for name in names.split(' ') {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            for (at, line) in wrap_line(&about, columns.saturating_sub(indent))
-                .iter()
-                .enumerate()
-            {
+            for (at, line) in wrap_line(&about, columns.saturating_sub(indent)).iter().enumerate() {
                 let name = if at == 0 { name } else { "" };
                 let _ = writeln!(text, "  {name:<width$}{line}", width = indent - 2);
             }

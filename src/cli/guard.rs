@@ -40,11 +40,7 @@ pub(super) async fn guard(args: GuardArgs) -> u8 {
     match run_command(&args).await {
         Ok(status) => exit_code(status),
         Err(error) => {
-            let _ = writeln!(
-                io::stderr(),
-                "midex agent-guard: {}",
-                describe_io_error(&error)
-            );
+            let _ = writeln!(io::stderr(), "midex agent-guard: {}", describe_io_error(&error));
             EXIT_NOT_RUN
         }
     }
@@ -90,11 +86,7 @@ async fn run_command(args: &GuardArgs) -> io::Result<ExitStatus> {
 fn lock_record(record: &Path) -> io::Result<File> {
     std::fs::create_dir_all(record.parent().unwrap_or(Path::new(".")))?;
     let mut options = File::options();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(record)?;
+    let mut file = options.write(true).create(true).truncate(false).open(record)?;
     file.try_lock()?;
     file.set_len(0)?;
     write!(file, "{}", std::process::id())?;
@@ -116,8 +108,7 @@ async fn read_task(stdin: &mut BufReader<tokio::io::Stdin>) -> io::Result<Vec<u8
 
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(EXIT_NOT_RUN)
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_NOT_RUN)
 }
 
 /// The process group that a record file names, if it is alive. Either its leader holds the lock, or the leader is gone

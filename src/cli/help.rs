@@ -62,16 +62,12 @@ fn command_help(topic: &[&str]) -> Result<String> {
     command.build();
     let mut found = &mut command;
     for name in topic {
-        let names: Vec<_> = found
-            .get_subcommands()
-            .map(|sub| sub.get_name().to_owned())
-            .collect();
+        let names: Vec<_> = found.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
         if !names.iter().any(|known| known == name) {
             return Err(unknown_command_error(topic, name, &names));
         }
-        found = found
-            .find_subcommand_mut(name)
-            .ok_or_else(|| Error::internal("a command is lost"))?;
+        found =
+            found.find_subcommand_mut(name).ok_or_else(|| Error::internal("a command is lost"))?;
     }
     Ok(if topic.is_empty() {
         found.render_help().to_string()
@@ -111,11 +107,7 @@ impl CodeMeaning {
         }
         // `Code::parse` also accepts former names, so use the current one.
         let name = refusal.map_or(name, |code| code.as_str().to_owned());
-        Ok(Self {
-            refusal,
-            failure,
-            name,
-        })
+        Ok(Self { refusal, failure, name })
     }
 
     fn to_json(&self) -> Value {
@@ -142,10 +134,7 @@ impl CodeMeaning {
             } else {
                 "it is refused again until something is changed"
             };
-            let about = format!(
-                "{title}{} ({retry}; exit code {exit})",
-                about(code.description())
-            );
+            let about = format!("{title}{} ({retry}; exit code {exit})", about(code.description()));
             text += &render_meaning_part(&about, &documented_advice(code), screen);
         }
         if let Some(failure) = self.failure {

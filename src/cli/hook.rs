@@ -58,14 +58,9 @@ pub(super) async fn hook(event: HookEvent, config: Config, mut out: Output<'_>) 
 
 async fn answer_event(event: HookEvent, config: Config) -> Result<String> {
     let told = HostEvent::read().await;
-    let named = told
-        .session_directory()
-        .map(|dir| config::project_root(&dir));
+    let named = told.session_directory().map(|dir| config::project_root(&dir));
     let project_dir = named.unwrap_or(config.project_dir);
-    let config = Config {
-        project_dir,
-        ..config
-    };
+    let config = Config { project_dir, ..config };
     // Do not create a data directory: a hook must not be its first user.
     let is_silent = event == HookEvent::Stop && !told.may_continue();
     if is_silent || !config.data_dir.join(app::STORE_FILE).exists() {
@@ -81,8 +76,7 @@ async fn answer_event(event: HookEvent, config: Config) -> Result<String> {
         HookEvent::SessionStart => open.recap_all().map(|text| told.context_answer(&text)),
         HookEvent::Stop => {
             if let Some(transcript) = told.transcript_tail() {
-                open.executions
-                    .retain(|one| has_session_advanced(one, &transcript));
+                open.executions.retain(|one| has_session_advanced(one, &transcript));
             }
             let reason = open.reminder(&config.data_dir, &session)?;
             reason.map(|reason| told.continue_answer(&reason))
@@ -136,11 +130,7 @@ impl OpenExecutions {
             more_steps: 0,
             decided: current.previous,
         };
-        Ok(Self {
-            executions: vec![only],
-            waits: current.waits,
-            more: 0,
-        })
+        Ok(Self { executions: vec![only], waits: current.waits, more: 0 })
     }
 
     /// The summary that a new context needs to continue the work: without personas and tokens, and at most
@@ -205,11 +195,7 @@ fn recap_execution(execution: &OpenExecution, waits: &[WaitView], now: Timestamp
     line("paused because", &in_line(execution.reason.as_deref()));
     let asked = in_line(execution.asked.as_deref());
     line("waits for your user", &asked);
-    if let Some(inputs) = execution
-        .inputs
-        .as_ref()
-        .filter(|inputs| has_content(inputs))
-    {
+    if let Some(inputs) = execution.inputs.as_ref().filter(|inputs| has_content(inputs)) {
         line("inputs", &one_line_summary(inputs));
     }
     for decided in &execution.decided {
@@ -233,11 +219,7 @@ fn recap_execution(execution: &OpenExecution, waits: &[WaitView], now: Timestamp
         return text;
     }
     let id = double_quotes(&id);
-    let how = if is_paused(execution) {
-        "once it may go on"
-    } else {
-        "go on"
-    };
+    let how = if is_paused(execution) { "once it may go on" } else { "go on" };
     let _ = writeln!(text, "  {how}: execution.resume with execution_id '{id}'");
     text
 }

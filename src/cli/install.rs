@@ -140,10 +140,7 @@ pub(super) fn install(
     let write = |(file, text): &(HostFile, String)| write_host_file(host, file, text);
     let done = edits.iter().map(write).collect::<Result<Vec<_>>>()?;
     let shown = |done: &FileResult| replace_hidden_chars(&result_line(done, args.remove)) + "\n";
-    out.print(
-        || serde_json::json!(done),
-        || done.iter().map(shown).collect(),
-    )?;
+    out.print(|| serde_json::json!(done), || done.iter().map(shown).collect())?;
     Ok(EXIT_OK)
 }
 
@@ -156,29 +153,17 @@ fn write_host_file(host: &Host, file: &HostFile, text: &str) -> Result<FileResul
     };
     // A file that holds only hooks has no block.
     let [before, now] = [&file.text, text].map(|text| midex_block(text, host).ok().flatten());
-    let args = now
-        .as_ref()
-        .and_then(found::started_program)
-        .map(|run| run.args);
+    let args = now.as_ref().and_then(found::started_program).map(|run| run.args);
     let lacks = |before: &HookProgram| {
         let args = args.as_deref().unwrap_or_default();
-        before
-            .args
-            .iter()
-            .any(|arg| arg != "serve" && !args.contains(arg))
+        before.args.iter().any(|arg| arg != "serve" && !args.contains(arg))
     };
-    let before = before
-        .as_ref()
-        .and_then(found::started_program)
-        .filter(lacks);
+    let before = before.as_ref().and_then(found::started_program).filter(lacks);
     Ok(FileResult {
         path: file.path.display().to_string(),
         changed,
         backup,
-        address: now
-            .as_ref()
-            .and_then(hosts::server_address)
-            .map(str::to_owned),
+        address: now.as_ref().and_then(hosts::server_address).map(str::to_owned),
         args_before: before.filter(|_| now.is_some()).map(|run| run.args),
     })
 }
@@ -194,11 +179,7 @@ fn result_line(done: &FileResult, remove: bool) -> String {
         let _ = write!(line, "; server: {address}");
     }
     if let Some(args) = &done.args_before {
-        let _ = write!(
-            line,
-            "; its arguments were: {}",
-            hooks::join_shell_words(args)
-        );
+        let _ = write!(line, "; its arguments were: {}", hooks::join_shell_words(args));
     }
     if let Some(copy) = &done.backup {
         let _ = write!(line, "; backup: {}", copy.display());
@@ -233,10 +214,7 @@ fn has_foreign_content(host: &Host, text: &str) -> bool {
         }
         is_empty_value(&rest)
     };
-    has_comments
-        || !rest
-            .and_then(|rest| json::read_value(&rest))
-            .is_ok_and(is_bare)
+    has_comments || !rest.and_then(|rest| json::read_value(&rest)).is_ok_and(is_bare)
 }
 
 /// Whether a value consists of empty lists and objects only.
@@ -266,10 +244,7 @@ fn installation_changes(
     };
     let what = ContentChange::Block(block);
     let mut changes = vec![FileChange { path, what }];
-    let run = HookProgram {
-        program,
-        args: flags,
-    };
+    let run = HookProgram { program, args: flags };
     changes.extend(hooks_change(args, host, config, run)?);
     Ok(changes)
 }
@@ -330,10 +305,7 @@ fn hooks_change(
         return Ok(None);
     }
     let what = ContentChange::Hooks { run, added };
-    Ok(Some(FileChange {
-        path: Some(path),
-        what,
-    }))
+    Ok(Some(FileChange { path: Some(path), what }))
 }
 
 /// The project directory if the files of the project are changed.
@@ -348,16 +320,10 @@ fn removal_changes(scope: InstallScope, host: &Host, config: &Config) -> Result<
         )
     };
     let path = host.servers_path(scope, config)?.ok_or_else(unknown)?;
-    let mut changes = vec![FileChange {
-        path: Some(path),
-        what: ContentChange::NoBlock,
-    }];
+    let mut changes = vec![FileChange { path: Some(path), what: ContentChange::NoBlock }];
     if let Some(hooks) = &host.hooks {
         let path = Some(hooks.hooks_path(scope, config)?);
-        changes.push(FileChange {
-            path,
-            what: ContentChange::NoHooks,
-        });
+        changes.push(FileChange { path, what: ContentChange::NoHooks });
     }
     Ok(changes)
 }
@@ -377,9 +343,7 @@ fn compute_edits(
             |(file, text)| Ok((file, Some(text))),
         )?;
         let before = before.as_ref().unwrap_or(&file.text);
-        let text = change
-            .apply_to_text(host, before)
-            .map_err(|error| file.place(&error))?;
+        let text = change.apply_to_text(host, before).map_err(|error| file.place(&error))?;
         edits.push((file, text));
     }
     Ok(edits)
@@ -406,25 +370,16 @@ fn print_edits(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -
 /// The text with these fields in the block of midex, and without the fields that belong to another transport. Fields
 /// that midex does not write are kept. The result is parsed again, as a host does, to verify it.
 fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String> {
-    let (path, others) = (
-        [host.servers, SERVER_NAME],
-        hosts::fields_of_other_transport(fields),
-    );
+    let (path, others) = ([host.servers, SERVER_NAME], hosts::fields_of_other_transport(fields));
     let text = match host.format {
         FileFormat::Json => json::set_fields(text, path, &others, fields)?,
         FileFormat::Toml => toml::set_fields(text, path, &others, fields)?,
     };
     let said = midex_block(&text, host)?.unwrap_or_default();
-    if fields
-        .iter()
-        .all(|(name, value)| said.get(name) == Some(value))
-    {
+    if fields.iter().all(|(name, value)| said.get(name) == Some(value)) {
         return Ok(text);
     }
-    Err(uneditable(
-        0,
-        "it is written in a way that midex cannot change",
-    ))
+    Err(uneditable(0, "it is written in a way that midex cannot change"))
 }
 
 fn without_block(text: &str, host: &Host) -> Result<String> {
@@ -438,11 +393,10 @@ fn without_block(text: &str, host: &Host) -> Result<String> {
 /// The path of this program, to be started by the host.
 fn own_program_path() -> Result<String> {
     let unknown = |why: String| {
-        Error::new(
-            Code::UsageInvalid,
-            format!("the path of this program cannot be written: {why}"),
-        )
-        .with_action("Install midex in a directory whose path is Unicode, and run it by that path")
+        Error::new(Code::UsageInvalid, format!("the path of this program cannot be written: {why}"))
+            .with_action(
+                "Install midex in a directory whose path is Unicode, and run it by that path",
+            )
     };
     let path = std::env::current_exe().map_err(|error| unknown(describe_io_error(&error)))?;
     if !path.is_file() {
@@ -454,9 +408,7 @@ fn own_program_path() -> Result<String> {
 
 fn midex_block(text: &str, host: &Host) -> Result<Option<Value>> {
     match host.format {
-        FileFormat::Json => Ok(json::read_value(text)?[host.servers]
-            .get(SERVER_NAME)
-            .cloned()),
+        FileFormat::Json => Ok(json::read_value(text)?[host.servers].get(SERVER_NAME).cloned()),
         FileFormat::Toml => toml::read_table(text, [host.servers, SERVER_NAME]),
     }
 }

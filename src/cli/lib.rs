@@ -345,10 +345,7 @@ pub fn main() -> ExitCode {
     };
     let serves = matches!(cli.command, Command::Serve(_));
     let log = log::init(serves);
-    let (json, hints) = (
-        cli.global.json,
-        HintContext::new(cli.global.flags_to_repeat()),
-    );
+    let (json, hints) = (cli.global.json, HintContext::new(cli.global.flags_to_repeat()));
     let heeded = report_config_problems(&files, &cli.command);
     let ended = heeded.and_then(|()| run(cli, &matches, &files, &log));
     if let (Err(error), true) = (&ended, serves) {
@@ -390,11 +387,7 @@ fn exit_code(code: u8) -> ExitCode {
         let read = line.try_get_matches_from(std::env::args_os());
         read.is_ok_and(|read| read.subcommand_name() == Some("hook"))
     };
-    ExitCode::from(if code != EXIT_OK && is_hook() {
-        EXIT_OK
-    } else {
-        code
-    })
+    ExitCode::from(if code != EXIT_OK && is_hook() { EXIT_OK } else { code })
 }
 
 fn run(cli: Cli, matches: &ArgMatches, files: &config::ConfigFiles, log: &log::Log) -> Result<u8> {
@@ -405,16 +398,8 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::ConfigFiles, log: &log::L
     match cli.command {
         Command::Serve(args) => {
             let snapshot_every = args.snapshot_every;
-            let config = Config {
-                snapshot_every,
-                ..config
-            };
-            run_to_end(serve::serve(
-                config,
-                args.transports,
-                args.profile.into(),
-                log,
-            ))
+            let config = Config { snapshot_every, ..config };
+            run_to_end(serve::serve(config, args.transports, args.profile.into(), log))
         }
         Command::Demo => run_to_end(demo::demo(&config, cli.global.given.data_dir, out)),
         Command::Run(args) => run_to_end(run::run(args, &config, flags, out)),
@@ -461,10 +446,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::ConfigFiles, log: &log::L
             }
             // An unknown name may also be a misspelt workflow: that error suggests the nearest workflow name.
             let mut found = run_to_end(graph::graph_of_execution(args.clone(), &config, out));
-            if found
-                .as_ref()
-                .is_err_and(execution_id::is_unknown_execution)
-            {
+            if found.as_ref().is_err_and(execution_id::is_unknown_execution) {
                 let out = Output::new(cli.global.json, &mut stdout);
                 found = graph::graph(&args, &registry, out);
             }
@@ -478,9 +460,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::ConfigFiles, log: &log::L
         Command::Bench(args) => run_to_end(bench::bench(args, &config, out)),
         Command::Hook(event) => run_to_end(hook::hook(event, config, out)),
         Command::Config(args) => {
-            let of_command = matches
-                .subcommand()
-                .map_or(matches, |(_, of_command)| of_command);
+            let of_command = matches.subcommand().map_or(matches, |(_, of_command)| of_command);
             config::print_settings(files, of_command, &args, &config, out)
         }
         Command::Install(args) => install::install(&args, matches, &config, out),
@@ -515,11 +495,7 @@ fn load_config(global: &GlobalFlags) -> Result<Config> {
         allow_env: names(&global.allow_env),
         secret_env: names(&global.secret_env),
         secret_hosts: secret_hosts(&global.secret_host),
-        import_from: global
-            .import_from
-            .iter()
-            .flat_map(|from| catalog_sources(from))
-            .collect(),
+        import_from: global.import_from.iter().flat_map(|from| catalog_sources(from)).collect(),
         author_to: global.author_to.into(),
         ..Config::new(global.data_dir.clone())?
     })
@@ -556,9 +532,7 @@ fn catalog_sources(given: &str) -> Vec<String> {
 /// Runs a command on a new runtime. At the end the runtime is shut down in the background, so that an unfinished read
 /// of standard input does not keep the process alive.
 fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime
         .map_err(|error| Error::internal("the runtime could not be started").with_source(error))?;
     let result = runtime.block_on(command);

@@ -39,11 +39,7 @@ impl LifecycleCommand {
             Self::Resume => ("midex resume", "paused"),
             Self::Abandon => ("midex abandon", "open"),
         };
-        ExecutionChoice {
-            command,
-            state,
-            waits_for: None,
-        }
+        ExecutionChoice { command, state, waits_for: None }
     }
 
     const fn tool_name(self) -> &'static str {
@@ -147,11 +143,8 @@ async fn print_resumed(
     let id = answer["execution_id"].as_str().unwrap_or_default();
     let status = link.fetch_status(id).await?;
     let (now, is_served) = (SystemClock.now(), link.is_served());
-    let mut text = format!(
-        "Execution '{}' is {}\n",
-        replace_hidden_chars(id),
-        one_line(&status.state)
-    );
+    let mut text =
+        format!("Execution '{}' is {}\n", replace_hidden_chars(id), one_line(&status.state));
     for wait in &status.waits {
         text +=
             &Screen::stdout().indent_block(None, "  ", &waits::describe_wait(wait, now, is_served));
@@ -203,18 +196,13 @@ fn continue_command_line(status: &StatusView, flags: &str) -> String {
     if status.state != State::Running.as_str() {
         return String::new();
     }
-    let command = insert_flags(
-        &format!("midex run {}", execution_id_flag(&status.execution_id)),
-        flags,
-    );
+    let command =
+        insert_flags(&format!("midex run {}", execution_id_flag(&status.execution_id)), flags);
     format!("To go on: {command}\n")
 }
 
 fn irreversible_question(id: &str) -> String {
-    format!(
-        "Abandon '{}'? It cannot go on afterwards.",
-        replace_hidden_chars(id)
-    )
+    format!("Abandon '{}'? It cannot go on afterwards.", replace_hidden_chars(id))
 }
 
 /// Resumes an execution. If none is named, asks at the terminal for a paused one, else lists the open executions of the
@@ -226,14 +214,8 @@ pub(super) async fn resume(
     mut out: Output<'_>,
 ) -> Result<u8> {
     if args.execution_id.is_some() || (can_ask_person() && has_paused(config).await?) {
-        let ResumeArgs {
-            execution_id,
-            reason,
-        } = args;
-        let args = ChangeArgs {
-            execution_id,
-            reason,
-        };
+        let ResumeArgs { execution_id, reason } = args;
+        let args = ChangeArgs { execution_id, reason };
         return change_state(LifecycleCommand::Resume, args, config, flags, out).await;
     }
     let mut link = ServerLink::new(config);

@@ -30,21 +30,13 @@ pub(super) struct ServerLink<'a> {
 impl<'a> ServerLink<'a> {
     /// A link for a command that makes a few calls and ends. Its embedded server does not work on executions.
     pub(super) fn new(config: &'a Config) -> Self {
-        Self {
-            config,
-            is_worker: false,
-            session: None,
-            has_retried: false,
-        }
+        Self { config, is_worker: false, session: None, has_retried: false }
     }
 
     /// A link for a command that stays while executions run. Its embedded server works on them if no other process has
     /// one.
     pub(super) fn new_working(config: &'a Config) -> Self {
-        Self {
-            is_worker: true,
-            ..Self::new(config)
-        }
+        Self { is_worker: true, ..Self::new(config) }
     }
 
     /// The data directory.
@@ -82,11 +74,7 @@ impl<'a> ServerLink<'a> {
         tool: &'static str,
         arguments: Value,
     ) -> Result<Value> {
-        self.open_session()
-            .await?
-            .client
-            .call_tool(tool, arguments)
-            .await
+        self.open_session().await?.client.call_tool(tool, arguments).await
     }
 
     /// Whether any call was repeated.
@@ -133,10 +121,7 @@ impl<'a> ServerLink<'a> {
     /// The content of an artifact from `offset` on, in part if it is long.
     pub(super) async fn artifact(&mut self, uri: &str, offset: u64) -> Result<ArtifactContent> {
         let limit = limits::ARTIFACT_SHOWN_BYTES_MAX;
-        parse_reply(
-            self.read_resource(&format!("{uri}?offset={offset}&limit={limit}"))
-                .await?,
-        )
+        parse_reply(self.read_resource(&format!("{uri}?offset={offset}&limit={limit}")).await?)
     }
 
     /// The persona at an address.
@@ -189,8 +174,7 @@ impl<'a> ServerLink<'a> {
 
     /// Reads a resource.
     pub(super) async fn read_resource(&mut self, address: &str) -> Result<Value> {
-        self.call_with_retries(async |client: &Client| client.read_resource(address).await)
-            .await
+        self.call_with_retries(async |client: &Client| client.read_resource(address).await).await
     }
 
     async fn call_with_retries(
@@ -243,9 +227,7 @@ impl<'a> ServerLink<'a> {
 
     /// Whether a session with another process's server is open.
     pub(super) fn is_served(&self) -> bool {
-        self.session
-            .as_ref()
-            .is_some_and(|session| !session.is_embedded())
+        self.session.as_ref().is_some_and(|session| !session.is_embedded())
     }
 
     /// Closes the session after the command's work is done. An error is only logged.

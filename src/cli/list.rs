@@ -63,10 +63,7 @@ impl ListArgs {
     fn execution_flags(&self) -> Vec<(&'static str, Option<String>)> {
         let valued = [("--state", &self.state), ("--workflow", &self.workflow)];
         let valued = valued.into_iter().filter(|(_, value)| value.is_some());
-        let set = [
-            ("--all-projects", self.all_projects),
-            ("--children", self.children),
-        ];
+        let set = [("--all-projects", self.all_projects), ("--children", self.children)];
         let set = set.into_iter().filter(|(_, is_set)| *is_set);
         let valued = valued.map(|(flag, value)| (flag, value.clone()));
         valued.chain(set.map(|(flag, _)| (flag, None))).collect()
@@ -78,11 +75,7 @@ impl ListArgs {
         let Some((flag, value)) = self.execution_flags().into_iter().chain(limit).next() else {
             return Ok(());
         };
-        let what = if self.what == ListSubject::Agents {
-            "agents"
-        } else {
-            "workflows"
-        };
+        let what = if self.what == ListSubject::Agents { "agents" } else { "workflows" };
         let message = format!("{flag} chooses among executions, and {what} are listed here");
         let error = Error::new(Code::UsageInvalid, message).with_context("flag", flag);
         Err(match value {
@@ -129,11 +122,7 @@ pub(super) async fn list_executions(
     mut out: Output<'_>,
 ) -> Result<u8> {
     let limit = args.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
-    let counted = if out.json {
-        limit
-    } else {
-        limit.saturating_add(limits::LISTED_MORE_MAX)
-    };
+    let counted = if out.json { limit } else { limit.saturating_add(limits::LISTED_MORE_MAX) };
     let arguments = without_nulls(json!({
         "limit": counted.min(limits::LIST_LIMIT_MAX), "state": args.state,
         "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
@@ -171,18 +160,11 @@ fn more_rows_note(args: &ListArgs, limit: usize, more: usize, flags: &str) -> St
         })
         .collect();
     let (count, all) = if more >= limits::LISTED_MORE_MAX {
-        (
-            format!("{} or more", limits::LISTED_MORE_MAX),
-            limit.saturating_mul(10),
-        )
+        (format!("{} or more", limits::LISTED_MORE_MAX), limit.saturating_mul(10))
     } else {
         (more.to_string(), limit + more)
     };
-    let what = if args.what == ListSubject::Calls {
-        "calls"
-    } else {
-        "executions"
-    };
+    let what = if args.what == ListSubject::Calls { "calls" } else { "executions" };
     let words = format!("{count} more: midex list {what}{given} --limit {all}{flags}");
     Screen::stdout().indent_block(Some(TextStyle::Dim), "", &replace_hidden_chars(&words))
 }
@@ -232,11 +214,7 @@ impl ListLayout {
     fn from_terminal(wide: bool) -> Self {
         let screen = Screen::stdout();
         Self {
-            columns: if wide {
-                usize::from(u16::MAX)
-            } else {
-                screen.columns()
-            },
+            columns: if wide { usize::from(u16::MAX) } else { screen.columns() },
             is_terminal: screen.is_terminal(),
         }
     }
@@ -251,11 +229,7 @@ impl ListLayout {
         if self.is_terminal && self.columns < usize::from(u16::MAX) {
             return format_time_ago(time, SystemClock.now());
         }
-        if self.is_terminal {
-            format_local_time(time)
-        } else {
-            time.to_owned()
-        }
+        if self.is_terminal { format_local_time(time) } else { time.to_owned() }
     }
 
     /// The state, as a symbol if there is no room for the word.
@@ -292,14 +266,7 @@ fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
     let mut table = room.table([
         ("execution", 0),
         ("workflow", 80),
-        (
-            if room.columns < STATE_WORD_COLUMNS_MIN {
-                ""
-            } else {
-                "state"
-            },
-            0,
-        ),
+        (if room.columns < STATE_WORD_COLUMNS_MIN { "" } else { "state" }, 0),
         ("current step", 100),
         ("updated", 58),
     ]);
@@ -325,9 +292,7 @@ pub fn list_definitions(
     args.check_flags()?;
     let printed = if args.what == ListSubject::Agents {
         let json = || registry.agents().map(agent_json).collect();
-        out.print_rows(json, || {
-            agent_table(registry, ListLayout::from_terminal(args.wide))
-        })
+        out.print_rows(json, || agent_table(registry, ListLayout::from_terminal(args.wide)))
     } else {
         let json = || registry.workflows().map(workflow_json).collect();
         let room = ListLayout::from_terminal(args.wide);
@@ -391,12 +356,7 @@ fn path_text(path: &Path) -> String {
 }
 
 fn workflow_table(registry: &Registry, room: ListLayout) -> String {
-    let mut table = room.table([
-        ("name", 0),
-        ("steps", 120),
-        ("source", 70),
-        ("description", 0),
-    ]);
+    let mut table = room.table([("name", 0), ("steps", 120), ("source", 70), ("description", 0)]);
     for entry in registry.workflows() {
         let workflow = valid_workflow(entry);
         let hidden = registry.hidden_by_project(&entry.name);

@@ -64,10 +64,7 @@ pub(super) fn init(serves: bool) -> Log {
         "off"
     };
     let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
-    let _ = tracing_subscriber::registry()
-        .with(chosen)
-        .with(log_layers(&queue))
-        .try_init();
+    let _ = tracing_subscriber::registry().with(chosen).with(log_layers(&queue)).try_init();
     if serves {
         panic::set_hook(Box::new(log_panic));
     }
@@ -168,10 +165,7 @@ fn log_panic(panic: &panic::PanicHookInfo<'_>) {
 
 /// The message of a panic, if it is a string literal of the program.
 fn literal_panic_message(panic: &dyn Any) -> &'static str {
-    panic
-        .downcast_ref::<&'static str>()
-        .copied()
-        .unwrap_or(WITHHELD_MESSAGE)
+    panic.downcast_ref::<&'static str>().copied().unwrap_or(WITHHELD_MESSAGE)
 }
 
 #[cfg(test)]
@@ -203,9 +197,8 @@ mod tests {
     fn capture_log(chosen: &str, work: impl FnOnce()) -> String {
         let written = LogBuffer::default();
         let queue = LineQueue::start_writer(written.clone());
-        let subscriber = tracing_subscriber::registry()
-            .with(EnvFilter::new(chosen))
-            .with(log_layers(&queue));
+        let subscriber =
+            tracing_subscriber::registry().with(EnvFilter::new(chosen)).with(log_layers(&queue));
         tracing::subscriber::with_default(subscriber, work);
         queue.flush(Duration::from_secs(60));
         let bytes = written.0.lock().unwrap().clone();
@@ -234,10 +227,7 @@ mod tests {
             "trace,[serve]=trace,[{secret}]=trace",
         ] {
             let told = capture_log(chosen, || {
-                foreign!(
-                    "rmcp::transport::streamable_http_server::tower",
-                    Level::ERROR
-                );
+                foreign!("rmcp::transport::streamable_http_server::tower", Level::ERROR);
                 foreign!("rmcp::service", Level::WARN);
                 foreign!("hyper::proto", Level::ERROR);
                 foreign!("sse_stream", Level::INFO);
@@ -251,10 +241,7 @@ mod tests {
             assert_eq!(lines("OURS"), 6, "{chosen}: {told}");
             assert!(lines("ERROR rmcp::transport::streamable_http_server::tower: ") > 0);
             assert!(lines(WITHHELD_MESSAGE) > 0, "{chosen}: {told}");
-            assert_eq!(
-                lines("sse_stream") + lines("tokio") + lines("midex_other"),
-                0
-            );
+            assert_eq!(lines("sse_stream") + lines("tokio") + lines("midex_other"), 0);
         }
     }
 
@@ -281,20 +268,11 @@ mod tests {
             }
         });
         let lines = |part: &str| told.lines().filter(|line| line.contains(part)).count();
-        assert_eq!(
-            (lines("code=\"ONE\""), lines("code=\"OTHER\"")),
-            (most, most)
-        );
-        assert_eq!(
-            (lines(WITHHELD_MESSAGE), lines("more lines like")),
-            (most, 3)
-        );
+        assert_eq!((lines("code=\"ONE\""), lines("code=\"OTHER\"")), (most, most));
+        assert_eq!((lines(WITHHELD_MESSAGE), lines("more lines like")), (most, 3));
         for kind in [" ONE`", " OTHER`", "WARN rmcp::service:"] {
             let left_out = told.lines().filter(|line| line.starts_with("3 more lines"));
-            assert!(
-                left_out.clone().any(|line| line.contains(kind)),
-                "{kind}: {told}"
-            );
+            assert!(left_out.clone().any(|line| line.contains(kind)), "{kind}: {told}");
         }
     }
 
@@ -303,9 +281,6 @@ mod tests {
         let caught = panic::catch_unwind(|| panic!("fixed")).unwrap_err();
         assert_eq!(literal_panic_message(&*caught), "fixed");
         let caught = panic::catch_unwind(|| panic!("put together: {CANARY}{}", CANARY.len()));
-        assert_eq!(
-            literal_panic_message(&*caught.unwrap_err()),
-            WITHHELD_MESSAGE
-        );
+        assert_eq!(literal_panic_message(&*caught.unwrap_err()), WITHHELD_MESSAGE);
     }
 }

@@ -78,15 +78,9 @@ impl From<FormatArg> for Format {
 /// Writes the file and prints its path.
 pub fn write_new_file(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let (file, kind, template) = match args {
-        NewArgs::Workflow {
-            file,
-            from: Some(from),
-            ..
-        } => {
+        NewArgs::Workflow { file, from: Some(from), .. } => {
             let (name, format) = split_format_extension(&file.name);
-            let template = config
-                .registry()
-                .copy_workflow(from, &parse_workflow_name(name)?)?;
+            let template = config.registry().copy_workflow(from, &parse_workflow_name(name)?)?;
             check_extension(format, template.format(), name)?;
             (file, "workflow", template)
         }
@@ -109,11 +103,7 @@ pub fn write_new_file(args: &NewArgs, config: &Config, mut out: Output<'_>) -> R
         None => template,
     };
     let project = file.dir.as_ref().unwrap_or(&config.project_dir);
-    let existing = if file.force {
-        ExistingFilePolicy::Replace
-    } else {
-        ExistingFilePolicy::Keep
-    };
+    let existing = if file.force { ExistingFilePolicy::Replace } else { ExistingFilePolicy::Keep };
     let path = registry::create_definition(&template, project, existing)?;
     let text = if out.json {
         let shown = path.display().to_string();
@@ -125,8 +115,7 @@ pub fn write_new_file(args: &NewArgs, config: &Config, mut out: Output<'_>) -> R
     } else {
         path.into_os_string().into_encoded_bytes()
     };
-    out.write_unchanged([&text[..], b"\n"].concat())
-        .map(|()| EXIT_OK)
+    out.write_unchanged([&text[..], b"\n"].concat()).map(|()| EXIT_OK)
 }
 
 /// The suggested next commands, for a person.

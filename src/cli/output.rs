@@ -19,9 +19,7 @@ pub struct Output<'a> {
 impl fmt::Debug for Output<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let json = &self.json;
-        f.debug_struct("Output")
-            .field("json", json)
-            .finish_non_exhaustive()
+        f.debug_struct("Output").field("json", json).finish_non_exhaustive()
     }
 }
 
@@ -87,10 +85,7 @@ pub(super) fn unwritable_output_error(error: io::Error) -> Error {
         )
     } else {
         (
-            format!(
-                "the output cannot be written: {}",
-                describe_io_error(&error)
-            ),
+            format!("the output cannot be written: {}", describe_io_error(&error)),
             "Send the output to a file or a program that takes it; the command itself has done its work",
         )
     };

@@ -41,9 +41,7 @@ pub(super) async fn pick(
     let choices = shown;
     let mut input = StdinLines::stdin();
     for _ in 0..limits::PICK_ATTEMPTS_MAX {
-        write_prompt(&format!(
-            "Which {what}? (number or part of a name; empty: none) "
-        ))?;
+        write_prompt(&format!("Which {what}? (number or part of a name; empty: none) "))?;
         let said = input.next_line(link).await?.unwrap_or_default();
         match find_choice(said.trim(), choices) {
             PickResult::Nothing => break,

@@ -33,29 +33,16 @@ pub(super) fn draw_graph(
     notes: impl Fn(&GraphNode) -> StepNotes,
 ) -> String {
     // Names are not truncated in output for programs.
-    let most = if screen.is_terminal() {
-        NAME_COLUMNS_MAX
-    } else {
-        usize::MAX
-    };
+    let most = if screen.is_terminal() { NAME_COLUMNS_MAX } else { usize::MAX };
     let name = |node: &GraphNode| step_title(node).width().min(most);
     let names = graph.nodes.iter().map(name).max().unwrap_or(0);
     let whos = graph.nodes.iter().map(|node| step_worker(node).width());
     let whos = whos.max().unwrap_or(0).min(most);
     let columns = (names, whos);
-    let (failing, ordinary): (Vec<_>, Vec<_>) = graph
-        .nodes
-        .iter()
-        .zip(graph.waves())
-        .partition(|(node, _)| node.on_failure);
+    let (failing, ordinary): (Vec<_>, Vec<_>) =
+        graph.nodes.iter().zip(graph.waves()).partition(|(node, _)| node.on_failure);
     let draw = |(node, mark): (&GraphNode, &str)| {
-        draw_step(
-            node,
-            (mark, columns.0, columns.1),
-            graph,
-            screen,
-            &notes(node),
-        )
+        draw_step(node, (mark, columns.0, columns.1), graph, screen, &notes(node))
     };
     let mut text = draw_waves(&ordinary, screen, &draw);
     if !failing.is_empty() {
@@ -111,11 +98,7 @@ fn draw_step(
     };
     let taken = 8 + name.width() + who.width();
     let room = screen.columns().saturating_sub(taken);
-    let beside = if room < 8 {
-        String::new()
-    } else {
-        truncate_text(&notes.beside, room)
-    };
+    let beside = if room < 8 { String::new() } else { truncate_text(&notes.beside, room) };
     let line = format!(
         "{} {} {}  {}  {beside}",
         screen.paint(TextStyle::Dim, mark),

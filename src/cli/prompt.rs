@@ -41,17 +41,10 @@ pub(super) enum Prompt {
 impl Prompt {
     /// A prompt on standard input. Lines are edited if stdin, stdout and stderr are terminals that support it.
     pub(super) fn stdin() -> Self {
-        let terminals = [
-            io::stdin().is_terminal(),
-            io::stdout().is_terminal(),
-            io::stderr().is_terminal(),
-        ];
+        let terminals =
+            [io::stdin().is_terminal(), io::stdout().is_terminal(), io::stderr().is_terminal()];
         let edited = terminals.iter().all(|is| *is) && !is_dumb_terminal();
-        if edited {
-            Self::Edited(LineEditor::start())
-        } else {
-            Self::Plain(StdinLines::stdin())
-        }
+        if edited { Self::Edited(LineEditor::start()) } else { Self::Plain(StdinLines::stdin()) }
     }
 
     /// Asks for a line; `choices` complete a begun word. If the line is slow to arrive, the embedded server releases
@@ -97,10 +90,7 @@ impl LineEditor {
         let (answers, typed) = channel::unbounded_channel();
         std::thread::spawn(move || {
             let mut editor = make_editor();
-            let printer = editor
-                .as_mut()
-                .ok()
-                .and_then(|it| it.create_external_printer().ok());
+            let printer = editor.as_mut().ok().and_then(|it| it.create_external_printer().ok());
             if let Some(printer) = printer {
                 stop::set_redraw_printer(Box::new(printer));
             }
@@ -181,11 +171,9 @@ fn read_edited_line(
 
 fn unreadable_input_error(why: &str) -> Error {
     let message = format!("the terminal cannot be read: {why}");
-    Error::new(Code::FileUnusable, message)
-        .with_context("path", "stdin")
-        .with_action(
-            "Run the command again, with `TERM=dumb` if this terminal takes no line editing",
-        )
+    Error::new(Code::FileUnusable, message).with_context("path", "stdin").with_action(
+        "Run the command again, with `TERM=dumb` if this terminal takes no line editing",
+    )
 }
 
 /// The choices that complete a begun word.

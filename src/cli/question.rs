@@ -22,10 +22,7 @@ pub(super) async fn ask_yes_or_no(
             .with_action("Add {flag} if that is meant; nothing was done"));
     }
     write_prompt(&format!("{question} [y]es, anything else does nothing: "))?;
-    let said = StdinLines::stdin()
-        .next_line(link)
-        .await?
-        .unwrap_or_default();
+    let said = StdinLines::stdin().next_line(link).await?.unwrap_or_default();
     let is_yes = ["y", "yes"].contains(&said.trim().to_lowercase().as_str());
     if !is_yes {
         write_prompt("Nothing was done.\n")?;
@@ -46,8 +43,6 @@ pub(super) fn can_ask_person() -> bool {
 /// Writes to stderr without adding a line end.
 pub(super) fn write_prompt(text: &str) -> Result<()> {
     let mut stderr = anstream::stderr().lock();
-    let told = stderr
-        .write_all(text.as_bytes())
-        .and_then(|()| stderr.flush());
+    let told = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     told.map_err(unwritable_output_error)
 }

@@ -48,11 +48,7 @@ pub(super) fn print_command_line_error(error: &clap::Error) {
 
 /// Prints a warning of a command that succeeded.
 pub(super) fn print_warning(text: &str) {
-    let _ = writeln!(
-        anstream::stderr().lock(),
-        "warning: {}",
-        replace_hidden_chars(text)
-    );
+    let _ = writeln!(anstream::stderr().lock(), "warning: {}", replace_hidden_chars(text));
 }
 
 /// An error as text: the message, its violations, and a suggested action.
@@ -61,11 +57,7 @@ fn describe_error(error: &Error, hints: &HintContext) -> String {
         Some(command) => format!("Run `{command}`, if that is meant"),
         None => suggested_action_for_person(error, hints),
     };
-    format!(
-        "{}\n  help: {}",
-        message_with_violations(error),
-        replace_hidden_chars(&help)
-    )
+    format!("{}\n  help: {}", message_with_violations(error), replace_hidden_chars(&help))
 }
 
 /// The given command line with an unknown workflow name replaced by the nearest known one.
@@ -110,9 +102,7 @@ fn takes_value(flag: &str) -> bool {
         let is_it =
             |arg: &clap::Arg| arg.get_long() == Some(name) && arg.get_action().takes_values();
         command.get_arguments().any(is_it)
-            || command
-                .get_subcommands()
-                .any(|below| has_value_flag(below, name))
+            || command.get_subcommands().any(|below| has_value_flag(below, name))
     }
     let name = flag.strip_prefix("--");
     name.is_some_and(|name| has_value_flag(&<Cli as clap::CommandFactory>::command(), name))
@@ -120,11 +110,7 @@ fn takes_value(flag: &str) -> bool {
 
 /// The message of an error, with each violation on a separate line.
 pub(super) fn message_with_violations(error: &Error) -> String {
-    let mut text = format!(
-        "error[{}]: {}",
-        error.code(),
-        one_line(&message_for_person(error))
-    );
+    let mut text = format!("error[{}]: {}", error.code(), one_line(&message_for_person(error)));
     // A violation with the same text as the message is not repeated.
     let is_said = |violation: &&Violation| error.message() == violation.message;
     for violation in error.violations().iter().filter(|one| !is_said(one)) {
@@ -138,10 +124,7 @@ pub(super) fn message_with_violations(error: &Error) -> String {
         let meant = violation.suggestion.as_ref().map(|meant| &meant.text);
         // Some messages contain their suggestion already.
         if let Some(meant) = meant.filter(|meant| !violation.message.contains(*meant)) {
-            text.extend([
-                "; ",
-                &replace_hidden_chars(&replace_tools_by_commands(meant)),
-            ]);
+            text.extend(["; ", &replace_hidden_chars(&replace_tools_by_commands(meant))]);
         }
     }
     text
@@ -176,10 +159,7 @@ mod tests {
             ("cat a", Some("cat b")),
             ("--json show workflow a", Some("--json show workflow b")),
             ("new workflow a --from a", Some("new workflow a --from b")),
-            (
-                "new workflow a --from=a --force",
-                Some("new workflow a --from=b --force"),
-            ),
+            ("new workflow a --from=a --force", Some("new workflow a --from=b --force")),
             ("validate --print a", Some("validate --print b")),
             ("run a --id a", Some("run b --id a")),
             ("run --id a a", Some("run --id a b")),

@@ -20,11 +20,8 @@ use midex_domain::{
 use midex_server::config::Config;
 
 /// The executions that this command offers.
-const EXECUTION_CHOICE: ExecutionChoice = ExecutionChoice {
-    command: "midex resolve",
-    state: "open",
-    waits_for: Some("unknown"),
-};
+const EXECUTION_CHOICE: ExecutionChoice =
+    ExecutionChoice { command: "midex resolve", state: "open", waits_for: Some("unknown") };
 
 /// Which step of which execution, and what came of it.
 #[derive(Clone, Debug, clap::Args)]
@@ -139,21 +136,13 @@ impl VerdictArgs {
         let Some(at) = pick("answer", &choices, link).await? else {
             return Ok(None);
         };
-        let mut picked = Self {
-            retry: at == 2,
-            failed: None,
-            output: None,
-        };
+        let mut picked = Self { retry: at == 2, failed: None, output: None };
         if !picked.retry {
             write_prompt(["Its output (JSON, or @FILE): ", "Why did it fail? "][at])?;
             let Some(said) = StdinLines::stdin().next_line(link).await? else {
                 return Ok(None);
             };
-            let text = if at == 0 {
-                &mut picked.output
-            } else {
-                &mut picked.failed
-            };
+            let text = if at == 0 { &mut picked.output } else { &mut picked.failed };
             *text = Some(said.trim().to_owned());
         }
         Ok(Some(picked))

@@ -94,16 +94,9 @@ pub(super) async fn run(
     flags: String,
     out: Output<'_>,
 ) -> Result<u8> {
-    let inputs = args
-        .inputs
-        .as_deref()
-        .map(inputs::parse_inputs_flag)
-        .transpose()?;
+    let inputs = args.inputs.as_deref().map(inputs::parse_inputs_flag).transpose()?;
     let inputs_flags = inputs_flags_as_given(&args);
-    let single = args
-        .input
-        .iter()
-        .map(|flag| inputs::split_name_and_value("--input", flag));
+    let single = args.input.iter().map(|flag| inputs::split_name_and_value("--input", flag));
     let single = single.collect::<Result<Vec<_>>>()?;
     let source = OutputSource::from_flags(&args.from)?;
     let mut link = ServerLink::new_working(config);
@@ -122,11 +115,7 @@ pub(super) async fn run(
         page: RunPage::new(out, args.persona, &flags),
         source,
         workflow,
-        by: if args.from.editor {
-            " --editor".to_owned()
-        } else {
-            args.from.agent.flags()
-        },
+        by: if args.from.editor { " --editor".to_owned() } else { args.from.agent.flags() },
         is_named: args.id.is_some(),
         at: id.clone(),
         id,
@@ -251,11 +240,7 @@ enum StartOutcome {
 impl Runner<'_> {
     async fn start_and_work(&mut self) -> Result<RunEnd> {
         self.read_inputs().await?;
-        let existing = if self.is_named {
-            self.find_existing_execution().await?
-        } else {
-            None
-        };
+        let existing = if self.is_named { self.find_existing_execution().await? } else { None };
         match existing {
             Some((reply, status)) => self.continue_execution(reply, status).await?,
             None if self.start_execution().await? => {}
@@ -357,11 +342,7 @@ impl Runner<'_> {
         } else {
             self.link.fetch_history(&self.id).await?
         };
-        Ok(RunEnd::Ended(Box::new(EndedExecution {
-            reply,
-            status,
-            history,
-        })))
+        Ok(RunEnd::Ended(Box::new(EndedExecution { reply, status, history })))
     }
 
     /// Returns a child execution that `current` waits for and that has not ended.
@@ -460,8 +441,7 @@ impl Runner<'_> {
         }
         let ended = is_final_state(&status.state);
         let reply = if ended { &reply } else { &current_reply };
-        self.page
-            .print_resumed(reply, &status, current.inputs.as_ref())
+        self.page.print_resumed(reply, &status, current.inputs.as_ref())
     }
 
     /// Waits until the execution has a new revision, and shows meanwhile what it waits for. On Ctrl-Z it releases the
@@ -515,9 +495,8 @@ impl Runner<'_> {
             }
             Ok(RunEnd::Paused(pause)) => {
                 let lifting = pause.lifting.iter();
-                let mut commands: Vec<_> = lifting
-                    .map(|command| insert_flags(command, self.flags))
-                    .collect();
+                let mut commands: Vec<_> =
+                    lifting.map(|command| insert_flags(command, self.flags)).collect();
                 commands.push(self.continue_command());
                 self.page.print_stop(&pause.why, &commands)?;
                 Ok(EXIT_FINDINGS)
@@ -576,14 +555,10 @@ fn pause_report(status: &StatusView) -> PauseReport {
         format!("The execution is paused{reason}")
     } else {
         let now = SystemClock.now();
-        let words = waits
-            .iter()
-            .map(|wait| waits::describe_wait(wait, now, true));
+        let words = waits.iter().map(|wait| waits::describe_wait(wait, now, true));
         words.collect::<Vec<_>>().join("; ")
     };
-    let lifting = waits::wait_actions(status)
-        .into_iter()
-        .map(|way| way.command);
+    let lifting = waits::wait_actions(status).into_iter().map(|way| way.command);
     PauseReport {
         why,
         lifting: lifting.collect(),
@@ -592,9 +567,6 @@ fn pause_report(status: &StatusView) -> PauseReport {
 }
 
 fn no_such_execution_error(id: &str) -> Error {
-    Error::new(
-        Code::ExecutionNotFound,
-        format!("there is no execution '{id}'"),
-    )
-    .with_context("execution_id", id)
+    Error::new(Code::ExecutionNotFound, format!("there is no execution '{id}'"))
+        .with_context("execution_id", id)
 }

@@ -55,10 +55,7 @@ impl TextStyle {
 impl Screen {
     /// This process's stdout.
     pub(super) fn stdout() -> Self {
-        Self {
-            columns: terminal_columns(),
-            color: super::takes_color(),
-        }
+        Self { columns: terminal_columns(), color: super::takes_color() }
     }
 
     /// Whether stdout is a terminal.
@@ -127,8 +124,7 @@ impl Screen {
         text: &str,
     ) -> String {
         let margin = " ".repeat(columns);
-        self.indent_block(style, &margin, text)
-            .replacen(&margin, lead, 1)
+        self.indent_block(style, &margin, text).replacen(&margin, lead, 1)
     }
 
     /// A name, padded to this width, and its value.
@@ -141,9 +137,7 @@ impl Screen {
     /// A table without borders. Each row takes one line: on a terminal, cells that are too long are truncated.
     pub(super) fn make_table(&self, header: &[&str]) -> Table {
         let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_header(header.to_vec());
+        table.load_style(presets::NOTHING).set_header(header.to_vec());
         if let Some(columns) = self.columns {
             table
                 .set_content_arrangement(ContentArrangement::Dynamic)
@@ -159,12 +153,7 @@ impl Screen {
 
 /// A row of a [`Screen::make_table`].
 pub(super) fn table_row(cells: impl IntoIterator<Item = String>) -> Row {
-    let mut row = Row::from(
-        cells
-            .into_iter()
-            .map(|cell| one_line(&cell))
-            .collect::<Vec<_>>(),
-    );
+    let mut row = Row::from(cells.into_iter().map(|cell| one_line(&cell)).collect::<Vec<_>>());
     row.max_height(1);
     row
 }
@@ -173,11 +162,7 @@ pub(super) fn table_row(cells: impl IntoIterator<Item = String>) -> Row {
 pub(super) fn terminal_rows() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let rows = size.map_or(0, |size| usize::from(size.ws_row));
-    if rows == 0 {
-        TERMINAL_ROWS_DEFAULT
-    } else {
-        rows
-    }
+    if rows == 0 { TERMINAL_ROWS_DEFAULT } else { rows }
 }
 
 fn terminal_columns() -> Option<usize> {
@@ -187,11 +172,7 @@ fn terminal_columns() -> Option<usize> {
     }
     let size = rustix::termios::tcgetwinsize(&stdout).ok();
     let columns = size.map_or(0, |size| usize::from(size.ws_col));
-    Some(if columns == 0 {
-        TERMINAL_COLUMNS_DEFAULT
-    } else {
-        columns
-    })
+    Some(if columns == 0 { TERMINAL_COLUMNS_DEFAULT } else { columns })
 }
 
 /// `text` as one line without control characters.
@@ -293,10 +274,7 @@ mod tests {
     use super::*;
     use crate::visible::is_hidden;
 
-    const PLAIN_SCREEN: Screen = Screen {
-        columns: Some(30),
-        color: false,
-    };
+    const PLAIN_SCREEN: Screen = Screen { columns: Some(30), color: false };
 
     #[test]
     fn text_cannot_control_terminal() {
@@ -341,10 +319,7 @@ mod tests {
 
     #[test]
     fn styles_are_for_terminals() {
-        let color = Screen {
-            color: true,
-            ..PLAIN_SCREEN
-        };
+        let color = Screen { color: true, ..PLAIN_SCREEN };
         assert_eq!(color.paint(TextStyle::Dim, "x"), "\u{1b}[2mx\u{1b}[0m");
         assert_eq!(PLAIN_SCREEN.paint(TextStyle::Dim, "x"), "x");
     }

@@ -82,16 +82,12 @@ impl TransportArgs {
     /// # Errors
     /// `FILE_UNUSABLE` and `USAGE_INVALID`, which also end `midex serve`.
     pub(super) fn check(&self) -> Result<()> {
-        self.http
-            .map_or(Ok(()), |address| self.bearer_token(address).map(drop))
+        self.http.map_or(Ok(()), |address| self.bearer_token(address).map(drop))
     }
 
     /// The bearer token for this address. It is required if the address is not a loopback one.
     fn bearer_token(&self, address: SocketAddr) -> Result<Option<streamable::BearerToken>> {
-        let token = self
-            .http_token_file
-            .as_deref()
-            .map(streamable::BearerToken::read_token_file);
+        let token = self.http_token_file.as_deref().map(streamable::BearerToken::read_token_file);
         let token = token.transpose()?;
         if token.is_none() && !address.ip().is_loopback() {
             let message = format!(
@@ -113,10 +109,7 @@ impl TransportArgs {
         let listener = bind_listener(address).map_err(|error| {
             Error::new(
                 Code::AddressUnusable,
-                format!(
-                    "{address} cannot be listened on: {}",
-                    describe_io_error(&error)
-                ),
+                format!("{address} cannot be listened on: {}", describe_io_error(&error)),
             )
             .with_context("address", address.to_string())
         })?;
@@ -156,16 +149,12 @@ fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
 fn connections_max() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut files = getrlimit(Resource::Nofile);
-    let most = rustix::process::Rlimit {
-        current: files.maximum,
-        maximum: files.maximum,
-    };
+    let most = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
     if setrlimit(Resource::Nofile, most).is_ok() {
         files = most;
     }
-    let files = files.current.map_or(usize::MAX, |files| {
-        usize::try_from(files).unwrap_or(usize::MAX)
-    });
+    let files =
+        files.current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
     files
         .saturating_sub(limits::HTTP_FILES_BESIDES)
         .clamp(limits::HTTP_CONNECTIONS_MIN, limits::HTTP_CONNECTIONS_MAX)
@@ -192,11 +181,7 @@ pub(super) async fn serve(
         listening => listening?,
     };
     warn_about_directories(&config);
-    let options = app::Options::new(
-        config,
-        Arc::new(SteadyClock::default()),
-        Arc::new(SystemIds),
-    );
+    let options = app::Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds));
     let process = Process::for_agent(options, profile);
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(subscribe_to_signals()?, stop.clone()));
@@ -218,11 +203,7 @@ pub(super) async fn serve(
         }
     };
     signals.abort();
-    let close_max = if stop.is_cancelled() {
-        limits::DRAIN_MAX
-    } else {
-        limits::EOF_CLOSE_MAX
-    };
+    let close_max = if stop.is_cancelled() { limits::DRAIN_MAX } else { limits::EOF_CLOSE_MAX };
     let closed = async {
         match served? {
             Some(owned) => owned.close().await,
@@ -309,12 +290,8 @@ async fn serve_http(
             }
         }
     };
-    let (http, (), owned, ()) = tokio::join!(
-        http,
-        stdio,
-        own_directory(process, &app, &end, announce),
-        ends
-    );
+    let (http, (), owned, ()) =
+        tokio::join!(http, stdio, own_directory(process, &app, &end, announce), ends);
     http.and(owned)
 }
 
@@ -368,11 +345,7 @@ fn listening_places(
 
 /// Logs a warning with an error and its suggested action.
 fn log_error_warning(error: &Error) {
-    tracing::warn!(
-        code = error.code().as_str(),
-        "{error}; help: {}",
-        suggested_action(error)
-    );
+    tracing::warn!(code = error.code().as_str(), "{error}; help: {}", suggested_action(error));
 }
 
 /// The signals that end a process: SIGTERM and SIGINT.
@@ -385,10 +358,7 @@ pub(super) fn subscribe_to_signals() -> Result<EndSignals> {
         signal(kind)
             .map_err(|error| Error::internal("signals cannot be received").with_source(error))
     };
-    Ok([
-        listen(SignalKind::terminate())?,
-        listen(SignalKind::interrupt())?,
-    ])
+    Ok([listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?])
 }
 
 /// Cancels the token after a signal.

@@ -28,10 +28,7 @@ impl Session {
     /// `STORE_BUSY` if another process owns the store and does not answer; the errors of opening the store.
     pub(super) async fn open(config: &Config, is_worker: bool) -> Result<Self> {
         let (clock, ids) = (Arc::new(SteadyClock::default()), Arc::new(SystemIds));
-        let options = Options {
-            is_worker,
-            ..Options::new(config.clone(), clock, ids)
-        };
+        let options = Options { is_worker, ..Options::new(config.clone(), clock, ids) };
         let process = Process::for_command(options);
         let mut gone = Error::internal("no server was asked");
         for _ in 0..limits::LINK_ATTEMPTS_MAX {

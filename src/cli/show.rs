@@ -99,12 +99,7 @@ pub(super) async fn show(
     link.close().await?;
     let (reply, shown) = shown?;
     let screen = Screen::stdout();
-    let how = DisplayOptions {
-        screen: &screen,
-        flags: &flags,
-        has_visits: args.visits,
-        is_served,
-    };
+    let how = DisplayOptions { screen: &screen, flags: &flags, has_visits: args.visits, is_served };
     let text = || execution_page(&shown, &how);
     out.print(|| reply, text)?;
     Ok(EXIT_OK)
@@ -219,9 +214,7 @@ fn inputs_section(inputs: Option<&Value>, screen: &Screen) -> String {
         return String::new();
     }
     let room = screen.columns().saturating_sub(SECTION_INDENT.width());
-    let lines = lines
-        .iter()
-        .map(|line| format!("{SECTION_INDENT}{}\n", truncate_text(line, room)));
+    let lines = lines.iter().map(|line| format!("{SECTION_INDENT}{}\n", truncate_text(line, room)));
     section_title("inputs", screen) + &lines.collect::<String>()
 }
 
@@ -248,10 +241,7 @@ fn children_section(status: &StatusView, screen: &Screen) -> String {
             attempt: 1,
             body: child.body.as_deref(),
         };
-        table.add_row(table_row([
-            one_line(&child.execution_id),
-            visit.full_place(),
-        ]));
+        table.add_row(table_row([one_line(&child.execution_id), visit.full_place()]));
     }
     table_lines(table.lines(), screen)
 }
@@ -319,11 +309,9 @@ fn waits_section(status: &StatusView, how: &DisplayOptions<'_>) -> String {
 /// `1 of 3 done, 2 open`.
 fn step_counts_text(steps: &StepCounts) -> String {
     let mut text = format!("{} of {} done", steps.completed, steps.total);
-    for (count, word) in [
-        (steps.running, "open"),
-        (steps.failed, "failed"),
-        (steps.skipped, "skipped"),
-    ] {
+    for (count, word) in
+        [(steps.running, "open"), (steps.failed, "failed"), (steps.skipped, "skipped")]
+    {
         if count > 0 {
             let _ = write!(text, ", {count} {word}");
         }
@@ -352,17 +340,13 @@ fn visits_section(visits: &[HistoryRow], screen: &Screen) -> String {
 }
 
 fn results_below_rows(table: &Table, results: &[String], screen: &Screen) -> String {
-    let room = screen
-        .columns()
-        .saturating_sub(CONTINUED_LINE_PREFIX.width());
+    let room = screen.columns().saturating_sub(CONTINUED_LINE_PREFIX.width());
     let results = std::iter::once("").chain(results.iter().map(String::as_str));
     let line = |(line, result): (String, &str)| match result {
         "" => line,
-        result => format!(
-            "{}\n{CONTINUED_LINE_PREFIX}{}",
-            line.trim_end(),
-            truncate_text(result, room)
-        ),
+        result => {
+            format!("{}\n{CONTINUED_LINE_PREFIX}{}", line.trim_end(), truncate_text(result, room))
+        }
     };
     table_lines(table.lines().zip(results).map(line), screen)
 }
@@ -382,18 +366,12 @@ fn table_lines(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
 
 fn visit_cells(visit: &HistoryRow) -> [String; 5] {
     let agent = visit.agent_name.as_deref().unwrap_or("-");
-    let took = visit
-        .duration_ms
-        .map_or_else(|| "-".into(), format_duration);
+    let took = visit.duration_ms.map_or_else(|| "-".into(), format_duration);
     let status = one_line(&visit.status);
     [
         VisitName::from_row(visit).full_place(),
         agent.to_owned(),
-        if visit.late {
-            format!("{status}, late")
-        } else {
-            status
-        },
+        if visit.late { format!("{status}, late") } else { status },
         one_line(&visit.started_at),
         took,
     ]
@@ -516,11 +494,7 @@ fn end_section(status: &StatusView, screen: &Screen) -> String {
     if let Some(error) = &status.error {
         let step = error.step_name.as_deref();
         let step = step.map_or_else(String::new, |step| format!(" in step {}", one_line(step)));
-        let verb = if status.completed_at.is_some() {
-            "failed"
-        } else {
-            "failing"
-        };
+        let verb = if status.completed_at.is_some() { "failed" } else { "failing" };
         let title = screen.paint(TextStyle::Bad, &format!("{verb}{step}"));
         return format!(
             "{title}\n{}",

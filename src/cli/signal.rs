@@ -20,11 +20,8 @@ use midex_domain::{
 use midex_server::config::Config;
 
 /// The executions that this command offers.
-const EXECUTION_CHOICE: ExecutionChoice = ExecutionChoice {
-    command: "midex signal",
-    state: "open",
-    waits_for: Some("signal"),
-};
+const EXECUTION_CHOICE: ExecutionChoice =
+    ExecutionChoice { command: "midex signal", state: "open", waits_for: Some("signal") };
 
 /// Which execution, which signal, and what comes with it.
 #[derive(Clone, Debug, clap::Args)]
@@ -100,11 +97,7 @@ pub(super) async fn pick_wait(
         if choices.iter().all(|choice| choice.key != key) {
             let about = format!("step {step}");
             let question = String::new();
-            choices.push(Choice {
-                key,
-                about,
-                question,
-            });
+            choices.push(Choice { key, about, question });
         }
     }
     let word = if what == "signal" { "signal" } else { "step" };

@@ -56,10 +56,7 @@ pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<
         lines: args.lines.into(),
         follow: !args.no_follow,
         seen: SeenEvents::default(),
-        printer: EventPrinter {
-            screen: Screen::stdout(),
-            json,
-        },
+        printer: EventPrinter { screen: Screen::stdout(), json },
     };
     let ended = tokio::select! {
         ended = tail.run() => ended,
@@ -140,9 +137,7 @@ impl EventTail<'_> {
         };
         let mut since = poll.revision;
         let is_shown = |event: &Value| self.printer.json || event_text(event).is_some();
-        let events = self
-            .seen
-            .take_first_reply(poll.events, self.lines, is_shown);
+        let events = self.seen.take_first_reply(poll.events, self.lines, is_shown);
         self.printer.print_events(&events, self.id.is_none())?;
         let mut ended = poll.ended;
         let mut failures = 0;
@@ -188,9 +183,7 @@ impl EventTail<'_> {
             (Some(id), since) => Some(self.link.wait_for_change(id, since).await?),
         };
         Ok(PollResult {
-            ended: status
-                .as_ref()
-                .is_some_and(|status| is_final_state(&status.state)),
+            ended: status.as_ref().is_some_and(|status| is_final_state(&status.state)),
             revision: status.map(|status| status.revision),
             events: self.read_events(None).await?,
         })
@@ -258,11 +251,7 @@ impl EventPrinter {
                 event_line(event, everywhere, &self.screen)
             }
         };
-        let text: String = events
-            .iter()
-            .filter_map(line)
-            .map(|line| line + "\n")
-            .collect();
+        let text: String = events.iter().filter_map(line).map(|line| line + "\n").collect();
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes());
         match written.and_then(|()| stdout.flush()) {

@@ -26,16 +26,8 @@ pub(super) struct TrustArgs {
 pub(super) fn trust(args: TrustArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     if args.list {
         let projects = config.trust.list_projects()?;
-        let projects: Vec<_> = projects
-            .iter()
-            .map(|one| one.display().to_string())
-            .collect();
-        let lines = || {
-            projects
-                .iter()
-                .map(|one| replace_hidden_chars(one) + "\n")
-                .collect()
-        };
+        let projects: Vec<_> = projects.iter().map(|one| one.display().to_string()).collect();
+        let lines = || projects.iter().map(|one| replace_hidden_chars(one) + "\n").collect();
         out.print(|| json!({ "projects": projects }), lines)?;
         return Ok(EXIT_OK);
     }

@@ -37,17 +37,10 @@ pub fn validate(
         return Ok(EXIT_OK);
     }
     let reports = registry::validate_paths(&args.paths, registry)?;
-    out.print(
-        || reports_as_json(&reports),
-        || reports_as_text(&reports, color),
-    )?;
+    out.print(|| reports_as_json(&reports), || reports_as_text(&reports, color))?;
     let refused =
         |report: &FileReport| report.is_broken() || args.strict && !report.findings.is_empty();
-    Ok(if reports.iter().any(refused) {
-        EXIT_FINDINGS
-    } else {
-        EXIT_OK
-    })
+    Ok(if reports.iter().any(refused) { EXIT_FINDINGS } else { EXIT_OK })
 }
 
 fn count_findings(reports: &[FileReport]) -> usize {
@@ -76,12 +69,7 @@ fn reports_as_json(reports: &[FileReport]) -> Value {
 fn reports_as_text(reports: &[FileReport], color: bool) -> String {
     let mut text = String::new();
     for report in reports {
-        text.push_str(&diagnostic::render(
-            &report.path,
-            &report.text,
-            &report.findings,
-            color,
-        ));
+        text.push_str(&diagnostic::render(&report.path, &report.text, &report.findings, color));
     }
     let files = format_count(reports.len(), "file");
     let found = match count_findings(reports) {

@@ -85,11 +85,7 @@ pub(super) fn describe_json_error(error: &serde_json::Error) -> String {
 
 /// JSON text without control characters: those that JSON allows unescaped are escaped too.
 pub(super) fn json_text(value: &Value, pretty: bool) -> String {
-    escape_json_text(&if pretty {
-        format!("{value:#}")
-    } else {
-        value.to_string()
-    })
+    escape_json_text(&if pretty { format!("{value:#}") } else { value.to_string() })
 }
 
 /// Escapes control and invisible characters in text that is JSON already, or a part of JSON.

@@ -115,10 +115,7 @@ pub(super) fn wait_actions(status: &StatusView) -> Vec<WaitAction> {
 }
 
 fn resume_action(id: &str) -> WaitAction {
-    WaitAction {
-        command: format!("midex resume {}", quote_operand(id)),
-        does: "lets it go on",
-    }
+    WaitAction { command: format!("midex resume {}", quote_operand(id)), does: "lets it go on" }
 }
 
 /// The command for a wait of an execution with these children; `None` if the wait ends without a person.
@@ -137,10 +134,7 @@ pub(super) fn wait_action(
             let gate = quoted(&gate_argument(&wait.step_name, wait.item));
             (format!("midex approve {id} {gate}"), "answers the gate")
         }
-        "catalog" => (
-            "midex catalog list".to_owned(),
-            "shows which catalogs there are",
-        ),
+        "catalog" => ("midex catalog list".to_owned(), "shows which catalogs there are"),
         "unknown" => {
             let item = wait.item;
             let item = item.map_or_else(String::new, |item| format!(" --item {item}"));
@@ -150,10 +144,7 @@ pub(super) fn wait_action(
             (command, "asks whether it took effect")
         }
         "child" => (
-            format!(
-                "midex show {}",
-                quote_operand(awaited_child(children, wait)?)
-            ),
+            format!("midex show {}", quote_operand(awaited_child(children, wait)?)),
             "shows the child",
         ),
         "output_invalid" | "held" => return Some(resume_action(execution)),
@@ -192,11 +183,7 @@ mod tests {
             serde_json::from_value(wait).expect("a wait")
         };
         for (more, said, typed) in [
-            (
-                json!({ "waits_for": "timer", "due": "2026-01-01T10:01:05Z" }),
-                "(1 m left)",
-                None,
-            ),
+            (json!({ "waits_for": "timer", "due": "2026-01-01T10:01:05Z" }), "(1 m left)", None),
             (
                 json!({ "waits_for": "retry", "due": "2026-01-01T10:00:05Z" }),
                 "x is tried again in 5 s",
@@ -222,11 +209,7 @@ mod tests {
                 "sub waits for its child",
                 Some("midex show two"),
             ),
-            (
-                json!({ "waits_for": "held" }),
-                "waits for the resume",
-                Some("midex resume 'a b'"),
-            ),
+            (json!({ "waits_for": "held" }), "waits for the resume", Some("midex resume 'a b'")),
         ] {
             let wait = wait(more);
             let told = describe_wait(&wait, now, true);
@@ -237,10 +220,7 @@ mod tests {
         let undated = wait(json!({ "waits_for": "retry" }));
         assert_eq!(describe_wait(&undated, now, true), "x is tried again");
         let operation = wait(json!({ "waits_for": "operation" }));
-        assert_eq!(
-            describe_wait(&operation, now, true),
-            "x: the server works on it"
-        );
+        assert_eq!(describe_wait(&operation, now, true), "x: the server works on it");
         assert!(describe_wait(&operation, now, false).starts_with("x: nobody works on it now"));
     }
 }

@@ -8,17 +8,13 @@ use midex_domain::clock::Timestamp;
 /// The time from `time` to `now`: `2.1 s`, `5 m 03 s`, `3 d`; `None` if the text is not a time.
 pub(super) fn time_since(time: &str, now: Timestamp) -> Option<String> {
     let time: Timestamp = time.parse().ok()?;
-    Some(format_time_span(
-        now.milliseconds().saturating_sub(time.milliseconds()),
-    ))
+    Some(format_time_span(now.milliseconds().saturating_sub(time.milliseconds())))
 }
 
 /// The time from `now` to `time`; `None` if the text is not a time.
 pub(super) fn time_until(time: &str, now: Timestamp) -> Option<String> {
     let time: Timestamp = time.parse().ok()?;
-    Some(format_time_span(
-        time.milliseconds().saturating_sub(now.milliseconds()),
-    ))
+    Some(format_time_span(time.milliseconds().saturating_sub(now.milliseconds())))
 }
 
 /// `5 m ago`; the unchanged text if it is not a time.
@@ -75,10 +71,7 @@ mod tests {
         ] {
             assert_eq!(format_time_ago(time, now), said);
         }
-        assert_eq!(
-            time_until("2026-01-15T10:02:00Z", now).as_deref(),
-            Some("2 m")
-        );
+        assert_eq!(time_until("2026-01-15T10:02:00Z", now).as_deref(), Some("2 m"));
         let zone = TimeZone::fixed(jiff::tz::offset(1));
         assert_eq!(
             format_time_in_zone("2026-01-15T10:00:00.123Z", &zone),

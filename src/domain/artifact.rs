@@ -121,24 +121,11 @@ pub(super) fn extract_artifacts(output: &Value, taken: u32) -> Result<Option<Ext
         return Ok(None);
     }
     let without_contents = |(name, value): (&String, &Value)| {
-        let kept = if name == "artifacts" {
-            Value::Array(kept.clone())
-        } else {
-            value.clone()
-        };
+        let kept = if name == "artifacts" { Value::Array(kept.clone()) } else { value.clone() };
         (name.clone(), kept)
     };
-    let output = output
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(without_contents)
-        .collect();
-    Ok(Some(ExtractedArtifacts {
-        output,
-        artifacts,
-        references,
-    }))
+    let output = output.as_object().into_iter().flatten().map(without_contents).collect();
+    Ok(Some(ExtractedArtifacts { output, artifacts, references }))
 }
 
 /// The texts among `items` that could be the name of an artifact, up to the limits on their number. Texts past a limit
@@ -164,18 +151,11 @@ fn is_name(text: &str) -> bool {
 fn next_artifact_id(taken: u32, more: usize) -> Result<u32> {
     if more >= limits::OUTPUT_ARTIFACTS_MAX {
         let most = limits::OUTPUT_ARTIFACTS_MAX;
-        return Err(Error::limit_exceeded(format!(
-            "an output may have {most} artifacts"
-        )));
+        return Err(Error::limit_exceeded(format!("an output may have {most} artifacts")));
     }
-    let id = u32::try_from(more)
-        .ok()
-        .and_then(|more| taken.checked_add(more)?.checked_add(1));
+    let id = u32::try_from(more).ok().and_then(|more| taken.checked_add(more)?.checked_add(1));
     id.filter(|id| *id <= limits::ARTIFACTS_MAX).ok_or_else(|| {
-        Error::limit_exceeded(format!(
-            "an execution may have {} artifacts",
-            limits::ARTIFACTS_MAX
-        ))
+        Error::limit_exceeded(format!("an execution may have {} artifacts", limits::ARTIFACTS_MAX))
     })
 }
 
@@ -220,10 +200,8 @@ impl<'a> ArtifactInput<'a> {
                 self.name
             )));
         }
-        let (bytes, most) = (
-            self.metadata.map_or(0, json_length),
-            limits::ARTIFACT_METADATA_BYTES_MAX,
-        );
+        let (bytes, most) =
+            (self.metadata.map_or(0, json_length), limits::ARTIFACT_METADATA_BYTES_MAX);
         if bytes > most {
             return Err(Error::limit_exceeded(format!(
                 "an artifact's metadata may have {most} bytes, that of `{}` has {bytes}",
@@ -298,10 +276,7 @@ pub(super) fn reference_with_uri(artifact: &Artifact, execution: &ExecutionId) -
 
 /// The URI of an artifact's content.
 pub(super) fn artifact_uri(execution: &ExecutionId, artifact: u32) -> String {
-    format!(
-        "midex://workflow/artifact/{}/{artifact}",
-        uri::encode_segment(execution.as_str())
-    )
+    format!("midex://workflow/artifact/{}/{artifact}", uri::encode_segment(execution.as_str()))
 }
 
 /// The reference that replaces an artifact in a stored output.
@@ -354,20 +329,15 @@ mod tests {
             { "type": "report", "name": "a.md", "content": "# A", "content_type": "text/markdown", "metadata": { "v": 1 } },
             { "type": "data", "name": "b", "content": "" },
         ], "findings": [] });
-        let extracted = extract_artifacts(&output, 4)
-            .expect("within limits")
-            .expect("artifacts");
+        let extracted = extract_artifacts(&output, 4).expect("within limits").expect("artifacts");
         let expected = json!({ "summary": "s", "artifacts": [
             "doc_1",
             { "id": 5, "type": "report", "name": "a.md", "content_type": "text/markdown", "size_bytes": 3, "metadata": { "v": 1 } },
             { "id": 6, "type": "data", "name": "b", "content_type": "text/plain", "size_bytes": 0 },
         ], "findings": [] });
         assert_eq!(extracted.output, expected);
-        let contents: Vec<&[u8]> = extracted
-            .artifacts
-            .iter()
-            .map(|(_, content)| &**content)
-            .collect();
+        let contents: Vec<&[u8]> =
+            extracted.artifacts.iter().map(|(_, content)| &**content).collect();
         assert_eq!(contents, [&b"# A"[..], b""]);
         assert_eq!(extracted.references, [make_reference(7, "doc_1")]);
     }
@@ -422,10 +392,7 @@ mod tests {
         let two = [make_reference(4, "a"), make_reference(5, "b")];
         assert_eq!(references(json!(["a", 1, "b"]), 3), two);
         let (most, long) = (limits::ARTIFACTS_MAX, limits::ARTIFACT_NAME_CHARS_MAX);
-        assert_eq!(
-            references(json!(["a", "b"]), most - 1),
-            [make_reference(most, "a")]
-        );
+        assert_eq!(references(json!(["a", "b"]), most - 1), [make_reference(most, "a")]);
         assert_eq!(references(json!(["a"]), most), []);
         assert_eq!(references(json!(["", "é".repeat(long + 1)]), 0), []);
         assert_eq!(references(json!(["é".repeat(long)]), 0).len(), 1);
@@ -460,10 +427,7 @@ mod tests {
         };
         let most = limits::CALL_ARTIFACT_BYTES_MAX;
         let (artifact, content) = of(most, 4).expect("within the limit");
-        assert_eq!(
-            (artifact.id, artifact.bytes, content.len()),
-            (5, most as u64, most)
-        );
+        assert_eq!((artifact.id, artifact.bytes, content.len()), (5, most as u64, most));
         let error = of(most + 1, 4).expect_err("too large");
         assert_eq!(error.code(), Code::LimitExceeded);
         assert!(of(1, limits::ARTIFACTS_MAX - 1).is_ok());

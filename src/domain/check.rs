@@ -60,10 +60,8 @@ pub fn check_workflow(
     let steps = check_steps(found, draft, known, &mut quota);
     let hooks = beside::check_hooks(found, draft, known);
     keep_one_finding_per_template(found);
-    let accepted: Vec<String> = draft
-        .document
-        .deserialize_key(grammar::ACCEPT_KEY)
-        .unwrap_or_default();
+    let accepted: Vec<String> =
+        draft.document.deserialize_key(grammar::ACCEPT_KEY).unwrap_or_default();
     found.retain(|one| !accepted.iter().any(|rule| rule == one.rule.as_str()));
     if is_broken(&findings) {
         return (None, findings);
@@ -79,9 +77,7 @@ pub fn check_workflow(
             .or_else(|| title.clone())
             .unwrap_or_default(),
         title,
-        version: document
-            .get("version")
-            .and_then(DocumentNode::text_or_number),
+        version: document.get("version").and_then(DocumentNode::text_or_number),
         tags: document.deserialize_key("tags").unwrap_or_default(),
         complexity: document.deserialize_key("complexity"),
         metadata: document.deserialize_key("metadata").unwrap_or_default(),
@@ -113,12 +109,7 @@ fn keep_one_finding_per_template(found: &mut Vec<Finding>) {
 /// Checks only the shapes of a draft's own keys, for a draft that cannot be merged with its base.
 pub fn check_shapes(draft: &WorkflowDraft) -> Vec<Finding> {
     let mut findings = Vec::new();
-    shape::check_record(
-        &mut findings,
-        &draft.document,
-        "",
-        draft.form.workflow_record(),
-    );
+    shape::check_record(&mut findings, &draft.document, "", draft.form.workflow_record());
     findings
 }
 
@@ -135,10 +126,7 @@ pub fn check_persona(
     };
     shape::check_record(found, &draft.front, "", record);
     if draft.content.value.trim().is_empty() {
-        let (place, message) = (
-            draft.content.place,
-            "the file has no text after its front matter",
-        );
+        let (place, message) = (draft.content.place, "the file has no text after its front matter");
         let finding = Finding::new(Rule::EmptyPersona, "", place, message);
         found.push(finding.suggest("write the persona below the closing `---`".to_owned()));
     }
@@ -148,22 +136,16 @@ pub fn check_persona(
     let document = &draft.front;
     let others = document.entries().unwrap_or_default().iter();
     let others = others.filter(|entry| record.find_key(&entry.key).is_none());
-    let name = document
-        .deserialize_key("name")
-        .zip(document.deserialize_key("description"));
+    let name = document.deserialize_key("name").zip(document.deserialize_key("description"));
     let persona = name.map(|(name, description): (_, String)| Persona {
         name,
         description: description[..description.floor_char_boundary(limits::DESCRIPTION_BYTES_MAX)]
             .to_owned(),
         file: of_host,
         tags: document.deserialize_key("tags").unwrap_or_default(),
-        version: document
-            .get("version")
-            .and_then(DocumentNode::text_or_number),
+        version: document.get("version").and_then(DocumentNode::text_or_number),
         content: draft.content.value.clone(),
-        extra: others
-            .map(|entry| (entry.key.clone(), entry.value.to_json()))
-            .collect(),
+        extra: others.map(|entry| (entry.key.clone(), entry.value.to_json())).collect(),
     });
     debug_assert!(persona.is_some(), "a draft without errors is an agent");
     (persona, findings)
@@ -211,9 +193,7 @@ fn check_steps(
         .iter()
         .zip(flow.dependencies())
         .map(|(step, before)| {
-            let before = before
-                .iter()
-                .filter_map(|before| step_id_at(&list, before.position));
+            let before = before.iter().filter_map(|before| step_id_at(&list, before.position));
             let made = step::check_step(found, step, draft.form, before.collect(), known);
             made.map(|made| beside::set_run_when_failing(made, step))
         })

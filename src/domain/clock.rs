@@ -62,8 +62,7 @@ impl FromStr for Timestamp {
     type Err = jiff::Error;
 
     fn from_str(text: &str) -> Result<Self, jiff::Error> {
-        text.parse::<jiff::Timestamp>()
-            .map(|time| Self(time.as_millisecond()))
+        text.parse::<jiff::Timestamp>().map(|time| Self(time.as_millisecond()))
     }
 }
 
@@ -165,10 +164,7 @@ impl ClockAnchors {
         {
             tracing::warn!(?behind, %wall, "the clock of the machine was wrong and is right again: time goes back with it");
             let right = wall.max(trusted.timestamp_at(passed));
-            *self = Self {
-                latest: Some(ClockAnchor(right, passed)),
-                trusted: None,
-            };
+            *self = Self { latest: Some(ClockAnchor(right, passed)), trusted: None };
             return right;
         } else if ahead.is_zero() {
             return steady;
@@ -196,11 +192,7 @@ impl SteadyClock {
         wall: impl Clock + 'static,
         passed: impl Fn() -> Duration + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            wall: Box::new(wall),
-            passed: Box::new(passed),
-            anchors: Mutex::default(),
-        }
+        Self { wall: Box::new(wall), passed: Box::new(passed), anchors: Mutex::default() }
     }
 
     /// Both clocks are read under the lock, so that no caller gets an instant before one that another caller got.
@@ -276,9 +268,7 @@ impl IdSource for SeededIds {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.1 += 1;
         let hash = Sha256::digest([state.0.to_le_bytes(), state.1.to_le_bytes()].concat());
-        hash.iter()
-            .take(16)
-            .fold(0, |value, byte| value << 8 | u128::from(*byte))
+        hash.iter().take(16).fold(0, |value, byte| value << 8 | u128::from(*byte))
     }
 }
 
@@ -292,10 +282,7 @@ mod tests {
     fn timestamps_have_one_format_with_milliseconds() {
         let time = Timestamp::from_milliseconds(1_736_935_200_000);
         assert_eq!(time.to_string(), "2025-01-15T10:00:00.000Z");
-        assert_eq!(
-            time.to_string().parse::<Timestamp>().expect("own format"),
-            time
-        );
+        assert_eq!(time.to_string().parse::<Timestamp>().expect("own format"), time);
     }
 
     /// A machine's wall clock and monotonic clock.
@@ -337,11 +324,7 @@ mod tests {
         machine.advance_both_clocks(10);
         machine.adjust_wall_clock(-500_000);
         machine.advance_both_clocks(20);
-        assert_eq!(
-            clock.now().milliseconds(),
-            1_000_030,
-            "what was seen last, and what passed"
-        );
+        assert_eq!(clock.now().milliseconds(), 1_000_030, "what was seen last, and what passed");
         machine.advance_both_clocks(70);
         machine.adjust_wall_clock(-400_000);
         machine.adjust_wall_clock(-50_000);
@@ -350,11 +333,7 @@ mod tests {
         machine.advance_both_clocks(7);
         assert_eq!(clock.now().milliseconds(), 1_000_107, "not ahead yet");
         machine.adjust_wall_clock(3_600_000);
-        assert_eq!(
-            clock.now().milliseconds(),
-            4_600_007,
-            "forward it is followed"
-        );
+        assert_eq!(clock.now().milliseconds(), 4_600_007, "forward it is followed");
         assert_eq!(clock.now(), machine.now());
     }
 

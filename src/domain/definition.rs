@@ -99,10 +99,7 @@ pub struct Workflow {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bodies: BTreeMap<BodyKind, Step>,
     /// The final states that trigger the compensation of completed steps.
-    #[serde(
-        default = "on_failure_alone",
-        skip_serializing_if = "is_on_failure_alone"
-    )]
+    #[serde(default = "on_failure_alone", skip_serializing_if = "is_on_failure_alone")]
     pub compensate_when: Vec<State>,
 }
 
@@ -249,19 +246,14 @@ impl Definition {
                 (None, _) => None,
             }
         };
-        self.schemas
-            .get_or_init(|| self.workflow.steps.iter().map(schema).collect())
+        self.schemas.get_or_init(|| self.workflow.steps.iter().map(schema).collect())
     }
 
     /// Whether validating `value` against the schemas of the workflow may take long. The caller then validates outside
     /// of the async worker threads, so that other executions do not wait.
     pub fn is_long(&self, value: &Value) -> bool {
         let measure = ValueSize::from_value(value);
-        let inputs = self
-            .workflow
-            .inputs
-            .iter()
-            .flat_map(Inputs::all_compiled_constraints);
+        let inputs = self.workflow.inputs.iter().flat_map(Inputs::all_compiled_constraints);
         let mut all = self.schemas().iter().chain(inputs).flatten();
         all.any(|schema| schema.is_slow_to_validate(measure))
             || default_output_schema().is_slow_to_validate(measure)
@@ -309,8 +301,7 @@ impl Definition {
     pub fn beside(&self) -> impl Iterator<Item = &Step> {
         let steps = self.workflow.steps.iter();
         let own = steps.flat_map(|step| [Some(step), step.foreach_body()].into_iter().flatten());
-        own.flat_map(|step| step.bodies.values())
-            .chain(self.workflow.bodies.values())
+        own.flat_map(|step| step.bodies.values()).chain(self.workflow.bodies.values())
     }
 
     /// The positions of its `branch` steps, in authoring order.
@@ -326,10 +317,7 @@ impl Definition {
     /// Whether control can reach the step at `to` from the step at `from`, through dependencies, jumps or error
     /// handlers.
     pub(crate) fn is_reachable(&self, from: usize, to: usize) -> bool {
-        let ways = self
-            .compiled_parts()
-            .ways
-            .get_or_init(|| direct_successors(self));
+        let ways = self.compiled_parts().ways.get_or_init(|| direct_successors(self));
         reachable_from(ways, from).contains(&to)
     }
 
@@ -350,9 +338,9 @@ impl Definition {
     /// The steps that call an operation, each with the names of its catalog and operation.
     pub fn calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
         self.acting().filter_map(|step| match &step.kind {
-            StepKind::Run {
-                catalog, operation, ..
-            } => Some((step, catalog.as_str(), operation.as_str())),
+            StepKind::Run { catalog, operation, .. } => {
+                Some((step, catalog.as_str(), operation.as_str()))
+            }
             _ => None,
         })
     }

@@ -22,10 +22,8 @@ impl Digest {
     /// Parses 64 hexadecimal digits, as [`fmt::Display`] writes them.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
-        let is_hex = text.len() == 64
-            && text
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_hex =
+            text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         for (at, byte) in bytes.iter_mut().enumerate() {
             *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
         }
@@ -121,9 +119,7 @@ impl<'de> Deserialize<'de> for JsonText {
 
 /// A value as plain text: a string as it is, anything else as JSON.
 pub fn to_plain_text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// How many values a JSON text holds, told without parsing it: parsed, a small one takes a hundred times the memory of its
@@ -144,9 +140,7 @@ pub fn count_json_values(json: &[u8]) -> usize {
 /// The message about the first integer of a JSON text that does not fit 64 bits: parsing would change it.
 pub fn oversized_integer_message(json: &[u8]) -> Option<String> {
     let shown: String = find_oversized_integer(json)?.chars().take(40).collect();
-    Some(format!(
-        "the whole number {shown} is too large to be kept as it is: send it as a text"
-    ))
+    Some(format!("the whole number {shown} is too large to be kept as it is: send it as a text"))
 }
 
 fn find_oversized_integer(json: &[u8]) -> Option<&str> {
@@ -283,10 +277,7 @@ mod tests {
         for (json, found) in [
             ("18446744073709551615", None),
             ("[1, -9223372036854775808, 0]", None),
-            (
-                "{\"a\": [18446744073709551616]}",
-                Some("18446744073709551616"),
-            ),
+            ("{\"a\": [18446744073709551616]}", Some("18446744073709551616")),
             ("-9223372036854775809", Some("-9223372036854775809")),
             ("\"18446744073709551616\"", None),
             ("\"\\\"18446744073709551616\"", None),
@@ -314,25 +305,14 @@ mod tests {
         let one: Value = serde_json::from_str(r#"{"a":1,"b":[true,null]}"#).expect("JSON");
         let two: Value = serde_json::from_str(r#"{"b":[true,null],"a":1}"#).expect("JSON");
         assert_eq!(canonical_digest(&one), canonical_digest(&two));
-        for other in [
-            json!({"a":1,"b":[null,true]}),
-            json!({"a":"1","b":[true,null]}),
-            json!(["a", 1]),
-        ] {
+        for other in
+            [json!({"a":1,"b":[null,true]}), json!({"a":"1","b":[true,null]}), json!(["a", 1])]
+        {
             assert_ne!(canonical_digest(&one), canonical_digest(&other), "{other}");
         }
-        assert_ne!(
-            canonical_digest(&json!(["ab", "c"])),
-            canonical_digest(&json!(["a", "bc"]))
-        );
-        assert_ne!(
-            canonical_digest(&json!([[], 1])),
-            canonical_digest(&json!([[1]]))
-        );
-        assert_eq!(
-            canonical_list_digest([&one, &two]),
-            canonical_digest(&json!([one, two]))
-        );
+        assert_ne!(canonical_digest(&json!(["ab", "c"])), canonical_digest(&json!(["a", "bc"])));
+        assert_ne!(canonical_digest(&json!([[], 1])), canonical_digest(&json!([[1]])));
+        assert_eq!(canonical_list_digest([&one, &two]), canonical_digest(&json!([one, two])));
     }
 
     #[test]

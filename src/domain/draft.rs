@@ -162,18 +162,15 @@ impl WorkflowDraft {
         let mut steps = read_steps(form, &document, form.steps_key());
         if let Some(steps) = &mut steps {
             let provisions = read_steps(form, &document, ON_FAILURE_KEY).unwrap_or_default();
-            steps.extend(provisions.into_iter().map(|step| StepDraft {
-                is_provision: true,
-                ..step
-            }));
+            steps.extend(
+                provisions.into_iter().map(|step| StepDraft { is_provision: true, ..step }),
+            );
         }
         let fields = read_fields(form.workflow_record(), &document, "");
         let hooks = fields.iter().find(|field| field.key.name == HOOKS_KEY);
         Self {
             form,
-            hooks: hooks
-                .map(|field| read_hooks(field, form))
-                .unwrap_or_default(),
+            hooks: hooks.map(|field| read_hooks(field, form)).unwrap_or_default(),
             fields,
             document,
             steps,
@@ -226,20 +223,13 @@ fn read_hooks(field: &RawField, form: WorkflowFormat) -> Vec<(BodyKind, StepDraf
         let draft = StepDraft::from_node(&grammar::HOOK_SHAPE, node, path, form)?;
         Some((body, draft.mark_beside_work()))
     };
-    let all = [
-        BodyKind::OnSuccess,
-        BodyKind::OnFailure,
-        BodyKind::OnComplete,
-    ];
+    let all = [BodyKind::OnSuccess, BodyKind::OnFailure, BodyKind::OnComplete];
     all.into_iter().filter_map(hook).collect()
 }
 
 impl StepDraft {
     fn mark_beside_work(self) -> Self {
-        Self {
-            is_beside: true,
-            ..self
-        }
+        Self { is_beside: true, ..self }
     }
 
     fn from_node(
@@ -293,9 +283,7 @@ impl StepDraft {
 
     /// The fields that make it a step of a kind, in the order of the file: exactly one in a valid step.
     pub fn kind_fields(&self) -> impl Iterator<Item = &RawField> {
-        self.fields
-            .iter()
-            .filter(|field| grammar::is_step_kind(field.key.name))
+        self.fields.iter().filter(|field| grammar::is_step_kind(field.key.name))
     }
 
     /// The step, and the body of a `foreach`.
@@ -306,8 +294,7 @@ impl StepDraft {
     /// The same, with their hooks and compensations.
     pub fn all_bodies_and_hooks(&self) -> impl Iterator<Item = &Self> {
         let beside = self.step_and_foreach_body().flat_map(|step| &step.beside);
-        self.step_and_foreach_body()
-            .chain(beside.map(|(_, draft)| draft))
+        self.step_and_foreach_body().chain(beside.map(|(_, draft)| draft))
     }
 }
 

@@ -57,14 +57,7 @@ const NEXT_CALLS_BY_PAUSE_REASON: &[(&str, NextCall)] = &[
             "once your user has looked at what begins so many executions and wants it to go on; execution.abandon ends it with all below it",
         ),
     ),
-    (
-        "engine_fault",
-        call_tool(
-            "execution.resume",
-            EXECUTION_ID_ARGUMENT,
-            "it is tried again",
-        ),
-    ),
+    ("engine_fault", call_tool("execution.resume", EXECUTION_ID_ARGUMENT, "it is tried again")),
     (
         "output_invalid",
         call_tool(
@@ -91,14 +84,10 @@ const NEXT_CALLS_BY_PAUSE_REASON: &[(&str, NextCall)] = &[
     ),
     (
         "gate",
-        call_tool(
-            "execution.wait",
-            EXECUTION_ID_ARGUMENT,
-            "it answers when that is done",
-        )
-        .after_person_does(
-            "run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal",
-        ),
+        call_tool("execution.wait", EXECUTION_ID_ARGUMENT, "it answers when that is done")
+            .after_person_does(
+                "run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal",
+            ),
     ),
 ];
 
@@ -250,9 +239,7 @@ impl Error {
             Next::Call(call) | Next::WhileOpen(call) | Next::ByState(call, _) => call,
             Next::ByPause => self.pause_lifting_call(),
         };
-        call.print(context)
-            .or_else(|| FALLBACK_NEXT_CALL.print(context))
-            .unwrap_or_default()
+        call.print(context).or_else(|| FALLBACK_NEXT_CALL.print(context)).unwrap_or_default()
     }
 
     /// The stage of the error. A definition that does not parse fails at [`Stage::Parse`], although its code belongs to
@@ -293,9 +280,7 @@ impl Error {
     pub fn first_pause_next_call(&self) -> Option<&'static (&'static str, NextCall)> {
         let reasons = self.context("pause_reasons").and_then(Value::as_array)?;
         let holds = |name: &str| reasons.iter().any(|reason| reason == name);
-        NEXT_CALLS_BY_PAUSE_REASON
-            .iter()
-            .find(|(name, _)| holds(name))
+        NEXT_CALLS_BY_PAUSE_REASON.iter().find(|(name, _)| holds(name))
     }
 
     /// The context with the aliases `run_id` and `workflow_id` for the ids of execution and workflow.
@@ -338,28 +323,18 @@ impl Error {
     /// not know becomes `INTERNAL`, with its message kept.
     pub fn from_payload(payload: &Map<String, Value>) -> Self {
         let text = |name: &str| payload.get(name).and_then(Value::as_str);
-        let code = text("error_code")
-            .and_then(Code::parse)
-            .unwrap_or(Code::Internal);
-        let mut error = Self::new(
-            code,
-            text("message").unwrap_or("the server refused without a word"),
-        );
+        let code = text("error_code").and_then(Code::parse).unwrap_or(Code::Internal);
+        let mut error =
+            Self::new(code, text("message").unwrap_or("the server refused without a word"));
         if let Some(context) = payload.get("context").and_then(Value::as_object) {
             error.0.context.clone_from(context);
         }
         error.0.next = text("suggested_action").map(|action| Next::Verbatim(action.to_owned()));
         error.0.is_retryable = payload.get("retryable").and_then(Value::as_bool);
         if let Some(said) = payload.get(RESPONSE_CONTEXT_KEY) {
-            error
-                .0
-                .context
-                .insert(RESPONSE_CONTEXT_KEY.to_owned(), said.clone());
+            error.0.context.insert(RESPONSE_CONTEXT_KEY.to_owned(), said.clone());
         }
-        let violations = payload
-            .get("violations")
-            .cloned()
-            .map(serde_json::from_value);
+        let violations = payload.get("violations").cloned().map(serde_json::from_value);
         error.0.violations = violations.and_then(Result::ok).unwrap_or_default();
         error
     }
@@ -383,11 +358,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {} {:?}",
-            self.0.code, self.0.message, self.0.context
-        )?;
+        write!(f, "{}: {} {:?}", self.0.code, self.0.message, self.0.context)?;
         if !self.0.violations.is_empty() {
             write!(f, " {:?}", self.0.violations)?;
         }
@@ -397,10 +368,7 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0
-            .source
-            .as_deref()
-            .map(|source| source as &(dyn StdError + 'static))
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }
 
@@ -440,10 +408,7 @@ mod tests {
 
     #[test]
     fn an_error_survives_the_wire() {
-        let violation = Violation {
-            actual: Some("b".into()),
-            ..Violation::new("/a", "type", "m")
-        };
+        let violation = Violation { actual: Some("b".into()), ..Violation::new("/a", "type", "m") };
         let error = Error::new(Code::StepOutputInvalid, "words")
             .with_context("execution_id", "a b")
             .with_action("Read {execution_id}")
@@ -452,19 +417,14 @@ mod tests {
         assert_eq!(again.to_payload("c"), error.to_payload("c"));
         let unknown = json!({ "error_code": "FROM_LATER", "message": "words" });
         let unknown = Error::from_payload(unknown.as_object().expect("an object"));
-        assert_eq!(
-            (unknown.code(), unknown.message()),
-            (Code::Internal, "words")
-        );
+        assert_eq!((unknown.code(), unknown.message()), (Code::Internal, "words"));
     }
 
     #[test]
     fn the_action_names_the_execution_as_a_uri_part() {
         let error = Error::new(Code::TokenExpired, "x").with_context("execution_id", "a b/c");
         assert!(
-            error
-                .suggested_action()
-                .contains("'midex://workflow/current_step/a%20b%2Fc':"),
+            error.suggested_action().contains("'midex://workflow/current_step/a%20b%2Fc':"),
             "{}",
             error.suggested_action()
         );

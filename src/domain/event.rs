@@ -118,27 +118,18 @@ pub struct Owner(pub u64);
 impl VisitId {
     /// The visit of a step's work.
     pub const fn for_step_work(step: StepId, visit: u32, item: Option<u32>) -> Self {
-        Self {
-            step: Some(step),
-            body: BodyKind::Work,
-            visit,
-            item,
-        }
+        Self { step: Some(step), body: BodyKind::Work, visit, item }
     }
 
     /// The step. For the hooks of the workflow this is the reserved id of the pseudo-step, which no step can have.
     pub fn step(&self) -> &StepId {
-        self.step
-            .as_ref()
-            .unwrap_or_else(|| StepId::workflow_pseudo_step())
+        self.step.as_ref().unwrap_or_else(|| StepId::workflow_pseudo_step())
     }
 
     /// A text that is unique to this visit among the visits of all executions. Newlines separate its parts, because ids
     /// contain no control characters.
     pub fn unique_text(&self, execution: &ExecutionId) -> String {
-        let Self {
-            body, visit, item, ..
-        } = self;
+        let Self { body, visit, item, .. } = self;
         let item = item.map_or_else(String::new, |item| item.to_string());
         format!("{execution}\n{}\n{body:?}\n{visit}\n{item}", self.step())
     }
@@ -152,19 +143,13 @@ impl VisitId {
     /// The visit of another body of the same step with the same number.
     #[must_use]
     pub fn with_body(&self, body: BodyKind) -> Self {
-        Self {
-            body,
-            ..self.clone()
-        }
+        Self { body, ..self.clone() }
     }
 
     /// The visit of the `foreach` that this item belongs to.
     #[must_use]
     pub fn foreach_visit(&self) -> Self {
-        Self {
-            item: None,
-            ..self.clone()
-        }
+        Self { item: None, ..self.clone() }
     }
 }
 
@@ -492,9 +477,7 @@ impl Event {
     pub const fn issued_token(&self) -> Option<(&VisitId, TokenGrant)> {
         let (visit_id, awaiting) = match self {
             Self::VisitOpened(opened) => (&opened.visit_id, &opened.awaiting),
-            Self::WaitingChanged {
-                visit_id, awaiting, ..
-            } => (visit_id, awaiting),
+            Self::WaitingChanged { visit_id, awaiting, .. } => (visit_id, awaiting),
             _ => return None,
         };
         match awaiting {
@@ -544,10 +527,7 @@ impl PauseReason {
     /// True for pauses that the scheduler enters by itself when every open step waits for a person (gate, refused
     /// output, missing catalog). Timers keep running then.
     pub const fn is_set_by_scheduler(self) -> bool {
-        matches!(
-            self,
-            Self::Gate | Self::OutputInvalid | Self::CatalogMissing
-        )
+        matches!(self, Self::Gate | Self::OutputInvalid | Self::CatalogMissing)
     }
 
     /// Whether a resume always lifts it.

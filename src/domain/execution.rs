@@ -293,8 +293,7 @@ impl Execution {
             .flat_map(|(at, step)| {
                 let own = step.latest_visit().filter(|visit| visit.awaiting.is_some());
                 let open = own.into_iter().chain(step.items.open_items());
-                open.chain(step.open_hook_visit())
-                    .map(move |visit| (at, &**step, visit))
+                open.chain(step.open_hook_visit()).map(move |visit| (at, &**step, visit))
             })
     }
 

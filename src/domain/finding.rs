@@ -125,10 +125,7 @@ impl Finding {
     /// The same as a warning: for a file whose other parts hold.
     #[must_use]
     pub fn as_warning(self) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..self
-        }
+        Self { severity: Severity::Warning, ..self }
     }
 
     /// A finding about the file as a whole.
@@ -168,8 +165,7 @@ impl Finding {
     /// Suggests `meant` for the word `wrong` at `place`, with an edit.
     #[must_use]
     pub fn suggest_replacement(self, place: Place, wrong: &str, meant: &str) -> Self {
-        self.suggest(format!("did you mean `{meant}`?"))
-            .edit_replace(place, wrong, Some(meant))
+        self.suggest(format!("did you mean `{meant}`?")).edit_replace(place, wrong, Some(meant))
     }
 
     /// Offers an edit that puts `value`, which is written at `place`, between two texts; `None` for a list.
@@ -210,12 +206,9 @@ impl Finding {
     #[must_use]
     pub fn edit_replace(self, place: Place, old: &str, new: Option<&str>) -> Self {
         match new {
-            Some(new) => self.push_change(PendingChange::replace_value(
-                place,
-                old,
-                new,
-                EditManner::Alike,
-            )),
+            Some(new) => {
+                self.push_change(PendingChange::replace_value(place, old, new, EditManner::Alike))
+            }
             None => self,
         }
     }
@@ -223,23 +216,13 @@ impl Finding {
     /// Offers an edit that replaces the value `old` at `place`, which has no quotes, with `written` as it is.
     #[must_use]
     pub fn edit_rewrite_unquoted(self, place: Place, old: &str, written: &str) -> Self {
-        self.push_change(PendingChange::replace_value(
-            place,
-            old,
-            written,
-            EditManner::AsIs,
-        ))
+        self.push_change(PendingChange::replace_value(place, old, written, EditManner::AsIs))
     }
 
     /// Offers an edit that replaces the text `old` at `place`, with its quotes, by `written` as it is.
     #[must_use]
     pub fn edit_rewrite_quoted(self, place: Place, old: &str, written: &str) -> Self {
-        self.push_change(PendingChange::replace_value(
-            place,
-            old,
-            written,
-            EditManner::Whole,
-        ))
+        self.push_change(PendingChange::replace_value(place, old, written, EditManner::Whole))
     }
 
     /// Narrows the finding to `length` bytes of the text `value` at `place`.
@@ -251,12 +234,7 @@ impl Finding {
         offset: usize,
         length: usize,
     ) -> Self {
-        self.part = Some(PendingChange::replace_part(
-            place,
-            value,
-            (offset, length),
-            "",
-        ));
+        self.part = Some(PendingChange::replace_part(place, value, (offset, length), ""));
         self
     }
 
@@ -269,12 +247,7 @@ impl Finding {
         (offset, length): (usize, usize),
         new: &str,
     ) -> Self {
-        self.push_change(PendingChange::replace_part(
-            place,
-            value,
-            (offset, length),
-            new,
-        ))
+        self.push_change(PendingChange::replace_part(place, value, (offset, length), new))
     }
 
     /// Offers an edit that adds `key` with this value to the step whose id `id` is at `place`.
@@ -291,22 +264,13 @@ impl Finding {
     /// Offers an edit that inserts `item` into the list before the item at `place`.
     #[must_use]
     pub fn insert_before(self, place: Place, item: &str) -> Self {
-        self.push_change(PendingChange::replace_value(
-            place,
-            "",
-            item,
-            EditManner::Item,
-        ))
+        self.push_change(PendingChange::replace_value(place, "", item, EditManner::Item))
     }
 
     fn push_change(mut self, change: PendingChange) -> Self {
         // The edits of a finding are those of one text.
         let is_elsewhere = change.place().is_some_and(|at| at.origin != self.origin);
-        let change = if is_elsewhere {
-            PendingChange::ByHand
-        } else {
-            change
-        };
+        let change = if is_elsewhere { PendingChange::ByHand } else { change };
         self.changes.push(change);
         self
     }
@@ -339,15 +303,13 @@ impl Finding {
             changes = vec![PendingChange::ByHand];
         }
         let edits: Option<Vec<_>> = changes.iter().map(|change| change.edits(lines)).collect();
-        self.edits
-            .extend(edits.unwrap_or_default().into_iter().flatten());
+        self.edits.extend(edits.unwrap_or_default().into_iter().flatten());
     }
 
     fn to_suggestion(&self) -> Option<Suggestion> {
-        self.suggestion.as_ref().map(|text| Suggestion {
-            text: text.clone(),
-            edits: self.edits.clone(),
-        })
+        self.suggestion
+            .as_ref()
+            .map(|text| Suggestion { text: text.clone(), edits: self.edits.clone() })
     }
 
     /// Removes the position and the edits, for a finding about something that has no source text.
@@ -401,13 +363,8 @@ pub fn sort_position(finding: &Finding) -> (bool, usize, usize) {
 /// leave room; the last one then says how many more there are.
 pub fn sort_and_limit(mut findings: Vec<Finding>) -> Vec<Finding> {
     let more = findings.len().saturating_sub(limits::FINDINGS_MAX);
-    findings.sort_by_key(|finding| {
-        (
-            more > 0 && finding.is_warning(),
-            finding.line,
-            finding.column,
-        )
-    });
+    findings
+        .sort_by_key(|finding| (more > 0 && finding.is_warning(), finding.line, finding.column));
     findings.truncate(limits::FINDINGS_MAX);
     findings.sort_by_key(|finding| (finding.line, finding.column));
     if more > 0 {
@@ -425,11 +382,7 @@ mod tests {
 
     #[test]
     fn a_finding_offers_no_edit_of_another_file() {
-        let place = |origin| Place {
-            origin,
-            end: 3,
-            ..Place::START
-        };
+        let place = |origin| Place { origin, end: 3, ..Place::START };
         for (of, at, edits) in [(0, 0, 1), (0, 1, 0), (1, 0, 0)] {
             let finding = Finding::new(Rule::UnknownKey, "", place(of), "x");
             let mut finding = finding.edit_replace(place(at), "old", Some("new"));
@@ -443,19 +396,13 @@ mod tests {
         let findings = (0..limits::FINDINGS_MAX + 3)
             .rev()
             .map(|line| {
-                let place = Place {
-                    line: line + 1,
-                    ..Place::START
-                };
+                let place = Place { line: line + 1, ..Place::START };
                 Finding::new(Rule::UnknownKey, "", place, "x")
             })
             .collect();
         let arranged = sort_and_limit(findings);
         assert_eq!(arranged.len(), limits::FINDINGS_MAX + 1);
         assert_eq!(arranged[0].line, 1);
-        assert_eq!(
-            arranged.last().unwrap().message,
-            "3 more findings are not listed"
-        );
+        assert_eq!(arranged.last().unwrap().message, "3 more findings are not listed");
     }
 }

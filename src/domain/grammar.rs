@@ -263,9 +263,7 @@ pub fn step_kinds() -> impl Iterator<Item = &'static MappingKey> {
 
 /// Whether a step with this key is of its kind.
 pub fn is_step_kind(name: &str) -> bool {
-    STEP_SHAPE
-        .find_key(name)
-        .is_some_and(MappingKey::is_step_kind)
+    STEP_SHAPE.find_key(name).is_some_and(MappingKey::is_step_kind)
 }
 
 /// Whether a text is in part an expression.
@@ -310,13 +308,8 @@ mod tests {
     #[test]
     fn foreign_words_lead_to_known_keys() {
         for (place, key) in foreign::referenced_keys() {
-            let mut known = all_records()
-                .into_iter()
-                .filter(|record| record.what == place);
-            assert!(
-                known.any(|record| record.find_key(key).is_some()),
-                "{place}: {key}"
-            );
+            let mut known = all_records().into_iter().filter(|record| record.what == place);
+            assert!(known.any(|record| record.find_key(key).is_some()), "{place}: {key}");
         }
     }
 
@@ -324,39 +317,15 @@ mod tests {
     fn documented_defaults_match_the_limits() {
         let says = |record: &MappingShape, name: &str, default: String| {
             let key = record.keys.iter().find(|key| key.name == name).unwrap();
-            assert!(
-                key.what.contains(&format!("{default} without it")),
-                "{}",
-                key.what
-            );
+            assert!(key.what.contains(&format!("{default} without it")), "{}", key.what);
         };
         let span = |duration| crate::span::HumanDuration::from_duration(duration).to_string();
-        says(
-            &FOREACH_SHAPE,
-            "parallel",
-            limits::FOREACH_PARALLEL_DEFAULT.to_string(),
-        );
-        says(
-            &RETRY_SHAPE,
-            "max_attempts",
-            limits::RETRY_ATTEMPTS_DEFAULT.to_string(),
-        );
+        says(&FOREACH_SHAPE, "parallel", limits::FOREACH_PARALLEL_DEFAULT.to_string());
+        says(&RETRY_SHAPE, "max_attempts", limits::RETRY_ATTEMPTS_DEFAULT.to_string());
         says(&RETRY_SHAPE, "backoff", span(limits::RETRY_BACKOFF_DEFAULT));
-        says(
-            &RETRY_SHAPE,
-            "max_backoff",
-            span(limits::RETRY_BACKOFF_MAX_DEFAULT),
-        );
+        says(&RETRY_SHAPE, "max_backoff", span(limits::RETRY_BACKOFF_MAX_DEFAULT));
         says(&REPEAT_SHAPE, "every", span(limits::REPEAT_EVERY_DEFAULT));
-        says(
-            &REPEAT_SHAPE,
-            "max_attempts",
-            limits::REPEAT_ATTEMPTS_DEFAULT.to_string(),
-        );
-        says(
-            &LIMITS_SHAPE,
-            "max_visits",
-            limits::VISITS_DEFAULT.to_string(),
-        );
+        says(&REPEAT_SHAPE, "max_attempts", limits::REPEAT_ATTEMPTS_DEFAULT.to_string());
+        says(&LIMITS_SHAPE, "max_visits", limits::VISITS_DEFAULT.to_string());
     }
 }

@@ -98,12 +98,7 @@ impl WorkflowName {
     /// # Errors
     /// The rule that it breaks.
     pub fn parse_declared(text: &str) -> Result<Self> {
-        check(
-            "workflow name",
-            text,
-            limits::WORKFLOW_NAME_BYTES_MAX,
-            check_workflow_name_chars,
-        )?;
+        check("workflow name", text, limits::WORKFLOW_NAME_BYTES_MAX, check_workflow_name_chars)?;
         Ok(Self(text.into()))
     }
 }
@@ -117,12 +112,7 @@ impl StepId {
 
     /// Parses the id that a file gives to a step; the error says which rule it breaks.
     pub fn parse_declared(text: &str) -> Result<Self> {
-        check(
-            "step id",
-            text,
-            limits::STEP_ID_BYTES_MAX,
-            check_step_id_chars,
-        )?;
+        check("step id", text, limits::STEP_ID_BYTES_MAX, check_step_id_chars)?;
         Ok(Self(text.into()))
     }
 }
@@ -133,10 +123,7 @@ fn check(what: &str, text: &str, bytes_max: usize, rule: NameRule) -> Result<()>
     let broken = if text.trim().is_empty() {
         Some("is empty".to_owned())
     } else if text.len() > bytes_max {
-        Some(format!(
-            "has {} bytes, the limit is {bytes_max}",
-            text.len()
-        ))
+        Some(format!("has {} bytes, the limit is {bytes_max}", text.len()))
     } else {
         rule(text).map(str::to_owned)
     };
@@ -144,10 +131,7 @@ fn check(what: &str, text: &str, bytes_max: usize, rule: NameRule) -> Result<()>
         None => Ok(()),
         Some(broken) => {
             let shown: String = text.chars().take(60).collect();
-            Err(Error::new(
-                Code::ArgumentsInvalid,
-                format!("{what} {shown:?} {broken}"),
-            ))
+            Err(Error::new(Code::ArgumentsInvalid, format!("{what} {shown:?} {broken}")))
         }
     }
 }
@@ -156,15 +140,11 @@ fn check_printable(text: &str) -> Option<&'static str> {
     if text.trim() != text {
         return Some("starts or ends with white space");
     }
-    text.chars()
-        .any(char::is_control)
-        .then_some("holds a control character")
+    text.chars().any(char::is_control).then_some("holds a control character")
 }
 
 fn check_identifier(text: &str) -> Option<&'static str> {
-    (text != WORKFLOW_PSEUDO_STEP_ID)
-        .then(|| check_step_id_chars(text))
-        .flatten()
+    (text != WORKFLOW_PSEUDO_STEP_ID).then(|| check_step_id_chars(text)).flatten()
 }
 
 fn check_workflow_name_chars(text: &str) -> Option<&'static str> {
@@ -176,13 +156,8 @@ fn check_workflow_name_chars(text: &str) -> Option<&'static str> {
 }
 
 fn check_step_id_chars(text: &str) -> Option<&'static str> {
-    let first = text
-        .chars()
-        .next()
-        .is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
-    let rest = text
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let first = text.chars().next().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    let rest = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     (!(first && rest))
         .then_some("may hold only letters, digits, `_` and `-`, and may not start with `-`")
 }

@@ -59,15 +59,8 @@ pub fn merge_with_base(
         step: Some((node.clone(), None)),
         after: Vec::new(),
     };
-    let slots = base
-        .get(STEPS_KEY)
-        .and_then(DocumentNode::items)
-        .unwrap_or_default();
-    let mut steps = BaseSteps {
-        name,
-        slots: slots.iter().map(slot).collect(),
-        lost: Vec::new(),
-    };
+    let slots = base.get(STEPS_KEY).and_then(DocumentNode::items).unwrap_or_default();
+    let mut steps = BaseSteps { name, slots: slots.iter().map(slot).collect(), lost: Vec::new() };
     steps.insert_steps(found, heir);
     found.extend(steps_not_a_list_finding(heir));
     steps.replace_steps(found, heir);
@@ -75,11 +68,7 @@ pub fn merge_with_base(
     let (list, paths): (Vec<_>, Vec<_>) = steps.into_step_list().into_iter().unzip();
     MergedManifest {
         document: build_merged_document(heir, &base, list, extends),
-        says: HeirOrigins {
-            paths,
-            removed,
-            extends,
-        },
+        says: HeirOrigins { paths, removed, extends },
     }
 }
 
@@ -163,9 +152,7 @@ impl BaseSteps<'_> {
         let message = format!("`{id}` is the id of a step of `{}` already", self.name);
         let node = step.get("id").unwrap_or(step);
         let finding = node.finding(Rule::DuplicateStep, &format!("{path}.id"), message);
-        finding.suggest(format!(
-            "give it another id, or replace `{id}` under `{STEPS_KEY}`"
-        ))
+        finding.suggest(format!("give it another id, or replace `{id}` under `{STEPS_KEY}`"))
     }
 
     /// The step that an item of `insert` names, and whether it goes before it.
@@ -330,10 +317,7 @@ fn drop_removed_dependencies(
         match find_entry_mut(step, key).map(|entry| &mut entry.value.content) {
             Some(NodeContent::List(ids)) => ids.retain(|id| !is_gone(id)),
             Some(content @ NodeContent::Text(_)) => {
-                let alone = DocumentNode {
-                    content: content.clone(),
-                    place: Place::START,
-                };
+                let alone = DocumentNode { content: content.clone(), place: Place::START };
                 if is_gone(&alone) {
                     *content = NodeContent::List(Vec::new());
                 }
@@ -355,21 +339,13 @@ fn build_merged_document(
     };
     let mut entries = own.clone();
     let of_base = |entry: &&MappingEntry| {
-        let is_of_heirs = [
-            WorkflowFormat::Manifest.name_key(),
-            EXTENDS_KEY,
-            INSERT_KEY,
-            REMOVE_KEY,
-            STEPS_KEY,
-        ];
+        let is_of_heirs =
+            [WorkflowFormat::Manifest.name_key(), EXTENDS_KEY, INSERT_KEY, REMOVE_KEY, STEPS_KEY];
         !is_of_heirs.contains(&entry.key.as_str()) && own.iter().all(|one| one.key != entry.key)
     };
     let inherited = base.entries().unwrap_or_default().iter();
     entries.extend(inherited.filter(of_base).cloned());
-    let list = |place| DocumentNode {
-        content: NodeContent::List(steps),
-        place,
-    };
+    let list = |place| DocumentNode { content: NodeContent::List(steps), place };
     match entries.iter_mut().find(|entry| entry.key == STEPS_KEY) {
         Some(entry) => entry.value = list(entry.value.place),
         None => entries.push(MappingEntry {
@@ -378,10 +354,7 @@ fn build_merged_document(
             value: list(extends),
         }),
     }
-    DocumentNode {
-        content: NodeContent::Map(entries),
-        place: heir.place,
-    }
+    DocumentNode { content: NodeContent::Map(entries), place: heir.place }
 }
 
 /// The same node as one of a base.
@@ -409,9 +382,7 @@ fn step_id(step: &DocumentNode) -> Option<&str> {
 }
 
 fn list_items<'a>(node: &'a DocumentNode, key: &str) -> &'a [DocumentNode] {
-    node.get(key)
-        .and_then(DocumentNode::items)
-        .unwrap_or_default()
+    node.get(key).and_then(DocumentNode::items).unwrap_or_default()
 }
 
 fn find_entry_mut<'a>(node: &'a mut DocumentNode, key: &str) -> Option<&'a mut MappingEntry> {

@@ -134,13 +134,7 @@ impl InputRules {
 impl Input {
     /// The required type of the value: the declared one, else the type that the rules of `validate` apply to.
     pub fn effective_type(&self) -> Option<InputType> {
-        let InputRules {
-            pattern,
-            min_length,
-            max_length,
-            min,
-            max,
-        } = &self.validate;
+        let InputRules { pattern, min_length, max_length, min, max } = &self.validate;
         let about_text = pattern.is_some() || min_length.is_some() || max_length.is_some();
         let about_numbers = min.is_some() || max.is_some();
         self.kind
@@ -172,10 +166,7 @@ impl PartialEq for Inputs {
 
 impl From<Vec<Input>> for Inputs {
     fn from(list: Vec<Input>) -> Self {
-        Self {
-            list,
-            compiled: Arc::default(),
-        }
+        Self { list, compiled: Arc::default() }
     }
 }
 
@@ -193,18 +184,16 @@ impl Inputs {
 
     /// Whether a start with these values needs a default from the history of the workflow.
     pub fn need_history(&self, given: Option<&Value>) -> bool {
-        let defaults = self
-            .inputs_left_to_defaults(given)
-            .filter_map(|input| input.default.as_ref());
+        let defaults =
+            self.inputs_left_to_defaults(given).filter_map(|input| input.default.as_ref());
         let mut sources = defaults.map(|default| default.from);
         sources.any(|from| from == DefaultFrom::History)
     }
 
     /// The workflows whose latest outputs a start with these values needs as defaults.
     pub fn needed_outputs(&self, given: Option<&Value>) -> Vec<WorkflowName> {
-        let outputs = self
-            .inputs_left_to_defaults(given)
-            .filter_map(Input::workflow_output_default);
+        let outputs =
+            self.inputs_left_to_defaults(given).filter_map(Input::workflow_output_default);
         outputs.map(|output| output.workflow).collect()
     }
 

@@ -58,14 +58,8 @@ impl FromIterator<(String, String)> for SecretMask {
 impl MaskedSecret {
     fn new(secret: String, placeholder: String) -> Self {
         let plain = secret.into_bytes();
-        let base64 = (0..3)
-            .flat_map(|place| base64_forms(&plain, place))
-            .collect();
-        Self {
-            plain,
-            base64,
-            placeholder,
-        }
+        let base64 = (0..3).flat_map(|place| base64_forms(&plain, place)).collect();
+        Self { plain, base64, placeholder }
     }
 
     /// The bytes with which an occurrence may begin: literal, escaped, in hexadecimal digits or in base64.
@@ -233,14 +227,9 @@ impl SecretMask {
     }
 
     fn mask_map(&self, map: &mut Map<String, Value>) {
-        if map
-            .keys()
-            .any(|key| matches!(self.mask_text(key), Cow::Owned(_)))
-        {
+        if map.keys().any(|key| matches!(self.mask_text(key), Cow::Owned(_))) {
             let entries = std::mem::take(map).into_iter();
-            *map = entries
-                .map(|(key, value)| (self.mask_text(&key).into_owned(), value))
-                .collect();
+            *map = entries.map(|(key, value)| (self.mask_text(&key).into_owned(), value)).collect();
         }
         map.values_mut().for_each(|value| self.mask_value(value));
     }
@@ -256,11 +245,7 @@ mod tests {
     const SECRET: &str = "s3cr\"t / ü?~key";
 
     fn sample_secrets() -> impl Iterator<Item = (String, String)> {
-        let given = [
-            (SECRET, "${env:KEY}"),
-            ("1234567890", "${env:PIN}"),
-            ("short", "no"),
-        ];
+        let given = [(SECRET, "${env:KEY}"), ("1234567890", "${env:PIN}"), ("short", "no")];
         let owned =
             |(secret, placeholder): (&str, &str)| (secret.to_owned(), placeholder.to_owned());
         given.into_iter().map(owned)
@@ -273,10 +258,7 @@ mod tests {
     #[test]
     fn a_secret_is_covered_however_it_is_written() {
         let percent = crate::uri::encode_segment(SECRET);
-        let ascii: Vec<_> = SECRET
-            .encode_utf16()
-            .map(|unit| format!("\\u{unit:04X}"))
-            .collect();
+        let ascii: Vec<_> = SECRET.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
         let hex: Vec<_> = SECRET.bytes().map(|byte| format!("{byte:02X}")).collect();
         let (ascii, hex) = (ascii.concat(), hex.concat());
         let spelled = [
@@ -293,14 +275,8 @@ mod tests {
         for text in spelled {
             let covered = sample_mask().mask_text(&format!("a {text} b")).into_owned();
             assert!(covered.contains("${env:KEY}"), "{text}: {covered}");
-            assert!(
-                covered.starts_with("a ") && covered.ends_with(" b"),
-                "{covered}"
-            );
-            assert!(
-                !covered.contains("s3") && !covered.contains("key"),
-                "{covered}"
-            );
+            assert!(covered.starts_with("a ") && covered.ends_with(" b"), "{covered}");
+            assert!(!covered.contains("s3") && !covered.contains("key"), "{covered}");
         }
     }
 

@@ -7,11 +7,7 @@ const SUGGESTION_LETTERS_MIN: usize = 5;
 pub fn find_nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = normalize_name(name);
     // A third of the letters may differ: enough for a misspelling, too few for another word.
-    let far = if wanted.len() < SUGGESTION_LETTERS_MIN {
-        0
-    } else {
-        wanted.len() / 3 + 1
-    };
+    let far = if wanted.len() < SUGGESTION_LETTERS_MIN { 0 } else { wanted.len() / 3 + 1 };
     let (mut most, mut nearest) = (far, None);
     for known in known {
         let letters = known.chars().count();

@@ -53,11 +53,7 @@ pub fn join_path(path: &str, key: &str) -> String {
         0..=limits::PATH_KEY_BYTES_MAX => key,
         _ => &key[..key.floor_char_boundary(limits::PATH_KEY_BYTES_MAX)],
     };
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
-    }
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 /// One entry of a mapping.
@@ -95,9 +91,7 @@ impl DocumentNode {
             }
             NodeContent::Map(entries) => {
                 for entry in entries {
-                    entry
-                        .value
-                        .for_each_text(&join_path(path, &entry.key), each);
+                    entry.value.for_each_text(&join_path(path, &entry.key), each);
                 }
             }
             _ => {}
@@ -170,9 +164,7 @@ impl DocumentNode {
     /// The value under a key of a mapping.
     pub fn get(&self, key: &str) -> Option<&Self> {
         let mut entries = self.entries()?.iter();
-        entries
-            .find(|entry| entry.key == key)
-            .map(|entry| &entry.value)
+        entries.find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
     /// The value as a `T`, where it is one.
@@ -196,10 +188,7 @@ impl DocumentNode {
             NodeContent::Text(text) => 1 + text.len() / 64,
             NodeContent::List(items) => 1 + items.iter().map(Self::value_count).sum::<usize>(),
             NodeContent::Map(entries) => {
-                1 + entries
-                    .iter()
-                    .map(|entry| entry.value.value_count())
-                    .sum::<usize>()
+                1 + entries.iter().map(|entry| entry.value.value_count()).sum::<usize>()
             }
             _ => 1,
         }
@@ -214,9 +203,7 @@ impl DocumentNode {
             NodeContent::Text(text) => Value::String(text.clone()),
             NodeContent::List(items) => items.iter().map(Self::to_json).collect(),
             NodeContent::Map(entries) => {
-                let pairs = entries
-                    .iter()
-                    .map(|entry| (entry.key.clone(), entry.value.to_json()));
+                let pairs = entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json()));
                 Value::Object(pairs.collect::<Map<_, _>>())
             }
         }
@@ -230,10 +217,9 @@ impl DocumentNode {
             let part = part.replace("~1", "/").replace("~0", "~");
             let next = match &node.content {
                 NodeContent::List(items) => part.parse().ok().and_then(|at: usize| items.get(at)),
-                NodeContent::Map(entries) => entries
-                    .iter()
-                    .rfind(|entry| entry.key == part)
-                    .map(|entry| &entry.value),
+                NodeContent::Map(entries) => {
+                    entries.iter().rfind(|entry| entry.key == part).map(|entry| &entry.value)
+                }
                 _ => None,
             };
             let Some(next) = next else { break };

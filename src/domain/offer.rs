@@ -74,10 +74,7 @@ const fn yes() -> bool {
     true
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_true(value: &bool) -> bool {
     *value
 }
@@ -127,8 +124,7 @@ impl OfferedOptions {
 
     /// Adds a note on an option that was left out, with the reason.
     pub fn add_omission_note(&mut self, why: &str) {
-        self.left_out
-            .push(truncate_to_bytes(why, limits::LEFT_OUT_BYTES_MAX));
+        self.left_out.push(truncate_to_bytes(why, limits::LEFT_OUT_BYTES_MAX));
     }
 }
 
@@ -165,10 +161,7 @@ pub fn split_suggestions(output: &Value) -> Option<SplitOutput> {
     if let Some(map) = output.as_object_mut() {
         map.shift_remove(SUGGESTIONS_KEY);
     }
-    Some(SplitOutput {
-        output,
-        suggestions,
-    })
+    Some(SplitOutput { output, suggestions })
 }
 
 fn parse_suggestions(suggested: &Value) -> Result<Vec<SuggestedCall>, Vec<Violation>> {
@@ -177,11 +170,7 @@ fn parse_suggestions(suggested: &Value) -> Result<Vec<SuggestedCall>, Vec<Violat
         Value::Null => return Ok(Vec::new()),
         Value::Array(list) => list,
         _ => {
-            return Err(vec![wrong_value_violation(
-                &root,
-                "type",
-                "a list of suggestions",
-            )]);
+            return Err(vec![wrong_value_violation(&root, "type", "a list of suggestions")]);
         }
     };
     let (count, bytes) = (limits::SUGGESTIONS_MAX, limits::SUGGESTIONS_BYTES_MAX);
@@ -198,11 +187,7 @@ fn parse_suggestions(suggested: &Value) -> Result<Vec<SuggestedCall>, Vec<Violat
     let read = each
         .filter_map(|(at, item)| parse_suggestion(&mut violations, item, &format!("{root}/{at}")));
     let read: Vec<_> = read.collect();
-    if violations.is_empty() {
-        Ok(read)
-    } else {
-        Err(violations)
-    }
+    if violations.is_empty() { Ok(read) } else { Err(violations) }
 }
 
 /// Reads one suggestion, or adds its violations. Unknown keys are ignored.
@@ -212,33 +197,18 @@ fn parse_suggestion(
     path: &str,
 ) -> Option<SuggestedCall> {
     let Some(map) = item.as_object() else {
-        violations.push(wrong_value_violation(
-            path,
-            "type",
-            "an object with a toolName",
-        ));
+        violations.push(wrong_value_violation(path, "type", "an object with a toolName"));
         return None;
     };
     let before = violations.len();
     let tool = map.get("toolName").and_then(Value::as_str);
     let tool = tool.filter(|name| is_tool_name(name));
     if tool.is_none() {
-        let expected = format!(
-            "the name of a tool, at most {} bytes",
-            limits::WORD_BYTES_MAX
-        );
-        violations.push(wrong_value_violation(
-            &format!("{path}/toolName"),
-            "toolName",
-            &expected,
-        ));
+        let expected = format!("the name of a tool, at most {} bytes", limits::WORD_BYTES_MAX);
+        violations.push(wrong_value_violation(&format!("{path}/toolName"), "toolName", &expected));
     }
     let mut refuse = |key: &str, expected: &str| {
-        violations.push(wrong_value_violation(
-            &format!("{path}/{key}"),
-            "type",
-            expected,
-        ));
+        violations.push(wrong_value_violation(&format!("{path}/{key}"), "type", expected));
     };
     let parameters = match map.get("parameters") {
         None | Some(Value::Null) => Map::new(),
@@ -260,10 +230,7 @@ fn parse_suggestion(
         None | Some(Value::Null) => 0,
         Some(value) => parse_priority(value).unwrap_or_else(|| {
             let most = limits::OPTION_PRIORITY_MAX;
-            refuse(
-                "priority",
-                &format!("a whole number from -{most} to {most}"),
-            );
+            refuse("priority", &format!("a whole number from -{most} to {most}"));
             0
         }),
     };

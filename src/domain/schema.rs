@@ -81,13 +81,8 @@ pub const BUDGET_RULE: &str = "schema_budget";
 
 /// The error for `what` if its validation exceeded the limits, as the first violation then says.
 pub fn budget_exceeded_error(what: &str, violations: &[Violation]) -> Option<Error> {
-    let spent = violations
-        .first()
-        .filter(|first| first.rule == BUDGET_RULE)?;
-    let limit = format!(
-        "an evaluation of JSON Schema may take {} steps",
-        limits::SCHEMA_STEPS_MAX
-    );
+    let spent = violations.first().filter(|first| first.rule == BUDGET_RULE)?;
+    let limit = format!("an evaluation of JSON Schema may take {} steps", limits::SCHEMA_STEPS_MAX);
     let message = format!("{what}: {}", spent.message);
     Some(Error::limit_exceeded(limit).with_message(message))
 }
@@ -100,16 +95,10 @@ impl Schema {
     ) -> (Self, Vec<SchemaFinding>) {
         let (program, faults) = read::read_schema(schema, quota);
         let keywords = program.nodes.iter().flat_map(|node| &node.keywords);
-        let patterns = program
-            .patterns
-            .iter()
-            .map(RegexPattern::states_per_byte_max);
+        let patterns = program.patterns.iter().map(RegexPattern::states_per_byte_max);
         let schema = Self {
             cost: program.nodes.iter().map(|node| node.cost).sum(),
-            states: keywords
-                .map(Keyword::regex_states_per_byte)
-                .chain(patterns)
-                .sum(),
+            states: keywords.map(Keyword::regex_states_per_byte).chain(patterns).sum(),
             program,
         };
         (schema, faults)
@@ -149,10 +138,7 @@ impl Schema {
         let steps = limits::SCHEMA_STEPS_MAX;
         let mut evaluation = Evaluation::new(&self.program, name, steps).make_lenient();
         let end = evaluation.run(value);
-        (
-            collect_violations(&mut evaluation, end, (value, name, steps)),
-            evaluation.has_several,
-        )
+        (collect_violations(&mut evaluation, end, (value, name, steps)), evaluation.has_several)
     }
 
     /// [`Self::violations_named`] within `steps`. If they do not suffice a violation says so, under [`BUDGET_RULE`].

@@ -46,10 +46,8 @@ impl HumanDuration {
         while !rest.is_empty() {
             let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let after = rest[digits..].trim_start();
-            let letters = after.len()
-                - after
-                    .trim_start_matches(|c: char| c.is_ascii_alphabetic())
-                    .len();
+            let letters =
+                after.len() - after.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
             let unit = match &after[..letters] {
                 "" if after.is_empty() && written.is_empty() => "s",
                 word => {
@@ -69,18 +67,13 @@ impl HumanDuration {
 
 /// The units of an ISO 8601 duration: `5m` of `pt5m`. `None` if it has months, which an `m` before the `t` means.
 fn iso_units(lower: &str) -> Option<String> {
-    let (days, times) = lower
-        .strip_prefix('p')?
-        .split_once('t')
-        .unwrap_or((&lower[1..], ""));
+    let (days, times) = lower.strip_prefix('p')?.split_once('t').unwrap_or((&lower[1..], ""));
     (!days.contains('m')).then(|| format!("{days}{times}"))
 }
 
 /// Exponential backoff: the pause is `least` after the first failure, doubles with each further one, and is at most `most`.
 pub fn backoff_pause(failures: u32, least: Duration, most: Duration) -> Duration {
-    let factor = 1_u32
-        .checked_shl(failures.saturating_sub(1))
-        .unwrap_or(u32::MAX);
+    let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
     least.saturating_mul(factor).min(most)
 }
 
@@ -91,9 +84,7 @@ impl FromStr for HumanDuration {
         let fault = || {
             format!(
                 "`{}` is not a duration: write a number and a unit, such as 250ms, 10s, 5m, 24h or 7d",
-                text.chars()
-                    .take(limits::SPAN_SHOWN_CHARS)
-                    .collect::<String>()
+                text.chars().take(limits::SPAN_SHOWN_CHARS).collect::<String>()
             )
         };
         let mut rest = text.trim();
@@ -166,11 +157,7 @@ mod tests {
             ("0s", 0, "0s"),
         ] {
             let span: HumanDuration = text.parse().expect(text);
-            assert_eq!(
-                span.duration(),
-                Duration::from_millis(milliseconds),
-                "{text}"
-            );
+            assert_eq!(span.duration(), Duration::from_millis(milliseconds), "{text}");
             assert_eq!(span.to_string(), again);
             assert_eq!(again.parse(), Ok(span));
         }

@@ -51,9 +51,7 @@ impl State {
 
     /// The states that `vocabulary` calls `word`. Callers that need a single state take the first one.
     pub fn from_word(word: &str, vocabulary: Vocabulary) -> impl Iterator<Item = Self> {
-        Self::ALL
-            .into_iter()
-            .filter(move |state| state.word(vocabulary) == word)
+        Self::ALL.into_iter().filter(move |state| state.word(vocabulary) == word)
     }
 
     /// The state of this name on the wire.
@@ -63,10 +61,7 @@ impl State {
 
     /// Whether the state is final: an execution never leaves it.
     pub const fn is_final(self) -> bool {
-        matches!(
-            self,
-            Self::Completed | Self::Failed | Self::Abandoned | Self::Diverged
-        )
+        matches!(self, Self::Completed | Self::Failed | Self::Abandoned | Self::Diverged)
     }
 
     /// Whether the state machine allows the change to `next`. A final state never changes.
@@ -84,11 +79,7 @@ impl State {
         if self.may_become(next) {
             return Ok(());
         }
-        let article = if self.as_str().starts_with(['a', 'e', 'i', 'o', 'u']) {
-            "an"
-        } else {
-            "a"
-        };
+        let article = if self.as_str().starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         let message = format!("{article} `{self}` execution cannot become `{next}`");
         Err(Error::new(Code::StateTransitionRefused, message)
             .with_context("workflow_state", self.as_str()))
@@ -113,13 +104,8 @@ pub enum StepStatus {
 
 impl StepStatus {
     /// Every status.
-    pub const ALL: [Self; 5] = [
-        Self::Pending,
-        Self::Running,
-        Self::Completed,
-        Self::Failed,
-        Self::Skipped,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Pending, Self::Running, Self::Completed, Self::Failed, Self::Skipped];
 
     /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
@@ -231,10 +217,7 @@ mod tests {
             assert_eq!(serde_json::json!(status), status.as_str());
         }
         let of_runs = StepStatus::ALL.map(StepStatus::run_word);
-        assert_eq!(
-            of_runs,
-            ["pending", "running", "succeeded", "failed", "canceled"]
-        );
+        assert_eq!(of_runs, ["pending", "running", "succeeded", "failed", "canceled"]);
         let successes = StepStatus::ALL.map(StepStatus::session_success);
         assert_eq!(successes, [None, None, Some(true), Some(false), None]);
     }

@@ -77,32 +77,17 @@ pub fn telemetry_of_row(row: &Row) -> Vec<Telemetry> {
     told
 }
 
-#[expect(clippy::too_many_lines, reason = "a match with one arm for each event")]
 fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
     match event {
         Event::Created(created) => {
             let metadata = json!({ "workflow_name": created.workflow });
             told.push(execution_telemetry(EventType::WorkflowCreated, metadata));
         }
-        Event::StateChanged {
-            from,
-            to,
-            failure,
-            steps_total,
-        } => {
+        Event::StateChanged { from, to, failure, steps_total } => {
             let change = json!({ "old_state": from.as_str(), "new_state": to.as_str() });
-            told.push(execution_telemetry(
-                EventType::WorkflowStateTransition,
-                change,
-            ));
+            told.push(execution_telemetry(EventType::WorkflowStateTransition, change));
             let failure = failure.as_ref();
-            told.extend(state_entry_telemetry(
-                *from,
-                *to,
-                failure,
-                *steps_total,
-                workflow,
-            ));
+            told.extend(state_entry_telemetry(*from, *to, failure, *steps_total, workflow));
         }
         Event::VisitOpened(opened) => {
             let (visit_id, agent) = (&opened.visit_id, opened.agent.as_ref());
@@ -132,25 +117,16 @@ fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Te
             told.extend(outcome.map(|outcome| outcome.with_visit(visit_id)));
         }
         Event::AttemptEnded(ended) => {
-            told.extend(token_validated_telemetry(
-                ended.visit_id.step(),
-                ended.consumed,
-            ));
+            told.extend(token_validated_telemetry(ended.visit_id.step(), ended.consumed));
         }
         Event::OutputRefused { visit_id, .. } => {
             let step = visit_id.step();
             let metadata = json!({ "type": "step_output_invalid", "step_name": step });
             told.push(step_telemetry(EventType::Error, step, None, metadata));
         }
-        Event::ArtifactStored {
-            visit_id,
-            agent,
-            artifact,
-        } => told.push(artifact_telemetry(
-            visit_id.step(),
-            agent.as_ref(),
-            artifact,
-        )),
+        Event::ArtifactStored { visit_id, agent, artifact } => {
+            told.push(artifact_telemetry(visit_id.step(), agent.as_ref(), artifact));
+        }
         // These events have no telemetry. The state change that comes with some of them has; reasons that people give
         // are shown in the status.
         Event::PauseAdded { .. }
@@ -180,12 +156,7 @@ fn push_event_telemetry(event: &Event, workflow: Option<&str>, told: &mut Vec<Te
         Event::TokenRenewed { visit_id, .. } => {
             let step = visit_id.step();
             let metadata = json!({ "step_name": step, "renewed": true });
-            told.push(step_telemetry(
-                EventType::TokenGenerated,
-                step,
-                None,
-                metadata,
-            ));
+            told.push(step_telemetry(EventType::TokenGenerated, step, None, metadata));
         }
     }
 }
@@ -248,10 +219,7 @@ fn state_entry_telemetry(
             let metadata =
                 json!({ "error": failure.map(|f| &f.message), "code": failure.map(|f| &f.code) });
             let step = failure.and_then(|failure| failure.step.clone());
-            Some(Telemetry {
-                step,
-                ..execution_telemetry(EventType::WorkflowFailed, metadata)
-            })
+            Some(Telemetry { step, ..execution_telemetry(EventType::WorkflowFailed, metadata) })
         }
         _ => None,
     }
@@ -279,12 +247,7 @@ fn outcome_telemetry(
 }
 
 fn execution_telemetry(event_type: EventType, metadata: Value) -> Telemetry {
-    Telemetry {
-        event_type,
-        step: None,
-        agent: None,
-        metadata,
-    }
+    Telemetry { event_type, step: None, agent: None, metadata }
 }
 
 fn step_telemetry(
@@ -293,12 +256,7 @@ fn step_telemetry(
     agent: Option<&AgentName>,
     metadata: Value,
 ) -> Telemetry {
-    Telemetry {
-        event_type,
-        step: Some(step.clone()),
-        agent: agent.cloned(),
-        metadata,
-    }
+    Telemetry { event_type, step: Some(step.clone()), agent: agent.cloned(), metadata }
 }
 
 /// The telemetry of a refused call.
@@ -309,8 +267,5 @@ pub fn refusal_telemetry(code: &str, message: &str, step: Option<&StepId>) -> Te
     } else {
         (EventType::Error, json!({ "type": code, "error": message }))
     };
-    Telemetry {
-        step: step.cloned(),
-        ..execution_telemetry(event_type, metadata)
-    }
+    Telemetry { step: step.cloned(), ..execution_telemetry(event_type, metadata) }
 }

@@ -30,9 +30,7 @@ impl Nonce {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let lower = text
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let lower = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let value = u128::from_str_radix(text, 16).ok()?;
         (text.len() == 32 && lower).then_some(Self(value.to_be_bytes()))
     }
@@ -63,18 +61,12 @@ pub struct TokenGrant {
 impl TokenGrant {
     /// A fresh grant.
     pub fn issue(now: Timestamp, ids: &dyn IdSource) -> Self {
-        Self {
-            nonce: Nonce::generate(ids),
-            issued_at: now,
-        }
+        Self { nonce: Nonce::generate(ids), issued_at: now }
     }
 
     /// Whether `token` carries this grant. Takes constant time.
     pub fn matches(&self, token: &Token) -> bool {
-        let time = self
-            .issued_at
-            .milliseconds()
-            .ct_eq(&token.issued_at.milliseconds());
+        let time = self.issued_at.milliseconds().ct_eq(&token.issued_at.milliseconds());
         bool::from(self.nonce.0.ct_eq(&token.nonce.0) & time)
     }
 }
@@ -112,20 +104,12 @@ mod digits {
 impl Token {
     /// The token for `grant` of a visit of this step.
     pub fn new(execution_id: ExecutionId, step_name: StepId, grant: TokenGrant) -> Self {
-        Self {
-            execution_id,
-            step_name,
-            issued_at: grant.issued_at,
-            nonce: grant.nonce,
-        }
+        Self { execution_id, step_name, issued_at: grant.issued_at, nonce: grant.nonce }
     }
 
     /// The grant that the token carries.
     pub fn grant(&self) -> TokenGrant {
-        TokenGrant {
-            nonce: self.nonce,
-            issued_at: self.issued_at,
-        }
+        TokenGrant { nonce: self.nonce, issued_at: self.issued_at }
     }
 
     /// The text form, which clients hold.
@@ -163,10 +147,8 @@ impl Token {
         if self.issued_at <= now {
             return Ok(());
         }
-        Err(
-            Error::new(Code::TokenFromFuture, "Token issued in the future")
-                .with_context("step_id", self.step_name.as_str()),
-        )
+        Err(Error::new(Code::TokenFromFuture, "Token issued in the future")
+            .with_context("step_id", self.step_name.as_str()))
     }
 }
 
@@ -200,9 +182,8 @@ mod tests {
             for bit in 0..8 {
                 let mut bytes = text.clone().into_bytes();
                 bytes[at] ^= 1 << bit;
-                if let Some(other) = String::from_utf8(bytes)
-                    .ok()
-                    .and_then(|text| Token::parse(&text).ok())
+                if let Some(other) =
+                    String::from_utf8(bytes).ok().and_then(|text| Token::parse(&text).ok())
                 {
                     assert_ne!(other, sample_token());
                 }

@@ -84,10 +84,7 @@ fn cut_text(text: &str, room: usize) -> String {
         left = left.saturating_sub(bytes);
         fits
     };
-    text.chars()
-        .take_while(fits)
-        .chain(CUT_MARK.chars())
-        .collect()
+    text.chars().take_while(fits).chain(CUT_MARK.chars()).collect()
 }
 
 /// The bytes of a character in JSON text.
@@ -123,11 +120,8 @@ fn cut_fields(map: &Map<String, Value>, room: usize, depth: usize) -> Value {
     let room = room.saturating_sub(ITEM_BYTES_MIN);
     let shown = map.len().min(room / ITEM_BYTES_MIN);
     let key_bytes = |key: &String| json_length(&Value::String(key.clone())) + 2;
-    let wants: Vec<_> = map
-        .iter()
-        .take(shown)
-        .map(|(key, value)| key_bytes(key) + json_length(value))
-        .collect();
+    let wants: Vec<_> =
+        map.iter().take(shown).map(|(key, value)| key_bytes(key) + json_length(value)).collect();
     let mut kept = Map::new();
     for ((key, value), share) in map.iter().zip(divide_fairly(&wants, room)) {
         // A key that leaves no room for its value is not worth showing.
@@ -137,10 +131,7 @@ fn cut_fields(map: &Map<String, Value>, room: usize, depth: usize) -> Value {
         }
     }
     if kept.len() < map.len() {
-        kept.insert(
-            CUT_MARK.into(),
-            format!("{} more", map.len() - kept.len()).into(),
-        );
+        kept.insert(CUT_MARK.into(), format!("{} more", map.len() - kept.len()).into());
     }
     Value::Object(kept)
 }
@@ -154,10 +145,7 @@ mod tests {
     #[test]
     fn fitting_values_stay_unchanged() {
         let value = json!({ "summary": "done", "findings": [1, 2, 3] });
-        assert_eq!(
-            truncate_value(&value, json_length(&value)),
-            (value.clone(), false)
-        );
+        assert_eq!(truncate_value(&value, json_length(&value)), (value.clone(), false));
         assert!(truncate_value(&value, json_length(&value) - 1).1);
     }
 
@@ -170,9 +158,7 @@ mod tests {
         assert!(cut && json_length(&short) <= 1000, "{short}");
         assert_eq!(short["summary"], value["summary"]);
         assert!(
-            short["log"]
-                .as_str()
-                .is_some_and(|log| log.ends_with(CUT_MARK) && log.len() > 200),
+            short["log"].as_str().is_some_and(|log| log.ends_with(CUT_MARK) && log.len() > 200),
             "{short}"
         );
         let findings = short["findings"].as_array().expect("a list");
@@ -184,16 +170,12 @@ mod tests {
     #[test]
     fn results_fit_the_byte_limit() {
         let deep = (0..200).fold(json!("x".repeat(100)), |inner, _| json!([inner]));
-        let wide: Map<String, Value> = (0..5000)
-            .map(|at| (format!("key {at}"), json!(at)))
-            .collect();
+        let wide: Map<String, Value> =
+            (0..5000).map(|at| (format!("key {at}"), json!(at))).collect();
         let controls = "\u{1}\u{7f}é\u{2028}\\".repeat(300);
-        for value in [
-            deep,
-            Value::Object(wide),
-            json!(controls),
-            json!([[controls], { "a": controls }]),
-        ] {
+        for value in
+            [deep, Value::Object(wide), json!(controls), json!([[controls], { "a": controls }])]
+        {
             for room in [8, 31, 32, 33, 64, 100, 1000, 5000] {
                 let (short, _) = truncate_value(&value, room);
                 assert!(json_length(&short) <= room, "{room}: {short}");

@@ -4,11 +4,8 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Everything but the unreserved characters of RFC 3986.
-const ESCAPED_CHARS: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const ESCAPED_CHARS: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Encodes `text` as one path segment.
 pub fn encode_segment(text: &str) -> String {
@@ -17,10 +14,7 @@ pub fn encode_segment(text: &str) -> String {
 
 /// Decodes one path segment; `None` if it is not UTF-8.
 pub fn decode_segment(segment: &str) -> Option<String> {
-    percent_decode_str(segment)
-        .decode_utf8()
-        .ok()
-        .map(Into::into)
+    percent_decode_str(segment).decode_utf8().ok().map(Into::into)
 }
 
 #[cfg(test)]

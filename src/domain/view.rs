@@ -54,8 +54,7 @@ fn continuation_token(execution: &Execution, step: &Step, grant: TokenGrant) -> 
 fn persona_of(definition: &Definition, step: &str) -> Option<String> {
     let mut steps = definition.workflow.steps.iter();
     let step = steps.find(|known| known.id.as_str() == step)?;
-    step.agent_name()
-        .map(|_| definition.persona(step).to_owned())
+    step.agent_name().map(|_| definition.persona(step).to_owned())
 }
 
 fn definition_step(definition: &Definition, position: usize) -> Option<&Step> {

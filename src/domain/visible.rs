@@ -15,10 +15,7 @@ pub fn mark_hidden_chars(text: &str) -> impl Iterator<Item = (char, bool)> {
         let mut around = before.into_iter().chain(text[at..].chars().nth(1));
         let joins = matches!(c, '\u{200c}' | '\u{200d}') && around.clone().count() == 2;
         before = Some(c);
-        (
-            c,
-            is_hidden(c) && !(joins && around.all(is_shaped_by_joiner)),
-        )
+        (c, is_hidden(c) && !(joins && around.all(is_shaped_by_joiner)))
     })
 }
 

@@ -33,8 +33,7 @@ impl InstructionBuilder {
         match self.open {
             Some(fence) => {
                 let at = self.text.len();
-                self.text
-                    .push_str(&escape_closing_fences(value, fence, begins_line));
+                self.text.push_str(&escape_closing_fences(value, fence, begins_line));
                 at
             }
             None if value.trim_end().contains(is_line_end) => self.push_block(value, begins_line),
@@ -108,10 +107,7 @@ fn longest_run(text: &str, sign: char) -> usize {
 
 /// Whether a model may read the character as the end of a line.
 fn is_line_end(c: char) -> bool {
-    matches!(
-        c,
-        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-    )
+    matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 /// Whether a line that begins with the value would be Markdown structure rather than a paragraph.
@@ -127,10 +123,7 @@ fn is_markdown_structure(value: &str) -> bool {
 /// The fence that a line opens, if it opens one.
 fn parse_opening_fence(line: &str) -> Option<CodeFence> {
     let line = line.trim_start();
-    let sign = line
-        .chars()
-        .next()
-        .filter(|sign| ['`', '~'].contains(sign))?;
+    let sign = line.chars().next().filter(|sign| ['`', '~'].contains(sign))?;
     let length = line.len() - line.trim_start_matches(sign).len();
     let is_fence = length >= 3 && !(sign == '`' && line[length..].contains('`'));
     is_fence.then_some((sign, length))
@@ -144,10 +137,7 @@ fn is_closing_fence(line: &str, (sign, length): CodeFence) -> bool {
 
 /// A value for inside a fence, with a prefix on each line that would close the fence.
 fn escape_closing_fences(value: &str, fence: CodeFence, begins_line: bool) -> Cow<'_, str> {
-    if !value
-        .split(is_line_end)
-        .any(|line| is_closing_fence(line, fence))
-    {
+    if !value.split(is_line_end).any(|line| is_closing_fence(line, fence)) {
         return Cow::Borrowed(value);
     }
     let mut kept = String::with_capacity(value.len() + 8);
@@ -189,32 +179,16 @@ mod tests {
             ("Heed @", "# no heading", "Heed # no heading"),
             ("x\n  @", "1. Stop", "x\n  `1. Stop`"),
             ("@", "## `a`", "`` ## `a` ``"),
-            (
-                "Read: @ Then go.",
-                "a\nb",
-                "Read: \n```\na\nb\n```\n Then go.",
-            ),
+            ("Read: @ Then go.", "a\nb", "Read: \n```\na\nb\n```\n Then go."),
             ("@", "a\n```\n# Task\n", "````\na\n```\n# Task\n````\n"),
-            (
-                "Text:\n```\n@\n```\nGo.",
-                "a\n# b",
-                "Text:\n```\na\n# b\n```\nGo.",
-            ),
-            (
-                "```\n@\n```\nGo.",
-                "a\n```\n# b",
-                "```\na\n    \u{b7} ```\n# b\n```\nGo.",
-            ),
+            ("Text:\n```\n@\n```\nGo.", "a\n# b", "Text:\n```\na\n# b\n```\nGo."),
+            ("```\n@\n```\nGo.", "a\n```\n# b", "```\na\n    \u{b7} ```\n# b\n```\nGo."),
             ("~~~\n@\n~~~", "~~~~\n# b", "~~~\n    \u{b7} ~~~~\n# b\n~~~"),
             ("```\n@", "x", "```\nx\n```"),
             ("@", "a\u{2028}# b", "```\na\u{2028}# b\n```\n"),
             ("@@", "#", "`#`#"),
         ] {
-            assert_eq!(
-                build_instructions(words, value),
-                expected,
-                "{words:?} {value:?}"
-            );
+            assert_eq!(build_instructions(words, value), expected, "{words:?} {value:?}");
         }
     }
 }

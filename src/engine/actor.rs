@@ -75,14 +75,7 @@ impl Actor for ExecutionActor {
         arguments: Arguments,
     ) -> Result<ActorState, ActorProcessingErr> {
         let Arguments { id, shared, seen } = arguments;
-        Ok(ActorState {
-            id,
-            shared,
-            seen,
-            live: None,
-            is_recovered: false,
-            values: Values::new(),
-        })
+        Ok(ActorState { id, shared, seen, live: None, is_recovered: false, values: Values::new() })
     }
 
     async fn handle(
@@ -92,24 +85,14 @@ impl Actor for ExecutionActor {
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         let is_tick = message.is_tick();
-        if let ActorMessage::Command {
-            command: Command::Recover { .. },
-            ..
-        } = &message
-        {
+        if let ActorMessage::Command { command: Command::Recover { .. }, .. } = &message {
             state.is_recovered = false;
         }
         // Each live actor keeps the memory of this future, so the large futures inside it are boxed.
         let (reply, (answer, after)) = match message {
-            ActorMessage::Start {
-                start,
-                definition,
-                named,
-                reply,
-            } => (
-                reply,
-                Box::pin(state.start(start, definition, &named)).await,
-            ),
+            ActorMessage::Start { start, definition, named, reply } => {
+                (reply, Box::pin(state.start(start, definition, &named)).await)
+            }
             ActorMessage::Command { command, reply } => {
                 (reply, Box::pin(state.run_command(&command)).await)
             }
@@ -138,11 +121,8 @@ impl Actor for ExecutionActor {
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(live) = &state.live
-            && let Err(error) = state
-                .shared
-                .store
-                .checkpoint(live.seen.execution.clone(), live.position)
-                .await
+            && let Err(error) =
+                state.shared.store.checkpoint(live.seen.execution.clone(), live.position).await
         {
             tracing::debug!(execution = %state.id, %error, "no snapshot at the end; the journal has it all");
         }
@@ -159,18 +139,12 @@ impl ActorState {
     ) -> (Result<Answer>, AfterAnswer) {
         match self.load().await {
             Err(error) => (Err(error), AfterAnswer::Stop),
-            Ok(true) => (
-                self.repeat_start(&definition, &start).await,
-                AfterAnswer::GoOn,
-            ),
+            Ok(true) => (self.repeat_start(&definition, &start).await, AfterAnswer::GoOn),
             Ok(false) => {
                 let definition = self.shared.definitions.share(definition);
                 let is_long = start.inputs.as_ref();
                 let is_long = is_long.is_some_and(|inputs| definition.is_long(inputs));
-                let env = self
-                    .shared
-                    .environments
-                    .environment_of_project(start.project.as_deref());
+                let env = self.shared.environments.environment_of_project(start.project.as_deref());
                 let start = || {
                     let facts = self.shared.facts(&definition, &self.values, &env);
                     Execution::start(facts, start, self.shared.clock.now(), &*self.shared.ids)
@@ -183,8 +157,7 @@ impl ActorState {
                         let kept = named.iter().chain([&definition]);
                         let kept = kept.map(|kept| (kept.digest(), kept.encode()));
                         transition.contents.extend(kept);
-                        self.persist(transition, definition, Position::default())
-                            .await
+                        self.persist(transition, definition, Position::default()).await
                     }
                 }
             }
@@ -210,13 +183,8 @@ impl ActorState {
         if mem::replace(&mut self.is_recovered, true) {
             return AfterAnswer::GoOn;
         }
-        let (owner, alive) = (
-            self.shared.owner,
-            self.shared.runner.attempts_in_flight(&self.id),
-        );
-        if let Err(error) = self
-            .restart_child_waits(execution, &live.seen.definition, &alive)
-            .await
+        let (owner, alive) = (self.shared.owner, self.shared.runner.attempts_in_flight(&self.id));
+        if let Err(error) = self.restart_child_waits(execution, &live.seen.definition, &alive).await
         {
             tracing::warn!(execution = %self.id, code = error.code().as_str(), "its children cannot be waited for now");
         }
@@ -277,10 +245,7 @@ impl ActorState {
 
     async fn repeat_start(&self, definition: &Definition, start: &Start) -> Result<Answer> {
         let live = self.live()?;
-        let revision = live
-            .seen
-            .execution
-            .revision_of_repeated_start(definition, start)?;
+        let revision = live.seen.execution.revision_of_repeated_start(definition, start)?;
         self.replay(revision).await
     }
 
@@ -304,17 +269,11 @@ impl ActorState {
             Err(error) => (Err(error), AfterAnswer::GoOn),
             Ok((Decision::Replay(revision), _)) => (self.replay(revision).await, AfterAnswer::GoOn),
             Ok((Decision::Stay, live)) => (
-                Ok(Answer {
-                    seen: live.seen,
-                    row: None,
-                    made: Values::new(),
-                    replayed: false,
-                }),
+                Ok(Answer { seen: live.seen, row: None, made: Values::new(), replayed: false }),
                 AfterAnswer::GoOn,
             ),
             Ok((Decision::Move(transition), live)) => {
-                self.persist(*transition, live.seen.definition, live.position)
-                    .await
+                self.persist(*transition, live.seen.definition, live.position).await
             }
             Ok((Decision::Need(_), _)) => {
                 let error = Error::internal("a decision still asks for values");
@@ -342,25 +301,18 @@ impl ActorState {
         let definition = &live.seen.definition;
         let is_long = command.schema_checked_value();
         let is_long = is_long.is_some_and(|value| definition.is_long(value));
-        let env = self
-            .shared
-            .environments
-            .environment_of_project(live.seen.execution.project());
+        let env = self.shared.environments.environment_of_project(live.seen.execution.project());
         loop {
             let decide = || {
                 let facts = self.shared.facts(definition, &lookup.found.values, &env);
                 let now = self.shared.clock.now();
-                live.seen
-                    .execution
-                    .decide(facts, command, now, &*self.shared.ids)
+                live.seen.execution.decide(facts, command, now, &*self.shared.ids)
             };
             let decision = run_decision(&self.shared, is_long, decide).await?;
             let Decision::Need(needs) = decision else {
                 return Ok(decision);
             };
-            lookup
-                .look_up(needs.into_iter().map(Into::into).collect())
-                .await?;
+            lookup.look_up(needs.into_iter().map(Into::into).collect()).await?;
             if !lookup.found.gone.is_empty() {
                 return Err(Error::internal("a value that the execution names is gone"));
             }
@@ -374,14 +326,7 @@ impl ActorState {
         definition: Arc<Definition>,
         position: Position,
     ) -> (Result<Answer>, AfterAnswer) {
-        let Transition {
-            next,
-            row,
-            contents,
-            refusal,
-            effects,
-            made,
-        } = transition;
+        let Transition { next, row, contents, refusal, effects, made } = transition;
         let (next, row) = (Arc::new(next), Arc::new(row));
         let commit = Commit {
             next: next.clone(),
@@ -403,10 +348,7 @@ impl ActorState {
                 return (Err(self.with_execution_context(error)), AfterAnswer::Stop);
             }
         };
-        let seen = DurableExecution {
-            execution: next,
-            definition,
-        };
+        let seen = DurableExecution { execution: next, definition };
         if self.values.len() >= limits::VALUES_KEPT_MAX {
             self.values = Values::new();
         }
@@ -424,12 +366,7 @@ impl ActorState {
             Some(refusal) => {
                 Err(refusal.with_context("workflow_state", seen.execution.state().as_str()))
             }
-            None => Ok(Answer {
-                seen,
-                row: Some(row),
-                made,
-                replayed: false,
-            }),
+            None => Ok(Answer { seen, row: Some(row), made, replayed: false }),
         };
         (answer, AfterAnswer::GoOn)
     }
@@ -453,12 +390,7 @@ impl ActorState {
         };
         let row =
             row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
-        Ok(Answer {
-            seen,
-            row: Some(row),
-            made: Values::new(),
-            replayed: true,
-        })
+        Ok(Answer { seen, row: Some(row), made: Values::new(), replayed: true })
     }
 
     /// The name of an activity that the workflow needs and this process lacks. Until a process that has it takes over,
@@ -479,23 +411,14 @@ impl ActorState {
         let definitions = &self.shared.definitions;
         let definition = definitions.get(stored.execution.definition()).await?;
         definitions.share_pending(&mut stored.execution);
-        let seen = DurableExecution {
-            execution: Arc::new(stored.execution),
-            definition,
-        };
+        let seen = DurableExecution { execution: Arc::new(stored.execution), definition };
         let has_orders = !seen.execution.orders().is_empty();
         let awaited = seen.execution.open_attempts().collect();
         self.is_recovered = false;
         Runner::reconcile(&self.shared, &self.id, &awaited);
-        self.publish_state(LiveExecution {
-            seen,
-            position: stored.position,
-            last: None,
-        });
+        self.publish_state(LiveExecution { seen, position: stored.position, last: None });
         if has_orders {
-            self.shared
-                .runner
-                .start_order_delivery(&self.shared, &self.id);
+            self.shared.runner.start_order_delivery(&self.shared, &self.id);
         }
         Ok(true)
     }
@@ -511,18 +434,13 @@ impl ActorState {
     fn publish_state(&mut self, live: LiveExecution) {
         self.seen.send_replace(Some(live.seen.clone()));
         self.shared.notifier.notify(&self.id);
-        let held_back = self
-            .shared
-            .descendants
-            .record_execution(&live.seen.execution);
+        let held_back = self.shared.descendants.record_execution(&live.seen.execution);
         Runner::release_held_back_children(&self.shared, held_back);
         self.live = Some(live);
     }
 
     fn live(&self) -> Result<&LiveExecution> {
-        self.live
-            .as_ref()
-            .ok_or_else(|| Error::internal("the execution is not loaded"))
+        self.live.as_ref().ok_or_else(|| Error::internal("the execution is not loaded"))
     }
 }
 
@@ -550,9 +468,7 @@ async fn run_decision<T>(
 fn catch_decision_panic<T>(decide: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decide)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let what = what
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
+        let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         Err(Error::internal(format!("the decision panicked: {what}")))
     })
 }

@@ -48,13 +48,10 @@ impl Executors {
 impl Safety for Executors {
     fn is_safe(&self, kind: &StepKind) -> bool {
         match kind {
-            StepKind::Activity { name, .. } => self
-                .activities
-                .get(name)
-                .is_some_and(|activity| activity.is_idempotent()),
-            StepKind::Run {
-                catalog, operation, ..
-            } => self.operations.is_safe(catalog, operation),
+            StepKind::Activity { name, .. } => {
+                self.activities.get(name).is_some_and(|activity| activity.is_idempotent())
+            }
+            StepKind::Run { catalog, operation, .. } => self.operations.is_safe(catalog, operation),
             _ => false,
         }
     }
@@ -78,20 +75,15 @@ pub(super) async fn run(
     let limit = begin.timeout;
     let (input, mask) = executors.secrets.fill_secrets(&begin.input)?;
     let secrets = begin.input.secrets.iter().map(|place| place.name.clone());
-    let input = FilledInput {
-        secrets: secrets.collect(),
-        input,
-    };
+    let input = FilledInput { secrets: secrets.collect(), input };
     let work = catch_attempt_panic(perform_attempt(executors, id, begin, input, cancelled));
     let outcome = match limit {
         None => work.await,
         Some(limit) => match tokio::time::timeout(limit, work).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(
-                OperationFailure::new("timeout", format!("no outcome within {limit:?}"))
-                    .with_code(FailureCode::StepTimedOut)
-                    .as_retryable(),
-            ),
+            Err(_) => Err(OperationFailure::new("timeout", format!("no outcome within {limit:?}"))
+                .with_code(FailureCode::StepTimedOut)
+                .as_retryable()),
         },
     };
     mask_outcome(outcome, &mask)
@@ -111,13 +103,7 @@ async fn perform_attempt(
     FilledInput { mut input, secrets }: FilledInput,
     cancelled: CancellationToken,
 ) -> AttemptResult {
-    let BeginAttempt {
-        attempt_id,
-        kind,
-        cursor,
-        timeout,
-        ..
-    } = begin;
+    let BeginAttempt { attempt_id, kind, cursor, timeout, .. } = begin;
     let idempotency_key = idempotency_key(id, &attempt_id.visit_id);
     let with = input["with"].take();
     match kind {
@@ -139,14 +125,7 @@ async fn perform_attempt(
             };
             activity.run(context).await.map(EffectOutput::Output)
         }
-        StepKind::Run {
-            catalog,
-            operation,
-            paginate,
-            whole,
-            idempotent,
-            ..
-        } => {
+        StepKind::Run { catalog, operation, paginate, whole, idempotent, .. } => {
             let call = OperationCall {
                 catalog,
                 operation,

@@ -99,11 +99,7 @@ pub(super) async fn wait_for_child(
 }
 
 fn retry_pause(failures: u32) -> Duration {
-    backoff_pause(
-        failures,
-        limits::OUTCOME_RETRY_MIN,
-        limits::OUTCOME_RETRY_MAX,
-    )
+    backoff_pause(failures, limits::OUTCOME_RETRY_MIN, limits::OUTCOME_RETRY_MAX)
 }
 
 /// Delivers the orders of `parent` to its children, and reports each delivery to the parent, until no order is left
@@ -218,9 +214,7 @@ impl Engine {
                 return Ok(came);
             }
             // Deliver the orders that the parent gave before the child existed.
-            self.shared
-                .runner
-                .start_order_delivery(&self.shared, parent);
+            self.shared.runner.start_order_delivery(&self.shared, parent);
         }
         announced.end_announcement();
         let mut seen = self.see_execution(&id).await?;
@@ -229,9 +223,7 @@ impl Engine {
             listener.take_marked_name();
             seen = self.see_execution(&id).await?;
         }
-        self.outcome_of_ended_child(&seen)
-            .await
-            .map(ChildWaitResult::Ended)
+        self.outcome_of_ended_child(&seen).await.map(ChildWaitResult::Ended)
     }
 
     /// Starts the child. Returns the result of the attempt's wait if the child may not begin. A fault of the child's
@@ -280,9 +272,7 @@ impl Engine {
             inputs: begin.input.value.get("with").cloned(),
             lookup,
         };
-        self.start_as_child(request, Some(as_parent))
-            .await
-            .map(drop)
+        self.start_as_child(request, Some(as_parent)).await.map(drop)
     }
 
     /// Reserves room for the child. Returns the result of the attempt's wait if the child may not begin: each execution
@@ -407,10 +397,8 @@ fn check_child_allowed(
         return Err(OperationFailure::new("child", message).with_code(FailureCode::ChildTooDeep));
     }
     if let Some(place) = begin.input.secrets.first() {
-        let message = format!(
-            "a child cannot be given the secret `{}`: its inputs are stored",
-            place.name
-        );
+        let message =
+            format!("a child cannot be given the secret `{}`: its inputs are stored", place.name);
         return Err(
             OperationFailure::new("child", message).with_code(FailureCode::SecretNotAllowed)
         );

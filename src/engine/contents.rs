@@ -19,10 +19,7 @@ pub(super) struct Contents {
 
 impl Contents {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self {
-            store,
-            cache: Mutex::new(LruCache::new(limits::CONTENTS_HELD_BYTES_MAX)),
-        }
+        Self { store, cache: Mutex::new(LruCache::new(limits::CONTENTS_HELD_BYTES_MAX)) }
     }
 
     /// The value with this digest; `None` where the store has none, or its content is no JSON.
@@ -68,13 +65,7 @@ impl LruCache {
     const ENTRY_OVERHEAD_BYTES: usize = 128;
 
     fn new(most: usize) -> Self {
-        Self {
-            most,
-            bytes: 0,
-            asked: 0,
-            values: HashMap::new(),
-            in_order: BTreeMap::new(),
-        }
+        Self { most, bytes: 0, asked: 0, values: HashMap::new(), in_order: BTreeMap::new() }
     }
 
     fn get(&mut self, digest: Digest) -> Option<Arc<Value>> {
@@ -99,11 +90,7 @@ impl LruCache {
         self.asked += 1;
         self.bytes += bytes;
         self.in_order.insert(self.asked, digest);
-        let entry = CachedValue {
-            value: value.clone(),
-            bytes,
-            asked: self.asked,
-        };
+        let entry = CachedValue { value: value.clone(), bytes, asked: self.asked };
         self.values.insert(digest, entry);
     }
 
@@ -146,10 +133,7 @@ mod tests {
         }
         assert_eq!(cache.get(digest_of_name("a")).as_deref(), Some(&json!("a")));
         insert_named(&mut cache, "d", 400);
-        assert_eq!(
-            which_are_cached(&mut cache, &["a", "b", "c", "d"]),
-            [true, false, true, true]
-        );
+        assert_eq!(which_are_cached(&mut cache, &["a", "b", "c", "d"]), [true, false, true, true]);
         assert_eq!((cache.bytes, cache.in_order.len()), (1000, 3));
     }
 
@@ -158,15 +142,9 @@ mod tests {
         let mut cache = LruCache::new(1000);
         insert_named(&mut cache, "small", 200);
         insert_named(&mut cache, "large", 1001);
-        assert_eq!(
-            which_are_cached(&mut cache, &["small", "large"]),
-            [true, false]
-        );
+        assert_eq!(which_are_cached(&mut cache, &["small", "large"]), [true, false]);
         insert_named(&mut cache, "whole", 1000);
-        assert_eq!(
-            which_are_cached(&mut cache, &["small", "whole"]),
-            [false, true]
-        );
+        assert_eq!(which_are_cached(&mut cache, &["small", "whole"]), [false, true]);
         assert_eq!(cache.bytes, 1000);
     }
 

@@ -94,11 +94,7 @@ impl Deadlines {
         let mut entries = self.lock_schedule();
         let count = entries.failed.entry(id.clone()).or_default();
         *count += 1;
-        let due = now.after(backoff_pause(
-            *count,
-            limits::TICK_RETRY_MIN,
-            limits::TICK_RETRY_MAX,
-        ));
+        let due = now.after(backoff_pause(*count, limits::TICK_RETRY_MIN, limits::TICK_RETRY_MAX));
         if entries.of.get(id).is_none_or(|known| due < *known) {
             self.change_deadline(&mut entries, id, Some(due));
         }
@@ -142,17 +138,12 @@ pub(super) async fn serve(shared: Arc<Shared>) {
 
 /// Waits for the earliest deadline, or until there is an earlier one. The clock may be set and the machine may sleep,
 /// so it waits at most [`limits::CLOCK_LOOK_EVERY`] before it returns to look at the clock.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the timer counts from tokio's present"
-)]
+#[expect(clippy::disallowed_methods, reason = "the timer counts from tokio's present")]
 async fn wait_for_next_deadline(shared: &Shared) {
     let Some(first) = shared.deadlines.earliest_deadline() else {
         return shared.deadlines.changed.notified().await;
     };
-    let pause = first
-        .since(shared.clock.now())
-        .min(limits::CLOCK_LOOK_EVERY);
+    let pause = first.since(shared.clock.now()).min(limits::CLOCK_LOOK_EVERY);
     tokio::select! {
         () = sleep_until(Instant::now() + pause) => {}
         () = shared.deadlines.changed.notified() => {}
@@ -176,19 +167,12 @@ async fn tick(shared: &Shared, id: ExecutionId) {
 
 /// Whether a retry is of no use: the execution does not exist, a person must act, or the server is stopping.
 fn is_not_worth_retrying(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        Code::ExecutionNotFound | Code::EngineFault | Code::ServerStopping
-    )
+    matches!(error.code(), Code::ExecutionNotFound | Code::EngineFault | Code::ServerStopping)
 }
 
 /// Schedules the executions that wait for a catalog, which may exist now. The store lists them as due.
 pub(super) async fn schedule_catalog_waiters(shared: &Shared) -> Result<()> {
-    for (id, due) in shared
-        .store
-        .due_executions(shared.clock.now(), usize::MAX)
-        .await?
-    {
+    for (id, due) in shared.store.due_executions(shared.clock.now(), usize::MAX).await? {
         shared.deadlines.add_stored_deadline(&id, due);
     }
     Ok(())

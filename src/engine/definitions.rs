@@ -26,10 +26,7 @@ struct CachedDefinition {
 
 impl Definitions {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self {
-            store,
-            known: Mutex::default(),
-        }
+        Self { store, known: Mutex::default() }
     }
 
     /// The definition stored under `digest`.
@@ -54,9 +51,7 @@ impl Definitions {
         let steps = definition.workflow.steps.iter();
         let known = CachedDefinition {
             definition: Arc::downgrade(&definition),
-            pending: steps
-                .map(|step| Arc::new(StepState::pending(step.id.clone())))
-                .collect(),
+            pending: steps.map(|step| Arc::new(StepState::pending(step.id.clone()))).collect(),
         };
         all.insert(digest, known);
         definition
@@ -65,9 +60,7 @@ impl Definitions {
     /// Makes the steps that were not entered yet share their memory with those of other executions.
     pub(super) fn share_pending(&self, execution: &mut Execution) {
         let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let pending = all
-            .get(&execution.definition())
-            .map(|known| known.pending.clone());
+        let pending = all.get(&execution.definition()).map(|known| known.pending.clone());
         drop(all);
         execution.share_pending(&pending.unwrap_or_default());
     }

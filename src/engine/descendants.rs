@@ -78,11 +78,7 @@ impl Families {
 
 impl Descendants {
     pub(super) fn new(open_max: usize) -> Self {
-        Self {
-            families: Mutex::default(),
-            counted: OnceCell::new(),
-            open_max,
-        }
+        Self { families: Mutex::default(), counted: OnceCell::new(), open_max }
     }
 
     fn lock_families(&self) -> MutexGuard<'_, Families> {
@@ -104,9 +100,7 @@ impl Descendants {
             loop {
                 let page = store.list(query.clone()).await?;
                 let mut families = self.lock_families();
-                page.executions
-                    .iter()
-                    .for_each(|(_, one)| families.count(one));
+                page.executions.iter().for_each(|(_, one)| families.count(one));
                 query.before = page.next;
                 if query.before.is_none() {
                     families.ended = None;
@@ -127,11 +121,7 @@ impl Descendants {
                 ended.insert(id.clone());
             }
             families.change_family(&parent.root, |family| {
-                if is_final {
-                    family.open.remove(id)
-                } else {
-                    family.open.insert(id.clone(), true)
-                }
+                if is_final { family.open.remove(id) } else { family.open.insert(id.clone(), true) }
             });
         } else if families.of.contains_key(id) && !is_over_budget(execution) {
             return families.change_family(id, |family| mem::take(&mut family.held_back));
@@ -155,21 +145,13 @@ impl Descendants {
     /// Records that the parent is to start children as soon as the root is resumed.
     pub(super) fn hold_back_children(&self, root: &ExecutionId, parent: &ExecutionId) {
         let parent = parent.clone();
-        self.lock_families()
-            .change_family(root, |family| family.held_back.insert(parent));
+        self.lock_families().change_family(root, |family| family.held_back.insert(parent));
     }
 
     /// Announces a child. Readers of the child wait until the announcement ends.
     pub(super) fn announce(self: &Arc<Self>, child: ExecutionId) -> Announcement {
-        self.lock_families()
-            .announced
-            .entry(child.clone())
-            .or_default();
-        Announcement {
-            descendants: self.clone(),
-            child,
-            root: None,
-        }
+        self.lock_families().announced.entry(child.clone()).or_default();
+        Announcement { descendants: self.clone(), child, root: None }
     }
 
     /// Records why a child of `parent` has not begun, for readers of the child.
@@ -193,11 +175,7 @@ impl Descendants {
     /// # Errors
     /// Why it has not begun, where that is known; `SERVER_BUSY` where it takes too long.
     pub(super) async fn wait_until_begun(&self, child: &ExecutionId) -> Result<()> {
-        let coming = self
-            .lock_families()
-            .announced
-            .get(child)
-            .map(watch::Sender::subscribe);
+        let coming = self.lock_families().announced.get(child).map(watch::Sender::subscribe);
         if let Some(mut coming) = coming {
             // Nothing is ever sent: the sender is dropped.
             let ended = tokio::time::timeout(limits::CHILD_BEGIN_WAIT_MAX, coming.changed());

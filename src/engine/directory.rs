@@ -30,12 +30,7 @@ impl LiveActor {
         seen: watch::Receiver<Option<DurableExecution>>,
         now: Timestamp,
     ) -> Self {
-        Self {
-            id,
-            actor,
-            seen,
-            used_at: Arc::new(AtomicI64::new(now.milliseconds())),
-        }
+        Self { id, actor, seen, used_at: Arc::new(AtomicI64::new(now.milliseconds())) }
     }
 
     fn record_use(&self, now: Timestamp) {
@@ -54,10 +49,7 @@ impl LiveActor {
 
     /// Whether its execution has ended.
     pub(super) fn is_finished(&self) -> bool {
-        self.seen
-            .borrow()
-            .as_ref()
-            .is_some_and(|seen| seen.execution.state().is_final())
+        self.seen.borrow().as_ref().is_some_and(|seen| seen.execution.state().is_final())
     }
 }
 
@@ -94,18 +86,13 @@ impl ActorDirectory {
     }
 
     pub(super) fn insert(&self, entry: LiveActor) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(entry.id.clone(), entry);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(entry.id.clone(), entry);
     }
 
     /// Removes the entry of an execution, if it is this actor's.
     pub(super) fn remove(&self, id: &ExecutionId, actor: ActorId) -> Option<LiveActor> {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        entries
-            .get(id)
-            .filter(|entry| entry.actor.get_id() == actor)?;
+        entries.get(id).filter(|entry| entry.actor.get_id() == actor)?;
         entries.remove(id)
     }
 }

@@ -64,10 +64,7 @@ impl Shared {
         origin: Origin,
         command: Command,
     ) -> Result<Answer> {
-        let message = |reply| ActorMessage::Command {
-            command: command.clone(),
-            reply,
-        };
+        let message = |reply| ActorMessage::Command { command: command.clone(), reply };
         self.dispatch(id, origin, message).await
     }
 
@@ -82,12 +79,7 @@ impl Shared {
         {
             return Ok(actor);
         }
-        let wake = |reply| SupervisorMessage::Wake {
-            id: id.clone(),
-            origin,
-            stale,
-            reply,
-        };
+        let wake = |reply| SupervisorMessage::Wake { id: id.clone(), origin, stale, reply };
         let supervisor = self.supervisor.get().ok_or_else(server_stopping_error)?;
         match supervisor.call(wake, None).await {
             Ok(CallResult::Success(actor)) => actor,
@@ -131,30 +123,18 @@ mod tests {
         let shared = &engine.shared;
         let id = ExecutionId::parse("e").expect("an id");
         let (seen, watch) = watch::channel(None);
-        let arguments = Arguments {
-            id: id.clone(),
-            shared: shared.clone(),
-            seen,
-        };
-        let (actor, ended) = Actor::spawn(None, ExecutionActor, arguments)
-            .await
-            .expect("an actor");
+        let arguments = Arguments { id: id.clone(), shared: shared.clone(), seen };
+        let (actor, ended) = Actor::spawn(None, ExecutionActor, arguments).await.expect("an actor");
         actor.stop(None);
         ended.await.expect("its end");
         let number = actor.get_id();
         let entry = LiveActor::new(id.clone(), actor, watch, shared.clock.now());
         shared.directory.insert(entry);
-        let change = LifecycleChange {
-            lifecycle: Lifecycle::Pause,
-            reason: None,
-        };
+        let change = LifecycleChange { lifecycle: Lifecycle::Pause, reason: None };
         let code = async || {
             let command = Command::Change(change.clone());
             let answer = shared.send(&id, Origin::Outside, command).await;
-            answer
-                .map(drop)
-                .expect_err("there is no such execution")
-                .code()
+            answer.map(drop).expect_err("there is no such execution").code()
         };
         assert_eq!(code().await, Code::ServerBusy);
         shared.directory.remove(&id, number);

@@ -23,10 +23,7 @@ pub struct Environments {
 impl Environments {
     /// The variables for executions of projects without variables of their own.
     pub fn default_for_all_projects(environment: Environment) -> Self {
-        Self {
-            everywhere: Arc::new(environment),
-            by_project: Arc::default(),
-        }
+        Self { everywhere: Arc::new(environment), by_project: Arc::default() }
     }
 
     /// Sets the variables that the executions of `project` see from now on. An empty set changes nothing. If there are
@@ -55,15 +52,11 @@ impl Environments {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, ByProject> {
-        self.by_project
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.by_project.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, ByProject> {
-        self.by_project
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.by_project.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -92,14 +85,8 @@ mod tests {
         let all = Environments::default_for_all_projects(one_variable("everywhere"));
         all.set("a", Arc::new(one_variable("a")));
         assert_eq!(*all.environment_of_project(Some("a")), one_variable("a"));
-        assert_eq!(
-            *all.environment_of_project(Some("b")),
-            one_variable("everywhere")
-        );
-        assert_eq!(
-            *all.environment_of_project(None),
-            one_variable("everywhere")
-        );
+        assert_eq!(*all.environment_of_project(Some("b")), one_variable("everywhere"));
+        assert_eq!(*all.environment_of_project(None), one_variable("everywhere"));
         // A second program of the same project, which allows no variables.
         all.set("a", Arc::default());
         assert_eq!(*all.environment_of_project(Some("a")), one_variable("a"));
@@ -120,10 +107,8 @@ mod tests {
         for number in 0..=limits::ENVIRONMENTS_MAX {
             all.set(&format!("{number:05}"), Arc::new(one_variable("x")));
         }
-        let kept = (0..=limits::ENVIRONMENTS_MAX).filter(|number| {
-            !all.environment_of_project(Some(&format!("{number:05}")))
-                .is_empty()
-        });
+        let kept = (0..=limits::ENVIRONMENTS_MAX)
+            .filter(|number| !all.environment_of_project(Some(&format!("{number:05}"))).is_empty());
         assert_eq!(kept.count(), limits::ENVIRONMENTS_MAX);
         let last = format!("{:05}", limits::ENVIRONMENTS_MAX);
         assert_eq!(*all.environment_of_project(Some(&last)), one_variable("x"));

@@ -43,11 +43,7 @@ impl Engine {
         for execution in &examined.open {
             stuck.extend(self.find_stuck(execution).await?);
         }
-        Ok(Examination {
-            entries: examined.entries,
-            stuck,
-            next: examined.next,
-        })
+        Ok(Examination { entries: examined.entries, stuck, next: examined.next })
     }
 
     async fn find_stuck(&self, execution: &Execution) -> Result<Option<Stuck>> {

@@ -22,13 +22,8 @@ impl Engine {
             status: self.status_of(&seen).await?,
             history: self.history_of(&rows).await?,
             artifacts: artifacts.into_iter().map(|(view, _)| view).collect(),
-            current_step: self
-                .build_view(&seen, None, view::current_step_for_people)
-                .await?,
-            graph: Some(
-                self.build_view(&seen, None, GraphView::of_execution)
-                    .await?,
-            ),
+            current_step: self.build_view(&seen, None, view::current_step_for_people).await?,
+            graph: Some(self.build_view(&seen, None, GraphView::of_execution).await?),
         })
     }
 }

@@ -249,9 +249,8 @@ impl Engine {
             supervisor: OnceLock::new(),
         });
         // Unnamed: names are global to the process, and a process may hold several engines.
-        let (supervisor, _) = Actor::spawn(None, Supervisor, shared.clone())
-            .await
-            .map_err(|error| {
+        let (supervisor, _) =
+            Actor::spawn(None, Supervisor, shared.clone()).await.map_err(|error| {
                 Error::internal(format!("the supervisor could not be started: {error}"))
             })?;
         // This is the only place that sets it, so `set` cannot fail.
@@ -282,21 +281,13 @@ impl Engine {
         request: StartRequest,
         parent: Option<Parent>,
     ) -> Result<Advanced> {
-        let StartRequest {
-            definition,
-            execution_id,
-            project,
-            inputs,
-            lookup,
-        } = request;
+        let StartRequest { definition, execution_id, project, inputs, lookup } = request;
         let now = self.shared.clock.now();
-        let id = execution_id
-            .clone()
-            .unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
+        let id =
+            execution_id.clone().unwrap_or_else(|| ExecutionId::generate(now, &*self.shared.ids));
         let given = execution_id.is_some();
-        let defaults = self
-            .defaults(&definition.workflow, inputs.as_ref(), project.as_deref())
-            .await?;
+        let defaults =
+            self.defaults(&definition.workflow, inputs.as_ref(), project.as_deref()).await?;
         let (lookup, named) = self.lookup_and_named_definitions(&definition, lookup).await;
         let start = Start {
             id: id.clone(),
@@ -324,11 +315,7 @@ impl Engine {
         // nothing.
         let named = |error: Error| {
             let known = given || error.code() == Code::StoreUnavailable;
-            if known {
-                error.with_context("execution_id", id.as_str())
-            } else {
-                error
-            }
+            if known { error.with_context("execution_id", id.as_str()) } else { error }
         };
         self.build_advanced_reply(answer.map_err(named)?).await
     }
@@ -354,10 +341,7 @@ impl Engine {
 
     async fn advance_with_token(&self, token: &Token, submission: Submission) -> Result<Advanced> {
         let id = &token.execution_id;
-        let command = Command::Advance {
-            token: token.clone(),
-            submission: Arc::new(submission),
-        };
+        let command = Command::Advance { token: token.clone(), submission: Arc::new(submission) };
         match self.send(id, command).await {
             // Refusals have an order: a token from the future is refused as such, even if its execution does not exist.
             Err(error) if error.code() == Code::ExecutionNotFound => {
@@ -384,10 +368,7 @@ impl Engine {
         command: impl Into<Command>,
     ) -> Result<StatusView> {
         let command = command.into();
-        if let Command::Change(LifecycleChange {
-            lifecycle: Lifecycle::Resume,
-            ..
-        }) = &command
+        if let Command::Change(LifecycleChange { lifecycle: Lifecycle::Resume, .. }) = &command
             && self.shared.wake_failures.forgive(id)
             && let Some(status) = self.wake(id).await?
         {
@@ -398,10 +379,7 @@ impl Engine {
     }
 
     async fn send(&self, id: &ExecutionId, command: Command) -> Result<Answer> {
-        let message = |reply| ActorMessage::Command {
-            command: command.clone(),
-            reply,
-        };
+        let message = |reply| ActorMessage::Command { command: command.clone(), reply };
         self.send_message(id, message).await
     }
 
@@ -450,9 +428,7 @@ impl Engine {
         let Some(supervisor) = self.shared.supervisor.get() else {
             return;
         };
-        let drained = supervisor
-            .call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX))
-            .await;
+        let drained = supervisor.call(SupervisorMessage::Drain, Some(limits::DRAIN_MAX)).await;
         if !matches!(drained, Ok(CallResult::Success(()))) {
             tracing::warn!(
                 "some executions were still busy at the end; nothing acknowledged is lost"
@@ -466,27 +442,16 @@ impl Engine {
         id: &ExecutionId,
         message: impl Fn(Reply) -> ActorMessage,
     ) -> Result<Answer> {
-        let _permit = self
-            .admission
-            .acquire()
-            .await
-            .map_err(|_| server_stopping_error())?;
+        let _permit = self.admission.acquire().await.map_err(|_| server_stopping_error())?;
         self.shared.dispatch(id, Origin::Outside, message).await
     }
 
     async fn build_advanced_reply(&self, answer: Answer) -> Result<Advanced> {
-        let Answer {
-            seen,
-            row: Some(row),
-            made,
-            replayed,
-        } = answer
-        else {
+        let Answer { seen, row: Some(row), made, replayed } = answer else {
             return Err(missing_row_error());
         };
         let advanced = |subject: &Subject<'_>| view::advanced_reply(subject, &row, replayed);
-        self.view_with(made.into(), &seen, Some(&row), advanced)
-            .await
+        self.view_with(made.into(), &seen, Some(&row), advanced).await
     }
 
     /// Records a refused call in telemetry, unless its error is retryable. An output that its schema refuses is counted
@@ -499,9 +464,7 @@ impl Engine {
             error.code() != Code::ExecutionNotFound && error.context("workflow_state").is_some();
         self.shared.store.note_refusal(RefusedCall {
             at: self.shared.clock.now(),
-            execution_id: token
-                .filter(|_| known)
-                .map(|token| token.execution_id.clone()),
+            execution_id: token.filter(|_| known).map(|token| token.execution_id.clone()),
             step: token.filter(|_| known).map(|token| token.step_name.clone()),
             code: error.code().as_str().into(),
             message: refusal_words(error).into(),
@@ -512,10 +475,7 @@ impl Engine {
 /// If the machine's clock was set back, by at most [`limits::CLOCK_JUMP_MAX`], time continues from the latest entry of
 /// the store, so that deadlines are not delayed by the difference.
 async fn resume_clock_after_setback(store: &dyn Store, clock: &dyn Clock) {
-    let last = TelemetryQuery {
-        limit: 1,
-        ..TelemetryQuery::default()
-    };
+    let last = TelemetryQuery { limit: 1, ..TelemetryQuery::default() };
     let last = store.telemetry(last).await.unwrap_or_default().pop();
     let told = match last {
         Some((_, TelemetryEntry::Transition(row))) => row.at,
@@ -524,10 +484,7 @@ async fn resume_clock_after_setback(store: &dyn Store, clock: &dyn Clock) {
     };
     let behind = told.since(clock.now());
     if !behind.is_zero() && behind <= limits::CLOCK_JUMP_MAX {
-        tracing::warn!(
-            ?behind,
-            "the clock was set back: time goes on from what is stored"
-        );
+        tracing::warn!(?behind, "the clock was set back: time goes on from what is stored");
     }
     clock.advance_to(told);
 }
@@ -543,11 +500,8 @@ fn refusal_words(error: &Error) -> &str {
 
 /// The refusal of a call whose execution does not exist.
 pub(crate) fn execution_not_found(id: &ExecutionId) -> Error {
-    Error::new(
-        Code::ExecutionNotFound,
-        format!("Execution '{id}' not found"),
-    )
-    .with_context("asked", id.as_str())
+    Error::new(Code::ExecutionNotFound, format!("Execution '{id}' not found"))
+        .with_context("asked", id.as_str())
 }
 
 fn missing_row_error() -> Error {

@@ -39,13 +39,7 @@ pub(super) enum ActorMessage {
 
 impl ActorMessage {
     pub(super) const fn is_tick(&self) -> bool {
-        matches!(
-            self,
-            Self::Command {
-                command: Command::Tick,
-                ..
-            }
-        )
+        matches!(self, Self::Command { command: Command::Tick, .. })
     }
 }
 

@@ -61,11 +61,7 @@ impl Notifier {
     pub fn listener(&self) -> Listener {
         let mut subscriptions = self.lock();
         subscriptions.last += 1;
-        Listener {
-            number: subscriptions.last,
-            notifier: self.clone(),
-            pending: Arc::default(),
-        }
+        Listener { number: subscriptions.last, notifier: self.clone(), pending: Arc::default() }
     }
 
     /// Marks the listeners of an execution, after a transition of it became durable.
@@ -179,10 +175,7 @@ impl Listener {
             });
             subscription.names.insert(name.clone());
         }
-        let heard = TopicChange {
-            topic,
-            is_waiting: false,
-        };
+        let heard = TopicChange { topic, is_waiting: false };
         state.names.insert(name.clone(), heard);
         true
     }
@@ -272,9 +265,7 @@ mod tests {
     }
 
     fn take_all_names(listener: &Listener) -> Vec<String> {
-        std::iter::from_fn(|| listener.take_marked_name())
-            .map(|name| name.to_string())
-            .collect()
+        std::iter::from_fn(|| listener.take_marked_name()).map(|name| name.to_string()).collect()
     }
 
     #[tokio::test]
@@ -283,15 +274,9 @@ mod tests {
         notifier.notify(&execution_id("one"));
         let (first, second) = (notifier.listener(), notifier.listener());
         assert!(first.subscribe(&"a".into(), Some(execution_topic("one"))));
-        assert!(
-            !first.subscribe(&"a".into(), Some(execution_topic("two"))),
-            "it has the name"
-        );
+        assert!(!first.subscribe(&"a".into(), Some(execution_topic("two"))), "it has the name");
         assert!(second.subscribe(&"b".into(), Some(execution_topic("one"))));
-        assert!(
-            first.take_marked_name().is_none(),
-            "what was before is not heard of"
-        );
+        assert!(first.take_marked_name().is_none(), "what was before is not heard of");
         notifier.notify(&execution_id("one"));
         notifier.notify(&execution_id("two"));
         first.wait_for_change().await;
@@ -309,11 +294,7 @@ mod tests {
     #[test]
     fn only_listeners_of_an_execution_are_notified() {
         let notifier = Notifier::default();
-        let (mine, yours, all) = (
-            notifier.listener(),
-            notifier.listener(),
-            notifier.listener(),
-        );
+        let (mine, yours, all) = (notifier.listener(), notifier.listener(), notifier.listener());
         mine.subscribe(&"mine".into(), Some(execution_topic("mine")));
         yours.subscribe(&"yours".into(), Some(execution_topic("yours")));
         all.subscribe(&"list".into(), Some(Topic::Executions));
@@ -323,11 +304,7 @@ mod tests {
         assert!(take_all_names(&yours).is_empty());
         assert_eq!(take_all_names(&all), ["list"]);
         all.mark([&"files".into(), &"unknown".into()]);
-        assert_eq!(
-            take_all_names(&all),
-            ["files"],
-            "what it has no name for is nothing"
-        );
+        assert_eq!(take_all_names(&all), ["files"], "what it has no name for is nothing");
     }
 
     #[test]
@@ -344,11 +321,7 @@ mod tests {
         assert_eq!(listener.take_marked_name().as_deref(), Some("b"));
         notifier.notify(&execution_id("b"));
         notifier.notify(&execution_id("c"));
-        assert_eq!(
-            take_all_names(&listener),
-            ["a", "b", "c"],
-            "who moves most is not first"
-        );
+        assert_eq!(take_all_names(&listener), ["a", "b", "c"], "who moves most is not first");
     }
 
     #[test]

@@ -58,10 +58,7 @@ impl Engine {
     /// The execution, after its expired tokens were replaced.
     pub(super) async fn see_renewed(&self, id: &ExecutionId) -> Result<DurableExecution> {
         let seen = self.see_execution(id).await?;
-        if seen
-            .execution
-            .has_expired_token(self.shared.token_ttl, self.shared.clock.now())
-        {
+        if seen.execution.has_expired_token(self.shared.token_ttl, self.shared.clock.now()) {
             return Ok(self.send(id, Command::RenewTokens).await?.seen);
         }
         Ok(seen)
@@ -141,11 +138,7 @@ impl Engine {
         let limit = query.limit.clamp(1, limits::LIST_LIMIT_MAX);
         let page = self.shared.store.list(ListQuery { limit, ..query }).await?;
         Ok(Listing {
-            executions: page
-                .executions
-                .iter()
-                .map(|(_, one)| view::execution_row(one))
-                .collect(),
+            executions: page.executions.iter().map(|(_, one)| view::execution_row(one)).collect(),
             next_cursor: page.next.map(|key| key.0.to_string()),
         })
     }
@@ -201,9 +194,7 @@ impl Engine {
         if seen.execution.state().is_final() {
             return Ok(None);
         }
-        self.build_view(&seen, None, view::open_execution)
-            .await
-            .map(Some)
+        self.build_view(&seen, None, view::open_execution).await.map(Some)
     }
 
     /// The sources of the defaults for the inputs of a new execution. Earlier executions are read only if a default
@@ -252,9 +243,7 @@ impl Engine {
             return Ok(None);
         };
         let status = self.status(last.id()).await?;
-        Ok(status
-            .final_output
-            .filter(|_| !status.final_output_truncated))
+        Ok(status.final_output.filter(|_| !status.final_output_truncated))
     }
 
     /// The inputs of the project's most recently moved execution of this workflow. Empty if there is none.
@@ -326,19 +315,12 @@ impl Engine {
         } else {
             "has no artifact"
         };
-        let kept = found
-            .into_iter()
-            .filter_map(|(view, artifact)| Some((view, artifact?)));
+        let kept = found.into_iter().filter_map(|(view, artifact)| Some((view, artifact?)));
         let mut kept: Vec<_> = kept.collect();
-        let by_id = kept
-            .iter()
-            .position(|(view, _)| view.id.to_string() == which);
+        let by_id = kept.iter().position(|(view, _)| view.id.to_string() == which);
         let at = by_id.or_else(|| kept.iter().rposition(|(view, _)| view.name == which));
         let missing = || {
-            let shown: String = which
-                .chars()
-                .take(limits::ARTIFACT_NAME_CHARS_MAX)
-                .collect();
+            let shown: String = which.chars().take(limits::ARTIFACT_NAME_CHARS_MAX).collect();
             let message = format!("execution '{id}' {missing} '{shown}'");
             Error::new(Code::ResourceNotFound, message).with_context("execution_id", id.as_str())
         };
@@ -381,11 +363,7 @@ impl Engine {
         if let Some(id) = id {
             self.execution(id).await?;
         }
-        let query = TelemetryQuery {
-            execution_id: id.cloned(),
-            event_type,
-            limit,
-        };
+        let query = TelemetryQuery { execution_id: id.cloned(), event_type, limit };
         let told = self.shared.store.telemetry(query).await?;
         let mut events: Vec<_> = told
             .iter()
@@ -402,10 +380,7 @@ impl Engine {
         }
         let execution = self.execution(id).await?;
         let definition = self.shared.definitions.get(execution.definition()).await?;
-        Ok(DurableExecution {
-            execution,
-            definition,
-        })
+        Ok(DurableExecution { execution, definition })
     }
 
     /// The execution as last made durable. If its parent has announced it, waits until it has begun.
@@ -418,9 +393,7 @@ impl Engine {
         let descendants = &self.shared.descendants;
         descendants.count(&*self.shared.store).await?;
         descendants.wait_until_begun(id).await?;
-        self.find_durable_execution(id)
-            .await?
-            .ok_or_else(|| execution_not_found(id))
+        self.find_durable_execution(id).await?.ok_or_else(|| execution_not_found(id))
     }
 
     /// The execution as last made durable, without waiting for its beginning; `None` where the store does not hold it.
@@ -456,8 +429,7 @@ impl Engine {
         row: Option<&Row>,
         view: impl Fn(&Subject<'_>) -> T,
     ) -> Result<T> {
-        self.view_with(FoundValues::default(), seen, row, view)
-            .await
+        self.view_with(FoundValues::default(), seen, row, view).await
     }
 
     /// Like `view`, with values that were found before.
@@ -493,11 +465,7 @@ impl Engine {
     async fn outputs_outside_rows(&self, rows: &[Row]) -> Result<HashMap<Digest, (Value, usize)>> {
         let mut contents = HashMap::new();
         let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
-        for payload in rows
-            .iter()
-            .flat_map(|row| &row.events)
-            .filter_map(payload_outside_row)
-        {
+        for payload in rows.iter().flat_map(|row| &row.events).filter_map(payload_outside_row) {
             let bytes = usize::try_from(payload.bytes).unwrap_or(usize::MAX);
             if bytes <= room
                 && !contents.contains_key(&payload.digest)

@@ -32,11 +32,7 @@ pub(super) async fn report_until_accepted(
         if faults >= limits::OUTCOME_FAULTS_MAX {
             command = replace_repeated_failure(command, &error);
         }
-        let pause = backoff_pause(
-            failures,
-            limits::OUTCOME_RETRY_MIN,
-            limits::OUTCOME_RETRY_MAX,
-        );
+        let pause = backoff_pause(failures, limits::OUTCOME_RETRY_MIN, limits::OUTCOME_RETRY_MAX);
         tokio::time::sleep(pause).await;
     }
 }
@@ -44,16 +40,10 @@ pub(super) async fn report_until_accepted(
 /// Replaces an outcome that the execution repeatedly fails to accept by a failure of the attempt.
 fn replace_repeated_failure(command: Command, error: &Error) -> Command {
     match command {
-        Command::Outcome {
-            attempt_id,
-            outcome,
-        } if outcome.is_ok() => {
+        Command::Outcome { attempt_id, outcome } if outcome.is_ok() => {
             let message = format!("what it brought could not be taken in: {}", error.message());
             let failure = OperationFailure::new("internal", message);
-            Command::Outcome {
-                attempt_id,
-                outcome: Arc::new(Err(failure)),
-            }
+            Command::Outcome { attempt_id, outcome: Arc::new(Err(failure)) }
         }
         command => command,
     }

@@ -83,10 +83,7 @@ impl Runner {
     /// The ids of the attempts in flight for an execution.
     pub(super) fn attempts_in_flight(&self, id: &ExecutionId) -> BTreeSet<AttemptId> {
         let work = self.lock_tasks();
-        let attempts = work
-            .get(id)
-            .into_iter()
-            .flat_map(|work| work.attempts.keys());
+        let attempts = work.get(id).into_iter().flat_map(|work| work.attempts.keys());
         attempts.cloned().collect()
     }
 
@@ -100,10 +97,7 @@ impl Runner {
         });
         let begins: Vec<_> = begins.collect();
         if !begins.is_empty() {
-            self.lock_tasks()
-                .entry(id.clone())
-                .or_default()
-                .indeterminate = begins;
+            self.lock_tasks().entry(id.clone()).or_default().indeterminate = begins;
         }
     }
 
@@ -167,11 +161,7 @@ impl Runner {
             return true;
         };
         let is_over = work.telling != OrderDelivery::Again;
-        work.telling = if is_over {
-            OrderDelivery::Nobody
-        } else {
-            OrderDelivery::Somebody
-        };
+        work.telling = if is_over { OrderDelivery::Nobody } else { OrderDelivery::Somebody };
         if work.is_empty() {
             all.remove(id);
         }
@@ -263,10 +253,7 @@ async fn attempt_and_report(
         match children::wait_for_child(shared, id, begin, announced).await {
             ChildWaitResult::Ended(outcome) => {
                 let outcome = Arc::new(outcome);
-                let command = Command::Outcome {
-                    attempt_id,
-                    outcome,
-                };
+                let command = Command::Outcome { attempt_id, outcome };
                 report_until_accepted(shared, id, command).await;
             }
             ChildWaitResult::HeldBack { root } => {
@@ -293,10 +280,7 @@ async fn attempt_and_report(
         Some(room) => {
             let outcome = attempt::run(&runner.executors, id, begin, cancelled).await;
             drop(room);
-            Command::Outcome {
-                attempt_id,
-                outcome: Arc::new(outcome),
-            }
+            Command::Outcome { attempt_id, outcome: Arc::new(outcome) }
         }
     };
     report_until_accepted(shared, id, command).await;

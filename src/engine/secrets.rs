@@ -23,10 +23,7 @@ pub struct Secrets {
 impl FromIterator<(String, String)> for Secrets {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(entries: I) -> Self {
         let values: BTreeMap<_, _> = entries.into_iter().collect();
-        Self {
-            names: values.keys().cloned().collect(),
-            values: Arc::new(values),
-        }
+        Self { names: values.keys().cloned().collect(), values: Arc::new(values) }
     }
 }
 
@@ -65,9 +62,7 @@ impl Secrets {
         }
         let mask = mask(self, &input.secrets);
         let filled = input.fill_secrets(|name| self.values.get(name).cloned());
-        filled
-            .map(|value| (value, mask))
-            .map_err(|name| missing_secret_failure(&name))
+        filled.map(|value| (value, mask)).map_err(|name| missing_secret_failure(&name))
     }
 }
 

@@ -24,12 +24,7 @@ type Waiter = RpcReplyPort<Result<ActorRef<ActorMessage>>>;
 /// The messages of the supervisor.
 pub(super) enum SupervisorMessage {
     /// Return the actor of an execution, spawned if need be. `stale` is an actor that did not answer.
-    Wake {
-        id: ExecutionId,
-        origin: Origin,
-        stale: Option<ActorId>,
-        reply: Waiter,
-    },
+    Wake { id: ExecutionId, origin: Origin, stale: Option<ActorId>, reply: Waiter },
     /// Stop the actors that are idle.
     Sweep,
     /// Stop all actors. Answered once the last one has ended.
@@ -79,12 +74,7 @@ impl Actor for Supervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SupervisorMessage::Wake {
-                id,
-                origin,
-                stale,
-                reply,
-            } => {
+            SupervisorMessage::Wake { id, origin, stale, reply } => {
                 if state.accepts_wakes_from(origin) {
                     state.wake(&myself, id, stale, reply).await;
                 } else {
@@ -158,20 +148,14 @@ impl SupervisorState {
         id: &ExecutionId,
     ) -> Result<ActorRef<ActorMessage>> {
         if self.shared.wake_failures.is_faulted(id) {
-            let message = format!(
-                "execution '{id}' could not be woken {} times",
-                limits::WAKE_FAILURES_MAX
-            );
+            let message =
+                format!("execution '{id}' could not be woken {} times", limits::WAKE_FAILURES_MAX);
             return Err(
                 Error::new(Code::EngineFault, message).with_context("execution_id", id.as_str())
             );
         }
         let (seen, watch) = watch::channel(None);
-        let arguments = Arguments {
-            id: id.clone(),
-            shared: self.shared.clone(),
-            seen,
-        };
+        let arguments = Arguments { id: id.clone(), shared: self.shared.clone(), seen };
         let spawned = Actor::spawn_linked(None, ExecutionActor, arguments, myself.get_cell()).await;
         let (actor, _) = spawned
             .map_err(|error| Error::internal(format!("an actor could not be started: {error}")))?;
@@ -260,11 +244,7 @@ impl SupervisorState {
         if woken {
             self.shared.wake_failures.forget(&id);
         }
-        if let Some(waiters) = self
-            .leaving
-            .remove(&id)
-            .filter(|waiters| !waiters.is_empty())
-        {
+        if let Some(waiters) = self.leaving.remove(&id).filter(|waiters| !waiters.is_empty()) {
             let successor = if self.draining {
                 Err(server_stopping_error())
             } else {

@@ -37,14 +37,7 @@ impl<'a> ValueLookup<'a> {
         last: Option<&'a Row>,
         found: FoundValues,
     ) -> Self {
-        Self {
-            shared,
-            id,
-            last,
-            rounds: 0,
-            found,
-            stored: Vec::new(),
-        }
+        Self { shared, id, last, rounds: 0, found, stored: Vec::new() }
     }
 
     /// Adds the values that are `asked` for to `found`.
@@ -158,10 +151,7 @@ mod tests {
         let refused = refused.expect_err("a bound");
         assert_eq!(
             (refused.code(), refused.message()),
-            (
-                Code::Internal,
-                "a decision or a view asks for values without end"
-            )
+            (Code::Internal, "a decision or a view asks for values without end")
         );
         engine.stop().await.expect("a stop");
     }

@@ -25,9 +25,7 @@ impl WakeFailures {
 
     /// Whether the execution must not be woken again.
     pub(super) fn is_faulted(&self, id: &ExecutionId) -> bool {
-        self.lock()
-            .get(id)
-            .is_some_and(|count| *count >= limits::WAKE_FAILURES_MAX)
+        self.lock().get(id).is_some_and(|count| *count >= limits::WAKE_FAILURES_MAX)
     }
 
     /// The execution was woken: resets the count of its failures.

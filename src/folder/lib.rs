@@ -79,10 +79,7 @@ impl FileStamp {
         let stamp = Self::from_metadata(metadata);
         let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let (seconds, nanoseconds) = stamp.changed;
-        let changed = Duration::new(
-            u64::try_from(seconds).ok()?,
-            u32::try_from(nanoseconds).ok()?,
-        );
+        let changed = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
         (changed + TIMESTAMP_TICK_MAX < now).then_some(stamp)
     }
 
@@ -299,12 +296,7 @@ impl Folder {
     fn open_entry(&self, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // The default mode of new files. The umask clears bits of it.
-        Ok(rustix::fs::openat(
-            &self.0,
-            name,
-            flags,
-            Mode::from_raw_mode(0o666),
-        )?)
+        Ok(rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o666))?)
     }
 
     /// Whether the entry `name` still is the file with this metadata, by its inode.
@@ -317,10 +309,7 @@ impl Folder {
         let entries = Dir::read_from(&self.0).into_iter().flatten().flatten();
         let entries = entries.take(limits::DEFINITION_ENTRIES_MAX);
         let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
-        for name in names
-            .filter(|name| is_abandoned_file(name))
-            .collect::<Vec<_>>()
-        {
+        for name in names.filter(|name| is_abandoned_file(name)).collect::<Vec<_>>() {
             let _ = self.remove(&name);
         }
     }
@@ -370,10 +359,7 @@ mod tests {
         let settled = |later| FileStamp::from_settled_metadata(&metadata, changed + later);
         assert_eq!(settled(Duration::ZERO), None);
         assert_eq!(settled(TIMESTAMP_TICK_MAX / 2), None);
-        assert_eq!(
-            settled(2 * TIMESTAMP_TICK_MAX),
-            Some(FileStamp::from_metadata(&metadata))
-        );
+        assert_eq!(settled(2 * TIMESTAMP_TICK_MAX), Some(FileStamp::from_metadata(&metadata)));
         let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
         assert_eq!(FileStamp::from_settled_metadata(&metadata, before), None);
     }

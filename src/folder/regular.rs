@@ -23,10 +23,9 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let file: File = rustix::fs::open(path, flags, Mode::empty())?.into();
     let metadata = file.metadata()?;
     match describe_special_file(metadata.file_type()) {
-        Some(what) => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("it is {what}, not a file"),
-        )),
+        Some(what) => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a file")))
+        }
         None => Ok((file, metadata)),
     }
 }
@@ -53,12 +52,7 @@ pub fn read_up_to(file: File, max: u64) -> io::Result<Vec<u8>> {
     const READ_CHUNK_BYTES: u64 = 1 << 20;
     let (mut bytes, mut file) = (Vec::new(), file.take(max.saturating_add(1)));
     let began = Instant::now();
-    while file
-        .by_ref()
-        .take(READ_CHUNK_BYTES)
-        .read_to_end(&mut bytes)?
-        > 0
-    {
+    while file.by_ref().take(READ_CHUNK_BYTES).read_to_end(&mut bytes)? > 0 {
         if began.elapsed() > limits::FILE_READ_WITHIN {
             return Err(io::ErrorKind::TimedOut.into());
         }

@@ -9,14 +9,8 @@ use midex_domain::error::{Code, Error, Result};
 
 /// Headers that may occur only once. If one occurs twice, a proxy in front of this server may have checked the other
 /// value.
-const UNREPEATABLE_HEADERS: &[&str] = &[
-    "host",
-    "origin",
-    "authorization",
-    "content-type",
-    "content-length",
-    "transfer-encoding",
-];
+const UNREPEATABLE_HEADERS: &[&str] =
+    &["host", "origin", "authorization", "content-type", "content-length", "transfer-encoding"];
 
 /// The access rules of a server: a request must name one of its hosts, come from none but its own pages, and carry
 /// its token if it has one.
@@ -47,8 +41,7 @@ impl AccessRules {
                 return Err(Error::new(Code::Unauthorized, message));
             }
         }
-        self.names
-            .check_host_and_origin(request.uri(), request.headers())
+        self.names.check_host_and_origin(request.uri(), request.headers())
     }
 }
 

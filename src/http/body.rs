@@ -101,11 +101,7 @@ async fn collect_body(
 
 /// A body that ends early once `end` is cancelled.
 pub fn end_body_on_cancel(body: Reply, end: CancellationToken) -> Reply {
-    CancellableBody {
-        body: Some(body),
-        end: Box::pin(end.cancelled_owned()),
-    }
-    .boxed()
+    CancellableBody { body: Some(body), end: Box::pin(end.cancelled_owned()) }.boxed()
 }
 
 struct CancellableBody {
@@ -266,11 +262,7 @@ mod tests {
             }
             dripping.await.expect("no panic");
         }
-        assert_eq!(
-            room.budget.used_amount(BudgetKind::Bytes),
-            0,
-            "all is given back"
-        );
+        assert_eq!(room.budget.used_amount(BudgetKind::Bytes), 0, "all is given back");
     }
 
     #[tokio::test]
@@ -319,11 +311,7 @@ mod tests {
         assert_eq!(room.budget.used_amount(BudgetKind::Bytes), 5);
         drop(reply.frame().await);
         drop(reply);
-        assert_eq!(
-            room.budget.used_amount(BudgetKind::Bytes),
-            5,
-            "it is not written yet"
-        );
+        assert_eq!(room.budget.used_amount(BudgetKind::Bytes), 5, "it is not written yet");
         room.connections.unregister_connection(&connection);
         assert_eq!(room.budget.used_amount(BudgetKind::Bytes), 0);
     }

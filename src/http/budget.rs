@@ -94,27 +94,18 @@ impl Budget {
         let max = self.limit_of_kind(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
         let taken =
-            self.usage_counter(kind)
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
+            self.usage_counter(kind).fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
         if taken.is_err() {
             let message = format!("{max} {} already, which is the limit", kind.describe_use());
             return Err(Error::new(Code::ServerBusy, message));
         }
-        Ok(BudgetShare {
-            budget: self.clone(),
-            kind,
-            amount,
-        })
+        Ok(BudgetShare { budget: self.clone(), kind, amount })
     }
 
     /// Counts an amount that is in use already, even if that exceeds the limit.
     pub(crate) fn count_share(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> BudgetShare {
         self.usage_counter(kind).fetch_add(amount, Ordering::AcqRel);
-        BudgetShare {
-            budget: self.clone(),
-            kind,
-            amount,
-        }
+        BudgetShare { budget: self.clone(), kind, amount }
     }
 
     /// Waits until no call is in progress.
@@ -160,9 +151,7 @@ impl BudgetShare {
     /// Releases the whole share.
     pub(crate) fn release_share(&mut self) {
         let amount = std::mem::take(&mut self.amount);
-        self.budget
-            .usage_counter(self.kind)
-            .fetch_sub(amount, Ordering::AcqRel);
+        self.budget.usage_counter(self.kind).fetch_sub(amount, Ordering::AcqRel);
         self.budget.freed.notify_waiters();
     }
 }
@@ -180,18 +169,11 @@ mod tests {
     #[test]
     fn share_past_the_limit_is_refused() {
         let budget = Arc::new(Budget::default());
-        let mut most = budget
-            .acquire_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX - 1)
-            .expect("room");
+        let mut most =
+            budget.acquire_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX - 1).expect("room");
         most.grow_share(1).expect("the last byte");
-        assert_eq!(
-            most.grow_share(1).expect_err("the limit").code(),
-            Code::ServerBusy
-        );
-        assert!(
-            budget.acquire_share(BudgetKind::Calls, 1).is_ok(),
-            "another limit"
-        );
+        assert_eq!(most.grow_share(1).expect_err("the limit").code(), Code::ServerBusy);
+        assert!(budget.acquire_share(BudgetKind::Calls, 1).is_ok(), "another limit");
         drop(most);
         assert_eq!(budget.used_amount(BudgetKind::Bytes), 0);
         let mut counted = budget.count_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX + 1);

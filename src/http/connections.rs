@@ -184,9 +184,7 @@ impl Connections {
 
     /// Cuts all connections.
     pub(crate) fn cut_all(&self) {
-        self.lock_connections()
-            .values()
-            .for_each(|connection| connection.cut.cancel());
+        self.lock_connections().values().for_each(|connection| connection.cut.cancel());
     }
 
     /// Waits until no connection is registered.
@@ -198,8 +196,7 @@ impl Connections {
     /// those that were cut and still have their files open.
     pub(crate) async fn wait_for_capacity(&self) {
         let most = self.max + limits::HTTP_CUT_MAX;
-        self.wait_until(|| self.present.load(Ordering::Relaxed) < most)
-            .await;
+        self.wait_until(|| self.present.load(Ordering::Relaxed) < most).await;
     }
 
     async fn wait_until(&self, is_so: impl Fn() -> bool) {
@@ -284,11 +281,8 @@ impl Connection {
     /// Records that a request body is being received. Until the guard is dropped, the server waits for the client.
     pub(crate) fn begin_receiving(self: &Arc<Self>) -> ReceivingGuard {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
-        self.lock_state().receiving = Some(IncomingBody {
-            since: now,
-            bytes: 0,
-            is_held_up: false,
-        });
+        self.lock_state().receiving =
+            Some(IncomingBody { since: now, bytes: 0, is_held_up: false });
         ReceivingGuard(self.clone())
     }
 
@@ -463,10 +457,7 @@ mod tests {
         connection.hold_reply_guards(reply());
         assert!(!idle(&connection), "its client takes it");
         let (near, _far) = tokio::io::duplex(8);
-        let mut watched = WatchedStream {
-            stream: near,
-            connection: connection.clone(),
-        };
+        let mut watched = WatchedStream { stream: near, connection: connection.clone() };
         watched.flush().await.expect("flushed");
         assert!(idle(&connection));
         assert_eq!(budget.used_amount(bytes), 0);
@@ -480,17 +471,10 @@ mod tests {
     fn idle_connections_are_cut_and_busy_ones_stay() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let busy: Vec<_> = (0..limits::HTTP_CONNECTIONS_MAX - 1)
-            .map(|_| {
-                connections
-                    .register_connection()
-                    .expect("room")
-                    .begin_work()
-            })
+            .map(|_| connections.register_connection().expect("room").begin_work())
             .collect();
         let idle = connections.register_connection().expect("the last place");
-        let last = connections
-            .register_connection()
-            .expect("the idle one's place");
+        let last = connections.register_connection().expect("the idle one's place");
         assert!(idle.cut_token().is_cancelled());
         let working = last.begin_work();
         assert!(connections.register_connection().is_none(), "all are busy");
@@ -504,10 +488,7 @@ mod tests {
         let connection = connections.register_connection().expect("room");
         let working = connection.begin_work();
         let (near, mut far) = tokio::io::duplex(8);
-        let mut watched = WatchedStream {
-            stream: near,
-            connection: connection.clone(),
-        };
+        let mut watched = WatchedStream { stream: near, connection: connection.clone() };
         let writing = tokio::spawn(async move { watched.write_all(&[0; 20]).await });
         while connection.waits_since(Evictable::AllThatWait).is_none() {
             tokio::task::yield_now().await;
@@ -519,11 +500,7 @@ mod tests {
         let mut taken = [0; 20];
         far.read_exact(&mut taken).await.expect("all of it");
         writing.await.expect("no panic").expect("written");
-        assert_eq!(
-            connection.waits_since(Evictable::AllThatWait),
-            None,
-            "it has taken everything"
-        );
+        assert_eq!(connection.waits_since(Evictable::AllThatWait), None, "it has taken everything");
         connection.record_write(true);
         for _ in 0..=limits::HTTP_STALL_MAX.as_secs() {
             assert!(!connection.cut_token().is_cancelled());
@@ -539,11 +516,7 @@ mod tests {
         let mut inside: Vec<_> = (0..limits::HTTP_CUT_MAX)
             .map(|_| connections.register_connection().expect("room is made"))
             .collect();
-        assert!(
-            tokio_test::task::spawn(connections.wait_for_capacity())
-                .poll()
-                .is_ready()
-        );
+        assert!(tokio_test::task::spawn(connections.wait_for_capacity()).poll().is_ready());
         inside.push(connections.register_connection().expect("room is made"));
         let mut settled = tokio_test::task::spawn(connections.wait_for_capacity());
         assert!(settled.poll().is_pending());

@@ -158,9 +158,7 @@ async fn accept_connections<S: Service>(server: &Arc<Server<S>>, listener: &TcpL
             // For example, the process is out of file descriptors.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                server
-                    .connections()
-                    .cut_longest_waiting(Evictable::AllThatWait);
+                server.connections().cut_longest_waiting(Evictable::AllThatWait);
                 tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
             }
         }
@@ -183,9 +181,7 @@ fn spawn_connection<S: Service>(server: &Arc<Server<S>>, stream: TcpStream) {
     // With Nagle's algorithm, a reply of several writes would wait for the client's acknowledgement, for about 40 ms.
     let _ = stream.set_nodelay(true);
     let guard = ConnectionGuard(server.clone(), connection);
-    server
-        .clients
-        .spawn(async move { serve_connection(&guard.0, stream, &guard.1).await });
+    server.clients.spawn(async move { serve_connection(&guard.0, stream, &guard.1).await });
 }
 
 async fn serve_connection<S: Service>(
@@ -199,10 +195,7 @@ async fn serve_connection<S: Service>(
             Ok::<_, std::convert::Infallible>(server.service.respond(request, &connection).await)
         }
     });
-    let stream = WatchedStream {
-        stream,
-        connection: connection.clone(),
-    };
+    let stream = WatchedStream { stream, connection: connection.clone() };
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HTTP_HEAD_MAX)

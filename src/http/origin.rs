@@ -38,9 +38,7 @@ impl AcceptedHosts {
     /// Accepts the loopback names and `address`, and their pages over `http` at `port`. Also accepts `others`, and
     /// their pages over `http` or `https` at any port.
     pub(super) fn new(address: SocketAddr, others: Vec<Host>) -> Self {
-        let own = ["localhost", "127.0.0.1", "::1"]
-            .map(str::to_owned)
-            .into_iter();
+        let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into_iter();
         Self {
             own: own.chain([address.ip().to_string()]).map(Host).collect(),
             others,
@@ -108,9 +106,7 @@ fn parse_authority(text: Option<&[u8]>) -> Option<Authority> {
 }
 
 fn normalize_host(host: &str) -> String {
-    let inside = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
+    let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     inside.unwrap_or(host).to_ascii_lowercase()
 }
 
@@ -127,9 +123,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().expect("a header"));
         }
-        names
-            .check_host_and_origin(&Uri::from_static("/mcp"), &headers)
-            .is_ok()
+        names.check_host_and_origin(&Uri::from_static("/mcp"), &headers).is_ok()
     }
 
     #[test]
@@ -159,9 +153,7 @@ mod tests {
         }
         let names = AcceptedHosts::new("127.0.0.1:1".parse().expect("an address"), Vec::new());
         assert!(
-            names
-                .check_host_and_origin(&Uri::from_static("/mcp"), &HeaderMap::new())
-                .is_err(),
+            names.check_host_and_origin(&Uri::from_static("/mcp"), &HeaderMap::new()).is_err(),
             "no name at all"
         );
     }

@@ -39,11 +39,7 @@ impl From<Error> for HttpError {
 impl HttpError {
     /// An error with another status code than the one that the error code implies.
     pub fn new(status: StatusCode, error: Error) -> Self {
-        Self {
-            status,
-            error,
-            allowed: "GET, POST, DELETE",
-        }
+        Self { status, error, allowed: "GET, POST, DELETE" }
     }
 
     /// Sets the methods that the header `Allow` lists.

@@ -72,8 +72,7 @@ impl MemoryBudget {
     }
 
     fn make_room(&self, connection: &Connection) -> bool {
-        self.connections
-            .cut_longest_waiting(Evictable::ThoseWithBytes(connection.number()))
+        self.connections.cut_longest_waiting(Evictable::ThoseWithBytes(connection.number()))
     }
 }
 
@@ -95,9 +94,7 @@ mod tests {
             [(); 3].map(|()| room.connections.register_connection().expect("room"));
         let _coming = slow.begin_receiving();
         slow.count_received_bytes(1);
-        let mut held = room
-            .budget
-            .count_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
+        let mut held = room.budget.count_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
         let mut share = room.budget.count_share(BudgetKind::Bytes, 0);
         let leaving = tokio::spawn({
             let slow = slow.clone();
@@ -106,14 +103,10 @@ mod tests {
                 held.release_share();
             }
         });
-        room.grow_share(&mut share, 1, &new)
-            .await
-            .expect("room was made");
+        room.grow_share(&mut share, 1, &new).await.expect("room was made");
         leaving.await.expect("no panic");
         assert!(!idle.cut_token().is_cancelled() && !new.cut_token().is_cancelled());
-        let refused = room
-            .grow_share(&mut share, limits::HTTP_BYTES_MAX, &new)
-            .await;
+        let refused = room.grow_share(&mut share, limits::HTTP_BYTES_MAX, &new).await;
         assert!(refused.is_err(), "nobody else holds any");
     }
 
@@ -123,9 +116,7 @@ mod tests {
         let [one, other, silent] =
             [(); 3].map(|()| room.connections.register_connection().expect("room"));
         let _coming = [&one, &other, &silent].map(Connection::begin_receiving);
-        let _all = room
-            .budget
-            .count_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
+        let _all = room.budget.count_share(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
         let asks = async |connection: &Connection| {
             connection.count_received_bytes(1);
             let mut share = room.budget.count_share(BudgetKind::Bytes, 0);

@@ -66,15 +66,10 @@ impl BearerToken {
             return Err(unusable("is too large for a token"));
         }
         let mut text = String::new();
-        file.take(most)
-            .read_to_string(&mut text)
-            .map_err(unreadable)?;
+        file.take(most).read_to_string(&mut text).map_err(unreadable)?;
         Self::new(text.trim()).map_err(|error| {
-            Error::new(
-                error.code(),
-                format!("{shown} holds no token: {}", error.message()),
-            )
-            .with_action("Write one into it, for example with `openssl rand -hex 32`")
+            Error::new(error.code(), format!("{shown} holds no token: {}", error.message()))
+                .with_action("Write one into it, for example with `openssl rand -hex 32`")
         })
     }
 

@@ -93,14 +93,7 @@ fn log_error_payload(error: &Error, what: &str, ids: &dyn IdSource) -> Map<Strin
     let code = error.code().as_str();
     let cause = loggable_cause(error);
     if error.code().category() == Category::Internal {
-        tracing::error!(
-            correlation_id,
-            code,
-            what,
-            cause,
-            "a call failed: {}",
-            error.message()
-        );
+        tracing::error!(correlation_id, code, what, cause, "a call failed: {}", error.message());
     } else if is_invalid_call_code(error.code()) {
         // Log at debug level, since any client that can connect can cause these in large numbers.
         tracing::debug!(correlation_id, code, what, cause, "a request was refused");
@@ -153,10 +146,7 @@ mod tests {
             Error::internal("x").with_source(said),
         ]
         .map(|error| loggable_cause(&error).expect("a cause"));
-        assert!(
-            causes.iter().all(|cause| !cause.contains("canary")),
-            "{causes:?}"
-        );
+        assert!(causes.iter().all(|cause| !cause.contains("canary")), "{causes:?}");
         assert_eq!(causes[2], "no storage space");
         assert_eq!(loggable_cause(&Error::internal("x")), None);
     }

@@ -52,7 +52,9 @@ struct Question {
 
 enum QuestionSubject {
     /// The inputs that the step with this token needs.
-    Inputs { token: String },
+    Inputs {
+        token: String,
+    },
     Gate {
         execution: ExecutionId,
         wait: Box<WaitView>,
@@ -145,10 +147,7 @@ pub(super) async fn ask_pending_questions(
     let Some(id) = about.filter(|_| can_ask(call.context)) else {
         return CallOutcome::Answered(Box::new(answer));
     };
-    let Ok(StatusView {
-        revision: before, ..
-    }) = call.app.status(&id).await
-    else {
+    let Ok(StatusView { revision: before, .. }) = call.app.status(&id).await else {
         return CallOutcome::Answered(Box::new(answer));
     };
     let mut wanted = user_only_step(&answer).map(str::to_owned);
@@ -200,16 +199,8 @@ impl InteractiveCall<'_> {
         if let Some(response) = self.responses.remove(&question.key) {
             return parse_elicitation_result(serde_json::from_value(response).ok());
         }
-        let state = RequestState {
-            execution_id: id.clone(),
-            call: self.digest.clone(),
-        };
-        let Question {
-            key,
-            message,
-            schema,
-            ..
-        } = question;
+        let state = RequestState { execution_id: id.clone(), call: self.digest.clone() };
+        let Question { key, message, schema, .. } = question;
         let form = (&**key, &**message, schema.clone());
         let state = serde_json::to_string(&state).ok();
         send_form(self.app, self.context, form, state).await
@@ -234,10 +225,7 @@ fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 fn execution_to_ask(answer: &Result<Advanced>) -> Option<ExecutionId> {
     let id = match answer {
         Ok(reply) => {
-            let asks = reply
-                .new_tokens
-                .iter()
-                .any(|offer| offer.step.kind == "input");
+            let asks = reply.new_tokens.iter().any(|offer| offer.step.kind == "input");
             let may_ask = asks || reply.workflow_state == State::Paused.as_str();
             may_ask.then_some(reply.execution_id.as_str())
         }
@@ -292,10 +280,7 @@ fn gate_question(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
         key: format!("gate:{id}:{}:{}:{}", wait.step_name, wait.visit, gate.shown),
         message,
         schema,
-        about: QuestionSubject::Gate {
-            execution: id.clone(),
-            wait: Box::new(wait.clone()),
-        },
+        about: QuestionSubject::Gate { execution: id.clone(), wait: Box::new(wait.clone()) },
     })
 }
 
@@ -324,11 +309,7 @@ fn inputs_question(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
     }
     let token = step.continuation_token.clone();
     Some(Question {
-        key: format!(
-            "input:{id}:{}:{}",
-            step.step_name,
-            canonical_digest(&json!([token, input]))
-        ),
+        key: format!("input:{id}:{}:{}", step.step_name, canonical_digest(&json!([token, input]))),
         message,
         schema: json!({ "type": "object", "properties": fields, "required": names }),
         about: QuestionSubject::Inputs { token },
@@ -350,11 +331,7 @@ fn input_form_field(property: &Value) -> Option<Value> {
     };
     // Constraints that a form cannot express are still checked by the server.
     let fits: fn(&Value) -> bool = match kind {
-        "string" => |bound| {
-            bound
-                .as_u64()
-                .is_some_and(|bound| u32::try_from(bound).is_ok())
-        },
+        "string" => |bound| bound.as_u64().is_some_and(|bound| u32::try_from(bound).is_ok()),
         "integer" => |bound| bound.as_i64().is_some(),
         "number" => Value::is_number,
         "boolean" => |_| false,
@@ -367,16 +344,10 @@ fn input_form_field(property: &Value) -> Option<Value> {
     }
     let title = property.get("label");
     field.extend(title.map(|title| ("title".to_owned(), title.clone())));
-    let example = property
-        .get("example")
-        .map(|example| format!("For example {example}"));
-    let pattern = schema["pattern"]
-        .as_str()
-        .map(|pattern| format!("It matches {pattern}"));
+    let example = property.get("example").map(|example| format!("For example {example}"));
+    let pattern = schema["pattern"].as_str().map(|pattern| format!("It matches {pattern}"));
     let words = [&property["description"], &property["hint"]];
-    let words = words
-        .into_iter()
-        .filter_map(|words| words.as_str().map(str::to_owned));
+    let words = words.into_iter().filter_map(|words| words.as_str().map(str::to_owned));
     let words: Vec<_> = words.chain(pattern).chain(example).collect();
     if !words.is_empty() {
         field.insert("description".into(), json!(words.join(". ")));
@@ -445,11 +416,9 @@ async fn elicit(
 
 fn parse_elicitation_result(answer: Option<ElicitResult>) -> ElicitationResult {
     match answer {
-        Some(ElicitResult {
-            action: ElicitationAction::Accept,
-            content: Some(form),
-            ..
-        }) => ElicitationResult::Accepted(form),
+        Some(ElicitResult { action: ElicitationAction::Accept, content: Some(form), .. }) => {
+            ElicitationResult::Accepted(form)
+        }
         answer => ElicitationResult::NotAccepted {
             is_declined: answer.is_some_and(|answer| answer.action == ElicitationAction::Decline),
         },
@@ -481,10 +450,7 @@ fn parse_gate_decision(
     form: &Value,
 ) -> Result<GateAnswer> {
     let unfit = || Error::new(Code::StepOutputInvalid, "the form holds no decision");
-    let shown = wait
-        .gate
-        .as_ref()
-        .and_then(|gate| Digest::parse(&gate.shown));
+    let shown = wait.gate.as_ref().and_then(|gate| Digest::parse(&gate.shown));
     let comment = form["comment"].as_str().map(str::trim);
     let comment = comment.map(|text| &text[..text.floor_char_boundary(limits::COMMENT_BYTES_MAX)]);
     Ok(GateAnswer {
@@ -498,9 +464,7 @@ fn parse_gate_decision(
         },
         by: client_user_name(context),
         via: Channel::Elicitation,
-        comment: comment
-            .filter(|comment| !comment.is_empty())
-            .map(str::to_owned),
+        comment: comment.filter(|comment| !comment.is_empty()).map(str::to_owned),
     })
 }
 

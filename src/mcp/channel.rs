@@ -18,10 +18,7 @@ impl NotificationChannel {
     /// The channel of the client whose message has these extensions.
     pub(super) fn from_extensions(extensions: &Extensions) -> Self {
         let parts = extensions.get::<Parts>();
-        parts
-            .and_then(|parts| parts.extensions.get::<Self>())
-            .cloned()
-            .unwrap_or_default()
+        parts.and_then(|parts| parts.extensions.get::<Self>()).cloned().unwrap_or_default()
     }
 
     /// Waits until a notification can reach the client. Returns false if the session has ended, so that none ever will.

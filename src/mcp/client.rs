@@ -31,20 +31,14 @@ pub struct Client {
 impl Client {
     /// Starts a server process and performs the MCP handshake.
     pub async fn start(mut command: Command) -> Result<Self> {
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut server = command
             .spawn()
             .map_err(|error| internal_client_error("the server could not be started", error))?;
         let (Some(stdout), Some(stdin)) = (server.stdout.take(), server.stdin.take()) else {
             return Err(Error::internal("the server has no standard streams"));
         };
-        Ok(Self {
-            server: Some(server),
-            ..Self::connect(stdout, stdin).await?
-        })
+        Ok(Self { server: Some(server), ..Self::connect(stdout, stdin).await? })
     }
 
     /// Performs the handshake with the server at the other end of the two streams.
@@ -63,10 +57,7 @@ impl Client {
             }
             error => internal_client_error("the handshake failed", error),
         })?;
-        Ok(Self {
-            session,
-            server: None,
-        })
+        Ok(Self { session, server: None })
     }
 
     /// Calls a tool and returns its structured content.
@@ -79,9 +70,7 @@ impl Client {
             return Err(Error::internal("arguments must be an object"));
         };
         let request = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let result = self
-            .await_answer(tool, self.session.call_tool(request))
-            .await?;
+        let result = self.await_answer(tool, self.session.call_tool(request)).await?;
         match result.structured_content {
             Some(Value::Object(payload)) if result.is_error == Some(true) => {
                 Err(Error::from_payload(&payload))
@@ -96,16 +85,11 @@ impl Client {
     /// As [`Client::call_tool`].
     pub async fn read_resource(&self, uri: &str) -> Result<Value> {
         let request = ReadResourceRequestParams::new(uri);
-        let result = self
-            .await_answer(uri, self.session.read_resource(request))
-            .await?;
-        let text = result
-            .contents
-            .into_iter()
-            .find_map(|contents| match contents {
-                ResourceContents::TextResourceContents { text, .. } => Some(text),
-                _ => None,
-            });
+        let result = self.await_answer(uri, self.session.read_resource(request)).await?;
+        let text = result.contents.into_iter().find_map(|contents| match contents {
+            ResourceContents::TextResourceContents { text, .. } => Some(text),
+            _ => None,
+        });
         serde_json::from_str(&text.unwrap_or_default())
             .map_err(|error| internal_client_error(&format!("{uri} is not JSON"), error))
     }

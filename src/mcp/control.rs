@@ -46,29 +46,19 @@ pub struct ControlSocket {
 impl ControlSocket {
     /// The control socket of this app.
     pub fn new(app: App) -> Self {
-        Self {
-            app,
-            http: None,
-            hand_over: None,
-        }
+        Self { app, http: None, hand_over: None }
     }
 
     /// Marks a process that serves HTTP at this address. It keeps the directory for as long as it runs.
     #[must_use]
     pub fn with_http_address(self, address: SocketAddr) -> Self {
-        Self {
-            http: Some(address),
-            ..self
-        }
+        Self { http: Some(address), ..self }
     }
 
     /// Cancels the token if a process that serves HTTP asks for the directory.
     #[must_use]
     pub fn with_hand_over_token(self, hand_over: CancellationToken) -> Self {
-        Self {
-            hand_over: Some(hand_over),
-            ..self
-        }
+        Self { hand_over: Some(hand_over), ..self }
     }
 
     /// Binds the socket once the store is open, and serves all clients until `stop` is cancelled. If the socket cannot
@@ -79,9 +69,8 @@ impl ControlSocket {
             () = stop.cancelled() => return,
         }
         let open = Arc::new(BoundSocket::new(self));
-        while let Some((place, listener, bound)) = stop
-            .run_until_cancelled(open.door.bind_with_retries())
-            .await
+        while let Some((place, listener, bound)) =
+            stop.run_until_cancelled(open.door.bind_with_retries()).await
         {
             tokio::select! {
                 () = open.accept_clients(&listener) => {}
@@ -206,10 +195,7 @@ impl BoundSocket {
         let preamble = preamble?;
         if preamble.http.is_some() {
             // This client only asked for the directory.
-            self.door
-                .hand_over
-                .iter()
-                .for_each(CancellationToken::cancel);
+            self.door.hand_over.iter().for_each(CancellationToken::cancel);
             return Ok(());
         }
         let server = self.server(&preamble);
@@ -327,11 +313,9 @@ pub async fn connect_to_owner(data_dir: &Path, preamble: &Preamble) -> Result<Op
         read_line(&mut input).await
     };
     match tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await {
-        Ok(Ok(answer)) => Ok(Some(Connection {
-            greeting: Greeting::parse(&answer)?,
-            input,
-            output,
-        })),
+        Ok(Ok(answer)) => {
+            Ok(Some(Connection { greeting: Greeting::parse(&answer)?, input, output }))
+        }
         Ok(Err(error)) if error.code() == Code::LimitExceeded => Err(error),
         // The owner was shutting down, so its store will be free.
         Ok(Err(_)) => Ok(None),

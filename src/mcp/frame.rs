@@ -47,12 +47,7 @@ pub(super) struct FrameReader<R> {
 impl<R: AsyncBufRead + Unpin> FrameReader<R> {
     /// Reads frames of at most `bytes_max` bytes.
     pub(super) fn new(input: R, bytes_max: usize) -> Self {
-        Self {
-            input,
-            bytes_max,
-            line: Vec::new(),
-            oversized: false,
-        }
+        Self { input, bytes_max, line: Vec::new(), oversized: false }
     }
 
     /// Reads the next frame. An unterminated last line is dropped, since its sender died while writing it. Cancel-safe.
@@ -158,10 +153,7 @@ pub(super) fn parse_message(
         && let Some(fault) = oversized_integer_message(line)
     {
         let refusal = ErrorData::invalid_params(fault, None);
-        return Err(Box::new(JsonRpcMessage::error(
-            refusal,
-            find_id_near_start(line),
-        )));
+        return Err(Box::new(JsonRpcMessage::error(refusal, find_id_near_start(line))));
     }
     if let Ok(JsonRpcMessage::Request(request)) = &message
         && let ClientRequest::CustomRequest(unknown) = &request.request
@@ -213,10 +205,7 @@ pub(super) fn oversized_frame_error(beginning: &[u8]) -> TxJsonRpcMessage<RoleSe
         limits::FRAME_BYTES_MAX,
         limits::FRAME_VALUES_MAX
     );
-    JsonRpcMessage::error(
-        ErrorData::invalid_request(message, None),
-        find_id_near_start(beginning),
-    )
+    JsonRpcMessage::error(ErrorData::invalid_request(message, None), find_id_near_start(beginning))
 }
 
 /// The error for a call id that is in use. It carries no id, since it would then answer the call that uses the id.
@@ -266,10 +255,7 @@ fn find_string_end(text: &[u8], start: usize) -> Option<usize> {
 }
 
 fn parse_id_after_key(text: &[u8]) -> Option<RequestId> {
-    let text = text
-        .trim_ascii_start()
-        .strip_prefix(b":")?
-        .trim_ascii_start();
+    let text = text.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Value>();
     parse_request_id(&values.next()?.ok()?)
 }
@@ -308,12 +294,8 @@ mod tests {
     #[test]
     fn values_per_frame_are_limited() {
         let list = |values: usize| format!("[{}0]", "1,".repeat(values - 2));
-        assert!(!has_too_many_values(
-            list(limits::FRAME_VALUES_MAX).as_bytes()
-        ));
-        assert!(has_too_many_values(
-            list(limits::FRAME_VALUES_MAX + 1).as_bytes()
-        ));
+        assert!(!has_too_many_values(list(limits::FRAME_VALUES_MAX).as_bytes()));
+        assert!(has_too_many_values(list(limits::FRAME_VALUES_MAX + 1).as_bytes()));
         let text = format!("[{:?}]", "1,".repeat(limits::FRAME_VALUES_MAX));
         assert!(!has_too_many_values(text.as_bytes()), "one text");
     }
@@ -350,14 +332,8 @@ mod tests {
     #[test]
     fn broken_frame_keeps_its_own_id() {
         let cases = [
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"#,
-                Some(RequestId::Number(7)),
-            ),
-            (
-                r#"{"params":{"id":1},"id":"a\"b","x":"#,
-                Some(RequestId::String("a\"b".into())),
-            ),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"#, Some(RequestId::Number(7))),
+            (r#"{"params":{"id":1},"id":"a\"b","x":"#, Some(RequestId::String("a\"b".into()))),
             (r#"{"params":{"id":1}, "x":"#, None),
             (r#"{"x":"\"id\":3""#, None),
             ("not json", None),

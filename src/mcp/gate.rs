@@ -92,17 +92,10 @@ impl CallGate {
             return None;
         }
         inner.bytes += bytes;
-        let call = OutstandingCall {
-            bytes,
-            is_endless,
-            cancelled: false,
-            finished: false,
-        };
+        let call = OutstandingCall { bytes, is_endless, cancelled: false, finished: false };
         inner.calls.insert(id.clone(), call);
         let gate = self.clone();
-        Some(HandlerGuard {
-            _last: Arc::new(FinishCallOnDrop { gate, id }),
-        })
+        Some(HandlerGuard { _last: Arc::new(FinishCallOnDrop { gate, id }) })
     }
 
     fn finish_call(&self, id: &RequestId) {
@@ -199,13 +192,8 @@ mod tests {
     #[test]
     fn cancelled_call_still_counts() {
         let gate = Arc::new(CallGate::default());
-        let working = gate
-            .register_call(request_id(1), 10, false)
-            .expect("a new id");
-        assert!(
-            gate.register_call(request_id(1), 10, false).is_none(),
-            "an id that is in use"
-        );
+        let working = gate.register_call(request_id(1), 10, false).expect("a new id");
+        assert!(gate.register_call(request_id(1), 10, false).is_none(), "an id that is in use");
         gate.cancel_call(&request_id(1));
         let copy = working.clone();
         drop(working);
@@ -218,11 +206,7 @@ mod tests {
     fn late_cancel_frees_the_call() {
         let gate = Arc::new(CallGate::default());
         drop(gate.register_call(request_id(1), 10, false));
-        assert_eq!(
-            outstanding_calls_and_lines(&gate),
-            (1, 10),
-            "its answer is not there yet"
-        );
+        assert_eq!(outstanding_calls_and_lines(&gate), (1, 10), "its answer is not there yet");
         gate.cancel_call(&request_id(1));
         assert_eq!(outstanding_calls_and_lines(&gate), (0, 0));
     }
@@ -237,9 +221,7 @@ mod tests {
             (1, 30),
             "the answer counts until it is sent"
         );
-        let again = gate
-            .register_call(request_id(1), 5, false)
-            .expect("the id is free");
+        let again = gate.register_call(request_id(1), 5, false).expect("the id is free");
         gate.record_sent_lines(30, 1);
         assert_eq!(outstanding_calls_and_lines(&gate), (1, 5));
         drop(again);
@@ -249,13 +231,9 @@ mod tests {
     async fn idle_ignores_endless_calls() {
         let gate = Arc::new(CallGate::default());
         let idle = || tokio::time::timeout(limits::EOF_GRACE, gate.wait_until_idle());
-        let endless = gate
-            .register_call(request_id(1), 10, true)
-            .expect("a new id");
+        let endless = gate.register_call(request_id(1), 10, true).expect("a new id");
         assert!(idle().await.is_ok());
-        let _other = gate
-            .register_call(request_id(2), 10, false)
-            .expect("a new id");
+        let _other = gate.register_call(request_id(2), 10, false).expect("a new id");
         assert!(idle().await.is_err());
         gate.record_queued_line(0, Some(&request_id(2)));
         gate.record_sent_lines(0, 1);

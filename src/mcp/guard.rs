@@ -37,11 +37,6 @@ mod tests {
         .await
         .expect_err("the panic");
         assert_eq!(error.code(), midex_domain::error::Code::Internal);
-        assert_eq!(
-            catch_panic_as_error(async { Ok(1) })
-                .await
-                .expect("no panic"),
-            1
-        );
+        assert_eq!(catch_panic_as_error(async { Ok(1) }).await.expect("no panic"), 1);
     }
 }

@@ -89,11 +89,7 @@ pub(super) fn server_implementation() -> Implementation {
 
 /// Adds the server's identity to a result, if the client's protocol version has it.
 pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<RoleServer>) -> R {
-    if has_modern_metadata(context) {
-        with_server_identity(result)
-    } else {
-        result
-    }
+    if has_modern_metadata(context) { with_server_identity(result) } else { result }
 }
 
 /// Metadata that says that there are several options, and names the tool of the first one.

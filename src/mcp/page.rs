@@ -31,18 +31,12 @@ pub(super) fn paginate<T>(
         None => 0,
         Some(cursor) => {
             let last = decode_cursor(&cursor);
-            let at = items
-                .iter()
-                .position(|item| last.as_deref() == Some(key(item)));
+            let at = items.iter().position(|item| last.as_deref() == Some(key(item)));
             at.ok_or_else(|| unknown_cursor_error(method, &cursor))? + 1
         }
     };
     let more = items.len() > from + limits::LIST_PAGE_MAX;
-    let items: Vec<_> = items
-        .into_iter()
-        .skip(from)
-        .take(limits::LIST_PAGE_MAX)
-        .collect();
+    let items: Vec<_> = items.into_iter().skip(from).take(limits::LIST_PAGE_MAX).collect();
     let last = items.last().filter(|_| more);
     let next = last.map(|item| BASE64_URL_SAFE_NO_PAD.encode(key(item)));
     Ok(ListPage { items, next })
@@ -77,13 +71,8 @@ mod tests {
         let names: Vec<_> = (0..count).map(|number| format!("item {number}")).collect();
         let (mut seen, mut sizes, mut cursor) = (Vec::new(), Vec::new(), None);
         loop {
-            let page = paginate(
-                "list",
-                names.clone(),
-                String::as_str,
-                Some(page_request(cursor)),
-            )
-            .expect("a page");
+            let page = paginate("list", names.clone(), String::as_str, Some(page_request(cursor)))
+                .expect("a page");
             sizes.push(page.items.len());
             seen.extend(page.items);
             cursor = page.next;
@@ -121,19 +110,11 @@ mod tests {
             );
             let error = error.expect_err(cursor);
             assert_eq!(error.code(), Code::ArgumentsInvalid);
-            assert_eq!(
-                error.suggested_action(),
-                "Call tools/list again: without cursor"
-            );
+            assert_eq!(error.suggested_action(), "Call tools/list again: without cursor");
         }
         let last = BASE64_URL_SAFE_NO_PAD.encode("a");
-        let after = paginate(
-            "list",
-            names,
-            String::as_str,
-            Some(page_request(Some(last))),
-        )
-        .expect("the end");
+        let after = paginate("list", names, String::as_str, Some(page_request(Some(last))))
+            .expect("the end");
         assert!(after.items.is_empty() && after.next.is_none());
     }
 }

@@ -51,22 +51,13 @@ impl Process {
     }
 
     fn new(options: Options, role: ClientRole, profile: ToolProfile) -> Self {
-        Self {
-            options,
-            role,
-            profile,
-            http: None,
-            app: Mutex::default(),
-        }
+        Self { options, role, profile, http: None, app: Mutex::default() }
     }
 
     /// The same process, serving HTTP at this address. It must own its directory.
     #[must_use]
     pub fn serving_http(self, address: SocketAddr) -> Self {
-        Self {
-            http: Some(address),
-            ..self
-        }
+        Self { http: Some(address), ..self }
     }
 
     /// Connects to the owner of the directory, or becomes the owner.
@@ -217,9 +208,7 @@ struct LocalServer {
 
 impl fmt::Debug for OwnerLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("owner", &self.owner)
-            .finish_non_exhaustive()
+        f.debug_struct("Link").field("owner", &self.owner).finish_non_exhaustive()
     }
 }
 
@@ -237,11 +226,8 @@ impl OwnerLink {
     /// Splits the link into its streams, and the resources to close once they have ended.
     pub fn into_streams(
         self,
-    ) -> (
-        Box<dyn AsyncBufRead + Send + Unpin>,
-        Box<dyn AsyncWrite + Send + Unpin>,
-        LinkCloser,
-    ) {
+    ) -> (Box<dyn AsyncBufRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>, LinkCloser)
+    {
         (self.input, self.output, LinkCloser { here: self.here })
     }
 }
@@ -253,9 +239,7 @@ pub struct LinkCloser {
 
 impl fmt::Debug for LinkCloser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Closing")
-            .field("owns", &self.owns_directory())
-            .finish()
+        f.debug_struct("Closing").field("owns", &self.owns_directory()).finish()
     }
 }
 

@@ -48,10 +48,8 @@ const UNDERSCORE_NAMES_NOTE: &str = "\nWhere a text writes a tool's name with a 
 
 impl ToolProfile {
     /// Every tool under its dotted name, for midex's own commands.
-    pub(super) const ALL_TOOLS_DOTTED: Self = Self {
-        toolsets: Toolsets::ALL.union(Toolsets::PEOPLE),
-        tool_names: ToolNames::Dotted,
-    };
+    pub(super) const ALL_TOOLS_DOTTED: Self =
+        Self { toolsets: Toolsets::ALL.union(Toolsets::PEOPLE), tool_names: ToolNames::Dotted };
 
     /// The tools, as this client sees them.
     pub(super) fn offered_tools(self, client: Option<&Implementation>) -> Vec<Tool> {
@@ -77,11 +75,8 @@ impl ToolProfile {
         } else {
             READ_ONLY_INSTRUCTIONS
         };
-        let catalogs = if self.toolsets.contains(Toolset::Catalog) {
-            CATALOG_INSTRUCTIONS
-        } else {
-            ""
-        };
+        let catalogs =
+            if self.toolsets.contains(Toolset::Catalog) { CATALOG_INSTRUCTIONS } else { "" };
         let text = format!("{first}{catalogs}{COMMON_INSTRUCTIONS}");
         match self.tool_name_spelling(client) {
             Spelling::Dotted => text,

@@ -178,11 +178,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             self.owner.is_some() && self.client.len() < limits::RELAY_BACKLOG_BYTES_MAX;
         self.watch_silence(reads_owner);
         let (input, output, stopping) = match &mut self.owner {
-            Some(owner) => (
-                Some(&mut owner.frames),
-                Some(&mut owner.output),
-                owner.closing.stopping_token(),
-            ),
+            Some(owner) => {
+                (Some(&mut owner.frames), Some(&mut owner.output), owner.closing.stopping_token())
+            }
             None => (None, None, None),
         };
         let output = output.filter(|output| !output.is_empty());
@@ -301,8 +299,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     /// Answers a frame that is not a message.
     fn answer_invalid_frame(&mut self, refusal: TxJsonRpcMessage<RoleServer>) {
         let refusal = complete_error_payload(refusal, &*self.ids);
-        self.client
-            .push_line(&serde_json::to_vec(&refusal).unwrap_or_default());
+        self.client.push_line(&serde_json::to_vec(&refusal).unwrap_or_default());
     }
 
     /// Sends a line of the owner to the client.
@@ -323,10 +320,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         if let Some(line) = withdrawn.and_then(|own| self.questions.withdraw_request(&own)) {
             return self.client.push_line(&line);
         }
-        match self
-            .pending
-            .handle_owner_message(line, &message, self.ends_at.is_some())
-        {
+        match self.pending.handle_owner_message(line, &message, self.ends_at.is_some()) {
             OwnerLineAction::On => self.client.push_line(line),
             OwnerLineAction::Instead(lines) => self.client.push_lines(&lines),
         }
@@ -356,13 +350,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         if self.silence.advance_stage() {
             let busy = self.process.suspended_owner_error();
             tracing::warn!("{busy}, and is stopped or hangs");
-            self.client
-                .push_lines(&self.pending.abandon_owner(&busy, &*self.ids));
+            self.client.push_lines(&self.pending.abandon_owner(&busy, &*self.ids));
             self.reconnect_after_loss();
-        } else if let Some(owner) = self
-            .owner
-            .as_mut()
-            .filter(|_| self.pending.has_room_for_call())
+        } else if let Some(owner) = self.owner.as_mut().filter(|_| self.pending.has_room_for_call())
         {
             owner.output.push_line(frame::RELAY_PING_LINE);
         } else {
@@ -377,8 +367,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             return;
         };
         self.lost_at = None;
-        self.client
-            .push_lines(&self.questions.withdraw_all_requests());
+        self.client.push_lines(&self.questions.withdraw_all_requests());
         if owner.is_local {
             return;
         }

@@ -123,11 +123,7 @@ impl Server {
             Err(error) if error.code() == Code::ProjectNotTrusted => error,
             worked => return worked,
         };
-        match asking
-            .clone()
-            .ask_confirmation(trust_confirmation(&refused))
-            .await
-        {
+        match asking.clone().ask_confirmation(trust_confirmation(&refused)).await {
             Ok(ConfirmationOutcome::Agreed(_)) => {
                 self.app.trust_project().await?;
                 self.run_tool(tool, arguments, asking).await
@@ -186,11 +182,7 @@ impl Server {
                 let mut reply = (*reply)?;
                 reply.leave_out_known(&known_agents);
                 let first = reply.next_step_options.first();
-                tool_call_result(
-                    &reply,
-                    first.map(|option| option.tool_name.as_str()),
-                    context,
-                )
+                tool_call_result(&reply, first.map(|option| option.tool_name.as_str()), context)
             }
         }
     }
@@ -245,9 +237,9 @@ pub async fn serve(
             Ok(())
         }
         // Do not log the error, since it contains the client's message.
-        Err(_) => Err(Error::internal(
-            "the handshake failed: the client did not keep to the protocol",
-        )),
+        Err(_) => {
+            Err(Error::internal("the handshake failed: the client did not keep to the protocol"))
+        }
     }
 }
 
@@ -256,17 +248,12 @@ pub fn start_up_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
     let templates = resources::resource_templates(profile.toolsets);
     let fixed = resources::static_resources(profile.toolsets);
     let names = fixed.into_iter().map(|resource| resource.name);
-    let names: BTreeSet<_> = names
-        .chain(templates.into_iter().map(|template| template.name))
-        .collect();
+    let names: BTreeSet<_> =
+        names.chain(templates.into_iter().map(|template| template.name)).collect();
     let shown: Vec<_> = names.iter().map(String::as_str).collect();
     let tools = profile.tool_names();
     [
-        format!(
-            "midex v{} running on {}",
-            env!("CARGO_PKG_VERSION"),
-            places.join(" and ")
-        ),
+        format!("midex v{} running on {}", env!("CARGO_PKG_VERSION"), places.join(" and ")),
         format!("Resources: {} ({})", shown.len(), shown.join(", ")),
         format!("Tools: {} ({})", tools.len(), tools.join(", ")),
     ]
@@ -329,10 +316,7 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.profile
-            .find_tool(name)
-            .ok()
-            .and_then(ToolSpec::documented_tool)
+        self.profile.find_tool(name).ok().and_then(ToolSpec::documented_tool)
     }
 
     async fn call_tool(
@@ -486,8 +470,7 @@ impl ServerHandler for Server {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.subscriptions
-            .start_notifications(&context.peer, &context.extensions);
+        self.subscriptions.start_notifications(&context.peer, &context.extensions);
     }
 
     async fn subscribe(
@@ -497,9 +480,7 @@ impl ServerHandler for Server {
     ) -> Result<(), ErrorData> {
         const METHOD: &str = "resources/subscribe";
         let subscribing = async {
-            let RequestContext {
-                peer, extensions, ..
-            } = &context;
+            let RequestContext { peer, extensions, .. } = &context;
             let subscribed = self.subscriptions.subscribe(&request.uri, peer, extensions);
             subscribed.map_err(|error| error.with_context("tool", METHOD))
         };
@@ -536,10 +517,7 @@ impl ServerHandler for Server {
             Reference::Resource(template) => Ok(template.uri.as_str()),
             other => Err(other.as_prompt_name().unwrap_or_default()),
         };
-        let given = request
-            .context
-            .and_then(|context| context.arguments)
-            .unwrap_or_default();
+        let given = request.context.and_then(|context| context.arguments).unwrap_or_default();
         let ArgumentInfo { name, value, .. } = &request.argument;
         let completing = async {
             match reference {
@@ -555,9 +533,7 @@ impl ServerHandler for Server {
                 }
             }
         };
-        let mut values = self
-            .answer_request("completion/complete", completing)
-            .await?;
+        let mut values = self.answer_request("completion/complete", completing).await?;
         let total = values.len();
         values.truncate(CompletionInfo::MAX_VALUES);
         let mut info = CompletionInfo::default();
@@ -580,10 +556,6 @@ impl ServerHandler for Server {
         } else {
             Error::new(Code::MethodNotFound, format!("Method not found: {shown}"))
         };
-        Err(answer::request_error_data(
-            &error,
-            "protocol",
-            self.app.ids(),
-        ))
+        Err(answer::request_error_data(&error, "protocol", self.app.ids()))
     }
 }

@@ -45,9 +45,8 @@ pub(super) fn encode_message(
     };
     let mut line = Vec::with_capacity(line_capacity(text));
     serde_json::to_writer(&mut line, message)?;
-    let place = line
-        .windows(ENCODED_PLACEHOLDER.len())
-        .rposition(|bytes| bytes == ENCODED_PLACEHOLDER);
+    let place =
+        line.windows(ENCODED_PLACEHOLDER.len()).rposition(|bytes| bytes == ENCODED_PLACEHOLDER);
     if let Some(place) = place {
         let end = place + ENCODED_PLACEHOLDER.len();
         let rest = line.split_off(end);

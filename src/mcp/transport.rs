@@ -84,15 +84,7 @@ impl LineTransport {
             end,
         };
         let reader = tokio::spawn(reader.run(BufReader::new(input)));
-        Self {
-            incoming,
-            outgoing: Some(outgoing),
-            gate,
-            ids,
-            gone,
-            reader,
-            writer: Some(writer),
-        }
+        Self { incoming, outgoing: Some(outgoing), gate, ids, gone, reader, writer: Some(writer) }
     }
 
     /// Cancelled once the input has ended and the pending replies were sent, or their grace period is over.
@@ -182,9 +174,7 @@ fn enqueue_message(
         _ => None,
     };
     gate.record_queued_line(bytes.len(), answers);
-    outgoing
-        .send(OutgoingLine { bytes, written })
-        .map_err(|_| io::ErrorKind::BrokenPipe.into())
+    outgoing.send(OutgoingLine { bytes, written }).map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
 struct LineReader {
@@ -236,13 +226,7 @@ impl LineReader {
         if line == frame::RELAY_PING_LINE {
             let bytes = [frame::RELAY_PONG_LINE, b"\n"].concat();
             self.gate.record_queued_line(bytes.len(), None);
-            return self
-                .answers
-                .send(OutgoingLine {
-                    bytes,
-                    written: None,
-                })
-                .is_ok();
+            return self.answers.send(OutgoingLine { bytes, written: None }).is_ok();
         }
         let mut message = match frame::parse_message(line) {
             Ok(message) => message,
@@ -254,13 +238,9 @@ impl LineReader {
         match &mut message {
             JsonRpcMessage::Request(request) => {
                 *greeted = true;
-                let is_endless = matches!(
-                    request.request,
-                    ClientRequest::SubscriptionsListenRequest(_)
-                );
-                let admitted = self
-                    .gate
-                    .register_call(request.id.clone(), line.len(), is_endless);
+                let is_endless =
+                    matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+                let admitted = self.gate.register_call(request.id.clone(), line.len(), is_endless);
                 let Some(working) = admitted else {
                     self.send_refusal(frame::duplicate_id_error(&request.id));
                     return true;

@@ -19,24 +19,12 @@ const WIDTH_MIN: i64 = 96;
 /// The extra height of each half of a diamond over its text.
 const PEAK: i64 = 22;
 
-const NAME: TextBox = TextBox {
-    columns: 28,
-    lines: 4,
-};
+const NAME: TextBox = TextBox { columns: 28, lines: 4 };
 /// The room for a name in a row with many boxes, which would otherwise be wider than a page.
-const NAME_CROWDED: TextBox = TextBox {
-    columns: 16,
-    lines: 6,
-};
-const CONDITION: TextBox = TextBox {
-    columns: 34,
-    lines: 4,
-};
+const NAME_CROWDED: TextBox = TextBox { columns: 16, lines: 6 };
+const CONDITION: TextBox = TextBox { columns: 34, lines: 4 };
 
-const CONDITION_CROWDED: TextBox = TextBox {
-    columns: 18,
-    lines: 6,
-};
+const CONDITION_CROWDED: TextBox = TextBox { columns: 18, lines: 6 };
 
 /// The shape of a box, which tells its kind: gates, waits, branches, children and failures differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +73,8 @@ impl Face {
             "fail" => Shape::Fail,
             _ => Shape::Plain,
         };
-        let (room, cap_room) = if is_crowded {
-            (NAME_CROWDED, CONDITION_CROWDED)
-        } else {
-            (NAME, CONDITION)
-        };
+        let (room, cap_room) =
+            if is_crowded { (NAME_CROWDED, CONDITION_CROWDED) } else { (NAME, CONDITION) };
         let name = wrapped(&words::title(node), room);
         let rest = words::details(node);
         let rest = rest.iter().flat_map(|line| wrapped(line, room));
@@ -100,12 +85,7 @@ impl Face {
 
     pub(super) fn of_hook(hook: &GraphBeside) -> Self {
         let [body, does] = words::hook_label(hook);
-        Self::new(
-            Shape::Hook,
-            Vec::new(),
-            wrapped(&body, NAME),
-            wrapped(&does, NAME),
-        )
+        Self::new(Shape::Hook, Vec::new(), wrapped(&body, NAME), wrapped(&does, NAME))
     }
 
     pub(super) fn end() -> Self {

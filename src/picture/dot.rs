@@ -9,10 +9,7 @@ use crate::{
 use midex_domain::view::{GraphEdge, GraphNode, GraphView};
 
 /// The room for a text in a label: Graphviz does not wrap text.
-const ROOM: TextBox = TextBox {
-    columns: 40,
-    lines: 20,
-};
+const ROOM: TextBox = TextBox { columns: 40, lines: 20 };
 
 pub(crate) struct Dot;
 
@@ -24,11 +21,7 @@ impl Language for Dot {
 
     fn begin(graph: &GraphView) -> String {
         let name = quoted(&graph.name);
-        let compound = if crate::has_parts(graph) {
-            "    compound=true;\n"
-        } else {
-            ""
-        };
+        let compound = if crate::has_parts(graph) { "    compound=true;\n" } else { "" };
         format!(
             "digraph \"{name}\" {{\n    rankdir=TB;\n    node [shape=box, style=rounded];\n{compound}"
         )

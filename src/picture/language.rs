@@ -50,22 +50,15 @@ pub(crate) fn text<L: Language>(graph: &GraphView) -> String {
     }
     if !graph.hooks.is_empty() {
         let hooks = (1..).zip(&graph.hooks);
-        let hooks: String = hooks
-            .map(|(at, it)| hook::<L>(&L::hook_name(None, at), it))
-            .collect();
+        let hooks: String = hooks.map(|(at, it)| hook::<L>(&L::hook_name(None, at), it)).collect();
         add_part::<L>(&mut text, "hooks", "hooks of the workflow", &hooks);
     }
-    if graph
-        .edges
-        .iter()
-        .any(|edge| edge.to == grammar::END_TARGET)
-    {
+    if graph.edges.iter().any(|edge| edge.to == grammar::END_TARGET) {
         text += L::END;
     }
     let nodes = (1..).zip(&graph.nodes);
-    let mut names: HashMap<&str, String> = nodes
-        .map(|(at, node)| (node.id.as_str(), L::step_name(at, node)))
-        .collect();
+    let mut names: HashMap<&str, String> =
+        nodes.map(|(at, node)| (node.id.as_str(), L::step_name(at, node))).collect();
     names.insert(grammar::END_TARGET, L::END_NAME.to_owned());
     for edge in &graph.edges {
         if let (Some(from), Some(to)) = (names.get(&*edge.from), names.get(&*edge.to)) {

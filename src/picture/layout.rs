@@ -39,10 +39,7 @@ pub(super) struct Frame {
 
 impl Layout {
     pub(super) fn of(graph: &GraphView) -> Self {
-        let mut layout = Self {
-            height: MARGIN,
-            ..Self::default()
-        };
+        let mut layout = Self { height: MARGIN, ..Self::default() };
         let corner = (MARGIN, MARGIN);
         (layout.width, layout.height) = layout.add(Rows::of_steps(graph, false), corner);
         if has_parts(graph) {

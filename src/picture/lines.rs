@@ -78,10 +78,7 @@ fn pieces(word: &str, room: TextBox) -> Vec<Piece> {
         texts[last].push(letter);
     }
     let pieces = texts.into_iter().enumerate();
-    let piece = |(at, text)| Piece {
-        text,
-        begins: at == 0,
-    };
+    let piece = |(at, text)| Piece { text, begins: at == 0 };
     pieces.map(piece).collect()
 }
 

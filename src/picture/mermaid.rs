@@ -26,10 +26,7 @@ impl Language for Mermaid {
     }
 
     fn hook_name(step: Option<&str>, position: usize) -> String {
-        step.map_or_else(
-            || format!("h{position}"),
-            |step| format!("{step}b{position}"),
-        )
+        step.map_or_else(|| format!("h{position}"), |step| format!("{step}b{position}"))
     }
 
     /// Quotes end a label, and much else in it is read as HTML, as Markdown or as a style, depending on the version: so
@@ -39,8 +36,7 @@ impl Language for Mermaid {
     fn escaped(text: &str) -> String {
         let letters: Vec<char> = text.chars().collect();
         let is_letter = |at: Option<usize>| {
-            at.and_then(|at| letters.get(at))
-                .is_some_and(|letter| letter.is_alphanumeric())
+            at.and_then(|at| letters.get(at)).is_some_and(|letter| letter.is_alphanumeric())
         };
         let mut safe = String::with_capacity(text.len());
         for (at, &letter) in letters.iter().enumerate() {
@@ -101,10 +97,7 @@ impl Language for Mermaid {
         let has_hooks =
             !graph.hooks.is_empty() || graph.nodes.iter().any(|it| !it.beside.is_empty());
         let styles = [
-            (
-                has(":::maybe"),
-                "    classDef maybe fill:#fff8c5,stroke:#9a6700,color:#1f2328\n",
-            ),
+            (has(":::maybe"), "    classDef maybe fill:#fff8c5,stroke:#9a6700,color:#1f2328\n"),
             (has(":::failed"), "    classDef failed stroke:#cf222e\n"),
             (has_hooks, "    classDef beside stroke-dasharray: 4 3\n"),
         ];

@@ -60,12 +60,7 @@ pub fn svg(graph: &GraphView) -> String {
                     face.draw(node, (cell.x, cell.y), &mut text);
                 }
                 Content::Way(edge, lines) if !lines.is_empty() => {
-                    label(
-                        &mut text,
-                        &graph.edges[*edge],
-                        lines,
-                        (cell.x, cell.y + WAY),
-                    );
+                    label(&mut text, &graph.edges[*edge], lines, (cell.x, cell.y + WAY));
                 }
                 Content::Way(..) => {}
             }
@@ -79,9 +74,7 @@ pub fn svg(graph: &GraphView) -> String {
 fn state(node: Option<&GraphNode>) -> &str {
     let standing = node.and_then(|node| node.standing.as_ref());
     let state = standing.map(|standing| standing.status.as_str());
-    state
-        .filter(|state| STATES.contains(state))
-        .unwrap_or_default()
+    state.filter(|state| STATES.contains(state)).unwrap_or_default()
 }
 
 fn arrow(id: &str, color: &str) -> String {
@@ -97,10 +90,8 @@ impl Frame {
         let frame = rectangle(self.corner, self.size, &format!("f {class}"), 6);
         let (x, y) = (x + PADDING, y + LINE + 2);
         let title = escaped(self.title);
-        let _ = writeln!(
-            text,
-            "{frame}<text class=\"l h {class}\" x=\"{x}\" y=\"{y}\">{title}</text>"
-        );
+        let _ =
+            writeln!(text, "{frame}<text class=\"l h {class}\" x=\"{x}\" y=\"{y}\">{title}</text>");
     }
 }
 
@@ -113,11 +104,7 @@ fn line(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool) {
         for pair in piece.windows(2) {
             let ((from_x, from_y), (x, y)) = (pair[0], pair[1]);
             // Between points of the same height the line turns below them.
-            let middle = if from_y == y {
-                y + TURN
-            } else {
-                from_y.midpoint(y)
-            };
+            let middle = if from_y == y { y + TURN } else { from_y.midpoint(y) };
             let _ = if from_x == x {
                 write!(path, "V{y}")
             } else {
@@ -125,10 +112,7 @@ fn line(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool) {
             };
         }
     }
-    let _ = writeln!(
-        text,
-        "<path class=\"{class}\" d=\"{path}\" marker-end=\"url(#{marker})\"/>"
-    );
+    let _ = writeln!(text, "<path class=\"{class}\" d=\"{path}\" marker-end=\"url(#{marker})\"/>");
 }
 
 /// The label of an edge.
@@ -177,12 +161,12 @@ fn shape(face: &Face, (x, y): (i64, i64), state: &str) -> String {
     let (slant, end) = (x + PADDING, right - PADDING);
     let path = |d: String| format!("<path class=\"{class}\" d=\"{d}\"/>");
     match face.shape {
-        Shape::Gate => path(format!(
-            "M{slant} {y}H{end}L{right} {middle}L{end} {under}H{slant}L{x} {middle}z"
-        )),
-        Shape::Branch => path(format!(
-            "M{center} {y}L{right} {middle}L{center} {under}L{x} {middle}z"
-        )),
+        Shape::Gate => {
+            path(format!("M{slant} {y}H{end}L{right} {middle}L{end} {under}H{slant}L{x} {middle}z"))
+        }
+        Shape::Branch => {
+            path(format!("M{center} {y}L{right} {middle}L{center} {under}L{x} {middle}z"))
+        }
         Shape::Wait => plain(LINE + PADDING / 2),
         Shape::Each => {
             let behind = frame((x + BEHIND, y - BEHIND), (width, height), 6);
@@ -213,11 +197,7 @@ fn lines(text: &mut String, lines: &[String], class: &str, (x, y, high): (i64, i
     for (line, at) in lines.iter().zip(1..) {
         // The y coordinate is the baseline, and some letters reach below it.
         let y = y + at * high - high / 4;
-        let _ = write!(
-            text,
-            "<text{class} x=\"{x}\" y=\"{y}\">{}</text>",
-            escaped(line)
-        );
+        let _ = write!(text, "<text{class} x=\"{x}\" y=\"{y}\">{}</text>", escaped(line));
     }
 }
 

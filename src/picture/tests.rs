@@ -40,11 +40,8 @@ fn graph(steps: &[(&str, &str)]) -> GraphView {
 
 #[test]
 fn a_graph_is_drawn_with_all_its_names() {
-    let graph = graph(&[
-        ("design", "architect"),
-        ("end", "a \"quoted\" [one]"),
-        ("o-x_y", "prüfer & \\n"),
-    ]);
+    let graph =
+        graph(&[("design", "architect"), ("end", "a \"quoted\" [one]"), ("o-x_y", "prüfer & \\n")]);
     insta::assert_snapshot!(crate::mermaid(&graph), @r#"
     flowchart TD
         s1["design<br/>architect"]
@@ -151,12 +148,7 @@ fn conditions_and_failures_are_drawn() {
     }
     "#);
     let svg = crate::svg(&graph);
-    for words in [
-        "if inputs.sure",
-        "again until ready",
-        "only after a failure",
-        "✗ fail",
-    ] {
+    for words in ["if inputs.sure", "again until ready", "only after a failure", "✗ fail"] {
         assert!(svg.contains(words), "{words}: {svg}");
     }
 }

@@ -43,10 +43,7 @@ pub(crate) fn label(node: &GraphNode) -> Vec<String> {
 /// The full text of the box without cuts, and the description, for a tooltip.
 pub(crate) fn tooltip(node: &GraphNode) -> String {
     let own = std::iter::once(node.id.clone()).chain(done_by(node));
-    let own = own
-        .chain(conditions(node))
-        .chain(turns(node))
-        .chain(beside_words(node));
+    let own = own.chain(conditions(node)).chain(turns(node)).chain(beside_words(node));
     let description = Some(node.description.clone()).filter(|text| !text.is_empty());
     own.chain(description).collect::<Vec<_>>().join("\n")
 }
@@ -59,10 +56,7 @@ fn beside_words(node: &GraphNode) -> impl Iterator<Item = String> {
 }
 
 fn done_by(node: &GraphNode) -> Option<String> {
-    let workflow = node
-        .workflow
-        .as_ref()
-        .map(|name| format!("workflow {name}"));
+    let workflow = node.workflow.as_ref().map(|name| format!("workflow {name}"));
     node.agent.clone().or(workflow)
 }
 
@@ -91,10 +85,7 @@ fn kind_words(node: &GraphNode) -> &str {
 fn items_words(node: &GraphNode) -> String {
     let standing = node.standing.as_ref();
     let counts = standing.and_then(|standing| Some((standing.items_done?, standing.items?)));
-    counts.map_or_else(
-        || "for each item".to_owned(),
-        |(done, all)| format!("{done}/{all} items"),
-    )
+    counts.map_or_else(|| "for each item".to_owned(), |(done, all)| format!("{done}/{all} items"))
 }
 
 /// Whether the step may be skipped.

@@ -28,19 +28,11 @@ pub fn create_definition(
     if let Some(other) =
         find_file_with_same_name(template, &directory).filter(|other| *other != path)
     {
-        let message = format!(
-            "the name `{}` is taken by {}",
-            template.name(),
-            other.display()
-        );
+        let message = format!("the name `{}` is taken by {}", template.name(), other.display());
         return Err(already_exists_error(&other, message)
             .with_action("Edit {path}, or choose another name"));
     }
-    let made = if project.exists() {
-        Ok(())
-    } else {
-        fs::create_dir_all(project)
-    };
+    let made = if project.exists() { Ok(()) } else { fs::create_dir_all(project) };
     let folder = made.and_then(|()| Folder::open_in(project, &directory));
     let folder = folder.map_err(|error| unusable_path_error(&directory, error))?;
     write_definition(&folder, &path, &template.text(), existing)?;
@@ -52,10 +44,8 @@ fn find_file_with_same_name(template: &Template, directory: &Path) -> Option<Pat
     if !directory.is_dir() {
         return None;
     }
-    let directories = vec![DefinitionDirectory {
-        source: Source::Project,
-        path: directory.to_owned(),
-    }];
+    let directories =
+        vec![DefinitionDirectory { source: Source::Project, path: directory.to_owned() }];
     let (mut workflows, mut agents) = (Vec::new(), Vec::new());
     match template.kind() {
         DefinitionKind::Workflow => workflows = directories,
@@ -89,10 +79,7 @@ fn already_exists_error(path: &Path, message: String) -> Error {
 }
 
 pub(super) fn unusable_path_error(path: &Path, fault: io::Error) -> Error {
-    let (shown, is_full) = (
-        path.display().to_string(),
-        fault.kind() == io::ErrorKind::StorageFull,
-    );
+    let (shown, is_full) = (path.display().to_string(), fault.kind() == io::ErrorKind::StorageFull);
     let error = Error::new(
         Code::FileUnusable,
         format!("{shown} cannot be written: {}", describe_io_error(&fault)),

@@ -36,11 +36,7 @@ impl<'a> DefinitionLevels<'a> {
         files: Cow<'a, [(DefinitionDirectory, Vec<DefinitionFile>)]>,
         cache: Option<&'a LoadCache<Definition>>,
     ) -> Self {
-        Self {
-            files,
-            cache,
-            names: OnceCell::new(),
-        }
+        Self { files, cache, names: OnceCell::new() }
     }
 
     fn stated_name(&self, file: &DefinitionFile) -> Option<String> {
@@ -99,17 +95,12 @@ pub(super) struct NearerFiles<'a, F> {
 
 impl<'a, F: Fn() -> Vec<DefinitionFile>> NearerFiles<'a, F> {
     pub(super) fn new(registry: &'a Registry, read: F) -> Self {
-        Self {
-            registry,
-            read,
-            files: OnceCell::new(),
-        }
+        Self { registry, read, files: OnceCell::new() }
     }
 
     fn nearer_levels(&self) -> &DefinitionLevels<'a> {
         let levels = || vec![(DefinitionDirectory::new(Source::Flag), (self.read)())];
-        self.files
-            .get_or_init(|| DefinitionLevels::new(Cow::Owned(levels()), None))
+        self.files.get_or_init(|| DefinitionLevels::new(Cow::Owned(levels()), None))
     }
 }
 

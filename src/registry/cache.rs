@@ -69,11 +69,7 @@ pub(super) struct CachedLoader<'a, T> {
 impl<'a, T> CachedLoader<'a, T> {
     /// Starts a load that reuses results for unchanged texts from `before`.
     pub(super) fn new(before: &'a LoadCache<T>) -> Self {
-        Self {
-            before,
-            now: LoadCache::default(),
-            parsed: 0,
-        }
+        Self { before, now: LoadCache::default(), parsed: 0 }
     }
 
     /// The result for a file. Calls `load` if its text is new, or if the cached result is no longer `valid`, because
@@ -84,10 +80,7 @@ impl<'a, T> CachedLoader<'a, T> {
         valid: impl FnOnce(&LoadResult<Arc<T>>) -> bool,
         load: impl FnOnce(DefinitionFile) -> LoadResult<Arc<T>>,
     ) -> LoadResult<Arc<T>> {
-        let known = self
-            .before
-            .result_for_file(file)
-            .filter(|known| valid(known));
+        let known = self.before.result_for_file(file).filter(|known| valid(known));
         let loaded = if let Some(known) = known {
             let mut known = known.clone();
             known.file.stamp = file.stamp;

@@ -7,14 +7,10 @@ use midex_domain::limits;
 
 /// Logs the names of the entries that differ.
 pub(super) fn log_differences(before: &Registry, after: &Registry) {
-    let workflows = differing_names(
-        &before.workflows.entries,
-        &after.workflows.entries,
-        |entry| &entry.name,
-    );
-    let agents = differing_names(&before.agents.entries, &after.agents.entries, |entry| {
-        &entry.name
-    });
+    let workflows =
+        differing_names(&before.workflows.entries, &after.workflows.entries, |entry| &entry.name);
+    let agents =
+        differing_names(&before.agents.entries, &after.agents.entries, |entry| &entry.name);
     let broken = after.workflows().filter(|entry| entry.is_broken());
     let broken_agents = after.agents().filter(|entry| entry.is_broken());
     tracing::info!(
@@ -40,9 +36,7 @@ fn differing_names<'a, E: PartialEq>(
         by_name
     });
     let all = before.keys().chain(after.keys());
-    all.filter(|name| before.get(*name) != after.get(*name))
-        .copied()
-        .collect()
+    all.filter(|name| before.get(*name) != after.get(*name)).copied().collect()
 }
 
 /// The first names, and the number of the others.
@@ -63,9 +57,8 @@ mod tests {
     fn differing_names_are_unique() {
         let before = [("a", 1), ("b", 1), ("c", 1), ("c", 2)].map(to_owned_pair);
         let after = [("a", 1), ("b", 2), ("c", 1), ("d", 1)].map(to_owned_pair);
-        let names: Vec<_> = differing_names(&before, &after, |entry| &entry.0)
-            .into_iter()
-            .collect();
+        let names: Vec<_> =
+            differing_names(&before, &after, |entry| &entry.0).into_iter().collect();
         assert_eq!(names, ["b", "c", "d"]);
     }
 
@@ -75,15 +68,10 @@ mod tests {
 
     #[test]
     fn further_names_are_only_counted() {
-        let names: Vec<_> = (10..10 + limits::CHANGES_LOGGED_MAX)
-            .map(|number| format!("w\n{number}"))
-            .collect();
+        let names: Vec<_> =
+            (10..10 + limits::CHANGES_LOGGED_MAX).map(|number| format!("w\n{number}")).collect();
         let mut names: BTreeSet<_> = names.iter().map(String::as_str).collect();
-        assert!(
-            join_first_names(&names).ends_with("\"w\\n19\"]"),
-            "{}",
-            join_first_names(&names)
-        );
+        assert!(join_first_names(&names).ends_with("\"w\\n19\"]"), "{}", join_first_names(&names));
         names.insert("x");
         assert!(join_first_names(&names).ends_with("\"w\\n19\"] and 1 more"));
     }

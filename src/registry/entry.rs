@@ -95,11 +95,7 @@ impl WorkflowEntry {
         let of_path = |path: &PathBuf| Format::from_path(path);
         let shipped =
             || shipped::shipped_workflow(&self.name).map(|file| Format::from_path(&file.path));
-        self.path
-            .as_ref()
-            .map(of_path)
-            .or_else(shipped)
-            .unwrap_or_default()
+        self.path.as_ref().map(of_path).or_else(shipped).unwrap_or_default()
     }
 
     /// The metadata that the author added, if there is any.

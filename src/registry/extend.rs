@@ -107,14 +107,7 @@ pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) 
             if !is_told {
                 findings.push(*finding);
             }
-            Checked {
-                workflow: None,
-                findings,
-                document: draft.document,
-                used,
-                found: None,
-                chain,
-            }
+            Checked { workflow: None, findings, document: draft.document, used, found: None, chain }
         }
     }
 }
@@ -122,14 +115,7 @@ pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) 
 fn alone(draft: WorkflowDraft, beside: Beside<'_>) -> Checked {
     let mut used = Vec::new();
     let (workflow, findings) = whole(&draft, beside, &mut used);
-    Checked {
-        workflow,
-        findings,
-        document: folded(draft),
-        used,
-        found: None,
-        chain: None,
-    }
+    Checked { workflow, findings, document: folded(draft), used, found: None, chain: None }
 }
 
 /// Checks a draft whose bases, if any, are merged already, and checks that the workflows its steps start exist.
@@ -147,10 +133,7 @@ fn whole(
             continue;
         };
         let is_there = beside.bases.has(name);
-        used.push(Used {
-            name: name.to_owned(),
-            meant: BaseMatch::Child(is_there),
-        });
+        used.push(Used { name: name.to_owned(), meant: BaseMatch::Child(is_there) });
         if !is_there {
             let message =
                 format!("no workflow has the name `{name}`: the step fails when it begins");
@@ -158,9 +141,7 @@ fn whole(
             let finding =
                 finding.suggest("write the name of one that `midex list` shows".to_owned());
             let names = names.get_or_init(|| beside.bases.names()).iter();
-            let names = names
-                .map(String::as_str)
-                .filter(|_| has_room_for_suggestions(&findings));
+            let names = names.map(String::as_str).filter(|_| has_room_for_suggestions(&findings));
             let finding = finding.did_you_mean(field.value.place, name, names);
             findings.push(finding);
         }
@@ -244,11 +225,8 @@ fn base(
         meant: BaseMatch::Base(file.as_ref().map(|file| file.version)),
     });
     let Some(file) = file else {
-        let finding = finding(
-            Rule::UnknownBase,
-            format!("no workflow has the name `{name}`"),
-        )
-        .suggest("write the name of one that `midex list` shows".to_owned());
+        let finding = finding(Rule::UnknownBase, format!("no workflow has the name `{name}`"))
+            .suggest("write the name of one that `midex list` shows".to_owned());
         let names = beside.bases.names();
         let names = names.iter().map(String::as_str);
         return Err(finding.did_you_mean(extends.place, name, names).into());

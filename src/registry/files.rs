@@ -41,10 +41,7 @@ pub struct DefinitionFile {
 
 impl DefinitionFile {
     pub(super) fn from_finding(path: PathBuf, finding: Finding) -> Self {
-        Self {
-            trouble: Some(finding),
-            ..Self::from_text(path, String::new())
-        }
+        Self { trouble: Some(finding), ..Self::from_text(path, String::new()) }
     }
 
     /// A text, treated as a file of this path.
@@ -53,23 +50,13 @@ impl DefinitionFile {
         if text.starts_with(BYTE_ORDER_MARK) {
             text.drain(..BYTE_ORDER_MARK.len_utf8());
         }
-        Self {
-            path,
-            text,
-            version,
-            trouble: None,
-            stamp: None,
-        }
+        Self { path, text, version, trouble: None, stamp: None }
     }
 
     /// Whether the metadata shows that the file still has the bytes that were read. Does not open it. False if that
     /// cannot be determined.
     pub(super) fn looks_unchanged(&self) -> bool {
-        let now = || {
-            fs::metadata(&self.path)
-                .ok()
-                .map(|now| FileStamp::from_metadata(&now))
-        };
+        let now = || fs::metadata(&self.path).ok().map(|now| FileStamp::from_metadata(&now));
         self.stamp.is_some() && self.stamp == now()
     }
 
@@ -149,10 +136,7 @@ pub(super) fn read_directory(
     let root = match RootDirectory::open(directory) {
         Ok(root) => root,
         Err(finding) => {
-            return vec![DefinitionFile::from_finding(
-                directory.path.clone(),
-                *finding,
-            )];
+            return vec![DefinitionFile::from_finding(directory.path.clone(), *finding)];
         }
     };
     let real_root = root.real.clone();
@@ -176,10 +160,7 @@ pub(super) fn read_directory(
             limits::DEFINITION_ENTRIES_MAX
         );
         let finding = Finding::of_file(Rule::TooManyFiles, message);
-        walk.files.push(DefinitionFile::from_finding(
-            directory.path.clone(),
-            finding,
-        ));
+        walk.files.push(DefinitionFile::from_finding(directory.path.clone(), finding));
     }
     walk.files
 }
@@ -207,9 +188,8 @@ impl RootDirectory {
         let below = real.strip_prefix(&self.real).map_err(outside)?;
         let mut opened = self.directory.try_clone()?;
         let names: Vec<_> = below.iter().collect();
-        let (last, on_the_way) = names
-            .split_last()
-            .map_or((OsStr::new("."), &[][..]), |(last, way)| (*last, way));
+        let (last, on_the_way) =
+            names.split_last().map_or((OsStr::new("."), &[][..]), |(last, way)| (*last, way));
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         for name in on_the_way {
             opened = openat(&opened, *name, flags | OFlags::DIRECTORY, Mode::empty())?;
@@ -289,15 +269,13 @@ impl DirectoryWalk<'_> {
                 return self.files.push(DefinitionFile::from_finding(path, finding));
             }
             Err(error) => {
-                return self.files.push(DefinitionFile::from_finding(
-                    path,
-                    unreadable_finding(&error),
-                ));
+                return self
+                    .files
+                    .push(DefinitionFile::from_finding(path, unreadable_finding(&error)));
             }
         };
         if let Some(finding) = special_file_finding(metadata.file_type(), wanted) {
-            self.files
-                .push(DefinitionFile::from_finding(path.clone(), finding));
+            self.files.push(DefinitionFile::from_finding(path.clone(), finding));
         }
         // Other entries are ignored, even unreadable ones, since they are not definition files.
         if !(metadata.is_dir() || wanted && metadata.is_file()) {
@@ -330,10 +308,9 @@ impl DirectoryWalk<'_> {
                 self.full = self.bytes > limits::DEFINITION_SOURCE_BYTES_MAX;
                 self.files.push(file);
             }
-            Err(error) => self.files.push(DefinitionFile::from_finding(
-                path,
-                unreadable_finding(&error),
-            )),
+            Err(error) => {
+                self.files.push(DefinitionFile::from_finding(path, unreadable_finding(&error)));
+            }
         }
     }
 }
@@ -347,9 +324,7 @@ pub(super) fn reread_file(
     let mut directories = directories.iter();
     let directory = directories.find(|directory| path.starts_with(&directory.path))?;
     let root = RootDirectory::open(directory).ok()?;
-    let opened = root
-        .open_without_links(&fs::canonicalize(path).ok()?)
-        .ok()?;
+    let opened = root.open_without_links(&fs::canonicalize(path).ok()?).ok()?;
     let max = limits::DEFINITION_BYTES_MAX;
     Some(read_opened_file(path.to_owned(), Ok(opened), max))
 }
@@ -432,9 +407,5 @@ fn file_from_bytes(path: PathBuf, bytes: Vec<u8>) -> DefinitionFile {
     let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
     let place = Place::of_bytes(&text, valid, valid);
     let finding = Finding::new(Rule::NotUtf8, "", place, "the file is not UTF-8 from here");
-    DefinitionFile {
-        version,
-        trouble: Some(finding),
-        ..DefinitionFile::from_text(path, text)
-    }
+    DefinitionFile { version, trouble: Some(finding), ..DefinitionFile::from_text(path, text) }
 }

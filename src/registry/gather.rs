@@ -44,10 +44,7 @@ pub(super) fn load_workflows(
     directories: &[DefinitionDirectory],
     agents: &Collection<Persona>,
     known: KnownNames<'_>,
-    (previous, cached): (
-        PreviousCollection<'_, Definition>,
-        PreviousCollection<'_, Definition>,
-    ),
+    (previous, cached): (PreviousCollection<'_, Definition>, PreviousCollection<'_, Definition>),
 ) -> Collection<Definition> {
     let levels: Vec<_> = read_levels(directories, files::EXTENSIONS, shipped::WORKFLOWS).collect();
     let bases = DefinitionLevels::new(Cow::Borrowed(&levels), previous.map(|before| &before.cache));
@@ -56,10 +53,7 @@ pub(super) fn load_workflows(
         loaded.value.as_ref().is_none_or(is_valid)
             && loaded.used.iter().all(|used| used.is_same(&bases))
     };
-    let beside = Beside {
-        known,
-        bases: &bases,
-    };
+    let beside = Beside { known, bases: &bases };
     let load = |file| load_definition(file, agents, beside);
     load_collection(&levels, (previous, cached), valid, load)
 }
@@ -75,19 +69,14 @@ fn load_collection<T>(
     let mut read = |file: &DefinitionFile| loader.load_or_reuse(file, &valid, &load);
     let levels = levels.iter();
     let levels = levels.map(|(directory, files)| {
-        (
-            directory.source,
-            load_within_limits(directory, files, &mut read),
-        )
+        (directory.source, load_within_limits(directory, files, &mut read))
     });
     let levels = levels.collect();
     let mut last_good = previous.map_or_else(LastGood::default, Collection::last_good);
     let (shown, hidden) = split_by_precedence(levels, &mut last_good);
     let entries = |of: Vec<_>| {
         let entries = of.into_iter();
-        entries
-            .map(|(source, loaded)| make_entry(source, loaded))
-            .collect()
+        entries.map(|(source, loaded)| make_entry(source, loaded)).collect()
     };
     let (cache, parsed) = loader.into_cache();
     Collection {
@@ -111,10 +100,7 @@ fn load_within_limits<T>(
     mut read: impl FnMut(&DefinitionFile) -> LoadResult<Arc<T>>,
 ) -> Vec<LoadResult<Arc<T>>> {
     let (began, mut values) = (Instant::now(), 0);
-    let (most, within) = (
-        limits::DEFINITION_SOURCE_VALUES_MAX,
-        limits::DEFINITION_SOURCE_WITHIN,
-    );
+    let (most, within) = (limits::DEFINITION_SOURCE_VALUES_MAX, limits::DEFINITION_SOURCE_WITHIN);
     let mut level = Vec::new();
     for (at, file) in files.iter().enumerate() {
         let past = if values > most {
@@ -130,10 +116,7 @@ fn load_within_limits<T>(
         let rest = files.len() - at;
         let message = format!("the definitions here {past}: {rest} more files are not used");
         let finding = Finding::of_file(Rule::LimitExceeded, message);
-        level.push(read(&DefinitionFile::from_finding(
-            directory.path.clone(),
-            finding,
-        )));
+        level.push(read(&DefinitionFile::from_finding(directory.path.clone(), finding)));
         break;
     }
     level
@@ -146,19 +129,11 @@ pub(super) fn read_levels(
     shipped: &'static [(&'static str, &'static str)],
 ) -> impl Iterator<Item = (DefinitionDirectory, Vec<DefinitionFile>)> {
     let is_own = |directory: &&DefinitionDirectory| !directory.source.is_host_source();
-    let of_hosts = directories
-        .iter()
-        .filter(move |directory| !is_own(directory));
+    let of_hosts = directories.iter().filter(move |directory| !is_own(directory));
     let read = move |directory: &DefinitionDirectory| {
-        (
-            directory.clone(),
-            read_definition_files(directory, extensions),
-        )
+        (directory.clone(), read_definition_files(directory, extensions))
     };
-    let shipped = (
-        DefinitionDirectory::new(Source::Shipped),
-        shipped::shipped_files(shipped),
-    );
+    let shipped = (DefinitionDirectory::new(Source::Shipped), shipped::shipped_files(shipped));
     let own = directories.iter().filter(is_own).map(read);
     own.chain([shipped]).chain(of_hosts.map(read))
 }
@@ -196,9 +171,8 @@ fn split_by_precedence<T>(
     for (source, mut level) in levels {
         load::refuse_duplicates(&mut level);
         last_good.restore_broken_files(&mut level);
-        let (late, level): (Vec<_>, Vec<_>) = level
-            .into_iter()
-            .partition(|loaded| taken.contains(&loaded.name));
+        let (late, level): (Vec<_>, Vec<_>) =
+            level.into_iter().partition(|loaded| taken.contains(&loaded.name));
         taken.extend(level.iter().map(|loaded| loaded.name.clone()));
         kept.extend(level.into_iter().map(|loaded| (source, loaded)));
         hidden.extend(late.into_iter().map(|loaded| (source, loaded)));
@@ -212,9 +186,7 @@ fn split_by_precedence<T>(
                 "{path} is nearer and has the name `{}` too: that one is started",
                 loaded.name
             );
-            loaded
-                .findings
-                .push(Finding::of_file(Rule::ShadowedName, message));
+            loaded.findings.push(Finding::of_file(Rule::ShadowedName, message));
         }
     }
     hidden.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
@@ -227,22 +199,15 @@ type SourcedResults<T> = Vec<(Source, LoadResult<Arc<T>>)>;
 /// The sort key: by name, then usable entries first, then entries that state their name. The sort is stable, so the
 /// first file wins among equals.
 fn precedence_key<T>(loaded: &LoadResult<T>) -> (&str, bool, bool) {
-    (
-        &loaded.name,
-        loaded.value.is_none(),
-        loaded.named_at.is_none(),
-    )
+    (&loaded.name, loaded.value.is_none(), loaded.named_at.is_none())
 }
 
 /// The agents that steps may refer to.
 pub(super) fn known_agents(agents: &Collection<Persona>) -> KnownAgents {
     let mut known = KnownAgents::new();
     for entry in &agents.entries {
-        let state = if entry.value.is_some() {
-            AgentFileState::Usable
-        } else {
-            AgentFileState::Broken
-        };
+        let state =
+            if entry.value.is_some() { AgentFileState::Usable } else { AgentFileState::Broken };
         known.entry(entry.name.clone()).or_insert(state);
     }
     known

@@ -30,10 +30,7 @@ pub(super) struct LastGood<'a, T> {
 
 impl<T> Default for LastGood<'_, T> {
     fn default() -> Self {
-        Self {
-            present: HashMap::new(),
-            departed: None,
-        }
+        Self { present: HashMap::new(), departed: None }
     }
 }
 
@@ -44,10 +41,7 @@ impl<'a, T> LastGood<'a, T> {
             let value = entry.value.as_ref()?;
             Some((entry.path.as_deref()?, (entry.name.as_str(), value)))
         };
-        Self {
-            present: entries.iter().filter_map(version).collect(),
-            departed: Some(departed),
-        }
+        Self { present: entries.iter().filter_map(version).collect(), departed: Some(departed) }
     }
 
     /// Gives the broken files of `level` their last good version, under the name that it had, so that a call by that

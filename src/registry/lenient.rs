@@ -67,9 +67,7 @@ fn split_entries(front: &str) -> Vec<EntryLines<'_>> {
     for (number, line) in front.split_inclusive('\n').enumerate() {
         if let Some(key) = parse_key(line).filter(|_| number > 0) {
             let is_new = starts.iter().all(|(known, _)| *known != key);
-            let is_described = starts
-                .last()
-                .is_some_and(|(last, _)| *last == "description");
+            let is_described = starts.last().is_some_and(|(last, _)| *last == "description");
             if is_new && (!is_described || HOST_KEYS.contains(&format!(" {key} "))) {
                 starts.push((key, at));
             }
@@ -79,21 +77,13 @@ fn split_entries(front: &str) -> Vec<EntryLines<'_>> {
     let ends = starts.iter().skip(1).map(|(_, start)| *start);
     let ends: Vec<_> = ends.chain([front.len()]).collect();
     let lines = starts.into_iter().zip(ends);
-    lines
-        .map(|((key, start), end)| EntryLines {
-            key,
-            start,
-            text: &front[start..end],
-        })
-        .collect()
+    lines.map(|((key, start), end)| EntryLines { key, start, text: &front[start..end] }).collect()
 }
 
 fn parse_key(line: &str) -> Option<&str> {
     let (key, rest) = line.split_once(':')?;
     let is_key = key.starts_with(|c: char| c.is_ascii_alphabetic())
-        && key
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     (is_key && (rest.trim().is_empty() || rest.starts_with([' ', '\t']))).then_some(key)
 }
 

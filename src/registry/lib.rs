@@ -105,18 +105,11 @@ impl Registry {
         };
         let workflows = previous.map(|before| &before.workflows);
         let cached = previous.filter(is_same).and(workflows);
-        let known = KnownNames {
-            agents: &names,
-            abilities,
-        };
+        let known = KnownNames { agents: &names, abilities };
         let directories = &sources.workflows;
         let workflows = gather::load_workflows(directories, &agents, known, (workflows, cached));
-        let registry = Self {
-            sources: sources.clone(),
-            abilities: abilities.clone(),
-            workflows,
-            agents,
-        };
+        let registry =
+            Self { sources: sources.clone(), abilities: abilities.clone(), workflows, agents };
         registry.mark_project_definitions();
         registry
     }
@@ -194,13 +187,8 @@ impl Registry {
 
     /// The definition that a start of this workflow uses.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        let entry = self
-            .workflow(name)
-            .ok_or_else(|| self.workflow_not_found_error(name))?;
-        entry
-            .value
-            .clone()
-            .ok_or_else(|| invalid_workflow_error(entry))
+        let entry = self.workflow(name).ok_or_else(|| self.workflow_not_found_error(name))?;
+        entry.value.clone().ok_or_else(|| invalid_workflow_error(entry))
     }
 
     /// The names of the workflows that this one refers to: those it extends, nearest first, then those that its steps
@@ -281,9 +269,7 @@ impl Registry {
         let message = format!("Workflow '{shown}' not found{hint}");
         let error = Error::new(Code::WorkflowNotFound, message).with_context("workflow", shown);
         match near {
-            Some(near) => error
-                .with_context("nearest", near)
-                .with_next(NEAREST_WORKFLOW_CALL),
+            Some(near) => error.with_context("nearest", near).with_next(NEAREST_WORKFLOW_CALL),
             None => error,
         }
     }
@@ -292,11 +278,7 @@ impl Registry {
     pub fn unknown_id_error(&self, id: &str) -> Error {
         let error = self.workflow_not_found_error(id);
         let is_near = error.context("nearest").is_some();
-        error.with_next(if is_near {
-            NEAREST_ID_CALL
-        } else {
-            LIST_IDS_CALL
-        })
+        error.with_next(if is_near { NEAREST_ID_CALL } else { LIST_IDS_CALL })
     }
 }
 
@@ -305,27 +287,20 @@ fn check_requirements(abilities: &ServerCapabilities, definition: &Definition) -
         return Ok(());
     };
     let workflow = &definition.workflow;
-    let missing = workflow
-        .requires
-        .iter()
-        .find(|one| !commands.is_requirement_met(one));
+    let missing = workflow.requires.iter().find(|one| !commands.is_requirement_met(one));
     let Some(missing) = missing else {
         return Ok(());
     };
     if let Some(id) = commands.disabled_catalog_for(missing) {
-        let message = format!(
-            "workflow '{}' requires the catalog `{id}`, which is disabled",
-            workflow.name
-        );
+        let message =
+            format!("workflow '{}' requires the catalog `{id}`, which is disabled", workflow.name);
         return Err(Error::new(Code::CatalogMissing, message)
             .with_context("workflow", workflow.name.as_str())
             .with_context("catalog_id", id)
             .with_next(ENABLE_CATALOG_CALL));
     }
-    let message = format!(
-        "workflow '{}' requires a catalog of {missing}, which is not here",
-        workflow.name
-    );
+    let message =
+        format!("workflow '{}' requires a catalog of {missing}, which is not here", workflow.name);
     Err(Error::new(Code::CatalogMissing, message)
         .with_context("workflow", workflow.name.as_str())
         .with_context("import", missing.import_catalog_call()))
@@ -353,14 +328,10 @@ const NEAREST_WORKFLOW_CALL: NextCall = call_tool(
 );
 
 /// The next call if a definition file has errors.
-pub const FIX_FILE_CALL: NextCall = call_tool(
-    "workflow.list",
-    &[("brief", "true")],
-    "for another workflow",
-)
-.after_person_does(
-    "run `midex validate[ {path}]` and correct every finding, or start another workflow",
-);
+pub const FIX_FILE_CALL: NextCall =
+    call_tool("workflow.list", &[("brief", "true")], "for another workflow").after_person_does(
+        "run `midex validate[ {path}]` and correct every finding, or start another workflow",
+    );
 
 /// The error for a workflow whose file has errors.
 pub fn invalid_workflow_error(entry: &WorkflowEntry) -> Error {
@@ -376,11 +347,8 @@ pub fn invalid_workflow_error(entry: &WorkflowEntry) -> Error {
 pub fn invalid_definition_error(name: &str, findings: &[Finding]) -> Error {
     let count = errors(findings).count();
     let noun = if count == 1 { "finding" } else { "findings" };
-    let what = if name.is_empty() {
-        "The manifest".to_owned()
-    } else {
-        format!("Workflow '{name}'")
-    };
+    let what =
+        if name.is_empty() { "The manifest".to_owned() } else { format!("Workflow '{name}'") };
     let message = format!("{what} has {count} {noun}");
     let violations = errors(findings).map(Finding::violation);
     let error = Error::new(Code::WorkflowValidationFailed, message)
@@ -390,9 +358,7 @@ pub fn invalid_definition_error(name: &str, findings: &[Finding]) -> Error {
         name => error.with_context("workflow", name),
     };
     match errors(findings).next().filter(|first| first.line > 0) {
-        Some(first) => error
-            .with_context("line", first.line)
-            .with_context("column", first.column),
+        Some(first) => error.with_context("line", first.line).with_context("column", first.column),
         None => error,
     }
 }

@@ -28,9 +28,7 @@ pub struct LiveDefinitions {
 
 impl fmt::Debug for LiveDefinitions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Definitions")
-            .field("places", &self.live.places)
-            .finish_non_exhaustive()
+        f.debug_struct("Definitions").field("places", &self.live.places).finish_non_exhaustive()
     }
 }
 
@@ -171,8 +169,7 @@ impl LiveDefinitions {
     /// Starts to poll for changes and load them in the background, until this value is dropped.
     pub fn start_watching(&self) {
         let live = self.live.clone();
-        self.follower
-            .start_polling("midex-definitions", move || live.poll_files());
+        self.follower.start_polling("midex-definitions", move || live.poll_files());
     }
 }
 
@@ -254,13 +251,11 @@ impl LiveRegistry {
 
     /// The registry that was loaded last. The caller holds `seen`.
     fn last_registry(&self) -> Arc<Registry> {
-        self.known_registry()
-            .unwrap_or_else(|| self.load_first_registry())
+        self.known_registry().unwrap_or_else(|| self.load_first_registry())
     }
 
     fn loaded_registry(&self) -> Arc<Registry> {
-        self.known_registry()
-            .unwrap_or_else(|| self.current_registry())
+        self.known_registry().unwrap_or_else(|| self.current_registry())
     }
 
     fn known_registry(&self) -> Option<Arc<Registry>> {
@@ -337,9 +332,7 @@ impl LiveRegistry {
     }
 
     fn lock_abilities(&self) -> MutexGuard<'_, ServerCapabilities> {
-        self.abilities
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_stamps(&self) -> MutexGuard<'_, Option<LoadedStamps>> {
@@ -387,24 +380,15 @@ mod tests {
         let project = tempfile::tempdir().unwrap();
         let definitions = LiveDefinitions::new(project_places(project.path()));
         let changes = definitions.change_counter();
-        assert_eq!(
-            workflow_description(&definitions.last_loaded_registry(), "w"),
-            None
-        );
+        assert_eq!(workflow_description(&definitions.last_loaded_registry(), "w"), None);
         write_workflow(project.path(), "workflows/w.md", "one");
-        assert_eq!(
-            workflow_description(&definitions.last_loaded_registry(), "w"),
-            None
-        );
+        assert_eq!(workflow_description(&definitions.last_loaded_registry(), "w"), None);
         let current = definitions.current_registry();
         assert_eq!(workflow_description(&current, "w").as_deref(), Some("one"));
         assert_eq!(*changes.borrow(), 1);
         assert_eq!(current.sources().workflows.len(), 1);
 
-        assert!(
-            Arc::ptr_eq(&current, &definitions.current_registry()),
-            "no change"
-        );
+        assert!(Arc::ptr_eq(&current, &definitions.current_registry()), "no change");
         assert_eq!(*changes.borrow(), 1);
         write_workflow(project.path(), "workflows/w.md", "two");
         assert!(definitions.reload() && !definitions.reload());
@@ -421,10 +405,7 @@ mod tests {
         let loaded = definitions.last_loaded_registry();
         assert_eq!(workflow_description(&loaded, "w").as_deref(), Some("one"));
         assert!(loaded.abilities().activities.contains("send"));
-        assert!(
-            Arc::ptr_eq(&loaded, &definitions.current_registry()),
-            "read once"
-        );
+        assert!(Arc::ptr_eq(&loaded, &definitions.current_registry()), "read once");
         assert_eq!(*definitions.change_counter().borrow(), 0);
 
         let followed = LiveDefinitions::new(project_places(project.path()));
@@ -538,26 +519,15 @@ mod tests {
         // An agent that steps can refer to from now on may fix or break any workflow.
         let agent = "---\nname: reviewer\ndescription: d\n---\nMine.\n";
         fs::create_dir_all(project.path().join("agents")).unwrap();
-        fs::write(
-            project.path().join("agents/own.md"),
-            agent.replace("reviewer", "own"),
-        )
-        .unwrap();
+        fs::write(project.path().join("agents/own.md"), agent.replace("reviewer", "own")).unwrap();
         let third = second.reload(&places.sources());
-        assert!(
-            third.parsed_file_count() > 20,
-            "{}",
-            third.parsed_file_count()
-        );
+        assert!(third.parsed_file_count() > 20, "{}", third.parsed_file_count());
         // A change of an agent's text affects only the workflows that refer to it.
         fs::write(project.path().join("agents/reviewer.md"), agent).unwrap();
         let fourth = third.reload(&places.sources());
         let users = fourth.workflows().filter_map(|entry| entry.value.as_ref());
         let users = users.filter(|definition| {
-            definition
-                .personas
-                .keys()
-                .any(|name| name.as_str() == "reviewer")
+            definition.personas.keys().any(|name| name.as_str() == "reviewer")
         });
         assert_eq!(fourth.parsed_file_count(), 1 + users.count());
         assert!(fourth.parsed_file_count() < third.parsed_file_count());

@@ -57,10 +57,7 @@ pub(super) fn load_workflow(file: DefinitionFile, beside: Beside<'_>) -> LoadRes
     let (mut used, mut values) = (Vec::new(), 0);
     let mut loaded = finish_load(file, draft, |draft| {
         let name = read::workflow_name(&draft);
-        let own = name
-            .as_ref()
-            .map(|(name, _)| name.clone())
-            .unwrap_or_default();
+        let own = name.as_ref().map(|(name, _)| name.clone()).unwrap_or_default();
         let checked = extend::check(draft, &[own], beside);
         used = checked.used;
         values = checked.document.value_count();
@@ -70,9 +67,7 @@ pub(super) fn load_workflow(file: DefinitionFile, beside: Beside<'_>) -> LoadRes
     if is_shipped {
         // A workflow that is part of midex may require a catalog that the user does not have. That is not an error for
         // the user to fix.
-        loaded
-            .findings
-            .retain(|finding| finding.rule != Rule::CatalogRequirement);
+        loaded.findings.retain(|finding| finding.rule != Rule::CatalogRequirement);
     }
     loaded
 }
@@ -116,9 +111,7 @@ fn finish_load<D, T>(
         findings.sort_by_key(sort_position);
     }
     LoadResult {
-        name: named
-            .as_ref()
-            .map_or_else(|| file.file_stem(), |(name, _)| name.clone()),
+        name: named.as_ref().map_or_else(|| file.file_stem(), |(name, _)| name.clone()),
         named_at: named.map(|(_, place)| place),
         value: value.filter(|_| !is_broken(&findings)),
         findings,

@@ -54,20 +54,12 @@ impl Manifest {
     /// brace means JSON.
     pub fn from_text(text: String, format: Option<Format>) -> Self {
         let format = format.unwrap_or_else(|| Format::from_text(&text));
-        Self {
-            text,
-            format,
-            is_object: false,
-        }
+        Self { text, format, is_object: false }
     }
 
     /// A manifest that was passed as a JSON object. Keys keep their order.
     pub fn from_object(document: &Value) -> Self {
-        Self {
-            text: format!("{document:#}"),
-            format: Format::Json,
-            is_object: true,
-        }
+        Self { text: format!("{document:#}"), format: Format::Json, is_object: true }
     }
 
     /// The version of the text: its SHA-256 digest.
@@ -78,10 +70,7 @@ impl Manifest {
     /// Like [`Manifest::from_object`], written as YAML, which is easier to edit.
     pub fn from_object_as_yaml(document: &Value) -> Self {
         match serde_saphyr::to_string(document) {
-            Ok(text) => Self {
-                is_object: true,
-                ..Self::from_text(text, Some(Format::Yaml))
-            },
+            Ok(text) => Self { is_object: true, ..Self::from_text(text, Some(Format::Yaml)) },
             Err(_) => Self::from_object(document),
         }
     }
@@ -131,12 +120,8 @@ impl Registry {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     pub fn merged_manifest(&self, name: &str) -> Result<Manifest> {
-        let entry = self
-            .workflow(name)
-            .ok_or_else(|| self.workflow_not_found_error(name))?;
-        let file = self
-            .read_workflow_file(entry)
-            .filter(|_| !entry.is_broken());
+        let entry = self.workflow(name).ok_or_else(|| self.workflow_not_found_error(name))?;
+        let file = self.read_workflow_file(entry).filter(|_| !entry.is_broken());
         let file = file.ok_or_else(|| super::invalid_workflow_error(entry))?;
         let (draft, _) =
             read::read_draft(&file).map_err(|_| super::invalid_workflow_error(entry))?;
@@ -145,18 +130,12 @@ impl Registry {
             return Ok(Manifest::from_text(file.full_text(), Some(format)));
         }
         let agents = gather::known_agents(&self.agents);
-        let merged = extend::check(
-            draft,
-            slice::from_ref(&entry.name),
-            self.check_context(&agents),
-        );
+        let merged =
+            extend::check(draft, slice::from_ref(&entry.name), self.check_context(&agents));
         let document = inherit::without_inheritance_keys(&merged.document);
         let mut whole = document.to_json();
         // Keep `version` exactly as it is written, not as a parsed number.
-        if let Some(version) = document
-            .get("version")
-            .and_then(DocumentNode::text_or_number)
-        {
+        if let Some(version) = document.get("version").and_then(DocumentNode::text_or_number) {
             whole["version"] = Value::String(version);
         }
         Ok(Manifest::from_object_as_yaml(&whole))
@@ -164,10 +143,7 @@ impl Registry {
 
     /// The context of a check with these agents: the workflows and the abilities of this registry.
     pub(super) fn check_context<'a>(&'a self, agents: &'a KnownAgents) -> Beside<'a> {
-        let known = KnownNames {
-            agents,
-            abilities: &self.abilities,
-        };
+        let known = KnownNames { agents, abilities: &self.abilities };
         Beside { known, bases: self }
     }
 
@@ -184,21 +160,15 @@ impl Registry {
         };
         // Places refer to the text without its byte order mark.
         let mark = manifest.text.len()
-            - DefinitionFile::from_text(loaded.file.path, manifest.text.clone())
-                .text
-                .len();
+            - DefinitionFile::from_text(loaded.file.path, manifest.text.clone()).text.len();
         let (before, rest) = manifest.text.split_at_checked(mark + place.start)?;
         let line = rest.lines().next()?;
         let (key, after) = rest.split_at(line.find(old)?);
         let after = after.strip_prefix(old)?;
         // A name that looks like a number or a boolean must be quoted, so try both forms.
         let written = [new.to_owned(), format!("\"{new}\"")];
-        let mut texts = written
-            .map(|new| format!("{before}{key}{new}{after}"))
-            .into_iter();
-        let texts = texts
-            .by_ref()
-            .map(|text| Manifest::from_text(text, Some(manifest.format)));
+        let mut texts = written.map(|new| format!("{before}{key}{new}{after}")).into_iter();
+        let texts = texts.by_ref().map(|text| Manifest::from_text(text, Some(manifest.format)));
         let is_named = |manifest: &Manifest| {
             let renamed = self.load_manifest(manifest);
             renamed.name == new
@@ -222,12 +192,9 @@ impl Registry {
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` if the file cannot be read, or the place of its name cannot
     /// be determined.
     pub fn copy_workflow(&self, name: &str, new: &WorkflowName) -> Result<Template> {
-        let entry = self
-            .workflow(name)
-            .ok_or_else(|| self.workflow_not_found_error(name))?;
-        let manifest = self
-            .read_manifest(entry)
-            .ok_or_else(|| super::invalid_workflow_error(entry))?;
+        let entry = self.workflow(name).ok_or_else(|| self.workflow_not_found_error(name))?;
+        let manifest =
+            self.read_manifest(entry).ok_or_else(|| super::invalid_workflow_error(entry))?;
         let named = self.rename_manifest(&manifest, (&entry.name, new.as_str()));
         let copy = named.ok_or_else(|| super::invalid_workflow_error(entry))?;
         Ok(Template::new_copy(new, copy.format, copy.text))

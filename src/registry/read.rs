@@ -30,9 +30,7 @@ pub(super) fn read_draft(
     }
     let text = &file.text;
     let extension = extension(&file.path);
-    let markdown = (extension == "md")
-        .then(|| markdown::parse(text))
-        .transpose()?;
+    let markdown = (extension == "md").then(|| markdown::parse(text)).transpose()?;
     let parsed;
     let document = if let Some(markdown) = &markdown {
         &markdown.front

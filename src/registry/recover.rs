@@ -37,11 +37,7 @@ pub(super) fn replace_foreign_keywords(
     let mut root = document.clone();
     let is_quoted = |entry: &MappingEntry| entry.place.end - entry.place.start > entry.key.len();
     let is_json = root.entries().is_some_and(|all| all.iter().all(is_quoted));
-    let mut reader = Recovery {
-        found,
-        form,
-        is_json,
-    };
+    let mut reader = Recovery { found, form, is_json };
     if let NodeContent::Map(entries) = &mut root.content {
         reader.hoist_nested_workflow(entries);
         reader.recover_record(entries, "", form.workflow_record());
@@ -170,12 +166,7 @@ impl Recovery<'_> {
             let mut at = 0;
             while at < entries.len() {
                 let before = entries.len();
-                let mut site = KeySite {
-                    entries,
-                    at,
-                    path,
-                    known,
-                };
+                let mut site = KeySite { entries, at, path, known };
                 if site.is_due_in_pass(is_last) {
                     self.recover_key(&mut site);
                 }
@@ -198,11 +189,7 @@ impl Recovery<'_> {
             Counterpart::TextOrWords(key, words) => {
                 if site.entry().value.as_text().is_some() && site.is_key_free(key) {
                     self.rename_key(site, key);
-                } else if site
-                    .entries
-                    .iter()
-                    .any(|entry| grammar::is_step_kind(&entry.key))
-                {
+                } else if site.entries.iter().any(|entry| grammar::is_step_kind(&entry.key)) {
                     self.remove_entry(site, words);
                 } else {
                     self.add_key_finding(site, words);
@@ -219,11 +206,7 @@ impl Recovery<'_> {
             }
             Counterpart::Inside(outer, inner) => self.nest_entry(site, (outer, inner), None),
             Counterpart::OneMore(outer, inner) => {
-                let more = site
-                    .entry()
-                    .value
-                    .as_count()
-                    .map(|count| (count + 1).to_string());
+                let more = site.entry().value.as_count().map(|count| (count + 1).to_string());
                 match (outer, more) {
                     (Some(outer), more) => self.nest_entry(site, (outer, inner), more.as_deref()),
                     (None, Some(more)) => self.replace_entry(site, inner, &more),
@@ -256,12 +239,11 @@ impl Recovery<'_> {
         let entry = site.entry();
         let near = find_nearest(&entry.key, site.known.keys.iter().map(|key| key.name));
         if let Some(near) = near.filter(|near| site.is_key_free(near)) {
-            self.found
-                .push(site.unknown_key_finding().suggest_replacement(
-                    entry.place,
-                    &entry.key,
-                    near,
-                ));
+            self.found.push(site.unknown_key_finding().suggest_replacement(
+                entry.place,
+                &entry.key,
+                near,
+            ));
             site.set_key(near);
         }
     }
@@ -269,19 +251,17 @@ impl Recovery<'_> {
     /// Renames a key and keeps its value.
     fn rename_key(&mut self, site: &mut KeySite<'_>, key: &str) {
         let entry = site.entry();
-        self.found
-            .push(
-                site.unknown_key_finding()
-                    .suggest_replacement(entry.place, &entry.key, key),
-            );
+        self.found.push(site.unknown_key_finding().suggest_replacement(
+            entry.place,
+            &entry.key,
+            key,
+        ));
         site.set_key(key);
     }
 
     /// Replaces both the key and the value.
     fn replace_entry(&mut self, site: &mut KeySite<'_>, key: &str, value: &str) {
-        let finding = site
-            .unknown_key_finding()
-            .suggest(format!("write `{key}: {value}`"));
+        let finding = site.unknown_key_finding().suggest(format!("write `{key}: {value}`"));
         if !site.is_key_free(key) {
             self.found.push(finding);
             site.entries.remove(site.at);
@@ -295,8 +275,7 @@ impl Recovery<'_> {
         } else {
             value.to_owned()
         };
-        self.found
-            .push(finding.edit_rewrite_unquoted(entry.value.place, &old, &new));
+        self.found.push(finding.edit_rewrite_unquoted(entry.value.place, &old, &new));
         site.set_key(key);
         let entry = &mut site.entries[site.at];
         entry.value = values::parse_plain_value(value, entry.value.place);
@@ -306,10 +285,7 @@ impl Recovery<'_> {
     fn add_key_finding(&mut self, site: &KeySite<'_>, words: &str) {
         let id = site.entries.iter().find(|entry| entry.key == "id");
         let id = id.and_then(|entry| entry.value.as_text()).unwrap_or("ID");
-        self.found.push(
-            site.unknown_key_finding()
-                .suggest(words.replace("{id}", id)),
-        );
+        self.found.push(site.unknown_key_finding().suggest(words.replace("{id}", id)));
     }
 
     /// Like [`Self::add_key_finding`], and removes the entry from the tree. There is no edit that removes it from the file, since
@@ -339,8 +315,7 @@ impl Recovery<'_> {
                 .suggest(format!("write `{outer}: {{ {inner}: {shown} }}`"));
             let finding = finding.edit_replace(entry.place, &entry.key, Some(outer));
             let before = format!("{inner}: ");
-            self.found
-                .push(self.add_wrapping_edit(finding, &entry.value, &before, value));
+            self.found.push(self.add_wrapping_edit(finding, &entry.value, &before, value));
             site.set_key(outer);
             let entry = &mut site.entries[site.at];
             entry.value = values::make_mapping(entry.place, vec![moved]);
@@ -441,16 +416,8 @@ impl KeySite<'_> {
 }
 
 /// Keywords that identify a value as a JSON Schema.
-const JSON_SCHEMA_KEYWORDS: [&str; 8] = [
-    "type",
-    "properties",
-    "required",
-    "items",
-    "enum",
-    "oneOf",
-    "anyOf",
-    "$ref",
-];
+const JSON_SCHEMA_KEYWORDS: [&str; 8] =
+    ["type", "properties", "required", "items", "enum", "oneOf", "anyOf", "$ref"];
 
 /// The hint for a flag that only states the default.
 fn default_flag_hint(key: &str) -> &'static str {

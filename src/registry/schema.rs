@@ -47,10 +47,9 @@ pub enum SchemaDraft {
 /// The schema, self-contained: it refers to no other document.
 pub fn build_schema(of: SchemaKind, draft: SchemaDraft) -> Value {
     let schema = match of {
-        SchemaKind::Manifest => add_title(
-            "A midex workflow",
-            grammar::workflow_schema(WorkflowFormat::Manifest),
-        ),
+        SchemaKind::Manifest => {
+            add_title("A midex workflow", grammar::workflow_schema(WorkflowFormat::Manifest))
+        }
         SchemaKind::FrontMatter => {
             let schema = grammar::workflow_schema(WorkflowFormat::Phases);
             add_title("Front matter of a midex workflow", schema)
@@ -86,19 +85,15 @@ fn add_draft_keywords(schema: Value, draft: SchemaDraft) -> Value {
 /// Renames the key of the definitions throughout the schema.
 fn rename_definitions_key(schema: Value, definitions: &str) -> Value {
     let entry = |(key, value): (String, Value)| match (key.as_str(), value) {
-        ("$defs", value) => (
-            definitions.to_owned(),
-            rename_definitions_key(value, definitions),
-        ),
+        ("$defs", value) => (definitions.to_owned(), rename_definitions_key(value, definitions)),
         ("$ref", Value::String(to)) => (key, json!(to.replace("$defs", definitions))),
         (_, value) => (key, rename_definitions_key(value, definitions)),
     };
     match schema {
         Value::Object(map) => Value::Object(map.into_iter().map(entry).collect()),
-        Value::Array(items) => items
-            .into_iter()
-            .map(|item| rename_definitions_key(item, definitions))
-            .collect(),
+        Value::Array(items) => {
+            items.into_iter().map(|item| rename_definitions_key(item, definitions)).collect()
+        }
         other => other,
     }
 }
@@ -219,10 +214,9 @@ mod tests {
     #[test]
     fn every_schema_stands_alone_in_both_drafts() {
         for of in ALL_SCHEMA_KINDS {
-            for (draft, definitions) in [
-                (SchemaDraft::Draft202012, "#/$defs/"),
-                (SchemaDraft::Draft7, "#/definitions/"),
-            ] {
+            for (draft, definitions) in
+                [(SchemaDraft::Draft202012, "#/$defs/"), (SchemaDraft::Draft7, "#/definitions/")]
+            {
                 let schema = build_schema(of, draft);
                 jsonschema::meta::validate(&schema).unwrap();
                 jsonschema::validator_for(&schema).unwrap();

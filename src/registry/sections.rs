@@ -118,11 +118,7 @@ fn parse_heading(line: &str) -> Option<(usize, &str)> {
     let title = title.trim();
     // Closing `#` characters must be separated from the title by a space.
     let open = title.trim_end_matches('#');
-    let title = if open.ends_with([' ', '\t']) || open.is_empty() {
-        open
-    } else {
-        title
-    };
+    let title = if open.ends_with([' ', '\t']) || open.is_empty() { open } else { title };
     Some((level, title.trim()))
 }
 
@@ -134,10 +130,7 @@ fn parse_step_heading(level: usize, title: &str) -> Option<&str> {
 
 fn parse_opening_fence(line: &str) -> Option<SectionFence> {
     let line = strip_indentation(line)?;
-    let sign = line
-        .chars()
-        .next()
-        .filter(|sign| ['`', '~'].contains(sign))?;
+    let sign = line.chars().next().filter(|sign| ['`', '~'].contains(sign))?;
     let rest = line.trim_start_matches(sign);
     let length = line.len() - rest.len();
     // Inline code may also start with three backticks, but then backticks occur again in the same line.
@@ -158,9 +151,7 @@ mod tests {
 
     fn read_sections(text: &str) -> Vec<(String, String)> {
         let sections = parse_sections(text, 0).0.into_iter();
-        sections
-            .map(|section| (section.step.value, section.text.value))
-            .collect()
+        sections.map(|section| (section.step.value, section.text.value)).collect()
     }
 
     fn owned_pair(id: &str, text: &str) -> (String, String) {
@@ -172,10 +163,7 @@ mod tests {
         let text = "intro\n## step: a\n\nfirst\n\n### part\nmore\n## Notes\nnot this\n   ## step:  b ##\r\nx\r\n\r\n# End\ny\n";
         assert_eq!(
             read_sections(text),
-            [
-                owned_pair("a", "first\n\n### part\nmore"),
-                owned_pair("b", "x")
-            ]
+            [owned_pair("a", "first\n\n### part\nmore"), owned_pair("b", "x")]
         );
         assert_eq!(
             read_sections("## step: a\n## step: b"),
@@ -188,10 +176,7 @@ mod tests {
         let fenced = "## step: a\n```md\n## step: b\n~~~\n````\n## step: c\n";
         assert_eq!(
             read_sections(fenced),
-            [
-                owned_pair("a", "```md\n## step: b\n~~~\n````"),
-                owned_pair("c", "")
-            ]
+            [owned_pair("a", "```md\n## step: b\n~~~\n````"), owned_pair("c", "")]
         );
         let code = "## step: a\n    ## step: b\n~~~~\n## step: c\n~~~\n## step: d";
         assert_eq!(read_sections(code).len(), 1, "{:?}", read_sections(code));
@@ -201,14 +186,9 @@ mod tests {
 
     #[test]
     fn only_step_headings_begin_steps() {
-        for text in [
-            "# step: a",
-            "### step: a",
-            "##step: a",
-            "## steps: a",
-            "## Step a",
-            "text ## step: a",
-        ] {
+        for text in
+            ["# step: a", "### step: a", "##step: a", "## steps: a", "## Step a", "text ## step: a"]
+        {
             assert_eq!(read_sections(text), [], "{text}");
         }
     }

@@ -51,10 +51,7 @@ table! {
 
 /// The files of a table, under paths that mark them as part of midex.
 pub(super) fn shipped_files(table: &[(&str, &str)]) -> Vec<DefinitionFile> {
-    table
-        .iter()
-        .map(|(path, text)| shipped_file(path, text))
-        .collect()
+    table.iter().map(|(path, text)| shipped_file(path, text)).collect()
 }
 
 /// The file of the workflow of this name that is part of midex.

@@ -29,13 +29,8 @@ pub(super) fn suggest_syntax_fix(
         Ok(()) => true,
         Err(next) => next.line > finding.line,
     };
-    let remedies = [
-        fix_code_fence,
-        fix_tabs,
-        fix_bare_braces,
-        fix_unquoted_template,
-        fix_unquoted_value,
-    ];
+    let remedies =
+        [fix_code_fence, fix_tabs, fix_bare_braces, fix_unquoted_template, fix_unquoted_value];
     let remedies = remedies.iter().filter_map(|remedy| remedy(text, &finding));
     match { remedies }.find(gets_farther) {
         Some(remedy) => remedy
@@ -61,13 +56,9 @@ fn apply_replacements(text: &str, changes: &[TextReplacement]) -> String {
 
 /// A code fence of three backticks around the whole text, possibly with other words around it.
 fn fix_code_fence(text: &str, _: &Finding) -> Option<SyntaxFix> {
-    let open = text
-        .find("```")
-        .filter(|at| *at == 0 || text[..*at].ends_with('\n'))?;
+    let open = text.find("```").filter(|at| *at == 0 || text[..*at].ends_with('\n'))?;
     let start = open + text[open..].find('\n')? + 1;
-    let end = text[start..]
-        .find("\n```")
-        .map_or(text.len(), |at| start + at + 1);
+    let end = text[start..].find("\n```").map_or(text.len(), |at| start + at + 1);
     let cut = |from: usize, to: usize| (from, text[from..to].to_owned(), String::new());
     Some(SyntaxFix {
         suggestion: "write it without the code fence around it, and nothing else".to_owned(),
@@ -120,21 +111,15 @@ pub(super) fn comment_cut_warning(
     }
     let end = text.len() - sign.len() + 1 + comment.len();
     let whole = text[place.start..end].to_owned();
-    let message = format!(
-        "the text ends before ` #`, and `#{}` is a comment",
-        shorten_text(comment)
-    );
+    let message =
+        format!("the text ends before ` #`, and `#{}` is a comment", shorten_text(comment));
     let finding = Finding::new(Rule::CutByComment, path, place, message);
     let quoted = quote_text(&whole).filter(|_| !whole.contains('\n'));
     let is_sure = quoted.is_some() && is_template;
     let shown = quoted.unwrap_or_else(|| whole.clone());
     let hint = format!("put the whole text in quotes where that is a part of it: {shown}");
     let start = is_sure.then_some(place.start);
-    Some(
-        finding
-            .suggest(hint)
-            .edit_replace_bytes(start, whole, shown),
-    )
+    Some(finding.suggest(hint).edit_replace_bytes(start, whole, shown))
 }
 
 /// Tabs in the indentation of lines.
@@ -177,27 +162,17 @@ fn fix_unquoted_template(text: &str, finding: &Finding) -> Option<SyntaxFix> {
     let mut from = 0;
     while let Some(open) = line.value[from..].find("${{").map(|at| from + at) {
         let close = open + line.value[open..].find("}}")? + 2;
-        let (before, after) = (
-            line.value[..open].trim_end(),
-            line.value[close..].trim_start(),
-        );
+        let (before, after) = (line.value[..open].trim_end(), line.value[close..].trim_start());
         let template = &line.value[open..close];
         if before.ends_with([':', ',', '[', '{'])
             && (after.is_empty() || after.starts_with([',', ']', '}']))
         {
-            changes.push((
-                line.value_at + open,
-                template.to_owned(),
-                quote_text(template)?,
-            ));
+            changes.push((line.value_at + open, template.to_owned(), quote_text(template)?));
         }
         from = close;
     }
     let (_, _, first) = changes.first()?;
-    Some(SyntaxFix {
-        suggestion: format!("put it in quotes: {first}"),
-        changes,
-    })
+    Some(SyntaxFix { suggestion: format!("put it in quotes: {first}"), changes })
 }
 
 /// An unquoted text that YAML reads differently, such as one that contains `: `.
@@ -209,19 +184,13 @@ fn fix_unquoted_value(text: &str, finding: &Finding) -> Option<SyntaxFix> {
     }
     let new = quote_text(value)?;
     Some(SyntaxFix {
-        suggestion: format!(
-            "put the text in quotes: `{}: {}`",
-            line.key,
-            shorten_text(&new)
-        ),
+        suggestion: format!("put the text in quotes: `{}: {}`", line.key, shorten_text(&new)),
         changes: vec![(line.value_at, value.to_owned(), new)],
     })
 }
 
 fn quote_text(text: &str) -> Option<String> {
-    let quote = ['"', '\'']
-        .into_iter()
-        .find(|quote| !text.contains(*quote))?;
+    let quote = ['"', '\''].into_iter().find(|quote| !text.contains(*quote))?;
     (!text.contains('\\')).then(|| format!("{quote}{text}{quote}"))
 }
 
@@ -247,19 +216,12 @@ struct KeyValueLine<'a> {
 impl<'a> KeyValueLine<'a> {
     fn from_text(text: &'a str, number: usize) -> Option<Self> {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        let start: usize = lines
-            .iter()
-            .take(number.checked_sub(1)?)
-            .map(|line| line.len())
-            .sum();
+        let start: usize = lines.iter().take(number.checked_sub(1)?).map(|line| line.len()).sum();
         let line = lines.get(number - 1)?;
         let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
         let (key, rest) = line.split_once(':')?;
         let blank = rest.len() - rest.trim_start_matches(' ').len();
-        let next = lines
-            .iter()
-            .skip(number)
-            .find(|line| !line.trim().is_empty());
+        let next = lines.iter().skip(number).find(|line| !line.trim().is_empty());
         Some(Self {
             value_at: start + key.len() + 1 + blank,
             value: rest[blank..].trim_end_matches(['\r', '\n']),

@@ -46,15 +46,8 @@ pub(super) fn is_host_agent_file(path: &Path) -> bool {
 
 impl Source {
     /// The names of the sources, nearest first.
-    pub const SOURCE_NAMES: &[&str] = &[
-        "flag",
-        "registry",
-        "project",
-        "user",
-        "shipped",
-        "project_host",
-        "user_host",
-    ];
+    pub const SOURCE_NAMES: &[&str] =
+        &["flag", "registry", "project", "user", "shipped", "project_host", "user_host"];
 
     /// The name of the source.
     pub fn as_str(self) -> &'static str {
@@ -103,10 +96,7 @@ impl DefinitionDirectory {
             let message = "a symbolic link leads here: it is not followed";
             return Err(Finding::of_file(Rule::OutsideDirectory, message).into());
         }
-        let project = self
-            .path
-            .parent()
-            .filter(|_| self.source == Source::Project);
+        let project = self.path.parent().filter(|_| self.source == Source::Project);
         if let Some(project) = project
             && !found.starts_with(real(project)?)
         {
@@ -200,11 +190,7 @@ impl DefinitionPlaces {
     fn workflow_directories(&self) -> impl Iterator<Item = (Source, PathBuf)> {
         let registry = self.registry.clone().map(|path| (Source::Registry, path));
         let by_project = self.by_project.workflows.clone();
-        self.candidate_paths(
-            (self.flag_workflows.clone(), by_project),
-            registry,
-            "workflows",
-        )
+        self.candidate_paths((self.flag_workflows.clone(), by_project), registry, "workflows")
     }
 
     fn agent_directories(&self) -> impl Iterator<Item = (Source, PathBuf)> {

@@ -54,9 +54,7 @@ fn metadata_inside_root(path: &Path, root: Option<&Path>) -> Option<Metadata> {
 fn directory_entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let entries = entries.take(limits::DEFINITION_ENTRIES_MAX);
-    entries
-        .filter(may_hold_definitions)
-        .map(|entry| entry.path())
+    entries.filter(may_hold_definitions).map(|entry| entry.path())
 }
 
 /// Whether the entry is a definition file, or may be a directory of such files.
@@ -76,10 +74,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         let look = || {
-            let all = ["workflows", "agents"].map(|name| DefinitionDirectory {
-                source: Source::Project,
-                path: path(name),
-            });
+            let all = ["workflows", "agents"]
+                .map(|name| DefinitionDirectory { source: Source::Project, path: path(name) });
             DefinitionStamps::from_directories(all.into_iter())
         };
         let nothing = look();

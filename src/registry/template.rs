@@ -47,10 +47,7 @@ impl Template {
 
     /// A copy of another workflow. Its text contains the new name already.
     pub(super) fn new_copy(name: &WorkflowName, format: Format, text: String) -> Self {
-        Self {
-            copy: Some(text),
-            ..Self::new_workflow(name, format)
-        }
+        Self { copy: Some(text), ..Self::new_workflow(name, format) }
     }
 
     /// Sets the description: one line of at most [`limits::DESCRIPTION_BYTES_MAX`].
@@ -64,10 +61,7 @@ impl Template {
             format!("has {bytes} bytes, the limit is {max}")
         } else {
             let description = description.to_owned();
-            return Ok(Self {
-                description,
-                ..self
-            });
+            return Ok(Self { description, ..self });
         };
         let error = Error::new(Code::UsageInvalid, format!("the description {fault}"));
         Err(error.with_action("Give a --description of one line, or none"))
@@ -175,13 +169,10 @@ fn yaml_scalar(text: &str) -> String {
 /// Whether every YAML reader reads the text as itself: only ASCII letters, digits and a few characters without special
 /// meaning, and not a word for a boolean, null or a number.
 fn is_plain_scalar(text: &str) -> bool {
-    const RESERVED_WORDS: &[&str] = &[
-        "true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "infinity",
-    ];
+    const RESERVED_WORDS: &[&str] =
+        &["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "infinity"];
     text.starts_with(|first: char| first.is_ascii_alphabetic())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || " -_.,;/()'".contains(c))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || " -_.,;/()'".contains(c))
         && !text.ends_with(' ')
         && !RESERVED_WORDS.contains(&text.to_ascii_lowercase().as_str())
 }
@@ -215,23 +206,14 @@ mod tests {
         let name = WorkflowName::parse("w").unwrap();
         let text = Template::new_workflow(&name, Format::Yaml).text();
         let shown = |line: &str| {
-            line.strip_prefix("#  ")
-                .map_or_else(|| line.to_owned(), |rest| format!("  {rest}"))
+            line.strip_prefix("#  ").map_or_else(|| line.to_owned(), |rest| format!("  {rest}"))
         };
         let shown: Vec<_> = text.lines().map(shown).collect();
         let registry = Registry::load(&Sources::default());
         let (workflow, findings) = check_text("w.yaml", &shown.join("\n"), &registry);
         assert_eq!(findings, []);
-        let kinds: Vec<_> = workflow
-            .unwrap()
-            .steps
-            .iter()
-            .map(|step| step.kind.as_str())
-            .collect();
-        assert_eq!(
-            kinds,
-            ["agent", "agent", "agent", "branch", "gate", "wait", "agent"]
-        );
+        let kinds: Vec<_> = workflow.unwrap().steps.iter().map(|step| step.kind.as_str()).collect();
+        assert_eq!(kinds, ["agent", "agent", "agent", "branch", "gate", "wait", "agent"]);
     }
 
     proptest! {

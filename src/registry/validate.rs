@@ -76,10 +76,7 @@ pub fn validate_paths(paths: &[PathBuf], registry: &Registry) -> Result<Vec<File
         .into_iter()
         .flat_map(|group| {
             let bases = NearerFiles::new(registry, || group.extendable_workflows());
-            check_files(
-                group.files.clone(),
-                check_context(&agents, registry, &bases),
-            )
+            check_files(group.files.clone(), check_context(&agents, registry, &bases))
         })
         .collect())
 }
@@ -96,10 +93,8 @@ pub fn load_workflow_file(
         add_agents(&mut agents, &directory);
     }
     let bases = NearerFiles::new(registry, || sibling_workflows(path));
-    let mut loaded = load::load_workflow(
-        read_named_file(path),
-        check_context(&agents, registry, &bases),
-    );
+    let mut loaded =
+        load::load_workflow(read_named_file(path), check_context(&agents, registry, &bases));
     let workflow = loaded.value.take();
     Ok((report_on_file(DefinitionKind::Workflow, loaded), workflow))
 }
@@ -118,10 +113,7 @@ fn check_context<'a>(
     registry: &'a Registry,
     bases: &'a dyn Bases,
 ) -> Beside<'a> {
-    Beside {
-        bases,
-        ..registry.check_context(agents)
-    }
+    Beside { bases, ..registry.check_context(agents) }
 }
 
 /// The workflow files in the directory of a file.
@@ -162,9 +154,7 @@ fn check_everything(registry: &Registry, agents: &KnownAgents) -> Vec<FileReport
     let workflows: Vec<_> = read_levels(directories, extensions, shipped::WORKFLOWS).collect();
     let bases = DefinitionLevels::new(Cow::Borrowed(&workflows), None);
     let beside = check_context(agents, registry, &bases);
-    let workflows = workflows
-        .iter()
-        .map(|(_, files)| (DefinitionKind::Workflow, files.clone()));
+    let workflows = workflows.iter().map(|(_, files)| (DefinitionKind::Workflow, files.clone()));
     let personas = read_levels(&sources.agents, &["md"], shipped::AGENTS)
         // Skip files written for hosts, since they are not the user's to fix here.
         .filter(|(directory, _)| !directory.source.is_host_source())
@@ -191,9 +181,7 @@ impl FileGroup {
         match &self.files[..] {
             [(DefinitionKind::Workflow, file)] => sibling_workflows(&file.path),
             files => {
-                let workflows = files
-                    .iter()
-                    .filter(|(kind, _)| *kind == DefinitionKind::Workflow);
+                let workflows = files.iter().filter(|(kind, _)| *kind == DefinitionKind::Workflow);
                 workflows.map(|(_, file)| file.clone()).collect()
             }
         }
@@ -256,21 +244,16 @@ fn read_named_file(path: &Path) -> DefinitionFile {
 fn definition_kind(path: &Path, text: &str) -> DefinitionKind {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let named =
-        real.ancestors()
-            .skip(1)
-            .find_map(|directory| match directory.file_name()?.to_str()? {
-                "agents" => Some(DefinitionKind::Agent),
-                "workflows" => Some(DefinitionKind::Workflow),
-                _ => None,
-            });
+        real.ancestors().skip(1).find_map(|directory| match directory.file_name()?.to_str()? {
+            "agents" => Some(DefinitionKind::Agent),
+            "workflows" => Some(DefinitionKind::Workflow),
+            _ => None,
+        });
     let is_key = |line: &str| {
         let mut keys = ["phases:", "steps:", "workflow:"].iter();
         keys.any(|key| line.starts_with(key))
     };
-    let mut front = text
-        .lines()
-        .skip(1)
-        .take_while(|line| line.trim_end() != "---");
+    let mut front = text.lines().skip(1).take_while(|line| line.trim_end() != "---");
     let mut has_phases = || front.any(is_key);
     named.unwrap_or_else(|| {
         if files::extension(path) != "md" || has_phases() {
@@ -297,35 +280,23 @@ fn load_personas(files: Vec<DefinitionFile>) -> Vec<LoadResult<Persona>> {
 }
 
 fn agent_state(loaded: &LoadResult<Persona>) -> AgentFileState {
-    if loaded.value.is_some() {
-        AgentFileState::Usable
-    } else {
-        AgentFileState::Broken
-    }
+    if loaded.value.is_some() { AgentFileState::Usable } else { AgentFileState::Broken }
 }
 
 fn check_files(
     files: Vec<(DefinitionKind, DefinitionFile)>,
     beside: Beside<'_>,
 ) -> Vec<FileReport> {
-    let (workflows, others): (Vec<_>, Vec<_>) = files
-        .into_iter()
-        .partition(|(kind, _)| *kind == DefinitionKind::Workflow);
-    let mut workflows: Vec<_> = workflows
-        .into_iter()
-        .map(|(_, file)| load::load_workflow(file, beside))
-        .collect();
+    let (workflows, others): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|(kind, _)| *kind == DefinitionKind::Workflow);
+    let mut workflows: Vec<_> =
+        workflows.into_iter().map(|(_, file)| load::load_workflow(file, beside)).collect();
     load::refuse_duplicates(&mut workflows);
     let personas = load_personas(others.into_iter().map(|(_, file)| file).collect());
-    let workflows = workflows
-        .into_iter()
-        .map(|loaded| report_on_file(DefinitionKind::Workflow, loaded));
+    let workflows =
+        workflows.into_iter().map(|loaded| report_on_file(DefinitionKind::Workflow, loaded));
     workflows
-        .chain(
-            personas
-                .into_iter()
-                .map(|loaded| report_on_file(DefinitionKind::Agent, loaded)),
-        )
+        .chain(personas.into_iter().map(|loaded| report_on_file(DefinitionKind::Agent, loaded)))
         .collect()
 }
 

@@ -158,17 +158,13 @@ fn replace_file(
     let bytes = save.manifest.text.as_bytes();
     if Format::from_path(&held.path) == save.manifest.format {
         let (name, before) = (&held.name, Some(&held.metadata));
-        let written = held
-            .folder
-            .write(name, bytes, before, ExistingFilePolicy::Replace);
+        let written = held.folder.write(name, bytes, before, ExistingFilePolicy::Replace);
         written.map_err(|error| unusable_path_error(&held.path, error))?;
         return Ok(held.path.clone());
     }
     let path = held.path.with_file_name(save.manifest.file_name(id));
     let name = path.file_name().unwrap_or_default();
-    let written = held
-        .folder
-        .write(name, bytes, Some(&held.metadata), ExistingFilePolicy::Keep);
+    let written = held.folder.write(name, bytes, Some(&held.metadata), ExistingFilePolicy::Keep);
     written.map_err(|error| write_error(&path, id, error))?;
     let removed = held.folder.remove(&held.name);
     removed.map_err(|error| unusable_path_error(&held.path, error))?;
@@ -194,13 +190,8 @@ fn create_file(room: &LockedDirectory, id: &str, save: &SaveRequest) -> Result<P
     refuse_replacing(id, room.find_in_other_directory(id), &room.directory, save)?;
     room.refuse_look_alike(id, None)?;
     let path = room.directory.join(save.manifest.file_name(id));
-    let (name, bytes) = (
-        path.file_name().unwrap_or_default(),
-        save.manifest.text.as_bytes(),
-    );
-    let written = room
-        .folder()?
-        .write(name, bytes, None, ExistingFilePolicy::Keep);
+    let (name, bytes) = (path.file_name().unwrap_or_default(), save.manifest.text.as_bytes());
+    let written = room.folder()?.write(name, bytes, None, ExistingFilePolicy::Keep);
     written.map_err(|error| write_error(&path, id, error))?;
     Ok(path)
 }
@@ -231,9 +222,7 @@ pub fn rename_workflow(
     let named = room.registry.rename_manifest(&before, (id, new_id));
     let after = named.ok_or_else(|| refusal::name_not_located_error(id, &held))?;
     let (bytes, of) = (after.text.as_bytes(), Some(&held.metadata));
-    let written = held
-        .folder
-        .write(&held.name, bytes, of, ExistingFilePolicy::Replace);
+    let written = held.folder.write(&held.name, bytes, of, ExistingFilePolicy::Replace);
     written.map_err(|error| unusable_path_error(&held.path, error))?;
     if *name != *held.name {
         let renamed = held.folder.rename(&held.name, name);
@@ -284,11 +273,7 @@ pub fn delete_workflow(
     let (_room, held) = open_locked_file(definitions, target, id, expected_version)?;
     let removed = held.folder.remove(&held.name);
     removed.map_err(|error| unusable_path_error(&held.path, error))?;
-    Ok(deletion_result(
-        id,
-        &held,
-        &definitions.load_written_change(),
-    ))
+    Ok(deletion_result(id, &held, &definitions.load_written_change()))
 }
 
 fn deletion_result(id: &str, held: &LockedFile, registry: &Registry) -> DeletedWorkflow {
@@ -347,9 +332,7 @@ fn check_file_name_id(id: &str) -> Result<()> {
 
 /// A warning if another file of this id hides the saved one.
 fn hidden_workflow_warning(registry: &Registry, id: &str, path: &Path) -> Option<Finding> {
-    let nearer = registry
-        .workflow(id)
-        .filter(|entry| entry.path.as_deref() != Some(path))?;
+    let nearer = registry.workflow(id).filter(|entry| entry.path.as_deref() != Some(path))?;
     let message = format!(
         "the workflow is saved, but {} hides it: a start takes that one",
         describe_location(nearer)

@@ -36,10 +36,7 @@ fn read_yaml(text: &str) -> Result<Spanned<LooseValue>, Error> {
 fn build_document(text: &str, value: Spanned<LooseValue>) -> Result<DocumentNode, Box<Finding>> {
     let mut node = build_node(text, value)?;
     if node.content == NodeContent::Null {
-        node = DocumentNode {
-            content: NodeContent::Map(Vec::new()),
-            place: Place::START,
-        };
+        node = DocumentNode { content: NodeContent::Map(Vec::new()), place: Place::START };
     }
     Ok(node)
 }
@@ -75,9 +72,8 @@ fn lenient_json_finding(text: &str, at: Place) -> Option<Finding> {
         (at, "JSON has no comments", hint)
     } else {
         let comma = before.trim_end().strip_suffix(',')?.len();
-        let place = rest
-            .starts_with(['}', ']'])
-            .then(|| Place::of_bytes(text, comma, comma + 1))?;
+        let place =
+            rest.starts_with(['}', ']']).then(|| Place::of_bytes(text, comma, comma + 1))?;
         (place, "a comma stands before the end", "remove the comma")
     };
     Some(Finding::new(Rule::Syntax, "", at, message).suggest(hint.to_owned()))
@@ -188,9 +184,7 @@ impl<'de> Visitor<'de> for LooseVisitor {
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<LooseValue, E> {
         let number = Number::from_f64(value);
-        number
-            .map(LooseValue::Number)
-            .ok_or_else(|| E::custom("a number must be finite"))
+        number.map(LooseValue::Number).ok_or_else(|| E::custom("a number must be finite"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<LooseValue, E> {
@@ -242,9 +236,7 @@ fn build_node(text: &str, spanned: Spanned<LooseValue>) -> Result<DocumentNode, 
             NodeContent::List(items.collect::<Result<_, _>>()?)
         }
         LooseValue::Map(entries) => {
-            let entries = entries
-                .into_iter()
-                .map(|(key, value)| build_entry(text, key, value));
+            let entries = entries.into_iter().map(|(key, value)| build_entry(text, key, value));
             NodeContent::Map(entries.collect::<Result<_, _>>()?)
         }
     };
@@ -269,9 +261,7 @@ fn parse_number(
         _ => None,
     };
     let Some(radix) = radix else {
-        let is_float = digits
-            .bytes()
-            .all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c));
+        let is_float = digits.bytes().all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c));
         return Ok(if is_float {
             NodeContent::Number(number, written)
         } else {
@@ -280,9 +270,7 @@ fn parse_number(
     };
     let digits = if radix == 10 { digits } else { &digits[2..] };
     let whole = if written.starts_with('-') {
-        i64::from_str_radix(&format!("-{digits}"), radix)
-            .ok()
-            .map(Number::from)
+        i64::from_str_radix(&format!("-{digits}"), radix).ok().map(Number::from)
     } else {
         u64::from_str_radix(digits, radix).ok().map(Number::from)
     };
@@ -336,30 +324,17 @@ fn tag_finding(text: &str, key: &str, place: Place) -> Option<Finding> {
     let rest = text.get(place.end..)?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start();
     // Check the first character before scanning the line, since lines may be long.
-    let value = value
-        .strip_prefix('!')
-        .map(|_| value)?
-        .lines()
-        .next()?
-        .trim_end();
+    let value = value.strip_prefix('!').map(|_| value)?.lines().next()?.trim_end();
     let word = value.trim_start_matches('!');
     // The standard tags of YAML begin with `!!`.
     let is_known = value.starts_with("!!")
-        && word
-            .split(' ')
-            .next()
-            .is_some_and(|tag| CORE_SCHEMA_TAGS.contains(&tag));
+        && word.split(' ').next().is_some_and(|tag| CORE_SCHEMA_TAGS.contains(&tag));
     if is_known {
         return None;
     }
     let message = "`!` begins a tag of YAML, and is no part of the value";
     let start = place.end + rest.find('!')?;
-    let finding = Finding::new(
-        Rule::Syntax,
-        "",
-        Place::of_bytes(text, start, start + 1),
-        message,
-    );
+    let finding = Finding::new(Rule::Syntax, "", Place::of_bytes(text, start, start + 1), message);
     if !["if", "when", "until"].contains(&key) {
         return Some(finding.suggest("put the text in quotes".to_owned()));
     }
@@ -385,10 +360,7 @@ fn place_of_location(text: &str, location: &serde_saphyr::Location) -> Place {
     let Some(Ok(start)) = start else {
         return place_at(text, line, column);
     };
-    let len = location
-        .span()
-        .byte_len()
-        .map_or(0, |len| usize::try_from(len).unwrap_or(0));
+    let len = location.span().byte_len().map_or(0, |len| usize::try_from(len).unwrap_or(0));
     let start = text.floor_char_boundary(start.min(text.len()));
     Place {
         line,
@@ -400,23 +372,15 @@ fn place_of_location(text: &str, location: &serde_saphyr::Location) -> Place {
 }
 
 fn place_at(text: &str, line: usize, column: usize) -> Place {
-    let line_start: usize = text
-        .split_inclusive('\n')
-        .take(line - 1)
-        .map(str::len)
-        .sum();
+    let line_start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let rest = &text[line_start..];
-    let offset = rest
-        .char_indices()
-        .nth(column - 1)
-        .map_or(rest.trim_end().len(), |(at, _)| at);
+    let offset = rest.char_indices().nth(column - 1).map_or(rest.trim_end().len(), |(at, _)| at);
     Place::of_bytes(text, line_start + offset, line_start + offset)
 }
 
 fn syntax_finding(text: &str, error: &Error) -> Finding {
-    let place = error
-        .location()
-        .map_or(Place::START, |location| place_of_location(text, &location));
+    let place =
+        error.location().map_or(Place::START, |location| place_of_location(text, &location));
     let words = error.without_snippet().to_string();
     let words = words.split(" at line ").next().unwrap_or_default();
     Finding::new(Rule::Syntax, "", place, words.trim_end_matches('.'))
@@ -442,8 +406,5 @@ fn node_from_json(value: serde_json::Value) -> DocumentNode {
             NodeContent::Map(map.into_iter().map(entry).collect())
         }
     };
-    DocumentNode {
-        content,
-        place: Place::START,
-    }
+    DocumentNode { content, place: Place::START }
 }

@@ -231,8 +231,7 @@ impl App {
 
     /// The current definitions, including changes on disk.
     pub async fn registry(&self) -> Result<Arc<Registry>> {
-        self.with_definitions(LiveDefinitions::current_registry)
-            .await
+        self.with_definitions(LiveDefinitions::current_registry).await
     }
 
     /// Runs `look` on the current definitions, off the async worker threads.
@@ -240,8 +239,7 @@ impl App {
         &self,
         look: impl FnOnce(&Registry) -> T + Send + 'static,
     ) -> Result<T> {
-        self.with_definitions(move |definitions| look(&definitions.current_registry()))
-            .await
+        self.with_definitions(move |definitions| look(&definitions.current_registry())).await
     }
 
     /// The definition that a new execution of this workflow would use.
@@ -292,12 +290,7 @@ impl App {
     /// Waits until the store is open, which implies that this process owns its data directory.
     pub async fn wait_until_open(&self) {
         // The error is impossible: `self` keeps the sender alive.
-        let _ = self
-            .host
-            .opened
-            .subscribe()
-            .wait_for(|opened| *opened == Some(true))
-            .await;
+        let _ = self.host.opened.subscribe().wait_for(|opened| *opened == Some(true)).await;
     }
 
     /// Starts an execution (`workflow.start`). The project is the caller's if `project` is `None`.
@@ -311,9 +304,7 @@ impl App {
         let definition = self.definition(workflow_name).await?;
         let started = self.start_definition(definition.clone(), execution_id, inputs, project);
         let mut advanced = started.await?;
-        advanced
-            .warnings
-            .extend(self.hidden_definition_warning(&definition).await);
+        advanced.warnings.extend(self.hidden_definition_warning(&definition).await);
         Ok(advanced)
     }
 
@@ -417,10 +408,7 @@ impl App {
         let is_held = |wait: &WaitView| wait.waits_for == PauseReason::OutputInvalid.as_str();
         if status.state == State::Paused.as_str() || status.waits.iter().any(is_held) {
             let lifecycle = Lifecycle::Resume;
-            match engine
-                .command(id, LifecycleChange { lifecycle, reason })
-                .await
-            {
+            match engine.command(id, LifecycleChange { lifecycle, reason }).await {
                 Ok(_) => {}
                 // The pause ends in another way, or has just ended: the step that is read below says so.
                 Err(error) if errors::is_state_error(error.code()) => {}
@@ -552,9 +540,7 @@ impl App {
         match asked.and_then(|asked| find_nearest(asked, ids)) {
             Some(near) => {
                 let message = format!("{}; did you mean '{near}'?", error.message());
-                let error = error
-                    .with_context("nearest", near)
-                    .with_next(NEAREST_EXECUTION_CALL);
+                let error = error.with_context("nearest", near).with_next(NEAREST_EXECUTION_CALL);
                 error.with_message(message)
             }
             None => error,

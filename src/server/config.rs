@@ -281,17 +281,10 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_people_write_them() {
-        for (text, milliseconds) in [
-            ("250ms", 250),
-            ("10s", 10_000),
-            ("5m", 300_000),
-            ("24h", 86_400_000),
-        ] {
-            assert_eq!(
-                parse_duration(text),
-                Ok(Duration::from_millis(milliseconds)),
-                "{text}"
-            );
+        for (text, milliseconds) in
+            [("250ms", 250), ("10s", 10_000), ("5m", 300_000), ("24h", 86_400_000)]
+        {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
         }
         for bad in ["", "10", "x", "-5m"] {
             assert!(parse_duration(bad).is_err(), "{bad}");

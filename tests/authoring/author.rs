@@ -87,19 +87,14 @@ fn reader(project: &Project) -> Reader {
 /// Clients of one project, one of each era; all but the first are served through a relay.
 fn clients(project: &Project) -> Vec<Reader> {
     let clients = ERAS.into_iter().chain(ERAS);
-    clients
-        .map(|era| Reader::new(project, era, "other", &[]))
-        .collect()
+    clients.map(|era| Reader::new(project, era, "other", &[])).collect()
 }
 
 #[test]
 fn files_are_listed_with_what_hides_them_and_what_is_wrong_with_them() {
     let project = Project::new(&[
         ("workflows/triage.yaml", TRIAGE),
-        (
-            "workflows/broken.json",
-            "{\"workflow\": \"broken\", \"steps\": []}",
-        ),
+        ("workflows/broken.json", "{\"workflow\": \"broken\", \"steps\": []}"),
         (
             "workflows/deep/bug-fix.md",
             &midex_test::project::workflow("bug-fix", &[("a", "reviewer", &[])]),
@@ -115,12 +110,7 @@ fn files_are_listed_with_what_hides_them_and_what_is_wrong_with_them() {
         assert_eq!(triage["format"], "yaml");
         assert_eq!(triage["source"], "project");
         assert_eq!(triage["findings"], Value::Null);
-        assert!(
-            triage["path"]
-                .as_str()
-                .unwrap()
-                .ends_with("workflows/triage.yaml")
-        );
+        assert!(triage["path"].as_str().unwrap().ends_with("workflows/triage.yaml"));
         assert_eq!(triage["version"].as_str().unwrap().len(), 64);
         let rules = each(&list(&named("broken")["findings"]), "rule");
         assert!(rules.contains(&"no_steps".to_owned()), "{rules:?}");
@@ -139,9 +129,7 @@ fn files_are_listed_with_what_hides_them_and_what_is_wrong_with_them() {
 #[test]
 fn a_list_has_pages_that_name_every_file_once() {
     let text = |at: usize| TRIAGE.replace("workflow: triage", &format!("workflow: w{:02}", at / 2));
-    let files: Vec<_> = (0..14)
-        .map(|at| (format!("workflows/f{at:02}.yaml"), text(at)))
-        .collect();
+    let files: Vec<_> = (0..14).map(|at| (format!("workflows/f{at:02}.yaml"), text(at))).collect();
     let files = list_of(&files, |(path, text)| (path.as_str(), text.as_str()));
     let project = Project::new(&files);
     let mut client = Reader::new(&project, ERAS[0], "other", &[]);
@@ -153,11 +141,7 @@ fn a_list_has_pages_that_name_every_file_once() {
         }
         let page = done(&mut client, "workflow.list", arguments);
         assert_eq!(page["total"], 14);
-        paths.extend(
-            list(&page["workflows"])
-                .into_iter()
-                .map(|one| one["path"].to_string()),
-        );
+        paths.extend(list(&page["workflows"]).into_iter().map(|one| one["path"].to_string()));
         cursor = page.get("next_cursor").cloned();
         if cursor.is_none() {
             assert_eq!(pages, 5);
@@ -191,15 +175,8 @@ fn a_file_is_got_as_it_lies_with_its_version() {
 
         let unknown = refused(client, "workflow.get", json!({ "workflow_id": "triag" }));
         assert_eq!(unknown["error_code"], "WORKFLOW_NOT_FOUND");
-        let far = refused(
-            client,
-            "workflow.get",
-            json!({ "workflow_id": "quite-another" }),
-        );
-        assert_eq!(
-            far["suggested_action"],
-            "Call workflow.list: use a workflow_id that it shows"
-        );
+        let far = refused(client, "workflow.get", json!({ "workflow_id": "quite-another" }));
+        assert_eq!(far["suggested_action"], "Call workflow.list: use a workflow_id that it shows");
         assert_eq!(
             unknown["suggested_action"],
             "Call workflow.get again with workflow_id 'triage': if that is the one meant"
@@ -207,10 +184,7 @@ fn a_file_is_got_as_it_lies_with_its_version() {
     }
     let mut client = Reader::new(&project, ERAS[0], "other", &[]);
     let before = get(&mut client, "triage");
-    project.write(
-        "workflows/triage.yaml",
-        &TRIAGE.replace("Page somebody", "Page them"),
-    );
+    project.write("workflows/triage.yaml", &TRIAGE.replace("Page somebody", "Page them"));
     let after = get(&mut client, "triage");
     assert_ne!(before["version"], after["version"]);
 }
@@ -234,11 +208,7 @@ fn what_a_tool_may_change_is_said_alike_everywhere() {
             };
             assert_eq!(meta["http_method"], method, "{tool}");
             let hints = &tool["annotations"];
-            assert_eq!(
-                hints["destructiveHint"] == true,
-                method == "DELETE",
-                "{tool}"
-            );
+            assert_eq!(hints["destructiveHint"] == true, method == "DELETE", "{tool}");
             assert!(hints["readOnlyHint"] == true || method != "GET", "{tool}");
             count += 1;
         }

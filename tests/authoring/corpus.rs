@@ -39,14 +39,8 @@ static SHIPPED: LazyLock<Registry> = LazyLock::new(|| {
 });
 
 const FILES: &[(&str, &str)] = &[
-    (
-        "from-the-design",
-        include_str!("../corpus/from-the-design.txt"),
-    ),
-    (
-        "from-other-systems",
-        include_str!("../corpus/from-other-systems.txt"),
-    ),
+    ("from-the-design", include_str!("../corpus/from-the-design.txt")),
+    ("from-other-systems", include_str!("../corpus/from-other-systems.txt")),
     ("slips", include_str!("../corpus/slips.txt")),
 ];
 
@@ -85,9 +79,7 @@ struct Outcome {
 }
 
 fn cases() -> Vec<Case> {
-    let texts = FILES
-        .iter()
-        .flat_map(|(_, text)| text.split("\n=== ").skip(1));
+    let texts = FILES.iter().flat_map(|(_, text)| text.split("\n=== ").skip(1));
     texts.map(case).collect()
 }
 
@@ -116,11 +108,7 @@ fn case(text: &str) -> Case {
 fn mistake(words: &str) -> Mistake {
     let (rule, rest) = words.split_once(" at ").expect("a place");
     let (at, says) = rest.split_once(" says ").expect("words");
-    Mistake {
-        rule: rule.to_owned(),
-        at: at.to_owned(),
-        says: says.to_owned(),
-    }
+    Mistake { rule: rule.to_owned(), at: at.to_owned(), says: says.to_owned() }
 }
 
 fn checked(file: &str, text: &str) -> (Option<Workflow>, Vec<Finding>) {
@@ -129,10 +117,7 @@ fn checked(file: &str, text: &str) -> (Option<Workflow>, Vec<Finding>) {
 
 /// What a file means: the workflow without its text.
 fn plan(workflow: Workflow) -> Workflow {
-    Workflow {
-        content: String::new(),
-        ..workflow
-    }
+    Workflow { content: String::new(), ..workflow }
 }
 
 impl Mistake {
@@ -236,10 +221,7 @@ fn an_author_over_mcp_is_told_the_same_and_mends_with_it() {
             "w.json" => "json",
             _ => "yaml",
         };
-        server.done(
-            "workflow.validate",
-            json!({ "manifest": text, "format": format }),
-        )
+        server.done("workflow.validate", json!({ "manifest": text, "format": format }))
     };
     let (mut mended, mut misled) = (0, 0);
     let cases = cases();
@@ -247,24 +229,19 @@ fn an_author_over_mcp_is_told_the_same_and_mends_with_it() {
         let (mut text, mut rounds) = (case.wrong.clone(), 0);
         let (_, findings) = checked(&case.file, &text);
         let mut told = validated(case, &text);
-        let all: Vec<_> = [&told["warnings"], &told["violations"]]
-            .into_iter()
-            .flat_map(list)
-            .collect();
+        let all: Vec<_> =
+            [&told["warnings"], &told["violations"]].into_iter().flat_map(list).collect();
         assert_eq!(all.len(), findings.len(), "{}: {told}", case.title);
         for finding in &findings {
             assert!(all.contains(&json!(finding)), "{}: {finding:?}", case.title);
         }
         while (told["valid"] == false || rounds == 0) && rounds < ROUNDS {
-            let all = [&told["warnings"], &told["violations"]]
-                .into_iter()
-                .flat_map(list);
+            let all = [&told["warnings"], &told["violations"]].into_iter().flat_map(list);
             let all: Vec<_> = all.collect();
             let edits = all.iter().filter_map(|one| one.get("suggestion"));
             let edits = edits.flat_map(|one| list(&one["edits"]));
-            let edits: Vec<Edit> = edits
-                .map(|edit| serde_json::from_value(edit).unwrap())
-                .collect();
+            let edits: Vec<Edit> =
+                edits.map(|edit| serde_json::from_value(edit).unwrap()).collect();
             if edits.is_empty() {
                 break;
             }
@@ -283,10 +260,7 @@ fn an_author_over_mcp_is_told_the_same_and_mends_with_it() {
     println!(
         "{all} wrong manifests over MCP: {mended} mended by all edits as they were meant, {misled} otherwise"
     );
-    assert!(
-        all >= 100 && mended >= 60 && misled == 0,
-        "{all} {mended} {misled}"
-    );
+    assert!(all >= 100 && mended >= 60 && misled == 0, "{all} {mended} {misled}");
 }
 
 #[test]
@@ -299,11 +273,7 @@ fn what_was_meant_is_sound() {
 fn assert_sound(cases: impl IntoIterator<Item = Case>) {
     for case in cases {
         let (workflow, findings) = checked(&case.file, &case.meant);
-        assert!(
-            workflow.is_some() && findings.is_empty(),
-            "{}: {findings:#?}",
-            case.title
-        );
+        assert!(workflow.is_some() && findings.is_empty(), "{}: {findings:#?}", case.title);
     }
 }
 
@@ -321,11 +291,8 @@ fn first_mistakes_are_found_told_and_mended() {
         misled += usize::from(outcome.misled.is_some());
         more += outcome.more;
         let mark = |yes, letter| if yes { letter } else { '-' };
-        let marks = [
-            mark(outcome.found, 'F'),
-            mark(outcome.helpful, 'H'),
-            mark(outcome.mended, 'M'),
-        ];
+        let marks =
+            [mark(outcome.found, 'F'), mark(outcome.helpful, 'H'), mark(outcome.mended, 'M')];
         let marks = String::from_iter(marks);
         writeln!(lines, "{marks} +{} {}", outcome.more, case.title).expect("a text");
         if let Some(text) = outcome.misled.as_ref() {

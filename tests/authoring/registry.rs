@@ -1,8 +1,5 @@
 //! The registry from outside: files on a disk in, definitions and findings out.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should say where"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod activities;
 mod agents;
@@ -77,14 +74,9 @@ impl Project {
     }
 
     fn sources(&self) -> Sources {
-        let directory = |name: &str| DefinitionDirectory {
-            source: Source::Project,
-            path: self.path(name),
-        };
-        Sources {
-            workflows: vec![directory("workflows")],
-            agents: vec![directory("agents")],
-        }
+        let directory =
+            |name: &str| DefinitionDirectory { source: Source::Project, path: self.path(name) };
+        Sources { workflows: vec![directory("workflows")], agents: vec![directory("agents")] }
     }
 
     /// Loads the project. Every file that any test writes is also held against its schema.
@@ -123,10 +115,7 @@ pub(crate) fn places(findings: &[Finding]) -> Vec<String> {
     findings
         .iter()
         .map(|finding| {
-            format!(
-                "{}:{} {} {}",
-                finding.line, finding.column, finding.rule, finding.path
-            )
+            format!("{}:{} {} {}", finding.line, finding.column, finding.rule, finding.path)
         })
         .collect()
 }
@@ -147,10 +136,7 @@ fn finds(registry: &Registry, name: &str, expected: &[&str]) {
 fn findings_of(name: &str, text: &str) -> Vec<Finding> {
     let project = Project::new(&[(&format!("workflows/{name}"), text)]);
     let registry = project.load();
-    let entry = registry
-        .workflows()
-        .find(|entry| entry.source == Source::Project)
-        .unwrap();
+    let entry = registry.workflows().find(|entry| entry.source == Source::Project).unwrap();
     assert_eq!(entry.value.is_none(), entry.is_broken());
     strict(entry.findings.clone())
 }

@@ -73,9 +73,7 @@ fn schema(dice: &mut Dice, depth: u64) -> Value {
         let (word, value) = match dice.roll(if depth == 0 { 16 } else { 34 }) {
             0 if depth > 0 => return json!(dice.roll(2) == 0),
             0..3 => {
-                let types = [
-                    "null", "boolean", "integer", "number", "string", "array", "object",
-                ];
+                let types = ["null", "boolean", "integer", "number", "string", "array", "object"];
                 ("type", json!(types[usize::try_from(dice.roll(7)).unwrap()]))
             }
             3 => ("const", value(dice, 1)),
@@ -92,10 +90,7 @@ fn schema(dice: &mut Dice, depth: u64) -> Value {
             14 => ("dependentRequired", json!({ name(dice): names(dice) })),
             15 | 16 => ("$ref", reference(dice)),
             17 | 18 => ("properties", named(dice, depth - 1)),
-            19 => (
-                "patternProperties",
-                json!({ "b$": schema(dice, depth - 1) }),
-            ),
+            19 => ("patternProperties", json!({ "b$": schema(dice, depth - 1) })),
             20 => ("additionalProperties", schema(dice, depth - 1)),
             21 => ("propertyNames", schema(dice, depth - 1)),
             22 => ("items", schema(dice, depth - 1)),
@@ -125,13 +120,7 @@ fn schema(dice: &mut Dice, depth: u64) -> Value {
 }
 
 /// Words that draft 7 does not have.
-const LATER: [&str; 5] = [
-    "prefixItems",
-    "unevaluated",
-    "dependent",
-    "minContains",
-    "$dynamic",
-];
+const LATER: [&str; 5] = ["prefixItems", "unevaluated", "dependent", "minContains", "$dynamic"];
 
 /// A random schema and value get the same answer from both, and the violations say whether there are any.
 #[test]
@@ -151,12 +140,7 @@ fn another_evaluator_gives_the_same_answers() {
         let (ours, faults) = read(&schema);
         if !faults.is_empty() {
             // References that lead round, which the other evaluator takes for nothing.
-            assert!(
-                faults
-                    .iter()
-                    .all(|fault| fault.message.contains("to itself")),
-                "{faults:?}"
-            );
+            assert!(faults.iter().all(|fault| fault.message.contains("to itself")), "{faults:?}");
             continue;
         }
         let theirs = jsonschema::options().build(&schema).expect("a schema");
@@ -173,10 +157,7 @@ fn another_evaluator_gives_the_same_answers() {
             valid += u32::from(is_valid);
         }
     }
-    assert!(
-        valid > held / 20 && valid < held * 19 / 20,
-        "{valid} of {held} are valid"
-    );
+    assert!(valid > held / 20 && valid < held * 19 / 20, "{valid} of {held} are valid");
 }
 
 /// What the random schemas do not say: each schema with values that it takes, and with values and the rules and places
@@ -229,9 +210,7 @@ fn each_violation_has_its_rule_and_its_place() {
         ],
     ]);
     for case in cases.as_array().unwrap() {
-        let [schema, good, bad, expected] = &case.as_array().unwrap()[..] else {
-            panic!("{case}")
-        };
+        let [schema, good, bad, expected] = &case.as_array().unwrap()[..] else { panic!("{case}") };
         let read = sound(schema);
         if *schema != json!(false) {
             assert_eq!(read.violations(good), [], "{schema}");
@@ -336,12 +315,7 @@ fn a_schema_that_comes_to_no_end_is_refused() {
         assert!(faults.iter().any(itself), "{schema} {faults:?}");
     }
     let chain: Map<_, _> = (0..200)
-        .map(|at| {
-            (
-                at.to_string(),
-                json!({ "$ref": format!("#/$defs/{}", at + 1) }),
-            )
-        })
+        .map(|at| (at.to_string(), json!({ "$ref": format!("#/$defs/{}", at + 1) })))
         .chain([("200".to_owned(), json!(true))])
         .collect();
     let (_, faults) = read(&json!({ "$ref": "#/$defs/0", "$defs": chain }));
@@ -377,11 +351,7 @@ fn references_are_resolved_as_their_draft_has_it() {
         (dots("../x.json"), json!("text"), json!(1)),
         (dots("./../b/.././x.json"), json!("text"), json!(1)),
         (dots("/a/b/../x.json"), json!("text"), json!(1)),
-        (
-            dots("http://localhost/a/b/../x.json"),
-            json!("text"),
-            json!(1),
-        ),
+        (dots("http://localhost/a/b/../x.json"), json!("text"), json!(1)),
         (dots("../y.json"), json!(true), json!(1)),
     ] {
         let made = sound(&schema);

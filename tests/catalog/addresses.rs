@@ -28,22 +28,13 @@ struct Shop {
 
 impl Shop {
     async fn open() -> Self {
-        let [main, own, sandbox] = [
-            Service::new(reply).await,
-            Service::new(reply).await,
-            Service::new(reply).await,
-        ];
+        let [main, own, sandbox] =
+            [Service::new(reply).await, Service::new(reply).await, Service::new(reply).await];
         let project = Project::new(&[]);
         let text = document_with_servers(&main.host, &own.host);
         project.write("shop.json", &text);
         let server = project.serve();
-        Self {
-            main,
-            own,
-            sandbox,
-            project,
-            server,
-        }
+        Self { main, own, sandbox, project, server }
     }
 
     fn import(&mut self, more: Value) -> Value {
@@ -79,14 +70,8 @@ impl Shop {
         let body = json!({ "item": "tea" });
         for (tool, arguments) in [
             ("command.run_safe", json!({ "id": "shop orders:list" })),
-            (
-                "command.run",
-                json!({ "id": "shop orders:create", "body": body }),
-            ),
-            (
-                "command.run_safe",
-                json!({ "id": "shop orders:info", "with": { "order": "o-1" } }),
-            ),
+            ("command.run", json!({ "id": "shop orders:create", "body": body })),
+            ("command.run_safe", json!({ "id": "shop orders:info", "with": { "order": "o-1" } })),
         ] {
             self.server.done(tool, arguments);
         }
@@ -126,10 +111,7 @@ async fn a_base_url_of_the_import_or_written_into_the_file_replaces_every_server
     let mut shop = Shop::open().await;
     let url = shop.sandbox_url();
     let imported = shop.import(json!({ "base_url": url }));
-    assert_eq!(
-        imported["addresses"],
-        json!([{ "base_url": url, "operations": 4 }])
-    );
+    assert_eq!(imported["addresses"], json!([{ "base_url": url, "operations": 4 }]));
     assert_eq!(shop.call_all(), [0, 0, 3]);
 
     let mut shop = Shop::open().await;

@@ -34,11 +34,7 @@ async fn pets() -> Api {
 async fn a_body_that_several_schemas_hold_for_is_sent() {
     let mut api = pets().await;
     for (operation, body, is_told) in [
-        (
-            "pets:create",
-            json!({ "kind": "dog", "name": "Rex", "bark": true }),
-            true,
-        ),
+        ("pets:create", json!({ "kind": "dog", "name": "Rex", "bark": true }), true),
         ("plain:create", json!({ "kind": "x", "name": "Rex" }), true),
         ("numbers:create", json!({ "n": 1, "list": [1, 2] }), true),
         ("numbers:create", json!({ "n": 1.5 }), false),
@@ -51,10 +47,8 @@ async fn a_body_that_several_schemas_hold_for_is_sent() {
         assert_eq!(notes.contains("oneOf"), is_told, "{operation}: {ran}");
     }
     // None of them is still refused.
-    let refused = api.refused(
-        "command.run",
-        json!({ "id": "api plain:create", "body": { "kind": 1 } }),
-    );
+    let refused =
+        api.refused("command.run", json!({ "id": "api plain:create", "body": { "kind": 1 } }));
     assert_eq!(refused["violations"][0]["rule"], "oneOf", "{refused}");
 }
 
@@ -65,41 +59,25 @@ async fn a_discriminator_chooses_whose_violations_are_told_and_its_values_are_sh
         let call = json!({ "id": format!("api {operation}"), "body": body });
         api.refused("command.run", call)["violations"].clone()
     };
-    let told = refused(
-        &mut api,
-        "pets:create",
-        json!({ "kind": "dog", "bark": "loud" }),
-    );
+    let told = refused(&mut api, "pets:create", json!({ "kind": "dog", "bark": "loud" }));
     let all = told.as_array().unwrap().iter();
     let mut places: Vec<_> = all.map(|one| one["path"].as_str().unwrap()).collect();
     places.sort_unstable();
     assert_eq!(places, ["/body", "/body/bark"], "{told}");
-    let told = refused(
-        &mut api,
-        "kennels:create",
-        json!({ "pets": [{ "kind": "cat", "name": 7 }] }),
-    );
+    let told =
+        refused(&mut api, "kennels:create", json!({ "pets": [{ "kind": "cat", "name": 7 }] }));
     assert_eq!(told[0]["path"], "/body/pets/0/name", "{told}");
-    let told = refused(
-        &mut api,
-        "untold:create",
-        json!({ "kind": "Dog", "name": 7 }),
-    );
+    let told = refused(&mut api, "untold:create", json!({ "kind": "Dog", "name": 7 }));
     assert_eq!(told[0]["path"], "/body/name", "{told}");
     // Of no kind that the document knows.
     let told = refused(&mut api, "pets:create", json!({ "kind": "cow", "name": 7 }));
     assert_eq!(told[0]["path"], "/body/kind", "{told}");
     says(&told[0]["message"], "cat");
-    for (operation, values) in [
-        ("pets:create", ["cat", "dog"]),
-        ("untold:create", ["Cat", "Dog"]),
-    ] {
+    for (operation, values) in [("pets:create", ["cat", "dog"]), ("untold:create", ["Cat", "Dog"])]
+    {
         let schema = api.command(operation)["body_schema"].clone();
         assert_eq!(schema["discriminator"]["propertyName"], "kind", "{schema}");
         let shown = schema["discriminator"]["mapping"].as_object().unwrap();
-        assert!(
-            values.iter().all(|value| shown.contains_key(*value)),
-            "{schema}"
-        );
+        assert!(values.iter().all(|value| shown.contains_key(*value)), "{schema}");
     }
 }

@@ -15,40 +15,20 @@ async fn answered(reply: midex_test::service::Reply) -> Result<Answer, Operation
 
 #[tokio::test]
 async fn an_answer_is_a_value_a_text_bytes_or_nothing() {
-    let json_answer = answered(answer_json(200, &json!({ "a": [1, null] })))
-        .await
-        .unwrap();
-    assert_eq!(
-        json_answer.payload,
-        Payload::Json(json!({ "a": [1, null] }))
-    );
+    let json_answer = answered(answer_json(200, &json!({ "a": [1, null] }))).await.unwrap();
+    assert_eq!(json_answer.payload, Payload::Json(json!({ "a": [1, null] })));
     assert_eq!((json_answer.status, json_answer.pages), (200, 1));
     assert_eq!(json_answer.headers["content-type"], "application/json");
-    let text = answered(answer(200, &[("content-type", "text/csv")], b"a,b"))
-        .await
-        .unwrap();
+    let text = answered(answer(200, &[("content-type", "text/csv")], b"a,b")).await.unwrap();
     assert_eq!(text.payload, Payload::Text("a,b".into()));
-    let bytes = answered(answer(
-        200,
-        &[("content-type", "image/png")],
-        &[0x89, 0, 0xff],
-    ))
-    .await
-    .unwrap();
+    let bytes =
+        answered(answer(200, &[("content-type", "image/png")], &[0x89, 0, 0xff])).await.unwrap();
     assert_eq!(
         bytes.payload,
-        Payload::Bytes {
-            media_type: "image/png".into(),
-            bytes: vec![0x89, 0, 0xff]
-        }
+        Payload::Bytes { media_type: "image/png".into(), bytes: vec![0x89, 0, 0xff] }
     );
-    let nothing = answered(answer(
-        204,
-        &[("location", "/x/1"), ("set-cookie", "a=b")],
-        b"",
-    ))
-    .await
-    .unwrap();
+    let nothing =
+        answered(answer(204, &[("location", "/x/1"), ("set-cookie", "a=b")], b"")).await.unwrap();
     assert_eq!(nothing.payload, Payload::Empty);
     assert_eq!(nothing.headers["location"], "/x/1");
     assert!(!nothing.headers.contains_key("set-cookie"));
@@ -81,21 +61,14 @@ async fn f14_a_failure_has_its_status_and_what_the_service_said() {
         if status != 304 {
             assert_eq!(response.payload.unwrap().value(), said);
             assert_has(&failure.message, &[&format!("/x` answered {status}")]);
-            assert!(
-                failure.message.ends_with(": the name is taken; name"),
-                "{}",
-                failure.message
-            );
+            assert!(failure.message.ends_with(": the name is taken; name"), "{}", failure.message);
         }
     }
 }
 
 #[tokio::test]
 async fn of_a_long_failure_the_beginning_is_kept() {
-    for body in [
-        json!("x".repeat(20_000)),
-        json!({ "a": "x".repeat(200_000) }),
-    ] {
+    for body in [json!("x".repeat(20_000)), json!({ "a": "x".repeat(200_000) })] {
         let failure = answered(answer_json(500, &body)).await.unwrap_err();
         let payload = failure.response.unwrap().payload.unwrap();
         let bytes = payload.as_str().len();
@@ -109,9 +82,7 @@ async fn of_a_long_failure_the_beginning_is_kept() {
 
 #[tokio::test]
 async fn a_service_that_asks_to_be_left_alone_is_heard() {
-    let failure = answered(answer(429, &[("retry-after", "7")], b""))
-        .await
-        .unwrap_err();
+    let failure = answered(answer(429, &[("retry-after", "7")], b"")).await.unwrap_err();
     assert_eq!(failure.retry_after.unwrap().as_secs(), 7);
     let date = [
         ("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT"),
@@ -128,29 +99,18 @@ async fn an_operation_that_cannot_be_called_says_why() {
     let failure = fails_at(&service, operation("POST", "/", why)).await;
     assert_eq!(failure.code.as_deref(), Some("OPERATION_UNCALLABLE"));
     assert!(failure.message.contains("x-mixed-replace"));
-    let broken = CallTarget {
-        base_url: "https://{region}.example".into(),
-        ..target(&service)
-    };
-    let failure = call(operation("GET", "/", json!({})), &broken, json!({}), None)
-        .await
-        .unwrap_err();
+    let broken = CallTarget { base_url: "https://{region}.example".into(), ..target(&service) };
+    let failure =
+        call(operation("GET", "/", json!({})), &broken, json!({}), None).await.unwrap_err();
     assert!(
-        failure
-            .message
-            .contains("the base URL `https://{region}.example` has a variable"),
+        failure.message.contains("the base URL `https://{region}.example` has a variable"),
         "{}",
         failure.message
     );
     let typo = json!({ "parameters": [parameter("limit", "query", false, json!({}))] });
-    let failure = call(
-        operation("GET", "/", typo),
-        &target(&service),
-        json!({ "limti": 1 }),
-        None,
-    )
-    .await
-    .unwrap_err();
+    let failure = call(operation("GET", "/", typo), &target(&service), json!({ "limti": 1 }), None)
+        .await
+        .unwrap_err();
     assert_eq!(failure.class.as_str(), "arguments_invalid");
     assert_eq!(failure.code.as_deref(), Some("ARGUMENTS_INVALID"));
     assert_has(&failure.message, &["/with/limti", "did you mean `limit`?"]);
@@ -184,15 +144,9 @@ async fn a_call_that_changes_something_is_tried_again_only_where_nothing_was_don
         ] {
             let mut operation = operation(method, "/x", json!({}));
             operation.idempotency_header = key.map(str::to_owned);
-            let options = CallOptions {
-                is_idempotent,
-                ..CallOptions::default()
-            };
+            let options = CallOptions { is_idempotent, ..CallOptions::default() };
             let failure = call_with(&service, operation, &options).await.unwrap_err();
-            assert_eq!(
-                failure.retryable, expected,
-                "{method} {status} {is_idempotent:?}"
-            );
+            assert_eq!(failure.retryable, expected, "{method} {status} {is_idempotent:?}");
         }
     }
 }

@@ -53,11 +53,7 @@ impl Api {
         let path = project.path("home/.config/midex/catalogs/api/catalog.toml");
         let text = fs::read_to_string(&path).unwrap();
         fs::write(path, format!("allow = [\"{}\"]\n{text}", service.host)).unwrap();
-        Self {
-            service,
-            project,
-            server,
-        }
+        Self { service, project, server }
     }
 
     /// Everything about an operation.

@@ -47,10 +47,7 @@ fn picture(size: usize, secret: &str) -> Vec<u8> {
 }
 
 fn text(size: usize) -> String {
-    "zwölf;Boxkämpfer\n".repeat(size / 19 + 1)[..]
-        .chars()
-        .take(size)
-        .collect()
+    "zwölf;Boxkämpfer\n".repeat(size / 19 + 1)[..].chars().take(size).collect()
 }
 
 fn rows(size: usize) -> Value {
@@ -67,10 +64,7 @@ fn reply(seen: &Seen) -> Reply {
         "pictures" => {
             let named = [
                 ("content-type", "image/png"),
-                (
-                    "content-disposition",
-                    "attachment; filename=\"../a shot.png\"",
-                ),
+                ("content-disposition", "attachment; filename=\"../a shot.png\""),
             ];
             midex_test::service::answer(200, &named, &picture(size, secret))
         }
@@ -80,20 +74,9 @@ fn reply(seen: &Seen) -> Reply {
         }
         _ => {
             let next = format!("<{path}?page=2>; rel=\"next\"");
-            let link = (
-                "link",
-                if page.is_empty() {
-                    &next
-                } else {
-                    "<x>; rel=last"
-                },
-            );
+            let link = ("link", if page.is_empty() { &next } else { "<x>; rel=last" });
             // Another list than the page before it had.
-            let body = if page.is_empty() {
-                rows(size)
-            } else {
-                rows(size + 100)
-            };
+            let body = if page.is_empty() { rows(size) } else { rows(size + 100) };
             let headers = [("content-type", "application/json"), link];
             midex_test::service::answer(200, &headers, body.to_string().as_bytes())
         }
@@ -120,11 +103,7 @@ impl Gallery {
         let said =
             format!("allow = [\"{host}\"]\norigins = [\"http://{host}\"]\n{said}\n{headers}");
         fs::write(settings, said).unwrap();
-        Self {
-            project,
-            server,
-            _service: service,
-        }
+        Self { project, server, _service: service }
     }
 
     fn run(&mut self, operation: &str, size: usize) -> Value {
@@ -140,11 +119,9 @@ impl Gallery {
             let part = self.server.read(&part);
             match part["content"].as_str() {
                 Some(text) => bytes.extend_from_slice(text.as_bytes()),
-                None => bytes.extend(
-                    BASE64_STANDARD
-                        .decode(part["base64"].as_str().unwrap())
-                        .unwrap(),
-                ),
+                None => {
+                    bytes.extend(BASE64_STANDARD.decode(part["base64"].as_str().unwrap()).unwrap());
+                }
             }
             next = part["next_offset"].as_u64();
         }
@@ -209,10 +186,7 @@ async fn bytes_of_a_command_are_an_artifact_that_is_read_back_to_the_byte_after_
     assert!(gallery.content(&ran["artifact"]) == expected);
     let execution = ran["execution_id"].as_str().unwrap().to_owned();
     let listed = gallery.artifacts(&execution);
-    assert_eq!(
-        each(&listed, "uri"),
-        [ran["artifact"]["uri"].as_str().unwrap()]
-    );
+    assert_eq!(each(&listed, "uri"), [ran["artifact"]["uri"].as_str().unwrap()]);
     assert_eq!(each(&listed, "step_name"), ["call"]);
 
     gallery.server.kill();
@@ -241,10 +215,7 @@ async fn steps_hand_over_bytes_and_texts_as_artifacts_and_json_whole() {
     assert!(gallery.content(&output["shot"]["artifact"]) == covered(100 << 10));
     let words = json!({ "uri": output["words"] });
     assert!(gallery.content(&words) == text(200_000).as_bytes());
-    let of_words = listed
-        .iter()
-        .find(|one| one["step_name"] == "words")
-        .unwrap();
+    let of_words = listed.iter().find(|one| one["step_name"] == "words").unwrap();
     assert_eq!(of_words["content_type"], "text/csv");
 }
 
@@ -252,10 +223,7 @@ async fn steps_hand_over_bytes_and_texts_as_artifacts_and_json_whole() {
 async fn what_is_too_long_for_a_reply_is_an_artifact_and_what_is_not_stands_in_it() {
     let mut gallery = Gallery::open(&[]).await;
     let ran = gallery.run("texts:info", 200_000);
-    has_fields(
-        &ran["artifact"],
-        json!({ "name": "200000", "content_type": "text/csv" }),
-    );
+    has_fields(&ran["artifact"], json!({ "name": "200000", "content_type": "text/csv" }));
     assert!(gallery.content(&ran["artifact"]) == text(200_000).as_bytes());
 
     let ran = gallery.run("rows:info", 200_000);
@@ -272,18 +240,12 @@ async fn what_is_too_long_for_a_reply_is_an_artifact_and_what_is_not_stands_in_i
     );
     has_fields(&ran, json!({ "pages": 2, "attempts": 2 }));
     let kept: Value = serde_json::from_slice(&gallery.content(&ran["artifact"])).unwrap();
-    assert_eq!(
-        list(&kept),
-        [list(&rows(40_000)), list(&rows(40_100))].concat()
-    );
+    assert_eq!(list(&kept), [list(&rows(40_000)), list(&rows(40_100))].concat());
 
     let ran = gallery.run("pictures:info", 1000);
     assert_eq!(ran["artifact"], Value::Null, "{ran}");
     let shown = BASE64_STANDARD.encode(covered(1000));
-    assert_eq!(
-        ran["payload"],
-        json!({ "content_type": "image/png", "base64": shown })
-    );
+    assert_eq!(ran["payload"], json!({ "content_type": "image/png", "base64": shown }));
     let ran = gallery.run("texts:info", 1000);
     assert_eq!(ran["payload"], text(1000));
 }
@@ -297,19 +259,14 @@ async fn a_body_past_what_an_artifact_may_have_fails_the_call() {
     assert_eq!(ran["artifact"]["size_bytes"], most, "{ran}");
     let over = call("pictures:info", most - around + 1);
     let refused = gallery.server.refused("command.run_safe", over);
-    assert_eq!(
-        refused["context"]["failure_code"], "LIMIT_EXCEEDED",
-        "{refused}"
-    );
+    assert_eq!(refused["context"]["failure_code"], "LIMIT_EXCEEDED", "{refused}");
     says(&refused["message"], most.to_string());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_is_set_where_its_secret_is_there() {
     let gallery = Gallery::open(&[]).await;
-    let settings = gallery
-        .project
-        .path("home/.config/midex/catalogs/gallery/catalog.toml");
+    let settings = gallery.project.path("home/.config/midex/catalogs/gallery/catalog.toml");
     let said = fs::read_to_string(&settings).unwrap();
     let more = "X-Line = \"${file:LINE}\"\nX-Other = \"${file:OTHER}\"\nX-Plain = \"1\"\nX-Two = \"${env:GALLERY_KEY} ${env:UNLISTED}\"\n";
     fs::write(&settings, said + more).unwrap();
@@ -329,10 +286,7 @@ async fn a_header_is_set_where_its_secret_is_there() {
             .map(|(name, _)| name)
             .collect::<Vec<_>>()
     };
-    assert_eq!(
-        of(0o600, &gallery),
-        ["\"X-Key\"", "\"X-Line\"", "\"X-Plain\""]
-    );
+    assert_eq!(of(0o600, &gallery), ["\"X-Key\"", "\"X-Line\"", "\"X-Plain\""]);
     // Others could read it, so it is not read.
     assert_eq!(of(0o644, &gallery), ["\"X-Key\"", "\"X-Plain\""]);
 }

@@ -43,12 +43,7 @@ async fn the_caller_chooses_one_of_several_media_types() {
     let chosen = |media_type: &str| json!({ "Content-Type": media_type });
     let form = "application/x-www-form-urlencoded";
     for (with, body, place, rule) in [
-        (
-            chosen("text/html"),
-            json!({ "a": 1 }),
-            "/with/Content-Type",
-            "enum",
-        ),
+        (chosen("text/html"), json!({ "a": 1 }), "/with/Content-Type", "enum"),
         (chosen(form), json!({ "a": 1 }), "/body", "required"),
         (json!({}), json!({ "b": 1 }), "/body", "required"),
     ] {

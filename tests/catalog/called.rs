@@ -87,10 +87,7 @@ impl Tally {
 
     #[expect(clippy::print_stdout, reason = "the share is what one wants to see")]
     fn print(&self, name: &str) {
-        println!(
-            "{name}: {} of {} operations are called",
-            self.called, self.operations
-        );
+        println!("{name}: {} of {} operations are called", self.called, self.operations);
         for (rule, (count, example)) in &self.others {
             let example: String = example.chars().take(400).collect();
             println!("  {count}: {rule}, as {example}");
@@ -142,16 +139,8 @@ impl Calling {
         })
         .await;
         let base_url = here(&service, public.compiled.servers.first());
-        let target = CallTarget {
-            base_url,
-            ..target(&service)
-        };
-        Self {
-            service,
-            last,
-            caller: caller(),
-            target,
-        }
+        let target = CallTarget { base_url, ..target(&service) };
+        Self { service, last, caller: caller(), target }
     }
 
     /// Why the operation is not called, if it is not.
@@ -163,9 +152,7 @@ impl Calling {
     ) -> Option<String> {
         // The same path on this machine.
         let servers = operation.servers.iter();
-        operation.servers = servers
-            .map(|server| here(&self.service, Some(server)))
-            .collect();
+        operation.servers = servers.map(|server| here(&self.service, Some(server))).collect();
         let prepared = PreparedOperation::new(operation);
         let mut refused = "no arguments are found: ".to_owned();
         for _ in 0..TRIES {
@@ -194,16 +181,9 @@ impl Calling {
         };
         let body = given.body.as_ref();
         let called =
-            self.caller
-                .call_operation(prepared, &self.target, &given.with, body, &options);
-        called
-            .await
-            .map_err(|failure| (failure.class, failure.message))?;
-        let seen = self
-            .last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+            self.caller.call_operation(prepared, &self.target, &given.with, body, &options);
+        called.await.map_err(|failure| (failure.class, failure.message))?;
+        let seen = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         seen.ok_or_else(|| ("nothing is sent".to_owned(), String::new()))
     }
 }

@@ -30,12 +30,7 @@ impl Market {
             project.write(&format!("{name}.json"), &document(&service.host));
         }
         let server = project.serve();
-        let mut market = Self {
-            project,
-            server,
-            services,
-            usable: [true; 3],
-        };
+        let mut market = Self { project, server, services, usable: [true; 3] };
         for at in 0..NAMES.len() {
             market.import(at);
         }
@@ -65,9 +60,7 @@ impl Market {
         let name = NAMES[at];
         let catalog = json!({ "catalog_id": name });
         let is_there = self.server.done("catalog.list", json!({}));
-        let is_there = is_there
-            .to_string()
-            .contains(&format!("\"catalog_id\":\"{name}\""));
+        let is_there = is_there.to_string().contains(&format!("\"catalog_id\":\"{name}\""));
         match dice.roll(5) {
             _ if !is_there => self.import(at),
             0 => {
@@ -92,10 +85,7 @@ impl Market {
                 lines.collect::<Vec<_>>().join("\n") + "\n"
             }),
             3 => {
-                self.server.done(
-                    "catalog.refresh",
-                    json!({ "catalog_id": name, "apply": true }),
-                );
+                self.server.done("catalog.refresh", json!({ "catalog_id": name, "apply": true }));
             }
             _ => {
                 let class =
@@ -112,11 +102,7 @@ impl Market {
             let before = self.services[at].seen().len();
             let call = json!({ "id": format!("{name} orders:list") });
             let answer = self.server.call("command.run_safe", call);
-            assert_eq!(
-                answer["isError"] == false,
-                self.usable[at],
-                "{done}: {answer}"
-            );
+            assert_eq!(answer["isError"] == false, self.usable[at], "{done}: {answer}");
             let seen = self.services[at].seen();
             assert_eq!(seen.len() - before, usize::from(self.usable[at]), "{done}");
             for seen in &seen[before..] {
@@ -173,11 +159,7 @@ async fn an_import_that_is_broken_off_leaves_the_catalog_as_it_was_or_as_it_is_t
             [count] => count == there || count == counts[next],
             _ => false,
         };
-        assert!(
-            is_whole,
-            "round {round}: {found:?} after {there}, to be {}",
-            counts[next]
-        );
+        assert!(is_whole, "round {round}: {found:?} after {there}, to be {}", counts[next]);
         assert!(!listed.to_string().contains("cannot"), "{listed}");
         there = found.first().copied().unwrap_or(0);
         drop(server.close());

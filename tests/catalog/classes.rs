@@ -18,13 +18,7 @@ fn words_raise_the_class_of_a_method_and_never_lower_it() {
         (Destructive, Put, "/guilds/{id}/bans/{user}", "", ""),
         (Destructive, Post, "/chat.delete", "chat_delete", ""),
         (Destructive, Post, "/x", "", "Bulk removal of items"),
-        (
-            Destructive,
-            Post,
-            "/x",
-            "",
-            "Update items, deleting the rest",
-        ),
+        (Destructive, Post, "/x", "", "Update items, deleting the rest"),
         (Destructive, Patch, "/x", "ResetPassword", ""),
         (Destructive, Post, "/x", "", "Unlinks an account"),
         (Destructive, Post, "/x", "instances.terminate", ""),
@@ -41,22 +35,13 @@ fn words_raise_the_class_of_a_method_and_never_lower_it() {
         (Standard, Post, "/x", "", "Restore a deleted item"),
         (Standard, Post, "/x/{reset_token}", "", ""),
         (Standard, Post, "/unban", "unbanUser", ""),
-        (
-            Standard,
-            Post,
-            "/x",
-            "",
-            "Add a file. Use DELETE to remove it",
-        ),
+        (Standard, Post, "/x", "", "Add a file. Use DELETE to remove it"),
         (Standard, Put, "/urban/banners", "updateBanner", ""),
         (Standard, Post, "/x", "get_thing", "Get things by a query"),
     ] {
         let word = method.as_str().to_lowercase();
         let mut operation = json!({ "operationId": id, "summary": summary, "responses": {} });
-        operation
-            .as_object_mut()
-            .unwrap()
-            .retain(|_, value| value != "");
+        operation.as_object_mut().unwrap().retain(|_, value| value != "");
         let document = json!({
             "openapi": "3.1.0", "info": { "title": "x", "version": "1" },
             "paths": { path: { word: operation } }

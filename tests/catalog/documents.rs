@@ -49,10 +49,7 @@ fn things(operation: Value, more: Value) -> Operation {
 
 fn refused(text: &str) -> (Inspection, String) {
     let inspection = inspect_document(text.as_bytes());
-    let rule = inspection
-        .violations
-        .first()
-        .map(|first| first.rule.clone());
+    let rule = inspection.violations.first().map(|first| first.rule.clone());
     (inspection, rule.unwrap_or_default())
 }
 
@@ -85,16 +82,8 @@ fn what_cannot_be_imported_is_named_with_its_rule() {
     let (inspection, _) = refused("{\"openapi\": \"3.0.0\",\n \"paths\": {,}}");
     let first = &inspection.violations[0];
     assert_eq!((first.line, first.column), (Some(2), Some(12)));
-    assert_eq!(
-        refused("swagger: '2.0'\npaths: {/a: {get: {}}}")
-            .0
-            .operation_count,
-        1
-    );
-    assert_eq!(
-        inspect_document(b"\xff\xfe{").violations[0].rule,
-        "encoding"
-    );
+    assert_eq!(refused("swagger: '2.0'\npaths: {/a: {get: {}}}").0.operation_count, 1);
+    assert_eq!(inspect_document(b"\xff\xfe{").violations[0].rule, "encoding");
 }
 
 #[test]
@@ -103,10 +92,7 @@ fn json_and_yaml_say_the_same() {
     let compiled = compile_document(yaml.as_bytes()).unwrap();
     let names = list_of(&compiled.operations, |operation| operation.name.as_str());
     assert_eq!(names, ["a:list", "b:list"]);
-    assert_eq!(
-        compiled.operations[1].output,
-        Some(json!({ "type": "array" }))
-    );
+    assert_eq!(compiled.operations[1].output, Some(json!({ "type": "array" })));
     assert_eq!(compiled.title.as_str(), "Shop");
     assert_eq!(compiled.version.as_str(), "1.0");
     let rules = list_of(&compiled.warnings, |warning| warning.rule.as_str());
@@ -128,10 +114,7 @@ fn yaml_may_hold_what_json_cannot() {
 
 #[test]
 fn documents_past_a_limit_are_refused_by_name() {
-    let large = format!(
-        "openapi: 3.0.0\n# {}",
-        "x".repeat(limits::DOCUMENT_BYTES_MAX)
-    );
+    let large = format!("openapi: 3.0.0\n# {}", "x".repeat(limits::DOCUMENT_BYTES_MAX));
     assert_eq!(refused(&large).1, "document_size");
     let many = format!("{{\"a\":[{}0]}}", "0,".repeat(limits::DOCUMENT_NODES_MAX));
     assert_eq!(refused(&many).1, "document_size");
@@ -154,10 +137,7 @@ fn documents_past_a_limit_are_refused_by_name() {
     let many = document(paths.collect(), json!({}));
     let (inspection, rule) = refused(&many.to_string());
     assert_eq!(rule, "operations_limit");
-    assert_eq!(
-        inspection.operation_count,
-        limits::DOCUMENT_OPERATIONS_MAX + 1
-    );
+    assert_eq!(inspection.operation_count, limits::DOCUMENT_OPERATIONS_MAX + 1);
 }
 
 #[test]
@@ -187,15 +167,9 @@ fn references_are_followed_everywhere_and_those_outside_refuse_one_operation() {
     });
     let compiled = compiled(&document(paths, more));
     let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
-    let get = |name: &str| {
-        book.read_operation(book.find_operation(name).expect(name))
-            .unwrap()
-    };
+    let get = |name: &str| book.read_operation(book.find_operation(name).expect(name)).unwrap();
     let things = get("things:list");
-    assert_eq!(
-        things.parameters[0].schema["$defs"]["a_b"],
-        json!({ "type": "integer" })
-    );
+    assert_eq!(things.parameters[0].schema["$defs"]["a_b"], json!({ "type": "integer" }));
     let schema = Schema::compile(&things.parameters[0].schema).unwrap();
     assert!(!schema.violations(&json!("1")).is_empty() && schema.violations(&json!(1)).is_empty());
     let schema = Schema::compile(get("moved:list").output.as_ref().unwrap()).unwrap();
@@ -208,18 +182,9 @@ fn references_are_followed_everywhere_and_those_outside_refuse_one_operation() {
     }
     assert_eq!(get("far:delete").uncallable, None);
     assert_eq!(get("far:delete").output, None);
-    assert!(
-        compiled
-            .warnings
-            .iter()
-            .any(|warning| warning.path == "/paths/~1gone")
-    );
+    assert!(compiled.warnings.iter().any(|warning| warning.path == "/paths/~1gone"));
     assert_eq!(
-        compiled
-            .warnings
-            .iter()
-            .filter(|warning| warning.rule == "operation_uncallable")
-            .count(),
+        compiled.warnings.iter().filter(|warning| warning.rule == "operation_uncallable").count(),
         3
     );
 }
@@ -228,10 +193,7 @@ fn references_are_followed_everywhere_and_those_outside_refuse_one_operation() {
 fn schemas_that_hold_themselves_end() {
     let chain: Vec<(String, Value)> = (0..100)
         .map(|at| {
-            (
-                format!("c{at:03}"),
-                json!({ "$ref": format!("#/components/schemas/c{:03}", at + 1) }),
-            )
+            (format!("c{at:03}"), json!({ "$ref": format!("#/components/schemas/c{:03}", at + 1) }))
         })
         .collect();
     let mut schemas = json!({
@@ -252,15 +214,9 @@ fn schemas_that_hold_themselves_end() {
         assert!(schema.is_ok(), "{}: {schema:?}", parameter.name);
     }
     let tree = Schema::compile(&operation.parameters[0].schema).unwrap();
-    assert!(
-        !tree
-            .violations(&json!({ "children": [{ "children": 1 }] }))
-            .is_empty()
-    );
-    let operation = things(
-        json!({ "parameters": [{ "$ref": "#/components/parameters/a" }] }),
-        more,
-    );
+    assert!(!tree.violations(&json!({ "children": [{ "children": 1 }] })).is_empty());
+    let operation =
+        things(json!({ "parameters": [{ "$ref": "#/components/parameters/a" }] }), more);
     assert!(operation.uncallable.unwrap().contains("leads to itself"));
 }
 
@@ -337,11 +293,7 @@ fn parameters_are_inherited_overridden_and_kept_apart() {
             ("cookie.id", ParameterLocation::Cookie, false),
         ]
     );
-    let styled = |style, explode| ValueStyle::Styled {
-        style,
-        explode,
-        allow_reserved: false,
-    };
+    let styled = |style, explode| ValueStyle::Styled { style, explode, allow_reserved: false };
     let written = list_of(&operation.parameters, |one| one.written.clone());
     assert_eq!(written[0], styled(ParameterStyle::Simple, false));
     assert_eq!(written[2], styled(ParameterStyle::Form, true));
@@ -350,10 +302,7 @@ fn parameters_are_inherited_overridden_and_kept_apart() {
     assert_eq!(written[5], ValueStyle::Content("application/json".into()));
     assert_eq!(written[7], styled(ParameterStyle::Form, true));
     assert_eq!(operation.parameters[2].description, "of the operation");
-    assert_eq!(
-        operation.idempotency_header.as_deref(),
-        Some("Idempotency-Key")
-    );
+    assert_eq!(operation.idempotency_header.as_deref(), Some("Idempotency-Key"));
 }
 
 #[test]
@@ -380,11 +329,7 @@ fn servers_are_filled_and_bounded() {
     let made = compiled(&document);
     assert_eq!(
         made.servers,
-        [
-            "https://eu.example.com/v2",
-            "https://us.example.com/v2",
-            "/relative"
-        ]
+        ["https://eu.example.com/v2", "https://us.example.com/v2", "/relative"]
     );
     assert_eq!(made.operations[0].servers, ["/own"]);
     assert_eq!(made.operations[1].servers, ["https://path.example"]);
@@ -403,10 +348,7 @@ fn bodies_are_in_the_order_in_which_they_are_easiest_to_send() {
             "encoding": { "file": { "contentType": "image/png", "headers": {} } } },
         "application/x-www-form-urlencoded": {}, "application/merge-patch+json; charset=utf-8": {}, "application/JSON": {},
     } });
-    let document = document(
-        json!({ "/things": { "post": { "requestBody": body } } }),
-        json!({}),
-    );
+    let document = document(json!({ "/things": { "post": { "requestBody": body } } }), json!({}));
     let operation = only(&document);
     let body = operation.body.as_ref().unwrap();
     let types = list_of(&body.contents, |content| content.media_type.as_str());
@@ -422,14 +364,8 @@ fn bodies_are_in_the_order_in_which_they_are_easiest_to_send() {
             "application/octet-stream",
         ]
     );
-    assert_eq!(
-        body.contents[3].schema["properties"]["file"]["format"],
-        "binary"
-    );
-    assert_eq!(
-        json!(body.contents[3].encoding),
-        json!({ "file": { "contentType": "image/png" } })
-    );
+    assert_eq!(body.contents[3].schema["properties"]["file"]["format"], "binary");
+    assert_eq!(json!(body.contents[3].encoding), json!({ "file": { "contentType": "image/png" } }));
     assert_eq!(body.contents[5].schema, json!({ "type": "string" }));
     assert!(body.is_required);
     // The caller chooses.
@@ -475,37 +411,17 @@ fn security_is_the_operations_own_or_the_documents() {
         json!({ "security": [{ "oauth": ["read"] }], "components": { "securitySchemes": schemes, "x": { "type": "http", "scheme": "digest" } } }),
     );
     let made = compiled(&document);
-    let get = |name: &str| {
-        made.operations
-            .iter()
-            .find(|one| one.name == name)
-            .unwrap()
-            .security
-            .clone()
-    };
+    let get =
+        |name: &str| made.operations.iter().find(|one| one.name == name).unwrap().security.clone();
     assert_eq!(get("a:list"), [["oauth"]]);
     assert!(get("a:create").is_empty());
-    assert_eq!(
-        get("a:update"),
-        [vec![], vec!["key".to_owned(), "basic".into()]]
-    );
-    let other = |scheme: &str| SecurityScheme::Other {
-        scheme: scheme.into(),
-    };
+    assert_eq!(get("a:update"), [vec![], vec!["key".to_owned(), "basic".into()]]);
+    let other = |scheme: &str| SecurityScheme::Other { scheme: scheme.into() };
     for (name, scheme) in [
-        (
-            "key",
-            SecurityScheme::ApiKey {
-                location: ParameterLocation::Query,
-                name: "k".into(),
-            },
-        ),
+        ("key", SecurityScheme::ApiKey { location: ParameterLocation::Query, name: "k".into() }),
         (
             "cookie",
-            SecurityScheme::ApiKey {
-                location: ParameterLocation::Cookie,
-                name: "c".into(),
-            },
+            SecurityScheme::ApiKey { location: ParameterLocation::Cookie, name: "c".into() },
         ),
         ("basic", SecurityScheme::Basic),
         ("bearer", SecurityScheme::Bearer),
@@ -522,16 +438,10 @@ fn security_is_the_operations_own_or_the_documents() {
 fn pages_and_answers_are_read_from_the_document() {
     let answer = |schema: Value| json!({ "204": {}, "200": { "content": { "application/problem+json": {}, "application/json": { "schema": schema } } }, "400": {} });
     let query = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| json!({ "name": name, "in": "query" }))
-            .collect::<Value>()
+        names.iter().map(|name| json!({ "name": name, "in": "query" })).collect::<Value>()
     };
     let link = json!({ "200": { "headers": { "link": {} } } });
-    assert_eq!(
-        things(json!({ "responses": link }), json!({})).pagination,
-        Some(Pagination::Link)
-    );
+    assert_eq!(things(json!({ "responses": link }), json!({})).pagination, Some(Pagination::Link));
     let page = json!({ "properties": { "has_more": { "type": "boolean" }, "response_metadata": { "allOf": [{ "properties": { "next_cursor": { "type": "string" } } }] } } });
     let operation = things(
         json!({ "parameters": query(&["cursor", "limit"]), "responses": { "200": { "content": { "application/json": { "schema": page } } } } }),
@@ -544,10 +454,7 @@ fn pages_and_answers_are_read_from_the_document() {
             field: "response_metadata.next_cursor".into()
         })
     );
-    let operation = things(
-        json!({ "parameters": query(&["perPage", "page"]) }),
-        json!({}),
-    );
+    let operation = things(json!({ "parameters": query(&["perPage", "page"]) }), json!({}));
     assert_eq!(
         operation.pagination,
         Some(Pagination::Page {
@@ -557,26 +464,16 @@ fn pages_and_answers_are_read_from_the_document() {
         })
     );
     let token = json!([{ "name": "offset", "in": "query", "schema": { "type": "string" } }]);
-    assert_eq!(
-        things(json!({ "parameters": token }), json!({})).pagination,
-        None
-    );
+    assert_eq!(things(json!({ "parameters": token }), json!({})).pagination, None);
     let operation = things(
         json!({ "parameters": query(&["offset"]), "responses": answer(json!({ "type": "array" })) }),
         json!({}),
     );
     assert_eq!(
         operation.pagination,
-        Some(Pagination::Page {
-            argument: "offset".into(),
-            size: None,
-            counts_items: true
-        })
+        Some(Pagination::Page { argument: "offset".into(), size: None, counts_items: true })
     );
-    assert_eq!(
-        operation.output, None,
-        "the first JSON of 200 has no schema"
-    );
+    assert_eq!(operation.output, None, "the first JSON of 200 has no schema");
 }
 
 #[test]
@@ -589,10 +486,7 @@ fn words_extensions_and_odd_paths_are_kept_within_bounds() {
     );
     assert_eq!(operation.summary.as_str(), "First line.");
     assert_eq!(operation.description.as_str(), "First  line.\nSecond.");
-    assert_eq!(
-        json!(operation.extensions),
-        json!({ "x-small": { "a": 1 } })
-    );
+    assert_eq!(json!(operation.extensions), json!({ "x-small": { "a": 1 } }));
     assert_eq!(operation.aliases, ["getThings"]);
     assert!(operation.is_deprecated && operation.uncallable.is_none());
     for path in ["things", "/a?b=c", "/a b"] {
@@ -619,16 +513,11 @@ fn what_an_operation_shares_comes_with_it_up_to_a_bound() {
         .collect();
     let more = json!({ "components": { "schemas": schemas } });
     let first = json!({ "$ref": "#/components/schemas/s000" });
-    let operation = things(
-        json!({ "parameters": [{ "name": "a", "in": "query", "schema": first }] }),
-        more,
-    );
+    let operation =
+        things(json!({ "parameters": [{ "name": "a", "in": "query", "schema": first }] }), more);
     let schema = &operation.parameters[0].schema;
     let bytes = schema.to_string().len();
-    assert!(
-        bytes < limits::OPERATION_SCHEMAS_BYTES_MAX + 20_000,
-        "{bytes}"
-    );
+    assert!(bytes < limits::OPERATION_SCHEMAS_BYTES_MAX + 20_000, "{bytes}");
     let kept = schema["$defs"].as_object().unwrap();
     assert!(
         kept.len() > 20 && kept.values().filter(|value| value.is_boolean()).count() == 1,
@@ -640,10 +529,8 @@ fn what_an_operation_shares_comes_with_it_up_to_a_bound() {
 
 #[test]
 fn a_compiled_form_that_is_cut_foreign_or_damaged_is_not_opened() {
-    let document = document(
-        json!({ "/things": { "get": { "summary": "All things" } } }),
-        json!({}),
-    );
+    let document =
+        document(json!({ "/things": { "get": { "summary": "All things" } } }), json!({}));
     let compiled = compiled(&document);
     let bytes = compiled.encode();
     let book = DocumentReader::from_bytes(bytes.clone()).unwrap();
@@ -654,18 +541,13 @@ fn a_compiled_form_that_is_cut_foreign_or_damaged_is_not_opened() {
     assert_eq!(book.read_operation(0).unwrap(), compiled.operations[0]);
     assert!(book.read_operation(1).is_err());
     for length in 0..bytes.len() {
-        assert!(
-            DocumentReader::from_bytes(bytes[..length].to_vec()).is_err(),
-            "{length}"
-        );
+        assert!(DocumentReader::from_bytes(bytes[..length].to_vec()).is_err(), "{length}");
     }
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
         let is_noticed = DocumentReader::from_bytes(damaged).is_ok_and(|book| {
-            let same = book
-                .read_operation(0)
-                .is_ok_and(|one| one == compiled.operations[0])
+            let same = book.read_operation(0).is_ok_and(|one| one == compiled.operations[0])
                 && book.read_notes().is_ok();
             same && book.digest() == compiled.digest
         });
@@ -768,10 +650,7 @@ fn what_is_past_a_count_is_left_out() {
         let all = (0..count).map(|at| (format!("p{at:04}"), schema(at)));
         all.collect::<serde_json::Map<_, _>>().into()
     };
-    let fields = properties(
-        limits::PROVIDER_FIELDS_MAX + 1,
-        &|_| json!({ "type": "string" }),
-    );
+    let fields = properties(limits::PROVIDER_FIELDS_MAX + 1, &|_| json!({ "type": "string" }));
     let item = json!({ "properties": { "id": { "type": "string" } }, "allOf": [{ "properties": fields }] });
     let answer = json!({ "type": "array", "items": item });
     let long = "word ".repeat(limits::OPERATION_DESCRIPTION_CHARS_MAX);
@@ -779,27 +658,12 @@ fn what_is_past_a_count_is_left_out() {
         "summary": long, "description": long, "requestBody": { "content": contents },
         "responses": { "200": { "content": { "application/json": { "schema": answer } } } },
     });
-    let made = compiled(&document(
-        json!({ "/things": { "get": operation } }),
-        json!({}),
-    ));
+    let made = compiled(&document(json!({ "/things": { "get": operation } }), json!({})));
     let operation = &made.operations[0];
-    assert_eq!(
-        operation.body.as_ref().unwrap().contents.len(),
-        limits::OPERATION_CONTENTS_MAX
-    );
-    assert_eq!(
-        operation.summary.chars().count(),
-        limits::OPERATION_SUMMARY_CHARS_MAX + 1
-    );
-    assert_eq!(
-        operation.description.chars().count(),
-        limits::OPERATION_DESCRIPTION_CHARS_MAX + 1
-    );
-    assert_eq!(
-        made.providers.providers[0].fields.len(),
-        limits::PROVIDER_FIELDS_MAX
-    );
+    assert_eq!(operation.body.as_ref().unwrap().contents.len(), limits::OPERATION_CONTENTS_MAX);
+    assert_eq!(operation.summary.chars().count(), limits::OPERATION_SUMMARY_CHARS_MAX + 1);
+    assert_eq!(operation.description.chars().count(), limits::OPERATION_DESCRIPTION_CHARS_MAX + 1);
+    assert_eq!(made.providers.providers[0].fields.len(), limits::PROVIDER_FIELDS_MAX);
 
     let tried = properties(
         limits::DOCUMENT_PATTERNS_MAX + 1,
@@ -807,32 +671,21 @@ fn what_is_past_a_count_is_left_out() {
     );
     let parameter = json!([{ "name": "a", "in": "query", "schema": { "properties": tried } }]);
     let operation = things(json!({ "parameters": parameter }), json!({}));
-    let made = operation.parameters[0].schema["properties"]
-        .as_object()
-        .unwrap();
+    let made = operation.parameters[0].schema["properties"].as_object().unwrap();
     assert_eq!(
-        made.values()
-            .filter(|one| one.get("pattern").is_some())
-            .count(),
+        made.values().filter(|one| one.get("pattern").is_some()).count(),
         limits::DOCUMENT_PATTERNS_MAX
     );
 
     let count = limits::OPERATION_SCHEMAS_MAX + 1;
     let shared = properties(count, &|_| json!({ "type": "string" }));
-    let named = properties(
-        count,
-        &|at| json!({ "$ref": format!("#/components/schemas/p{at:04}") }),
-    );
+    let named =
+        properties(count, &|at| json!({ "$ref": format!("#/components/schemas/p{at:04}") }));
     let parameter = json!([{ "name": "a", "in": "query", "schema": { "properties": named } }]);
-    let operation = things(
-        json!({ "parameters": parameter }),
-        json!({ "components": { "schemas": shared } }),
-    );
+    let operation =
+        things(json!({ "parameters": parameter }), json!({ "components": { "schemas": shared } }));
     let made = operation.parameters[0].schema["$defs"].as_object().unwrap();
-    assert_eq!(
-        made.values().filter(|one| one.is_object()).count(),
-        limits::OPERATION_SCHEMAS_MAX
-    );
+    assert_eq!(made.values().filter(|one| one.is_object()).count(), limits::OPERATION_SCHEMAS_MAX);
     assert_eq!(made.len(), count);
 }
 
@@ -840,39 +693,22 @@ fn what_is_past_a_count_is_left_out() {
 fn chains_of_references_and_warnings_have_an_end() {
     let hops = |count: usize| {
         let chain = (0..count).map(|at| {
-            (
-                format!("h{at}"),
-                json!({ "$ref": format!("#/components/parameters/h{}", at + 1) }),
-            )
+            (format!("h{at}"), json!({ "$ref": format!("#/components/parameters/h{}", at + 1) }))
         });
         let end = (format!("h{count}"), json!({ "name": "a", "in": "query" }));
         let all: serde_json::Map<_, _> = chain.chain([end]).collect();
         let first = json!([{ "$ref": "#/components/parameters/h0" }]);
-        things(
-            json!({ "parameters": first }),
-            json!({ "components": { "parameters": all } }),
-        )
-        .uncallable
+        things(json!({ "parameters": first }), json!({ "components": { "parameters": all } }))
+            .uncallable
     };
     assert_eq!(hops(limits::REFERENCE_HOPS_MAX - 2), None);
-    assert!(
-        hops(limits::REFERENCE_HOPS_MAX)
-            .unwrap()
-            .contains("more than 50")
-    );
+    assert!(hops(limits::REFERENCE_HOPS_MAX).unwrap().contains("more than 50"));
 
-    let paths = (0..limits::DOCUMENT_WARNINGS_MAX + 50).map(|at| {
-        (
-            format!("/p{at}"),
-            json!({ "get": { "operationId": "same" } }),
-        )
-    });
+    let paths = (0..limits::DOCUMENT_WARNINGS_MAX + 50)
+        .map(|at| (format!("/p{at}"), json!({ "get": { "operationId": "same" } })));
     let warnings = compiled(&document(paths.collect(), json!({}))).warnings;
     assert_eq!(warnings.len(), limits::DOCUMENT_WARNINGS_MAX);
-    assert_eq!(
-        warnings.last().unwrap().message,
-        "51 further warnings are not shown"
-    );
+    assert_eq!(warnings.last().unwrap().message, "51 further warnings are not shown");
 }
 
 #[test]
@@ -880,16 +716,9 @@ fn a_small_document_that_comes_to_a_large_one_is_refused() {
     let text = "x".repeat(1 << 20);
     let shared = json!({ "name": "a", "in": "query", "schema": { "description": text } });
     let item = json!({ "get": { "parameters": [{ "$ref": "#/components/parameters/a" }] } });
-    let paths = |count: usize| {
-        (0..count)
-            .map(|at| (format!("/p{at}"), item.clone()))
-            .collect()
-    };
+    let paths = |count: usize| (0..count).map(|at| (format!("/p{at}"), item.clone())).collect();
     let made = |count: usize| {
-        document(
-            paths(count),
-            json!({ "components": { "parameters": { "a": shared } } }),
-        )
+        document(paths(count), json!({ "components": { "parameters": { "a": shared } } }))
     };
     let (inspection, rule) = refused(&made(200).to_string());
     assert_eq!(inspection.kind, DocumentKind::OpenApi3);
@@ -916,49 +745,24 @@ fn what_a_catalog_is_called_is_found_and_may_change() {
     };
     let (apples, pears) = (book("apples"), book("pears"));
     let find = |title: &str, query: &str| {
-        let shelf = |book, title| SearchableCatalog {
-            book,
-            title,
-            vendor: "fruit",
-            description: "",
-        };
+        let shelf =
+            |book, title| SearchableCatalog { book, title, vendor: "fruit", description: "" };
         let shelves = [shelf(&apples, title), shelf(&pears, "Other")];
         let hits = search_operations(&shelves, query, 5).into_iter();
         hits.map(|hit| {
-            format!(
-                "{} {}",
-                hit.shelf,
-                shelves[hit.shelf].book.entries()[hit.operation].name
-            )
+            format!("{} {}", hit.shelf, shelves[hit.shelf].book.entries()[hit.operation].name)
         })
         .collect::<Vec<_>>()
     };
-    assert_eq!(
-        find("Garden", "list pear"),
-        ["1 pears:list", "1 pears:create"]
-    );
-    assert_eq!(
-        find("Garden", "show apples"),
-        ["0 apples:list", "0 apples:create"]
-    );
-    assert_eq!(
-        find("Garden", "the garden"),
-        ["0 apples:list", "0 apples:create"]
-    );
+    assert_eq!(find("Garden", "list pear"), ["1 pears:list", "1 pears:create"]);
+    assert_eq!(find("Garden", "show apples"), ["0 apples:list", "0 apples:create"]);
+    assert_eq!(find("Garden", "the garden"), ["0 apples:list", "0 apples:create"]);
     assert_eq!(find("Orchard", "garden"), [""; 0]);
-    assert_eq!(
-        find("Orchard", "fruit orchard").first().unwrap(),
-        "0 apples:list"
-    );
-    assert_eq!(
-        find("Orchard", "appl"),
-        ["0 apples:list", "0 apples:create"]
-    );
+    assert_eq!(find("Orchard", "fruit orchard").first().unwrap(), "0 apples:list");
+    assert_eq!(find("Orchard", "appl"), ["0 apples:list", "0 apples:create"]);
     assert_eq!(find("Orchard", "of the"), [""; 0]);
     assert_eq!(find("Orchard", ""), [""; 0]);
-    let before: Vec<_> = (0..limits::SEARCH_WORDS_MAX)
-        .map(|at| format!("w{at}"))
-        .collect();
+    let before: Vec<_> = (0..limits::SEARCH_WORDS_MAX).map(|at| format!("w{at}")).collect();
     let late = format!("{} pears", before.join(" "));
     assert_eq!(find("Orchard", &late), [""; 0]);
 }

@@ -13,16 +13,11 @@ use midex_test::service::{Reply, answer, head};
 
 async fn get(service: &Service, options: &CallOptions) -> Result<Answer, OperationFailure> {
     let prepared = prepared(operation("GET", "/", json!({})));
-    caller()
-        .call_operation(&prepared, &target(service), &json!({}), None, options)
-        .await
+    caller().call_operation(&prepared, &target(service), &json!({}), None, options).await
 }
 
 fn within(milliseconds: u64) -> CallOptions {
-    CallOptions {
-        timeout: Some(Duration::from_millis(milliseconds)),
-        ..CallOptions::default()
-    }
+    CallOptions { timeout: Some(Duration::from_millis(milliseconds)), ..CallOptions::default() }
 }
 
 async fn class_of(reply: Reply, options: &CallOptions) -> (String, bool) {
@@ -54,32 +49,19 @@ async fn an_answer_past_its_limits_is_read_no_further() {
     // It says that it has too much, or does not say.
     let says = Reply::Bytes(head(200, &[], Some(most + 1)).into_bytes());
     assert_eq!(class_of(says, &CallOptions::default()).await.0, "too_large");
-    let chunk = [
-        b"10000\r\n".to_vec(),
-        b"x".repeat(0x10000),
-        b"\r\n".to_vec(),
-    ]
-    .concat();
+    let chunk = [b"10000\r\n".to_vec(), b"x".repeat(0x10000), b"\r\n".to_vec()].concat();
     let chunked = head(200, &[("transfer-encoding", "chunked")], None).into_bytes();
     assert_eq!(
-        class_of(Reply::Endless(chunked, chunk), &CallOptions::default())
-            .await
-            .0,
+        class_of(Reply::Endless(chunked, chunk), &CallOptions::default()).await.0,
         "too_large"
     );
     let large = "x".repeat(limits::CALL_HEADERS_BYTES_MAX);
     let large = answer(200, &[("x-large", &large)], b"");
-    assert_eq!(
-        class_of(large, &CallOptions::default()).await.0,
-        "too_large"
-    );
+    assert_eq!(class_of(large, &CallOptions::default()).await.0, "too_large");
     let fits =
         Service::new(move |_| answer(200, &[("content-type", "text/plain")], &b"x".repeat(most)))
             .await;
-    assert_eq!(
-        get(&fits, &CallOptions::default()).await.unwrap().status,
-        200
-    );
+    assert_eq!(get(&fits, &CallOptions::default()).await.unwrap().status, 200);
 }
 
 #[tokio::test]
@@ -103,9 +85,8 @@ async fn a_connection_that_breaks_is_named_and_tried_again_only_where_that_does_
     let nobody = target(&gone);
     drop(gone);
     tokio::task::yield_now().await;
-    let failure = call(operation("POST", "/", json!({})), &nobody, json!({}), None)
-        .await
-        .unwrap_err();
+    let failure =
+        call(operation("POST", "/", json!({})), &nobody, json!({}), None).await.unwrap_err();
     assert_eq!(
         (failure.class.as_str(), failure.retryable),
         ("network", true),
@@ -130,12 +111,7 @@ async fn what_is_no_https_is_not_taken_for_it() {
         let _ = stream.read_to_end(&mut came).await;
         came
     };
-    let calling = call(
-        operation("POST", "/secret", json!({})),
-        &secure,
-        json!({}),
-        None,
-    );
+    let calling = call(operation("POST", "/secret", json!({})), &secure, json!({}), None);
     let (outcome, came) = tokio::join!(calling, plain);
     let failure = outcome.unwrap_err();
     assert_eq!(failure.class.as_str(), "network", "{failure:?}");
@@ -165,40 +141,23 @@ fn packed(bytes: &[u8], times: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_document_that_unpacks_without_an_end_is_bounded_while_it_is_unpacked() {
-    let (small, bomb) = (
-        packed(b"openapi: 3.1.0", 1),
-        packed(&vec![b' '; 1 << 20], 40),
-    );
+    let (small, bomb) = (packed(b"openapi: 3.1.0", 1), packed(&vec![b' '; 1 << 20], 40));
     assert!(bomb.len() < 1 << 20);
     let service = Service::new(move |seen| {
-        let bytes = if seen.target() == "/small" {
-            &small
-        } else {
-            &bomb
-        };
+        let bytes = if seen.target() == "/small" { &small } else { &bomb };
         answer(200, &[("content-encoding", "gzip")], bytes)
     })
     .await;
     let reach = Reach::new("shop", [service.host.as_str()]).unwrap();
     let fetch = async |path: &str| {
-        caller()
-            .fetch_document(&format!("{}{path}", service.url()), &reach)
-            .await
+        caller().fetch_document(&format!("{}{path}", service.url()), &reach).await
     };
     assert_eq!(fetch("/small").await.unwrap(), b"openapi: 3.1.0");
     let refused = fetch("/bomb").await.unwrap_err();
     assert_eq!(refused.code(), Code::LimitExceeded);
-    assert!(
-        refused
-            .message()
-            .contains(&limits::DOCUMENT_BYTES_MAX.to_string()),
-        "{refused}"
-    );
+    assert!(refused.message().contains(&limits::DOCUMENT_BYTES_MAX.to_string()), "{refused}");
     assert_eq!(
-        get(&service, &CallOptions::default())
-            .await
-            .unwrap_err()
-            .class,
+        get(&service, &CallOptions::default()).await.unwrap_err().class,
         "too_large",
         "of calls too"
     );

@@ -25,11 +25,7 @@ fn rows(page: u64) -> Value {
 
 fn list(names: &[&str], responses: Value) -> Value {
     let parameters = names.iter().map(|name| {
-        let kind = if ["page", "limit"].contains(name) {
-            "integer"
-        } else {
-            "string"
-        };
+        let kind = if ["page", "limit"].contains(name) { "integer" } else { "string" };
         json!({ "name": name, "in": "query", "schema": { "type": kind } })
     });
     json!({ "get": { "parameters": parameters.collect::<Vec<_>>(), "responses": responses } })
@@ -52,18 +48,9 @@ fn styled(seen: &Seen) -> Reply {
         };
         return answer_json(status, &json!({ "detail": "Invalid page." }));
     }
-    let next = if is_last {
-        Value::Null
-    } else {
-        json!(format!("/x?page={}", page + 1))
-    };
+    let next = if is_last { Value::Null } else { json!(format!("/x?page={}", page + 1)) };
     let items = rows(page);
-    let path = seen
-        .target()
-        .split('?')
-        .next()
-        .unwrap()
-        .trim_start_matches('/');
+    let path = seen.target().split('?').next().unwrap().trim_start_matches('/');
     answer_json(
         200,
         &match path {
@@ -78,18 +65,11 @@ fn styled(seen: &Seen) -> Reply {
             "header" => {
                 let link = format!("</x?page={}>; rel=next", page + 1);
                 let headers: &[(&str, &str)] = if is_last {
-                    &[
-                        ("content-type", "application/json"),
-                        ("link", "</x?page=1>; rel=first"),
-                    ]
+                    &[("content-type", "application/json"), ("link", "</x?page=1>; rel=first")]
                 } else {
                     &[("content-type", "application/json"), ("link", &link)]
                 };
-                return answer(
-                    200,
-                    headers,
-                    json!({ "items": items }).to_string().as_bytes(),
-                );
+                return answer(200, headers, json!({ "items": items }).to_string().as_bytes());
             }
             _ => json!({ "items": items }),
         },
@@ -104,34 +84,19 @@ async fn the_sign_of_an_answer_or_a_refused_page_is_the_end_of_a_list() {
             json!({ "count": {}, "next": { "type": "string", "nullable": true }, "results": objects() }),
             3,
         ),
-        (
-            "total",
-            json!({ "items": objects(), "page": {}, "pages": {}, "total": {} }),
-            3,
-        ),
+        ("total", json!({ "items": objects(), "page": {}, "pages": {}, "total": {} }), 3),
         ("totals", json!({ "data": objects(), "meta": {} }), 3),
-        (
-            "flag",
-            json!({ "data": objects(), "has_more": { "type": "boolean" } }),
-            3,
-        ),
-        (
-            "spring",
-            json!({ "content": objects(), "last": { "type": "boolean" } }),
-            3,
-        ),
+        ("flag", json!({ "data": objects(), "has_more": { "type": "boolean" } }), 3),
+        ("spring", json!({ "content": objects(), "last": { "type": "boolean" } }), 3),
         ("links", json!({ "data": objects(), "links": {} }), 3),
         ("header", json!({ "items": objects() }), 3),
         // Nothing tells the end but that there is no further page.
         ("plain", json!({ "items": objects() }), 4),
         ("odd", json!({ "items": objects() }), 4),
     ];
-    let paths = styles.iter().map(|(path, output, _)| {
-        (
-            format!("/{path}"),
-            list(&["page"], answering(output.clone())),
-        )
-    });
+    let paths = styles
+        .iter()
+        .map(|(path, output, _)| (format!("/{path}"), list(&["page"], answering(output.clone()))));
     let mut api = Api::open(Value::Object(paths.collect()), styled).await;
     for (path, _, requests) in styles {
         let before = api.service.seen().len();
@@ -139,11 +104,7 @@ async fn the_sign_of_an_answer_or_a_refused_page_is_the_end_of_a_list() {
         let ran = api.server.done("command.run_safe", call);
         let gathered: Vec<_> = (1..=6).map(|id| json!({ "id": id })).collect();
         assert_eq!(ran["payload"], json!(gathered), "{path}: {ran}");
-        assert_eq!(
-            (&ran["pages"], &ran["notes"]),
-            (&json!(3), &Value::Null),
-            "{path}: {ran}"
-        );
+        assert_eq!((&ran["pages"], &ran["notes"]), (&json!(3), &Value::Null), "{path}: {ran}");
         assert_eq!(api.service.seen().len() - before, requests, "{path}");
         assert_eq!(ran["status_code"], 200, "{path}");
     }
@@ -151,14 +112,9 @@ async fn the_sign_of_an_answer_or_a_refused_page_is_the_end_of_a_list() {
 
 /// Seven rows, three a page, each page after the row that is named.
 fn after(seen: &Seen) -> Reply {
-    let from = ["starting_after", "after"]
-        .iter()
-        .find_map(|name| argument(seen, name));
+    let from = ["starting_after", "after"].iter().find_map(|name| argument(seen, name));
     let from: u64 = from.map_or(0, |from| from.parse().unwrap());
-    let ids: Vec<_> = (from + 1..=7)
-        .take(3)
-        .map(|id| json!({ "id": id }))
-        .collect();
+    let ids: Vec<_> = (from + 1..=7).take(3).map(|id| json!({ "id": id })).collect();
     let has_more = from + 3 < 7;
     answer_json(200, &json!({ "data": ids, "has_more": has_more }))
 }
@@ -178,40 +134,19 @@ async fn the_id_of_the_last_row_is_the_cursor_of_some_lists_and_a_url_that_of_ot
         }
         let page = page(seen);
         let more = json!({ "value": rows(page), "nextLink": format!("/more?page={}", page + 1) });
-        answer_json(
-            200,
-            &if page < 3 {
-                more
-            } else {
-                json!({ "value": rows(page) })
-            },
-        )
+        answer_json(200, &if page < 3 { more } else { json!({ "value": rows(page) }) })
     })
     .await;
-    for (path, count, pages) in [
-        ("stripe", 7, 3),
-        ("files", 7, 3),
-        ("untold", 7, 3),
-        ("urls", 6, 3),
-    ] {
+    for (path, count, pages) in
+        [("stripe", 7, 3), ("files", 7, 3), ("untold", 7, 3), ("urls", 6, 3)]
+    {
         let call = json!({ "id": format!("api {path}:list"), "paginate": { "max_pages": 10 } });
         let ran = api.server.done("command.run_safe", call);
-        assert_eq!(
-            ran["payload"].as_array().unwrap().len(),
-            count,
-            "{path}: {ran}"
-        );
-        assert_eq!(
-            (&ran["pages"], &ran["notes"]),
-            (&json!(pages), &Value::Null),
-            "{path}"
-        );
+        assert_eq!(ran["payload"].as_array().unwrap().len(), count, "{path}: {ran}");
+        assert_eq!((&ran["pages"], &ran["notes"]), (&json!(pages), &Value::Null), "{path}");
     }
     let targets = api.targets();
-    assert!(
-        targets.contains(&"/stripe?starting_after=6".to_owned()),
-        "{targets:?}"
-    );
+    assert!(targets.contains(&"/stripe?starting_after=6".to_owned()), "{targets:?}");
     assert_ne!(api.command("stripe:list")["pagination"], Value::Null);
 }
 
@@ -243,9 +178,7 @@ async fn a_list_that_is_not_whole_says_so() {
         says(&json!(ran["notes"].to_string()), words);
     }
     let workflow = |operation: &str| json!({ "manifest": format!("workflow: gather\ndescription: d\nsteps:\n  - id: all\n    run: api {operation}\n    paginate: {{ max_pages: 9 }}\n") });
-    let checked = api
-        .server
-        .done("workflow.validate", workflow("single:list"));
+    let checked = api.server.done("workflow.validate", workflow("single:list"));
     assert!(checked.to_string().contains("no_effect"), "{checked}");
     let checked = api.server.done("workflow.validate", workflow("cut:list"));
     assert!(!checked.to_string().contains("no_effect"), "{checked}");
@@ -263,18 +196,11 @@ async fn a_step_whose_list_may_lack_items_fails() {
     let mut api = Api::open(paths, |seen| {
         let number = page(seen);
         let (target, last) = (seen.target(), 12);
-        let last = if target.starts_with("/whole") {
-            9
-        } else {
-            last
-        };
+        let last = if target.starts_with("/whole") { 9 } else { last };
         if target.starts_with("/gone") && number > 2 {
             return answer_json(422, &json!({ "detail": "no such page" }));
         }
-        answer_json(
-            200,
-            &json!({ "items": rows(number), "page": number, "pages": last }),
-        )
+        answer_json(200, &json!({ "items": rows(number), "page": number, "pages": last }))
     })
     .await;
     for (path, paginate, words) in [
@@ -300,10 +226,7 @@ async fn a_step_whose_list_may_lack_items_fails() {
             assert_eq!(status["state"], "completed", "{path} {paginate}: {status}");
             continue;
         }
-        assert_eq!(
-            status["error"]["code"], "LIST_INCOMPLETE",
-            "{path}: {status}"
-        );
+        assert_eq!(status["error"]["code"], "LIST_INCOMPLETE", "{path}: {status}");
         says(&status["error"]["message"], words);
     }
 }
@@ -319,10 +242,7 @@ async fn a_cursor_whose_command_is_gone_is_refused() {
     next["cursor"] = page["next_cursor"].clone();
     let rest = api.server.done("command.list", next.clone());
     assert_eq!(rest["commands"][0]["id"], "api c:list", "{rest}");
-    api.server.done(
-        "catalog.remove",
-        json!({ "catalog_id": "api", "confirm": true }),
-    );
+    api.server.done("catalog.remove", json!({ "catalog_id": "api", "confirm": true }));
     let refused = api.server.refused("command.list", next);
     assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{refused}");
     says(&refused["suggested_action"], "without");

@@ -1,9 +1,6 @@
 //! Catalogs: OpenAPI documents and what becomes of them; calls of their operations, as a service sees them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
-#![allow(
-    clippy::needless_pass_by_value,
-    reason = "`json!` makes values that nobody else wants"
-)]
+#![allow(clippy::needless_pass_by_value, reason = "`json!` makes values that nobody else wants")]
 
 mod addresses;
 mod alternatives;
@@ -98,9 +95,7 @@ async fn call_with(
     options: &CallOptions,
 ) -> Result<Answer, OperationFailure> {
     let (prepared, target) = (prepared(operation), target(service));
-    caller()
-        .call_operation(&prepared, &target, &json!({}), None, options)
-        .await
+    caller().call_operation(&prepared, &target, &json!({}), None, options).await
 }
 
 /// The failure of a call without arguments.
@@ -116,24 +111,13 @@ async fn call(
     body: Option<Value>,
 ) -> Result<Answer, OperationFailure> {
     let prepared = prepared(operation);
-    caller()
-        .call_operation(
-            &prepared,
-            target,
-            &with,
-            body.as_ref(),
-            &CallOptions::default(),
-        )
-        .await
+    caller().call_operation(&prepared, target, &with, body.as_ref(), &CallOptions::default()).await
 }
 
 /// The schemas that a call is held to, and its answer.
 fn schemas(operation: &Operation) -> impl Iterator<Item = &Value> {
     let bodies = operation.body.iter().flat_map(|body| &body.contents);
-    let parameters = operation
-        .parameters
-        .iter()
-        .map(|parameter| &parameter.schema);
+    let parameters = operation.parameters.iter().map(|parameter| &parameter.schema);
     let bodies = bodies.map(|content| &content.schema);
     parameters.chain(bodies).chain(&operation.output)
 }

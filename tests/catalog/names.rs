@@ -16,41 +16,16 @@ fn named(paths: &[(String, Value)]) -> Named {
     let compiled = compile_document(document.to_string().as_bytes()).unwrap();
     let names = compiled.operations.iter();
     let names: BTreeMap<_, _> = names
-        .map(|one| {
-            (
-                format!("{} {}", one.path, one.method.as_str()),
-                one.name.clone(),
-            )
-        })
+        .map(|one| (format!("{} {}", one.path, one.method.as_str()), one.name.clone()))
         .collect();
-    assert_eq!(
-        names.values().collect::<BTreeSet<_>>().len(),
-        names.len(),
-        "{names:?}"
-    );
-    (
-        names,
-        compiled
-            .collisions
-            .into_iter()
-            .map(|collision| collision.wanted)
-            .collect(),
-    )
+    assert_eq!(names.values().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
+    (names, compiled.collisions.into_iter().map(|collision| collision.wanted).collect())
 }
 
 /// A path of few words, so that names meet, with some operations.
 fn path(dice: &mut Dice) -> (String, Value) {
-    const PARTS: [&str; 9] = [
-        "things",
-        "parts",
-        "Parts",
-        "v1",
-        "v2",
-        "api",
-        "{id}",
-        "{other}",
-        "things.json",
-    ];
+    const PARTS: [&str; 9] =
+        ["things", "parts", "Parts", "v1", "v2", "api", "{id}", "{other}", "things.json"];
     let parts = (0..=dice.roll(3)).map(|_| PARTS[usize::try_from(dice.roll(9)).unwrap()]);
     let path = format!("/{}", parts.collect::<Vec<_>>().join("/"));
     let mut item = Map::new();
@@ -59,11 +34,7 @@ fn path(dice: &mut Dice) -> (String, Value) {
             let id = format!("id{}", dice.roll(30));
             item.insert(
                 method.into(),
-                if dice.roll(2) == 0 {
-                    json!({})
-                } else {
-                    json!({ "operationId": id })
-                },
+                if dice.roll(2) == 0 { json!({}) } else { json!({ "operationId": id }) },
             );
         }
     }
@@ -115,29 +86,17 @@ fn an_operation_id_that_is_a_sentence_is_kept_and_one_object_is_shown() {
     let text = || json!({ "type": "string" });
     let list = |of: Value| json!({ "type": "array", "items": of });
     let paths = [
-        (
-            "/Numbers.json".to_owned(),
-            ids("CreateNumber", "DeleteNumbers"),
-        ),
-        (
-            "/Numbers/{Sid}.json".to_owned(),
-            ids("UpdateNumber", "numbers_remove"),
-        ),
+        ("/Numbers.json".to_owned(), ids("CreateNumber", "DeleteNumbers")),
+        ("/Numbers/{Sid}.json".to_owned(), ids("UpdateNumber", "numbers_remove")),
         ("/user".to_owned(), object(json!({ "login": text() }))),
-        (
-            "/account".to_owned(),
-            object(json!({ "id": text(), "roles": list(text()) })),
-        ),
+        ("/account".to_owned(), object(json!({ "id": text(), "roles": list(text()) }))),
         (
             "/things".to_owned(),
             object(
                 json!({ "items": list(json!({ "type": "object", "properties": { "id": text() } })) }),
             ),
         ),
-        (
-            "/words".to_owned(),
-            object(json!({ "words": list(text()) })),
-        ),
+        ("/words".to_owned(), object(json!({ "words": list(text()) }))),
         ("/rows".to_owned(), answer(list(text()))),
         ("/anything".to_owned(), answer(json!({ "type": "object" }))),
         ("/untold".to_owned(), json!({ "get": { "responses": {} } })),
@@ -162,9 +121,6 @@ fn an_operation_id_that_is_a_sentence_is_kept_and_one_object_is_shown() {
     let map: Map<_, _> = paths.iter().cloned().collect();
     let document = json!({ "openapi": "3.1.0", "info": {}, "paths": map });
     let compiled = compile_document(document.to_string().as_bytes()).unwrap();
-    let user = compiled
-        .operations
-        .iter()
-        .find(|one| one.name == "user:show");
+    let user = compiled.operations.iter().find(|one| one.name == "user:show");
     assert_eq!(user.unwrap().aliases, ["user:list"]);
 }

@@ -46,18 +46,8 @@ fn arguments_of_providers_are_resolved_asked_for_left_out_or_errors() {
     let given = json!({ "who": "c-1" });
     let owned = json!({ "who": "c-1", "owner": { "id": "c-2" } });
     for (written, inputs, outcome, is_ready) in [
-        (
-            template.to_owned(),
-            given.clone(),
-            value(json!("c-1")),
-            true,
-        ),
-        (
-            template.to_owned(),
-            json!({}),
-            prompt(true, "inputs.who"),
-            false,
-        ),
+        (template.to_owned(), given.clone(), value(json!("c-1")), true),
+        (template.to_owned(), json!({}), prompt(true, "inputs.who"), false),
         (
             "depends_on: { customer: 'of ${{ inputs.who }}' }".to_owned(),
             given.clone(),
@@ -72,18 +62,8 @@ fn arguments_of_providers_are_resolved_asked_for_left_out_or_errors() {
         ),
         (bound(""), owned.clone(), value(json!("c-2")), true),
         // The contract says that the provider cannot do without it, and what stands there may say otherwise.
-        (
-            bound(""),
-            given.clone(),
-            prompt(true, "inputs.owner.id"),
-            false,
-        ),
-        (
-            bound(", required: false"),
-            given.clone(),
-            prompt(false, "inputs.owner.id"),
-            false,
-        ),
+        (bound(""), given.clone(), prompt(true, "inputs.owner.id"), false),
+        (bound(", required: false"), given.clone(), prompt(false, "inputs.owner.id"), false),
         (
             bound(", required: true"),
             given.clone(),
@@ -113,19 +93,13 @@ fn arguments_of_providers_are_resolved_asked_for_left_out_or_errors() {
         let manifest = manifest(&written, "optional: true");
         let resolved = resolved(&mut server, &manifest, inputs);
         let resolutions = list(&resolved["provider_resolutions"]);
-        let [one] = resolutions.as_slice() else {
-            panic!("{written}: {resolved}")
-        };
+        let [one] = resolutions.as_slice() else { panic!("{written}: {resolved}") };
         let found = &one["outcome"];
         match &outcome {
             Value::Null => assert_eq!(found["status"], "error", "{written}: {found}"),
             outcome => assert_eq!(found, outcome, "{written}"),
         }
-        let source = if found["status"] == "prompt" {
-            "manual"
-        } else {
-            "automatic"
-        };
+        let source = if found["status"] == "prompt" { "manual" } else { "automatic" };
         assert_eq!(one["input"], "address", "{written}");
         assert_eq!(one["argument"], "customer", "{written}");
         assert_eq!(one["source"], json!(source), "{written}");
@@ -140,18 +114,14 @@ fn a_preview_says_what_choices_depend_on() {
     let manifest = manifest(given, "type: string");
     let previewed = server.done("workflow.preview_inputs", json!({ "manifest": manifest }));
     let inputs = list(&previewed["inputs"]);
-    let shown: Vec<_> = { inputs.iter() }
-        .map(|input| (&input["provider"], &input["depends_on"]))
-        .collect();
+    let shown: Vec<_> =
+        { inputs.iter() }.map(|input| (&input["provider"], &input["depends_on"])).collect();
     assert_eq!(
         shown,
         [
             (&Value::Null, &json!([])),
             (&json!("shop customers:list"), &json!([])),
-            (
-                &json!("shop customers:addresses:list"),
-                &json!(["owner", "who"])
-            ),
+            (&json!("shop customers:addresses:list"), &json!(["owner", "who"])),
         ]
     );
     // An execution keeps the definition with all of that, and asks no provider.
@@ -169,20 +139,13 @@ fn an_author_is_told_of_an_unknown_provider_with_the_nearest() {
         manifest("provider_args: {}", "type: string").replace("customers:list", "custmers:list");
     let checked = server.done("workflow.validate", json!({ "manifest": manifest }));
     let violations = list(&checked["violations"]);
-    let told: Vec<_> = { violations.iter() }
-        .map(|one| (&one["rule"], &one["suggestion"]["text"]))
-        .collect();
+    let told: Vec<_> =
+        { violations.iter() }.map(|one| (&one["rule"], &one["suggestion"]["text"])).collect();
     assert_eq!(
         told,
         [
-            (
-                &json!("unknown_provider"),
-                &json!("did you mean `customers:list`?")
-            ),
-            (
-                &json!("missing_argument"),
-                &json!("give `customer` under `provider_args`")
-            ),
+            (&json!("unknown_provider"), &json!("did you mean `customers:list`?")),
+            (&json!("missing_argument"), &json!("give `customer` under `provider_args`")),
         ]
     );
 }

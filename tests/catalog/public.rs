@@ -46,9 +46,7 @@ pub(super) struct Public {
 pub(super) static PUBLIC: LazyLock<Vec<Arc<Public>>> = LazyLock::new(|| {
     let read = |name| thread::spawn(move || public(name));
     let threads: Vec<_> = NAMES.into_iter().map(read).collect();
-    let read = threads
-        .into_iter()
-        .map(|thread| thread.join().expect("a thread"));
+    let read = threads.into_iter().map(|thread| thread.join().expect("a thread"));
     read.flatten().map(Arc::new).collect()
 });
 
@@ -64,18 +62,12 @@ fn public(name: &'static str) -> Option<Public> {
     };
     let compiled = compile_document(&text).unwrap_or_else(|refused| panic!("{name}: {refused:?}"));
     let book = DocumentReader::from_bytes(compiled.encode()).unwrap();
-    Some(Public {
-        name,
-        compiled,
-        book,
-    })
+    Some(Public { name, compiled, book })
 }
 
 /// Where a document is put.
 pub(super) fn place(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("target/openapi")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/openapi").join(name)
 }
 
 #[test]
@@ -84,10 +76,7 @@ fn nearly_all_operations_of_public_documents_can_be_called() {
     for public in PUBLIC.iter() {
         let operations = &public.compiled.operations;
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-        for why in operations
-            .iter()
-            .filter_map(|operation| operation.uncallable.as_deref())
-        {
+        for why in operations.iter().filter_map(|operation| operation.uncallable.as_deref()) {
             *reasons.entry(why).or_default() += 1;
         }
         let callable = operations.len() - reasons.values().sum::<usize>();
@@ -152,10 +141,7 @@ const QUERIES: &str = r#"
 "#;
 
 #[test]
-#[expect(
-    clippy::print_stdout,
-    reason = "what is found in the place of what is meant is of use"
-)]
+#[expect(clippy::print_stdout, reason = "what is found in the place of what is meant is of use")]
 fn what_a_person_asks_for_is_among_the_first_three() {
     if PUBLIC.is_empty() {
         return;
@@ -175,18 +161,10 @@ fn what_a_person_asks_for_is_among_the_first_three() {
         .collect();
     let mut good = 0;
     for [query, document, wanted] in &queries {
-        let public = PUBLIC
-            .iter()
-            .find(|public| public.name == *document)
-            .unwrap();
+        let public = PUBLIC.iter().find(|public| public.name == *document).unwrap();
         let operation = |place: usize, shelf: usize| {
             let entry = &asked[shelf].book.entries()[place];
-            format!(
-                "{} {} {}",
-                asked[shelf].name,
-                entry.method.as_str(),
-                entry.path
-            )
+            format!("{} {} {}", asked[shelf].name, entry.method.as_str(), entry.path)
         };
         let exists = public
             .compiled
@@ -200,10 +178,7 @@ fn what_a_person_asks_for_is_among_the_first_three() {
             .collect();
         let is_good = found.contains(&format!("{document} {wanted}"));
         good += usize::from(is_good);
-        println!(
-            "{}: {query} -> {found:#?}",
-            if is_good { "good" } else { "MISSED" }
-        );
+        println!("{}: {query} -> {found:#?}", if is_good { "good" } else { "MISSED" });
     }
     println!("{good} of {}", queries.len());
     assert!(good >= 17, "{good} of {}", queries.len());

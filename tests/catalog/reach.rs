@@ -35,11 +35,7 @@ impl Resolver for Names {
     fn addresses(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         self.asked.lock().unwrap().push(name.to_owned());
         let mut answers = self.answers.lock().unwrap();
-        let answer = if answers.len() > 1 {
-            answers.remove(0)
-        } else {
-            answers[0].clone()
-        };
+        let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
         Box::pin(async move { Ok(answer) })
     }
 }
@@ -50,9 +46,7 @@ fn resolving(names: &Arc<Names>) -> Caller {
 
 async fn get(caller: &Caller, target: &CallTarget) -> Result<Answer, OperationFailure> {
     let prepared = prepared(operation("GET", "/", json!({})));
-    caller
-        .call_operation(&prepared, target, &json!({}), None, &CallOptions::default())
-        .await
+    caller.call_operation(&prepared, target, &json!({}), None, &CallOptions::default()).await
 }
 
 fn elsewhere(url: &str) -> CallTarget {
@@ -78,22 +72,14 @@ async fn a_name_that_leads_to_an_address_that_is_not_public_is_refused_before_a_
         ("0.0.0.0", "unspecified"),
     ] {
         let names = Names::new(&[&[address]]);
-        let failure = get(
-            &resolving(&names),
-            &elsewhere(&format!("https://shop.example:{port}")),
-        )
-        .await
-        .unwrap_err();
-        assert_eq!(
-            failure.code.as_deref(),
-            Some("ADDRESS_REFUSED"),
-            "{failure:?}"
-        );
+        let failure = get(&resolving(&names), &elsewhere(&format!("https://shop.example:{port}")))
+            .await
+            .unwrap_err();
+        assert_eq!(failure.code.as_deref(), Some("ADDRESS_REFUSED"), "{failure:?}");
         assert!(!failure.retryable);
-        for words in [
-            format!("rule `{rule}`"),
-            format!("midex catalog allow shop shop.example:{port}"),
-        ] {
+        for words in
+            [format!("rule `{rule}`"), format!("midex catalog allow shop shop.example:{port}")]
+        {
             assert!(failure.message.contains(&words), "{}", failure.message);
         }
     }
@@ -107,25 +93,14 @@ async fn a_name_that_changes_its_address_changes_nothing() {
     let caller = resolving(&names);
     let target = elsewhere("https://rebinding.example:1");
     let prepared = prepared(operation("GET", "/", json!({})));
-    let options = CallOptions {
-        timeout: Some(Duration::from_millis(100)),
-        ..CallOptions::default()
-    };
+    let options =
+        CallOptions { timeout: Some(Duration::from_millis(100)), ..CallOptions::default() };
     for expected in [None, Some("ADDRESS_REFUSED")] {
-        let outcome = caller
-            .call_operation(&prepared, &target, &json!({}), None, &options)
-            .await;
+        let outcome = caller.call_operation(&prepared, &target, &json!({}), None, &options).await;
         let code = outcome.unwrap_err().code;
-        assert_eq!(
-            code.as_deref() == Some("ADDRESS_REFUSED"),
-            expected.is_some()
-        );
+        assert_eq!(code.as_deref() == Some("ADDRESS_REFUSED"), expected.is_some());
     }
-    assert_eq!(
-        names.asked.lock().unwrap().len(),
-        2,
-        "each connection resolves anew"
-    );
+    assert_eq!(names.asked.lock().unwrap().len(), 2, "each connection resolves anew");
 }
 
 #[tokio::test]
@@ -141,13 +116,9 @@ async fn a_connection_that_one_catalog_may_use_is_no_other_one_s() {
         ..CallTarget::default()
     };
     get(&caller, &allowed).await.unwrap();
-    let failure = get(&caller, &elsewhere(&allowed.base_url))
-        .await
-        .unwrap_err();
+    let failure = get(&caller, &elsewhere(&allowed.base_url)).await.unwrap_err();
     assert_has(&failure.message, &["rule `plain_http`"]);
-    let failure = get(&caller, &elsewhere(&format!("https://{host}")))
-        .await
-        .unwrap_err();
+    let failure = get(&caller, &elsewhere(&format!("https://{host}"))).await.unwrap_err();
     assert_has(&failure.message, &["rule `loopback`"]);
     assert_eq!(service.seen().len(), 1);
 }
@@ -206,11 +177,7 @@ async fn a_redirect_keeps_its_method_as_the_protocol_says() {
         .await;
         let has_body = !matches!(method, "GET" | "HEAD" | "DELETE");
         let of_body = body("application/json", json!({}), json!({}));
-        let more = if has_body {
-            json!({ "body": of_body })
-        } else {
-            json!({})
-        };
+        let more = if has_body { json!({ "body": of_body }) } else { json!({}) };
         let answer = call(
             operation(method, "/from", more),
             &target(&service),
@@ -220,11 +187,7 @@ async fn a_redirect_keeps_its_method_as_the_protocol_says() {
         .await;
         answer.unwrap();
         let seen = service.seen();
-        assert_eq!(
-            seen[1].line,
-            format!("{expected} /to?x=1 HTTP/1.1"),
-            "{method} {status}"
-        );
+        assert_eq!(seen[1].line, format!("{expected} /to?x=1 HTTP/1.1"), "{method} {status}");
         let keeps = expected == method && has_body;
         assert_eq!(seen[1].text(), if keeps { "{\"a\":1}" } else { "" });
         assert_eq!(seen[1].header("content-type").is_some(), keeps);
@@ -244,13 +207,8 @@ async fn redirects_are_followed_so_often_and_no_more() {
             }
         })
         .await;
-        let outcome = call(
-            operation("GET", "/0", json!({})),
-            &target(&service),
-            json!({}),
-            None,
-        )
-        .await;
+        let outcome =
+            call(operation("GET", "/0", json!({})), &target(&service), json!({}), None).await;
         match outcome {
             Ok(_) => assert!(is_answered),
             Err(failure) => {
@@ -273,27 +231,19 @@ async fn a_document_is_fetched_from_where_may_be_called_and_nowhere_else() {
     .await;
     let reach = Reach::new("shop", [document.host.as_str()]).unwrap();
     let fetch = async |path: &str| {
-        caller()
-            .fetch_document(&format!("{}{path}", document.url()), &reach)
-            .await
+        caller().fetch_document(&format!("{}{path}", document.url()), &reach).await
     };
     assert_eq!(fetch("/a.yaml").await.unwrap(), b"openapi: 3.1.0");
     assert_eq!(fetch("/from").await.unwrap(), b"openapi: 3.1.0");
     let refused = fetch("/inner").await.unwrap_err();
     assert_eq!(refused.code(), Code::AddressRefused);
-    assert_has(
-        &refused.suggested_action(),
-        &["`--import-from 127.0.0.1:1`"],
-    );
+    assert_has(&refused.suggested_action(), &["`--import-from 127.0.0.1:1`"]);
     let failed = fetch("/none").await.unwrap_err();
     assert_eq!(failed.code(), Code::FetchFailed);
     assert!(failed.message().contains("404"), "{failed}");
     for url in ["file:///etc/passwd", "nothing", "http://user@127.0.0.1/"] {
         let refused = caller().fetch_document(url, &reach).await.unwrap_err();
         assert_eq!(refused.code(), Code::AddressRefused, "{url}");
-        assert!(
-            !refused.suggested_action().contains("midex catalog allow"),
-            "{url}"
-        );
+        assert!(!refused.suggested_action().contains("midex catalog allow"), "{url}");
     }
 }

@@ -27,11 +27,7 @@ async fn what_breaks_its_operation_is_refused_with_every_violation_and_leaves_no
     });
     let mut api = Api::open(paths, |_| answer_json(200, &json!({}))).await;
     for (tool, arguments, places) in [
-        (
-            "command.run",
-            json!({ "id": "api pets:create", "with": {} }),
-            &["/with", "/with"][..],
-        ),
+        ("command.run", json!({ "id": "api pets:create", "with": {} }), &["/with", "/with"][..]),
         (
             "command.run",
             json!({ "id": "api pets:create", "body": { "name": 1, "kind": "bird" } }),
@@ -47,22 +43,14 @@ async fn what_breaks_its_operation_is_refused_with_every_violation_and_leaves_no
             json!({ "id": "api pets:info", "with": { "id": "x" } }),
             &["/with/id"],
         ),
-        (
-            "command.run_safe",
-            json!({ "id": "api pets:info" }),
-            &["/with/id"],
-        ),
+        ("command.run_safe", json!({ "id": "api pets:info" }), &["/with/id"]),
         (
             "command.run_destructive",
             json!({ "id": "api pets:delete", "confirm": true }),
             &["/with/id"],
         ),
         // The user is not asked about a call that cannot be sent.
-        (
-            "command.run_destructive",
-            json!({ "id": "api pets:delete" }),
-            &["/with/id"],
-        ),
+        ("command.run_destructive", json!({ "id": "api pets:delete" }), &["/with/id"]),
     ] {
         let refused = api.refused(tool, arguments.clone());
         has_fields(
@@ -96,10 +84,7 @@ async fn an_address_that_nobody_allowed_is_refused_before_the_call_is_kept() {
         "http://10.0.0.1/x", "ADDRESS_REFUSED", "midex catalog allow api 10.0.0.1:80"
         "#,
     ) {
-        api.done(
-            "catalog.set_base_url",
-            json!({ "catalog_id": "api", "base_url": url }),
-        );
+        api.done("catalog.set_base_url", json!({ "catalog_id": "api", "base_url": url }));
         let refused = api.refused("command.run_safe", json!({ "id": "api a:list" }));
         assert_eq!(refused["error_code"], code, "{refused}");
         says(&refused["suggested_action"], words);
@@ -119,10 +104,7 @@ async fn a_document_without_a_host_is_told_at_its_import_and_at_its_calls() {
     for (servers, shown) in [
         (json!([{ "url": "/api/v3" }]), "/api/v3"),
         (json!([]), ""),
-        (
-            json!([{ "url": "api.example.com/v1" }]),
-            "api.example.com/v1",
-        ),
+        (json!([{ "url": "api.example.com/v1" }]), "api.example.com/v1"),
     ] {
         let keys = json!({ "servers": servers, "paths": { "/a": { "get": { "responses": {} } } } });
         let mut api = Api::with(keys, |_| answer_json(200, &json!({}))).await;
@@ -134,19 +116,13 @@ async fn a_document_without_a_host_is_told_at_its_import_and_at_its_calls() {
         let refused = api.refused("command.run_safe", json!({ "id": "api a:list" }));
         assert_eq!(refused["error_code"], "ADDRESS_REFUSED", "{refused}");
         says(&refused["message"], shown);
-        assert!(
-            !refused["message"].as_str().unwrap().contains(": :"),
-            "{refused}"
-        );
+        assert!(!refused["message"].as_str().unwrap().contains(": :"), "{refused}");
         says(
             &refused["suggested_action"],
             "catalog.set_base_url with catalog_id 'api' and base_url 'https://",
         );
         let url = format!("{}/v3", api.service.url());
-        api.done(
-            "catalog.set_base_url",
-            json!({ "catalog_id": "api", "base_url": url }),
-        );
+        api.done("catalog.set_base_url", json!({ "catalog_id": "api", "base_url": url }));
         api.done("command.run_safe", json!({ "id": "api a:list" }));
         assert_eq!(api.targets(), ["/v3/a"]);
     }
@@ -167,10 +143,7 @@ async fn the_fields_of_a_form_stand_among_the_arguments() {
     );
     let parts =
         json!({ "name": "x", "file": { "content": "bytes" }, "data": { "content": "kept" } });
-    api.done(
-        "command.run",
-        json!({ "id": "api parts:create", "with": parts }),
-    );
+    api.done("command.run", json!({ "id": "api parts:create", "with": parts }));
     let seen = api.service.seen();
     assert_eq!(seen[0].text(), "name=x%20y&age=3");
     let text = seen[1].text();
@@ -179,19 +152,11 @@ async fn the_fields_of_a_form_stand_among_the_arguments() {
         "{text}"
     );
     // What the document does not call a file is JSON, whatever its keys are.
-    assert!(
-        text.contains("name=\"data\"\r\n") && text.contains(r#"{"content":"kept"}"#),
-        "{text}"
-    );
-    let refused = api.refused(
-        "command.run",
-        json!({ "id": "api form:create", "with": { "nmae": "x" } }),
-    );
+    assert!(text.contains("name=\"data\"\r\n") && text.contains(r#"{"content":"kept"}"#), "{text}");
+    let refused =
+        api.refused("command.run", json!({ "id": "api form:create", "with": { "nmae": "x" } }));
     assert_eq!(refused["error_code"], "ARGUMENTS_INVALID");
-    assert_eq!(
-        api.command("form:create")["input_schema"]["properties"]["name"]["type"],
-        "string"
-    );
+    assert_eq!(api.command("form:create")["input_schema"]["properties"]["name"]["type"], "string");
 }
 
 /// Schemas that are hard to write an example for.
@@ -229,10 +194,7 @@ async fn every_example_of_a_document_can_be_called() {
     }));
     paths.insert(
         "/form".into(),
-        post(form(
-            "application/x-www-form-urlencoded",
-            json!({ "name": { "type": "string" } }),
-        )),
+        post(form("application/x-www-form-urlencoded", json!({ "name": { "type": "string" } }))),
     );
     paths.insert(
         "/file".into(),
@@ -245,10 +207,8 @@ async fn every_example_of_a_document_can_be_called() {
         "/bytes".into(),
         post(json!({ "required": true, "content": { "application/octet-stream": {} } })),
     );
-    paths.insert(
-        "/note".into(),
-        post(json!({ "required": true, "content": { "text/plain": {} } })),
-    );
+    paths
+        .insert("/note".into(), post(json!({ "required": true, "content": { "text/plain": {} } })));
     let count = paths.len() + 1;
     let mut api = Api::open(Value::Object(paths), |_| answer_json(200, &json!({}))).await;
     let listed = api.done("command.list", json!({ "catalog": "api", "limit": 50 }));

@@ -73,11 +73,7 @@ async fn parameters_of_one_name_stay_apart_and_documents_are_sent_as_json() {
     url["written"] = written("form", true, true);
     let id = parameter("id", "path", true, json!({ "type": "string" }));
     let parameters = json!([id, of_query, filter, note, url]);
-    let operation = operation(
-        "GET",
-        "/a/{id}?fixed=1#part",
-        json!({ "parameters": parameters }),
-    );
+    let operation = operation("GET", "/a/{id}?fixed=1#part", json!({ "parameters": parameters }));
     let with = json!({
         "id": "x", "query.id": 7, "filter": { "a": [1] }, "X-Note": "ü", "url": "http://h/p?q=1&r#s"
     });
@@ -104,12 +100,8 @@ async fn json_is_sent_as_a_body_or_as_keys_that_are_no_arguments() {
     };
     assert!(prepared(make()).takes_body_fields());
     // f13: what stands beside a body is sent too.
-    let with_body = reaches(
-        make(),
-        json!({ "dry": true }),
-        Some(json!({ "name": "a", "size": 1 })),
-    )
-    .await;
+    let with_body =
+        reaches(make(), json!({ "dry": true }), Some(json!({ "name": "a", "size": 1 }))).await;
     let with_keys = reaches(make(), json!({ "dry": true, "name": "a", "size": 1 }), None).await;
     for seen in [with_body, with_keys] {
         assert_eq!(seen.target(), "/things?dry=true");
@@ -121,41 +113,24 @@ async fn json_is_sent_as_a_body_or_as_keys_that_are_no_arguments() {
 #[tokio::test]
 async fn forms_texts_and_bytes_are_sent_as_the_document_says() {
     let form = |encoding: Value| {
-        let body = body(
-            "application/x-www-form-urlencoded",
-            json!({ "type": "object" }),
-            encoding,
-        );
+        let body = body("application/x-www-form-urlencoded", json!({ "type": "object" }), encoding);
         operation("POST", "/f", json!({ "body": body }))
     };
     let fields = json!({ "a": "x y&z", "list": [1, 2], "deep": { "k": [true] }, "none": null });
     let seen = reaches(form(json!({})), Value::Null, Some(fields.clone())).await;
-    assert_eq!(
-        seen.text(),
-        "a=x%20y%26z&list=1&list=2&deep=%7B%22k%22%3A%5Btrue%5D%7D"
-    );
-    assert_eq!(
-        seen.header("content-type"),
-        Some("application/x-www-form-urlencoded")
-    );
+    assert_eq!(seen.text(), "a=x%20y%26z&list=1&list=2&deep=%7B%22k%22%3A%5Btrue%5D%7D");
+    assert_eq!(seen.header("content-type"), Some("application/x-www-form-urlencoded"));
     let encoding =
         json!({ "deep": { "style": "deepObject" }, "list": { "style": "form", "explode": false } });
     let seen = reaches(form(encoding), Value::Null, Some(fields)).await;
     assert_eq!(seen.text(), "a=x%20y%26z&list=1,2&deep%5Bk%5D%5B0%5D=true");
 
     let of = |media_type: &str| {
-        operation(
-            "PUT",
-            "/f",
-            json!({ "body": body(media_type, json!({}), json!({})) }),
-        )
+        operation("PUT", "/f", json!({ "body": body(media_type, json!({}), json!({})) }))
     };
     let seen = reaches(of("text/plain"), Value::Null, Some(json!("grüß"))).await;
     assert_eq!(seen.text(), "grüß");
-    assert_eq!(
-        seen.header("content-type"),
-        Some("text/plain; charset=utf-8")
-    );
+    assert_eq!(seen.header("content-type"), Some("text/plain; charset=utf-8"));
     let seen = reaches(of("application/xml"), Value::Null, Some(json!("<a/>"))).await;
     assert_eq!(seen.text(), "<a/>");
     let bytes = [0, 255, 13, 10];
@@ -163,10 +138,7 @@ async fn forms_texts_and_bytes_are_sent_as_the_document_says() {
     for body in [json!(base64), json!({ "base64": base64 })] {
         let seen = reaches(of("application/octet-stream"), Value::Null, Some(body)).await;
         assert_eq!(seen.body, bytes);
-        assert_eq!(
-            seen.header("content-type"),
-            Some("application/octet-stream")
-        );
+        assert_eq!(seen.header("content-type"), Some("application/octet-stream"));
     }
 }
 
@@ -187,9 +159,7 @@ async fn files_are_uploaded_with_their_names_and_bytes() {
     });
     let seen = reaches(operation, Value::Null, Some(fields)).await;
     let content_type = seen.header("content-type").unwrap();
-    let boundary = content_type
-        .strip_prefix("multipart/form-data; boundary=")
-        .unwrap();
+    let boundary = content_type.strip_prefix("multipart/form-data; boundary=").unwrap();
     let part = |head: &str, content: &[u8]| {
         let mut part =
             format!("--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n").into_bytes();
@@ -199,37 +169,22 @@ async fn files_are_uploaded_with_their_names_and_bytes() {
     };
     let expected = [
         part("name=\"title\"\r\nContent-Type: text/plain", b"A\r\nB"),
-        part(
-            "name=\"meta\"\r\nContent-Type: application/json",
-            b"{\"a\":1}",
-        ),
+        part("name=\"meta\"\r\nContent-Type: application/json", b"{\"a\":1}"),
         // The document does not declare these two, so only a `filename` makes a file of one.
-        part(
-            "name=\"note\"\r\nContent-Type: application/json",
-            b"{\"content\":\"x\"}",
-        ),
-        part(
-            "name=\"log\"; filename=\"log.txt\"\r\nContent-Type: application/octet-stream",
-            b"y",
-        ),
+        part("name=\"note\"\r\nContent-Type: application/json", b"{\"content\":\"x\"}"),
+        part("name=\"log\"; filename=\"log.txt\"\r\nContent-Type: application/octet-stream", b"y"),
         part(
             "name=\"file\"; filename=\"a%22b%0D%0A.png\"\r\nContent-Type: image/png",
             &[0, 1, 255],
         ),
-        part(
-            "name=\"more\"; filename=\"more\"\r\nContent-Type: application/octet-stream",
-            b"one",
-        ),
+        part("name=\"more\"; filename=\"more\"\r\nContent-Type: application/octet-stream", b"one"),
         part(
             "name=\"more\"; filename=\"two.txt\"\r\nContent-Type: application/octet-stream",
             b"two",
         ),
         format!("--{boundary}--\r\n").into_bytes(),
     ];
-    assert_eq!(
-        String::from_utf8_lossy(&seen.body),
-        String::from_utf8_lossy(&expected.concat())
-    );
+    assert_eq!(String::from_utf8_lossy(&seen.body), String::from_utf8_lossy(&expected.concat()));
     assert_eq!(seen.body, expected.concat());
 }
 
@@ -239,19 +194,9 @@ pub(super) fn broken(
     with: Value,
     body: Option<Value>,
 ) -> Vec<(String, String, String)> {
-    let arguments = CallArguments {
-        with: &with,
-        body: body.as_ref(),
-        idempotency_key: None,
-    };
-    let built = Request::build(
-        &prepared(operation),
-        "https://api.example.com/v1",
-        arguments,
-    );
-    let violations = built
-        .map(|request| request.url().to_owned())
-        .expect_err("violations");
+    let arguments = CallArguments { with: &with, body: body.as_ref(), idempotency_key: None };
+    let built = Request::build(&prepared(operation), "https://api.example.com/v1", arguments);
+    let violations = built.map(|request| request.url().to_owned()).expect_err("violations");
     let each = violations.into_iter().map(|violation| {
         let meant = violation.suggestion.map(|suggestion| suggestion.text);
         (violation.path, violation.rule, meant.unwrap_or_default())
@@ -266,10 +211,8 @@ pub(super) fn one(path: &str, rule: &str, meant: &str) -> Vec<(String, String, S
 #[test]
 fn f02_no_value_of_a_path_leads_elsewhere() {
     let delete = |path: &str| {
-        let parameters = [
-            parameter("id", "path", true, json!({})),
-            parameter("b", "path", false, json!({})),
-        ];
+        let parameters =
+            [parameter("id", "path", true, json!({})), parameter("b", "path", false, json!({}))];
         operation("DELETE", path, json!({ "parameters": parameters }))
     };
     for value in [json!(""), json!("."), json!(".."), json!([]), json!({})] {
@@ -280,15 +223,11 @@ fn f02_no_value_of_a_path_leads_elsewhere() {
         );
     }
     // Together they would.
-    for (path, with) in [
-        ("/a/{id}{b}", json!({ "id": "..", "b": "x" })),
-        ("/a/.{id}", json!({ "id": ".x" })),
-    ] {
+    for (path, with) in
+        [("/a/{id}{b}", json!({ "id": "..", "b": "x" })), ("/a/.{id}", json!({ "id": ".x" }))]
+    {
         let found = broken_or_url(delete(path), with);
-        assert!(
-            found.is_ok_and(|url| url.contains("..x")) || path.contains('b'),
-            "{path}"
-        );
+        assert!(found.is_ok_and(|url| url.contains("..x")) || path.contains('b'), "{path}");
     }
     let mut label = parameter("id", "path", true, json!({}));
     label["written"] = written("label", false, false);
@@ -308,19 +247,9 @@ fn f02_no_value_of_a_path_leads_elsewhere() {
 }
 
 fn broken_or_url(operation: Operation, with: Value) -> Result<String, String> {
-    let arguments = CallArguments {
-        with: &with,
-        body: None,
-        idempotency_key: None,
-    };
-    let built = Request::build(
-        &prepared(operation),
-        "https://api.example.com/v1/",
-        arguments,
-    );
-    built
-        .map(|request| request.url().to_owned())
-        .map_err(|violations| format!("{violations:?}"))
+    let arguments = CallArguments { with: &with, body: None, idempotency_key: None };
+    let built = Request::build(&prepared(operation), "https://api.example.com/v1/", arguments);
+    built.map(|request| request.url().to_owned()).map_err(|violations| format!("{violations:?}"))
 }
 
 #[test]
@@ -328,49 +257,28 @@ fn f03_a_missing_value_of_a_path_is_named_and_nothing_is_sent_in_its_place() {
     let id = parameter("id", "path", true, json!({ "type": "string" }));
     let info = operation("GET", "/things/{id}", json!({ "parameters": [id] }));
     for with in [json!({}), json!({ "id": null }), Value::Null] {
-        assert_eq!(
-            broken(info.clone(), with, None),
-            one("/with/id", "required", "")
-        );
+        assert_eq!(broken(info.clone(), with, None), one("/with/id", "required", ""));
     }
     // The document forgot to declare it.
     let undeclared = operation("GET", "/things/{id}", json!({}));
-    assert_eq!(
-        broken(undeclared, json!({}), None),
-        one("/with", "path", "")
-    );
+    assert_eq!(broken(undeclared, json!({}), None), one("/with", "path", ""));
 }
 
 #[test]
 fn every_argument_that_is_missing_unknown_or_of_another_kind_is_named() {
-    let limit = parameter(
-        "limit",
-        "query",
-        false,
-        json!({ "type": "integer", "maximum": 100 }),
-    );
+    let limit = parameter("limit", "query", false, json!({ "type": "integer", "maximum": 100 }));
     let key = parameter("X-Key", "header", true, json!({ "type": "string" }));
     let list = operation("GET", "/things", json!({ "parameters": [limit, key] }));
     let found = broken(list.clone(), json!({ "limti": 5 }), None);
-    assert_eq!(
-        found[0],
-        ("/with/X-Key".into(), "required".into(), String::new())
-    );
+    assert_eq!(found[0], ("/with/X-Key".into(), "required".into(), String::new()));
     assert_eq!(
         found[1],
-        (
-            "/with/limti".into(),
-            "unknown_argument".into(),
-            "did you mean `limit`?".into()
-        )
+        ("/with/limti".into(), "unknown_argument".into(), "did you mean `limit`?".into())
     );
     let found = broken(list.clone(), json!({ "limit": 101, "X-Key": 1 }), None);
     let rules = list_of(&found, |(path, rule, _)| (path.as_str(), rule.as_str()));
     assert_eq!(rules, [("/with/limit", "maximum"), ("/with/X-Key", "type")]);
-    assert_eq!(
-        broken(list.clone(), json!([]), None),
-        one("/with", "type", "")
-    );
+    assert_eq!(broken(list.clone(), json!([]), None), one("/with", "type", ""));
     for value in ["a\r\nHost: evil", "a\nb", "ü", "\u{7f}"] {
         assert_eq!(
             broken(list.clone(), json!({ "X-Key": value }), None),
@@ -380,14 +288,8 @@ fn every_argument_that_is_missing_unknown_or_of_another_kind_is_named() {
     }
     let host = parameter("Host", "header", true, json!({}));
     let smuggling = operation("GET", "/", json!({ "parameters": [host] }));
-    assert_eq!(
-        broken(smuggling, json!({ "Host": "evil" }), None),
-        one("/with/Host", "header", "")
-    );
-    assert_eq!(
-        broken(list, json!({ "X-Key": "a" }), Some(json!({}))),
-        one("/body", "body", "")
-    );
+    assert_eq!(broken(smuggling, json!({ "Host": "evil" }), None), one("/with/Host", "header", ""));
+    assert_eq!(broken(list, json!({ "X-Key": "a" }), Some(json!({}))), one("/body", "body", ""));
 }
 
 #[test]
@@ -400,30 +302,17 @@ fn a_body_is_held_to_its_schema_wherever_its_keys_stand() {
     let more = json!({ "parameters": [id], "body": body("application/json", schema, json!({})) });
     let create = prepared(operation("POST", "/things", more));
     let rules = |with: Value, body: Option<Value>| -> Vec<(String, String)> {
-        let arguments = CallArguments {
-            with: &with,
-            body: body.as_ref(),
-            idempotency_key: None,
-        };
+        let arguments = CallArguments { with: &with, body: body.as_ref(), idempotency_key: None };
         match Request::build(&create, "https://a.example", arguments) {
             Ok(_) => Vec::new(),
-            Err(violations) => violations
-                .into_iter()
-                .map(|one| (one.path, one.rule))
-                .collect(),
+            Err(violations) => violations.into_iter().map(|one| (one.path, one.rule)).collect(),
         }
     };
     let pair = |path: &str, rule: &str| vec![(path.to_owned(), rule.to_owned())];
     assert_eq!(rules(json!({ "name": "ab" }), None), []);
     assert_eq!(rules(json!({}), Some(json!({ "name": "ab" }))), []);
-    assert_eq!(
-        rules(json!({ "name": "a" }), None),
-        pair("/with/name", "minLength")
-    );
-    assert_eq!(
-        rules(json!({}), Some(json!({ "name": "a" }))),
-        pair("/body/name", "minLength")
-    );
+    assert_eq!(rules(json!({ "name": "a" }), None), pair("/with/name", "minLength"));
+    assert_eq!(rules(json!({}), Some(json!({ "name": "a" }))), pair("/body/name", "minLength"));
     assert_eq!(rules(json!({}), None), pair("/with", "required"));
     assert_eq!(rules(json!({ "nam": "ab" }), None)[0].1, "unknown_argument");
     // With a body no key stands for a part of it.
@@ -441,16 +330,9 @@ fn a_request_past_its_limits_is_refused() {
         broken(search, json!({ "q": "x".repeat(most + 1) }), None),
         one("/with", "limit", "")
     );
-    let put = operation(
-        "PUT",
-        "/",
-        json!({ "body": body("text/plain", json!({}), json!({})) }),
-    );
+    let put = operation("PUT", "/", json!({ "body": body("text/plain", json!({}), json!({})) }));
     let large = json!("x".repeat(midex_domain::limits::CALL_REQUEST_BYTES_MAX + 1));
-    assert_eq!(
-        broken(put, Value::Null, Some(large)),
-        one("/body", "limit", "")
-    );
+    assert_eq!(broken(put, Value::Null, Some(large)), one("/body", "limit", ""));
 }
 
 #[tokio::test]
@@ -458,10 +340,7 @@ async fn the_key_of_a_repeated_call_is_sent_with_what_changes_something_and_beli
  {
     let service = Service::new(|_| answer(204, &[], b"")).await;
     let mut target = target(&service);
-    let options = CallOptions {
-        idempotency_key: Some("k-1".into()),
-        ..CallOptions::default()
-    };
+    let options = CallOptions { idempotency_key: Some("k-1".into()), ..CallOptions::default() };
     let declared = parameter("X-Once", "header", true, json!({}));
     let declared = json!({ "parameters": [declared], "idempotency_header": "x-once" });
     for (method, more, with) in [
@@ -472,10 +351,7 @@ async fn the_key_of_a_repeated_call_is_sent_with_what_changes_something_and_beli
         ("POST", declared, json!({ "X-Once": "mine" })),
     ] {
         let prepared = prepared(operation(method, "/", more));
-        caller()
-            .call_operation(&prepared, &target, &with, None, &options)
-            .await
-            .unwrap();
+        caller().call_operation(&prepared, &target, &with, None, &options).await.unwrap();
     }
     let sent: Vec<_> = service
         .seen()

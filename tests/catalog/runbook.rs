@@ -45,27 +45,16 @@ fn document(host: &str) -> String {
 type Removed = Arc<Mutex<BTreeMap<String, u32>>>;
 
 fn reply(seen: &Seen, removed: &Removed) -> Reply {
-    let (method, target) = (
-        seen.line.split(' ').next().unwrap_or_default(),
-        seen.target(),
-    );
+    let (method, target) = (seen.line.split(' ').next().unwrap_or_default(), seen.target());
     match (method, target.split('/').count()) {
         ("DELETE", _) => {
-            *removed
-                .lock()
-                .unwrap()
-                .entry(target.to_owned())
-                .or_default() += 1;
+            *removed.lock().unwrap().entry(target.to_owned()).or_default() += 1;
             midex_test::service::answer(204, &[], b"")
         }
         ("GET", 4) => midex_test::service::json(200, &json!([{ "id": "i-1" }, { "id": "i-2" }])),
         _ => {
             let service = target.rsplit('/').next().unwrap_or_default();
-            let is_well = removed
-                .lock()
-                .unwrap()
-                .keys()
-                .any(|key| key.contains(service));
+            let is_well = removed.lock().unwrap().keys().any(|key| key.contains(service));
             let state = if is_well { "healthy" } else { "failing" };
             midex_test::service::json(200, &json!({ "id": service, "state": state }))
         }
@@ -169,10 +158,7 @@ async fn an_incident_is_led_to_its_end_however_often_the_server_is_killed() {
     let service = Service::new(move |seen: &Seen| reply(seen, &counted)).await;
     let project = Project::new(&[("ops.json", &document(&service.host))]);
     let mut server = project.serve();
-    let missing = server.refused(
-        "workflow.start",
-        json!({ "workflow_name": "incident-runbook" }),
-    );
+    let missing = server.refused("workflow.start", json!({ "workflow_name": "incident-runbook" }));
     assert_eq!(missing["error_code"], "CATALOG_MISSING");
     let import = json!({ "source": "ops.json", "catalog_title": "ops" });
     server.done("catalog.import_openapi", import);
@@ -181,11 +167,7 @@ async fn an_incident_is_led_to_its_end_however_often_the_server_is_killed() {
     std::fs::write(&path, format!("allow = [\"{}\"]\n{text}", service.host)).unwrap();
     let seed = long::seed(16);
     let mut dice = long::Dice(seed);
-    let mut desk = Desk {
-        project,
-        server: Some(server),
-        kills: 0,
-    };
+    let mut desk = Desk { project, server: Some(server), kills: 0 };
     let (wanted, mut incidents) = (long::rounds(4, 100), 0);
     while desk.kills < wanted {
         incidents += 1;

@@ -50,8 +50,5 @@ async fn what_a_service_says_is_told_whatever_its_shape() {
     }
     let failed = api.refused("command.run_safe", call(99));
     let message = failed["message"].as_str().unwrap();
-    assert!(
-        message.contains("<p>xxx") && message.len() < 1400,
-        "{message}"
-    );
+    assert!(message.contains("<p>xxx") && message.len() < 1400, "{message}");
 }

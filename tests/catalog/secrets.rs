@@ -16,15 +16,10 @@ use midex_test::service::{Reply, answer, json as answer_json};
 const TOKEN: &str = "canary-0f/9+e d\"ü~token";
 
 fn sources() -> SecretSources {
-    let environment = [
-        ("TOKEN", TOKEN),
-        ("PASSWORD", "canary-password"),
-        ("PLAIN", "canary-plain-7"),
-    ];
+    let environment =
+        [("TOKEN", TOKEN), ("PASSWORD", "canary-password"), ("PLAIN", "canary-plain-7")];
     SecretSources {
-        environment: environment
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
+        environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         ..SecretSources::default()
     }
 }
@@ -64,19 +59,9 @@ async fn each_security_scheme_stands_in_its_place() {
     let cases: Vec<(Value, String, String, String)> = serde_json::from_value(cases).unwrap();
     for (scheme, credential, place, expected) in cases {
         let service = Service::new(|_| answer(204, &[], b"")).await;
-        call_with(
-            sources(),
-            guarded(),
-            &secured(&service, scheme, &credential),
-        )
-        .await
-        .unwrap();
+        call_with(sources(), guarded(), &secured(&service, scheme, &credential)).await.unwrap();
         let seen = service.only();
-        let sent = if place == "target" {
-            seen.target()
-        } else {
-            seen.header(&place).unwrap()
-        };
+        let sent = if place == "target" { seen.target() } else { seen.header(&place).unwrap() };
         assert_eq!(sent, expected);
     }
     let service = Service::new(|_| answer(204, &[], b"")).await;
@@ -87,9 +72,7 @@ async fn each_security_scheme_stands_in_its_place() {
         ],
         ..target(&service)
     };
-    call_with(sources(), operation("GET", "/", json!({})), &with_headers)
-        .await
-        .unwrap();
+    call_with(sources(), operation("GET", "/", json!({})), &with_headers).await.unwrap();
     let seen = service.only();
     assert_eq!(seen.header("authorization"), Some("Token canary-plain-7"));
     assert_eq!(seen.header("x-version"), Some("2"));
@@ -103,10 +86,7 @@ fn echoes() -> Vec<String> {
         TOKEN.to_owned(),
         BASE64_STANDARD.encode(TOKEN),
         BASE64_STANDARD.encode(format!("user:{TOKEN}")),
-        BASE64_STANDARD
-            .encode(TOKEN)
-            .replace('+', "-")
-            .replace('/', "_"),
+        BASE64_STANDARD.encode(TOKEN).replace('+', "-").replace('/', "_"),
         uri::encode_segment(TOKEN),
         uri::encode_segment(TOKEN).to_lowercase(),
         json!(TOKEN).to_string(),
@@ -165,11 +145,7 @@ async fn a_secret_that_an_answer_repeats_is_covered_however_it_is_written() {
         let payload = failure.response.unwrap().payload.unwrap();
         is_clean(payload.as_str());
         assert!(payload.as_str().contains("${env:TOKEN}"), "{payload:?}");
-        is_clean(&format!(
-            "{target:?} {:?} {:?}",
-            sources(),
-            Caller::new(sources())
-        ));
+        is_clean(&format!("{target:?} {:?} {:?}", sources(), Caller::new(sources())));
     }
 }
 
@@ -183,12 +159,9 @@ async fn no_error_of_the_network_and_no_redirect_repeats_a_secret() {
     let redirecting = Service::new(back).await;
     let broken = Service::new(|_| Reply::Broken(b"HTTP/1.1 200".to_vec())).await;
     for service in [&redirecting, &broken] {
-        let failure = call_with(
-            sources(),
-            guarded(),
-            &secured(service, query_key.clone(), "${env:TOKEN}"),
-        )
-        .await;
+        let failure =
+            call_with(sources(), guarded(), &secured(service, query_key.clone(), "${env:TOKEN}"))
+                .await;
         is_clean(&format!("{:?}", failure.unwrap_err()));
         assert!(service.only().target().contains("canary"), "it was sent");
     }
@@ -217,11 +190,7 @@ async fn f01_headers_and_credentials_go_to_the_origins_that_they_were_given_for_
     };
     let failure = call_with(sources(), guarded(), &moved).await.unwrap_err();
     assert_eq!(failure.code.as_deref(), Some("SECRET_NOT_ALLOWED"));
-    assert!(
-        failure.message.contains(&other.url()),
-        "{}",
-        failure.message
-    );
+    assert!(failure.message.contains(&other.url()), "{}", failure.message);
     assert!(other.seen().is_empty(), "nothing was sent");
     // Where the operation needs none it goes, without them, and says so.
     for security in [json!([]), json!([["key"], []])] {
@@ -231,13 +200,9 @@ async fn f01_headers_and_credentials_go_to_the_origins_that_they_were_given_for_
     }
     // A server that one operation has of its own is another origin too.
     let servers = json!({ "servers": [other.url()], "security": [["key"]] });
-    let own_target = CallTarget {
-        base_url: own.url(),
-        ..moved.clone()
-    };
-    let failure = call_with(sources(), operation("GET", "/", servers), &own_target)
-        .await
-        .unwrap_err();
+    let own_target = CallTarget { base_url: own.url(), ..moved.clone() };
+    let failure =
+        call_with(sources(), operation("GET", "/", servers), &own_target).await.unwrap_err();
     assert_eq!(failure.code.as_deref(), Some("SECRET_NOT_ALLOWED"));
     call_with(sources(), guarded(), &own_target).await.unwrap();
     assert!(own.only().header("authorization").is_some());
@@ -283,11 +248,7 @@ async fn a_redirect_to_another_origin_gets_no_secret_and_says_so() {
         let is_get = matches!(status, 301..=303);
         assert_eq!(
             failure.code.as_deref(),
-            Some(if is_get {
-                "HTTP_401"
-            } else {
-                "REDIRECT_REFUSED"
-            }),
+            Some(if is_get { "HTTP_401" } else { "REDIRECT_REFUSED" }),
             "{status}"
         );
     }
@@ -303,72 +264,41 @@ async fn a_secret_that_is_not_there_stops_the_call_before_anything_is_sent() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("secrets");
     fs::write(&file, "KEY=canary-of-file\n").unwrap();
-    let of_file = SecretSources {
-        file: Some(file.clone()),
-        ..sources()
-    };
+    let of_file = SecretSources { file: Some(file.clone()), ..sources() };
     let bearer = json!({ "type": "bearer" });
     for (sources, credential, mode, code) in [
         (sources(), "${env:NONE}", 0o600, Some("SECRET_MISSING")),
         (sources(), "${file:KEY}", 0o600, Some("SECRET_MISSING")),
-        (
-            of_file.clone(),
-            "${file:NONE}",
-            0o600,
-            Some("SECRET_MISSING"),
-        ),
-        (
-            of_file.clone(),
-            "${file:KEY}",
-            0o644,
-            Some("SECRETS_FILE_UNSAFE"),
-        ),
-        (
-            of_file.clone(),
-            "bad\nheader",
-            0o600,
-            Some("OPERATION_UNCALLABLE"),
-        ),
+        (of_file.clone(), "${file:NONE}", 0o600, Some("SECRET_MISSING")),
+        (of_file.clone(), "${file:KEY}", 0o644, Some("SECRETS_FILE_UNSAFE")),
+        (of_file.clone(), "bad\nheader", 0o600, Some("OPERATION_UNCALLABLE")),
         (of_file.clone(), "${file:KEY}", 0o600, None),
     ] {
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-        let outcome = call_with(
-            sources,
-            guarded(),
-            &secured(&service, bearer.clone(), credential),
-        )
-        .await;
+        let outcome =
+            call_with(sources, guarded(), &secured(&service, bearer.clone(), credential)).await;
         let found = outcome.err().map(|failure| {
             assert!(!failure.message.contains("canary"), "{}", failure.message);
             failure.code.unwrap()
         });
         assert_eq!(found.as_deref(), code, "{credential}");
     }
-    assert_eq!(
-        service.only().header("authorization"),
-        Some("Bearer canary-of-file")
-    );
+    assert_eq!(service.only().header("authorization"), Some("Bearer canary-of-file"));
 }
 
 #[tokio::test]
 async fn what_an_operation_asks_for_and_a_catalog_has_not_is_named_in_its_failure() {
     let service = Service::new(|_| answer(401, &[], b"")).await;
-    let failure = call_with(sources(), guarded(), &target(&service))
-        .await
-        .unwrap_err();
+    let failure = call_with(sources(), guarded(), &target(&service)).await.unwrap_err();
     assert!(
-        failure
-            .message
-            .contains("it asks for `other`, for which the catalog has no credential"),
+        failure.message.contains("it asks for `other`, for which the catalog has no credential"),
         "{}",
         failure.message
     );
     let unknown = CallTarget {
         schemes: BTreeMap::from([(
             "key".into(),
-            SecurityScheme::Other {
-                scheme: "mutualTLS".into(),
-            },
+            SecurityScheme::Other { scheme: "mutualTLS".into() },
         )]),
         ..secured(&service, json!({ "type": "basic" }), "a:b")
     };
@@ -391,22 +321,15 @@ async fn a_secret_goes_only_to_the_hosts_that_its_user_names() {
         (&[], false),
     ] {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-        let sources = SecretSources {
-            hosts: [("PLAIN".to_owned(), hosts)].into(),
-            ..sources()
-        };
+        let sources = SecretSources { hosts: [("PLAIN".to_owned(), hosts)].into(), ..sources() };
         let before = service.seen().len();
         // In a credential of the catalog, and in an argument of a step.
         let by_header = call_with(sources.clone(), guarded(), &target).await;
-        let options = CallOptions {
-            secrets: vec!["PLAIN".to_owned()],
-            ..CallOptions::default()
-        };
+        let options = CallOptions { secrets: vec!["PLAIN".to_owned()], ..CallOptions::default() };
         let (with, free) = (json!({}), self::target(&service));
         let prepared = prepared(operation("GET", "/x", json!({})));
-        let by_argument = Caller::new(sources)
-            .call_operation(&prepared, &free, &with, None, &options)
-            .await;
+        let by_argument =
+            Caller::new(sources).call_operation(&prepared, &free, &with, None, &options).await;
         for outcome in [by_header, by_argument] {
             match outcome {
                 Ok(_) => assert!(is_sent),

@@ -91,11 +91,7 @@ impl Shop {
         let project = Project::new(files);
         project.write("shop.json", &document(&service.host));
         let server = serve(&project);
-        Self {
-            service,
-            project,
-            server,
-        }
+        Self { service, project, server }
     }
 
     /// Imports the catalog, and has its user allow the service's address.
@@ -115,16 +111,11 @@ impl Shop {
     }
 
     fn settings(&self) -> std::path::PathBuf {
-        self.project
-            .path("home/.config/midex/catalogs/shop/catalog.toml")
+        self.project.path("home/.config/midex/catalogs/shop/catalog.toml")
     }
 
     fn lines(&self) -> Vec<String> {
-        self.service
-            .seen()
-            .iter()
-            .map(|seen| seen.line.clone())
-            .collect()
+        self.service.seen().iter().map(|seen| seen.line.clone()).collect()
     }
 }
 
@@ -148,10 +139,7 @@ async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_th
     assert!(!shop.settings().exists(), "nothing is written");
 
     let imported = shop.import();
-    has_fields(
-        &imported,
-        json!({ "catalog_id": "shop", "command_count": 4, "enabled": true }),
-    );
+    has_fields(&imported, json!({ "catalog_id": "shop", "command_count": 4, "enabled": true }));
     let catalogs = shop.done("catalog.list", json!({}));
     has_fields(
         &catalogs["catalogs"][0],
@@ -171,32 +159,22 @@ async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_th
         &one["command"],
         json!({ "class": "safe", "path": "/orders", "aliases": ["listOrders"] }),
     );
-    assert_eq!(
-        one["command"]["input_schema"]["properties"]["limit"]["type"],
-        "integer"
-    );
+    assert_eq!(one["command"]["input_schema"]["properties"]["limit"]["type"], "integer");
     let unknown = shop.refused("command.list", json!({ "id": "shop order:list" }));
     assert_eq!(unknown["error_code"], "COMMAND_NOT_FOUND");
     says(&unknown["suggested_action"], "shop orders:list");
 
-    let ran = shop.done(
-        "command.run_safe",
-        json!({ "id": "shop orders:list", "with": { "limit": 2 } }),
-    );
+    let ran =
+        shop.done("command.run_safe", json!({ "id": "shop orders:list", "with": { "limit": 2 } }));
     has_fields(
         &ran,
         json!({ "status_code": 200, "attempts": 1, "payload": [{ "id": "o-1" }, { "id": "o-2" }] }),
     );
     let by_alias = shop.done("command.run_safe", json!({ "id": "shop listOrders" }));
     assert_eq!(by_alias["status_code"], 200);
-    let made = shop.done(
-        "command.run",
-        json!({ "id": "shop orders:create", "with": { "item": "tea" } }),
-    );
-    has_fields(
-        &made,
-        json!({ "status_code": 201, "payload": { "id": "o-3" } }),
-    );
+    let made =
+        shop.done("command.run", json!({ "id": "shop orders:create", "with": { "item": "tea" } }));
+    has_fields(&made, json!({ "status_code": 201, "payload": { "id": "o-3" } }));
     let unconfirmed = json!({ "id": "shop orders:delete", "with": { "order": "o-1" } });
     for (tool, code) in [
         ("command.run_safe", "COMMAND_CLASS_REFUSED"),
@@ -208,10 +186,7 @@ async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_th
     }
     let confirmed =
         json!({ "id": "shop orders:delete", "with": { "order": "o-1" }, "confirm": true });
-    assert_eq!(
-        shop.done("command.run_destructive", confirmed)["status_code"],
-        204
-    );
+    assert_eq!(shop.done("command.run_destructive", confirmed)["status_code"], 204);
     assert_eq!(
         shop.lines(),
         [
@@ -231,10 +206,7 @@ async fn what_goes_wrong_is_told_with_the_words_of_the_service_and_nothing_is_se
     let call = json!({ "id": "shop orders:info", "with": { "order": "none" } });
     let refused = shop.refused("command.run_safe", call.clone());
     assert_eq!(refused["error_code"], "ADDRESS_REFUSED");
-    says(
-        &refused["message"],
-        format!("midex catalog allow shop {}", shop.service.host),
-    );
+    says(&refused["message"], format!("midex catalog allow shop {}", shop.service.host));
     assert!(shop.lines().is_empty(), "only the user allows an address");
 
     shop.say(&format!("allow = [\"{}\"]\n", shop.service.host));
@@ -247,18 +219,9 @@ async fn what_goes_wrong_is_told_with_the_words_of_the_service_and_nothing_is_se
     assert_eq!(failed["context"]["status_code"], 404);
     for (arguments, word) in [
         (json!({ "id": "shop orders:info" }), "order"),
-        (
-            json!({ "id": "shop orders:info", "with": { "order": ".." } }),
-            "order",
-        ),
-        (
-            json!({ "id": "shop orders:info", "with": { "order": "a", "odrer": 1 } }),
-            "odrer",
-        ),
-        (
-            json!({ "id": "shop orders:list", "with": { "limit": "many" } }),
-            "limit",
-        ),
+        (json!({ "id": "shop orders:info", "with": { "order": ".." } }), "order"),
+        (json!({ "id": "shop orders:info", "with": { "order": "a", "odrer": 1 } }), "odrer"),
+        (json!({ "id": "shop orders:list", "with": { "limit": "many" } }), "limit"),
     ] {
         let refused = shop.refused("command.run_safe", arguments.clone());
         says(&refused["message"], word);
@@ -286,11 +249,7 @@ async fn a_failure_says_whether_the_same_call_may_succeed_later() {
         assert_eq!(failed["error_code"], "COMMAND_FAILED", "{failed}");
         assert_eq!(failed["retryable"], is_retryable, "{failed}");
         let next = failed["suggested_action"].as_str().unwrap();
-        assert_eq!(
-            next.contains("command.run_safe again: a little later"),
-            is_retryable,
-            "{next}"
-        );
+        assert_eq!(next.contains("command.run_safe again: a little later"), is_retryable, "{next}");
     }
     // It may have been done, and doing it twice is not doing it once.
     let call = json!({ "id": "shop orders:create", "with": { "item": "cut" } });
@@ -330,29 +289,16 @@ async fn steps_of_a_workflow_call_operations_and_wait_for_their_catalog() {
     let run = json!({ "workflow_id": "order", "inputs": { "item": "tea" } });
     let missing = shop.refused("workflow.run", run.clone());
     assert_eq!(missing["error_code"], "CATALOG_MISSING");
-    says(
-        &missing["suggested_action"],
-        "catalog.import_openapi with source 'shop.json'",
-    );
+    says(&missing["suggested_action"], "catalog.import_openapi with source 'shop.json'");
     let listed = shop.done("workflow.list", json!({ "query": "order" }));
-    assert_eq!(
-        listed["workflows"][0]["needs"],
-        json!(["catalog:shop"]),
-        "{listed}"
-    );
+    assert_eq!(listed["workflows"][0]["needs"], json!(["catalog:shop"]), "{listed}");
 
     shop.import();
     let listed = shop.done("workflow.list", json!({ "query": "order" }));
     assert_eq!(listed["workflows"][0]["needs"], Value::Null, "{listed}");
     let ran = shop.done("workflow.run", run.clone());
-    has_fields(
-        &ran,
-        json!({ "state": "completed", "final_output": "sent" }),
-    );
-    assert_eq!(
-        shop.lines(),
-        ["POST /api/orders HTTP/1.1", "GET /api/orders/o-3 HTTP/1.1"]
-    );
+    has_fields(&ran, json!({ "state": "completed", "final_output": "sent" }));
+    assert_eq!(shop.lines(), ["POST /api/orders HTTP/1.1", "GET /api/orders/o-3 HTTP/1.1"]);
 
     let disabled = json!({ "catalog_id": "shop", "enabled": false });
     let disabled = shop.done("catalog.set_enabled", disabled);
@@ -363,15 +309,10 @@ async fn steps_of_a_workflow_call_operations_and_wait_for_their_catalog() {
     says(&refused["suggested_action"], enable);
     let checked = shop.done("workflow.validate", json!({ "manifest": WORKFLOW }));
     assert!(!checked.to_string().contains("import_openapi"), "{checked}");
-    let lent = WORKFLOW.replace(
-        "requires: { catalogs: [{ vendor: shop, source: shop.json }] }\n",
-        "",
-    );
+    let lent =
+        WORKFLOW.replace("requires: { catalogs: [{ vendor: shop, source: shop.json }] }\n", "");
     let checked = shop.done("workflow.validate", json!({ "manifest": lent }));
-    assert_eq!(
-        checked["violations"][0]["rule"], "unknown_catalog",
-        "{checked}"
-    );
+    assert_eq!(checked["violations"][0]["rule"], "unknown_catalog", "{checked}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -387,22 +328,14 @@ steps:
 ";
     let mut shop = Shop::with(&[("workflows/later.yaml", workflow)], Project::serve).await;
     shop.import();
-    let started = shop.done(
-        "workflow.start",
-        json!({ "workflow_name": "later", "execution_id": "e" }),
-    );
-    shop.done(
-        "catalog.set_enabled",
-        json!({ "catalog_id": "shop", "enabled": false }),
-    );
+    let started =
+        shop.done("workflow.start", json!({ "workflow_name": "later", "execution_id": "e" }));
+    shop.done("catalog.set_enabled", json!({ "catalog_id": "shop", "enabled": false }));
     let token = started["new_token"].clone();
     let next = json!({ "token": token, "output": { "summary": "yes" } });
     shop.done("workflow.next_step", next);
     let status = shop.server.read("midex://workflow/workflow_status/e");
-    has_fields(
-        &status,
-        json!({ "state": "paused", "pause_reasons": ["catalog_missing"] }),
-    );
+    has_fields(&status, json!({ "state": "paused", "pause_reasons": ["catalog_missing"] }));
     says(
         &status["waits"][0]["next_call"],
         "catalog.set_enabled with catalog_id 'shop' and enabled 'true'",
@@ -519,26 +452,17 @@ async fn a_refresh_shows_the_difference_first_and_keeps_what_was_set() {
     let class = json!({ "catalog_id": "shop", "id": "orders:list", "class": "standard" });
     shop.done("catalog.set_class", class);
     let mut next: Value = serde_json::from_str(&document(&shop.service.host)).unwrap();
-    next["paths"]["/orders"]
-        .as_object_mut()
-        .unwrap()
-        .remove("post");
+    next["paths"]["/orders"].as_object_mut().unwrap().remove("post");
     next["paths"]["/returns"] = json!({ "get": { "summary": "List returns", "responses": {} } });
     shop.project.write("shop.json", &next.to_string());
     let difference =
         json!({ "added": ["returns:list"], "removed": ["orders:create"], "applied": false });
     let shown = shop.done("catalog.refresh", json!({ "catalog_id": "shop" }));
     has_fields(&shown, difference);
-    has_fields(
-        &shown["breaks"][0],
-        json!({ "workflow_id": "order", "step_id": "make" }),
-    );
+    has_fields(&shown["breaks"][0], json!({ "workflow_id": "order", "step_id": "make" }));
     let still = shop.done("command.list", json!({ "catalog": "shop" }));
     assert_eq!(list(&still["commands"]).len(), 4);
-    shop.done(
-        "catalog.refresh",
-        json!({ "catalog_id": "shop", "apply": true }),
-    );
+    shop.done("catalog.refresh", json!({ "catalog_id": "shop", "apply": true }));
     let after = shop.done("command.list", json!({ "id": "shop orders:list" }));
     assert_eq!(after["command"]["class"], "standard", "what was set stays");
     let after = shop.done("command.list", json!({ "catalog": "shop" }));
@@ -556,10 +480,7 @@ async fn documents_lie_where_tools_may_read() {
     let link = shop.project.path("link.json");
     std::os::unix::fs::symlink(&path, link).unwrap();
     let refused = shop.refused("catalog.validate_openapi", json!({ "source": "link.json" }));
-    assert_eq!(
-        refused["error_code"], "SOURCE_REFUSED",
-        "a link leads there too"
-    );
+    assert_eq!(refused["error_code"], "SOURCE_REFUSED", "a link leads there too");
     let url = format!("http://{}/shop.json", shop.service.host);
     let refused = shop.refused("catalog.validate_openapi", json!({ "source": url }));
     assert_eq!(refused["error_code"], "ADDRESS_REFUSED");
@@ -570,10 +491,7 @@ async fn documents_lie_where_tools_may_read() {
             "swagger: '2.0'\ninfo: {title: x, version: '1'}\npaths: {/a: {get: {responses: {}}}}\n",
             "openapi_2",
         ),
-        (
-            "openapi: 3.0.0\ninfo: {title: x, version: '1'}\npaths: {}\n",
-            "openapi_3",
-        ),
+        ("openapi: 3.0.0\ninfo: {title: x, version: '1'}\npaths: {}\n", "openapi_3"),
     ] {
         shop.project.write("odd.yaml", text);
         let odd = shop.done("catalog.validate_openapi", json!({ "source": "odd.yaml" }));
@@ -583,12 +501,7 @@ async fn documents_lie_where_tools_may_read() {
         assert_eq!(refused["error_code"], "OPENAPI_INVALID");
         assert_eq!(refused["violations"], odd["violations"]);
     }
-    assert!(
-        !shop
-            .project
-            .path("home/.config/midex/catalogs/odd")
-            .exists()
-    );
+    assert!(!shop.project.path("home/.config/midex/catalogs/odd").exists());
     let none = json!({ "catalog_id": "odd", "enabled": true });
     let none = shop.refused("catalog.set_enabled", none);
     assert_eq!(none["error_code"], "CATALOG_NOT_FOUND");

@@ -65,9 +65,7 @@ steps:
 fn a_command_that_cannot_be_run_leaves_its_step_open() {
     let place = place("");
     for (command, code) in [("no-such-command", 127), ("./agent.sh", 126)] {
-        let ran = place
-            .with_stdin("run w --id x --agent".and(command), "")
-            .ends(2);
+        let ran = place.with_stdin("run w --id x --agent".and(command), "").ends(2);
         let ended = format!("ended with exit status: {code}");
         ran.err.shows(&[&ended, "the step is still open"]);
         assert_eq!(place.state("x"), "running");
@@ -117,10 +115,7 @@ fn a_command_that_fails_is_the_failure_of_the_step() {
     run(&place, "").ends(1);
     let status = place.json("show x")["status"].take();
     assert_eq!(status["state"], "failed");
-    status["error"]["message"]
-        .as_str()
-        .unwrap()
-        .shows("exit status: 1: no credit left");
+    status["error"]["message"].as_str().unwrap().shows("exit status: 1: no credit left");
 }
 
 #[test]
@@ -140,8 +135,7 @@ fn is_gone(place: &Place, file: &str) {
     until("it is gone", || {
         // Nobody may have reaped it yet.
         let stat = std::fs::read_to_string(&path);
-        stat.map_or(true, |stat| stat.contains(") Z "))
-            .then_some(())
+        stat.map_or(true, |stat| stat.contains(") Z ")).then_some(())
     });
 }
 
@@ -167,9 +161,8 @@ fn leader(place: &Place) -> Pid {
 #[test]
 fn a_killed_run_leaves_no_command_behind_whatever_that_does_with_signals() {
     for trap in ["", "trap '' TERM HUP INT;"] {
-        let place = place(&format!(
-            "{trap} sleep 1000 & echo $! > below; echo $$ > pid; wait; sleep 1000"
-        ));
+        let place =
+            place(&format!("{trap} sleep 1000 & echo $! > below; echo $$ > pid; wait; sleep 1000"));
         let running = working(&place);
         running.signal(Signal::KILL);
         running.end();
@@ -200,11 +193,7 @@ fn a_step_whose_command_still_runs_is_not_begun_again_until_somebody_says_so() {
     running.signal(Signal::KILL);
     rustix::process::kill_process(leader, Signal::KILL).unwrap();
     running.end();
-    until("it is orphaned", || {
-        rustix::process::test_kill_process(leader)
-            .is_err()
-            .then_some(())
-    });
+    until("it is orphaned", || rustix::process::test_kill_process(leader).is_err().then_some(()));
     says(&run(&place, "").ends(75));
     assert_eq!(place.state("x"), "running");
     place.file("agent.sh", "echo '{\"words\": 1, \"summary\": \"s\"}'");

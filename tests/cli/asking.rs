@@ -231,10 +231,8 @@ fn the_whole_output_may_be_given_as_json_or_in_a_file() {
     ran.out.shows("To go on: midex run invite --id i");
     let history = place.history("i");
     assert_eq!(history[0]["output"]["text"], "from a file");
-    let ran = place.with_stdin(
-        "run invite --id j --input topic=jam --output -",
-        "{\"text\": \"piped\"}",
-    );
+    let ran =
+        place.with_stdin("run invite --id j --input topic=jam --output -", "{\"text\": \"piped\"}");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let history = place.history("j");
     assert_eq!(history[0]["output"]["text"], "piped");

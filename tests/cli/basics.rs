@@ -23,23 +23,15 @@ fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
         line.unwrap_or_else(|| panic!("{words} is missing in\n{timeline}"))
     };
     let killed = at("-- server killed (SIGKILL), new one started --");
-    assert!(
-        at("step_completed            design") < killed,
-        "{timeline}"
-    );
-    assert!(
-        killed < at("step_completed            implement"),
-        "{timeline}"
-    );
+    assert!(at("step_completed            design") < killed, "{timeline}");
+    assert!(killed < at("step_completed            implement"), "{timeline}");
     let times: Vec<_> = timeline
         .lines()
         .take_while(|line| line.starts_with("  2"))
         .map(|line| &line[2..26])
         .collect();
     assert!(times.is_sorted(), "{timeline}");
-    let done = timeline
-        .lines()
-        .filter(|line| line.contains("step_completed"));
+    let done = timeline.lines().filter(|line| line.contains("step_completed"));
     assert!(done.clone().all(|line| line.ends_with(" ms")), "{timeline}");
     assert_eq!(done.count(), 3);
 }
@@ -101,11 +93,7 @@ fn list_shows_shipped_workflows_and_those_of_a_directory() {
 #[test]
 fn a_wrong_command_line_exits_2_and_says_so() {
     let place = Place::new();
-    for args in [
-        "nonsense",
-        "serve --token-ttl soon",
-        "serve --snapshot-every 0",
-    ] {
+    for args in ["nonsense", "serve --token-ttl soon", "serve --snapshot-every 0"] {
         let ran = place.ends(2, args);
         assert!(ran.out.is_empty() && !ran.err.is_empty(), "{ran:?}");
     }
@@ -129,10 +117,7 @@ fn page(language: &str) -> Vec<String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/workflows.md");
     let text = std::fs::read_to_string(page).unwrap();
     let fence = format!("```{language}\n");
-    text.split(&fence)
-        .skip(1)
-        .map(|rest| rest.split("```").next().unwrap().to_owned())
-        .collect()
+    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
 #[test]

@@ -14,9 +14,8 @@ const QUICK: &str = "bench --seconds 0.05 --only";
 /// What lies beside the data directory.
 fn beside(place: &Place) -> Vec<String> {
     let names = fs::read_dir(place.dir.path()).unwrap();
-    let mut names: Vec<_> = names
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -59,25 +58,14 @@ fn end(mut command: Command) -> Ran {
 fn transitions_are_measured_beside_a_sync_and_nothing_is_left_behind() {
     let place = Place::new();
     let said = place.json(QUICK.and("engine"));
-    for name in [
-        "fdatasync",
-        "midex",
-        "midex, snapshot_every 16",
-        "redb, a commit each",
-    ] {
+    for name in ["fdatasync", "midex", "midex, snapshot_every 16", "redb, a commit each"] {
         let found = figures(&said, name);
         let levels: Vec<_> = found.iter().map(|figure| &figure["in_flight"]).collect();
         assert_eq!(levels, [1, 16], "{name}");
         for figure in found {
-            assert!(
-                median(figure, "rate") > 0.0 && median(figure, "cpu") > 0.0,
-                "{figure}"
-            );
+            assert!(median(figure, "rate") > 0.0 && median(figure, "cpu") > 0.0, "{figure}");
             assert!(median(figure, "p50") <= median(figure, "p99"), "{figure}");
-            assert_eq!(
-                figure["measures"]["p50"]["turns"].as_array().unwrap().len(),
-                2
-            );
+            assert_eq!(figure["measures"]["p50"]["turns"].as_array().unwrap().len(), 2);
         }
     }
     // Alone each transition is a commit, and so a sync.
@@ -86,9 +74,7 @@ fn transitions_are_measured_beside_a_sync_and_nothing_is_left_behind() {
         assert!(median(figures(&said, name)[0], "writes") >= 1.0, "{said}");
     }
     assert!(said["machine"]["cores"].as_u64() > Some(0), "{said}");
-    said["notes"]
-        .to_string()
-        .shows("too short for 256 in flight…too short for 4096");
+    said["notes"].to_string().shows("too short for 256 in flight…too short for 4096");
     assert_eq!(beside(&place), ["project"]);
 }
 
@@ -108,12 +94,7 @@ fn starts_wakes_and_reads_are_measured_alone_or_together_as_a_table() {
 fn servers_are_measured_over_every_transport_with_their_own_processor_time() {
     let place = Place::new();
     let said = place.json(QUICK.and("next_step"));
-    for name in [
-        "stdio",
-        "stdio, through a relay",
-        "HTTP, stateless",
-        "HTTP, session",
-    ] {
+    for name in ["stdio", "stdio, through a relay", "HTTP, stateless", "HTTP, session"] {
         let found = figures(&said, name);
         assert_eq!(found.len(), 1, "{name}: {said}");
         assert!(median(found[0], "rate") > 0.0, "{said}");
@@ -184,14 +165,10 @@ fn an_interrupted_run_prints_no_figure_and_leaves_nothing_behind() {
         let running = Running::start(place.command("bench --seconds 600"));
         let has_store = |directory: &Path| {
             let stores = fs::read_dir(directory).into_iter().flatten().flatten();
-            stores
-                .into_iter()
-                .any(|entry| entry.path().join("executions.redb").exists())
+            stores.into_iter().any(|entry| entry.path().join("executions.redb").exists())
         };
         let works = || {
-            let name = beside(&place)
-                .into_iter()
-                .find(|name| name.starts_with(".midex-bench-"));
+            let name = beside(&place).into_iter().find(|name| name.starts_with(".midex-bench-"));
             name.is_some_and(|name| has_store(&place.dir.path().join(name)))
         };
         until(works, "a store is measured");
@@ -209,7 +186,6 @@ fn a_length_or_a_number_that_means_nothing_is_refused() {
     let place = Place::new();
     for seconds in ["0", "-1", "x", "NaN", "inf", "3600.1"] {
         let ran = place.midex(&["bench", &format!("--seconds={seconds}")]);
-        ran.ends(2)
-            .says("expected seconds, more than 0 and at most 3600");
+        ran.ends(2).says("expected seconds, more than 0 and at most 3600");
     }
 }

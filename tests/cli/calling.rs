@@ -21,10 +21,8 @@ async fn an_answer_is_a_table_where_it_is_a_list_and_json_else() {
     assert_eq!(shop.service.only().target(), "/jars?full=true&room=7");
     let whole = shop.place.json("call pantry jars:list");
     whole.has_fields(json!({ "status_code": 200, "/payload/0/label": "plums" }));
-    let made = shop.ends(
-        0,
-        "call 'pantry jars:create' --with label=7 --with grams=7 --with tags=[\"a\"]",
-    );
+    let made =
+        shop.ends(0, "call 'pantry jars:create' --with label=7 --with grams=7 --with tags=[\"a\"]");
     let made: Value = serde_json::from_str(&made.out).expect("JSON alone on stdout");
     assert_eq!(made, json!({ "label": "7", "grams": 7, "tags": ["a"] }));
     shop.place.file("jar.json", r#"{"label":"figs"}"#);
@@ -32,8 +30,7 @@ async fn an_answer_is_a_table_where_it_is_a_list_and_json_else() {
     made.shows("figs");
     let found = shop.ends(0, "call --search 'throw jar'");
     found.shows("pantry jars:delete…Throw a jar away");
-    shop.ends(0, "call --limit 40")
-        .shows("pantry jars:list…workflow bug-fix");
+    shop.ends(0, "call --limit 40").shows("pantry jars:list…workflow bug-fix");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,22 +39,14 @@ async fn a_call_that_fails_says_what_the_service_said_and_what_to_do() {
     let ran = shop.ends(1, "call 'pantry jars:info' --with jar=9");
     ran.says("COMMAND_FAILED…404…no jar of that number…help: …midex show ");
     // A name that the document gave it is as good as the other.
-    shop.ends(1, "call 'pantry listJar'")
-        .says("did you mean `pantry listJars`?");
+    shop.ends(1, "call 'pantry listJar'").says("did you mean `pantry listJars`?");
     let slow = "call 'pantry jars:info' --with jar=7 --timeout 50ms";
-    shop.ends(75, slow)
-        .says("within 50ms…more time with --timeout…midex show ");
+    shop.ends(75, slow).says("within 50ms…more time with --timeout…midex show ");
     let ran = shop.ends(1, "call 'pantry jars:info'");
     ran.says("jar…--with NAME=VALUE…midex catalog show pantry jars:info");
     let ran = shop.ends(1, "call 'pantry jars:inof'");
     ran.says("COMMAND_NOT_FOUND…help: Run `midex call 'pantry jars:info'`");
-    for flags in [
-        "--with jar",
-        "--with-json [1]",
-        "--body {",
-        "--timeout soon",
-        "--max-pages 0",
-    ] {
+    for flags in ["--with jar", "--with-json [1]", "--body {", "--timeout soon", "--max-pages 0"] {
         shop.ends(2, "call 'pantry jars:info'".and(flags));
     }
     assert_eq!(shop.service.seen().len(), 2);
@@ -86,10 +75,7 @@ async fn a_list_that_is_cut_says_how_many_more_there_are() {
     shop.ends(0, listing)
         .shows("1 more: --limit 4 shows all, `midex call --search WORDS` finds some");
     let whole = shop.place.json(listing);
-    assert_eq!(
-        (&whole["total"], whole["commands"].as_array().unwrap().len()),
-        (&json!(4), 3)
-    );
+    assert_eq!((&whole["total"], whole["commands"].as_array().unwrap().len()), (&json!(4), 3));
     shop.ends(0, "catalog show pantry --limit 4");
     let ran = shop.ends(0, "call --search jar --limit 1");
     ran.shows("more: --limit ");
@@ -117,8 +103,7 @@ async fn what_takes_something_away_is_asked_about_on_a_terminal_alone() {
     asked("catalog remove pantry", "", 1);
     assert_eq!(shop.show()["operations"], 4);
     asked("catalog remove pantry", "yes", 0);
-    shop.ends(1, "catalog remove pantry --yes")
-        .says("CATALOG_NOT_FOUND");
+    shop.ends(1, "catalog remove pantry --yes").says("CATALOG_NOT_FOUND");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,21 +116,11 @@ async fn a_payload_of_bytes_is_named_and_written_to_a_file() {
     let whole = shop.place.json("call 'pantry jars:info' --with jar=8");
     assert_eq!(whole["artifact"]["size_bytes"], 1_500_000, "{whole}");
     for (jar, bytes) in [("jar=8", picture()), ("jar=10", picture()[..100].to_vec())] {
-        let call = [
-            "call",
-            "pantry jars:info",
-            "--with",
-            jar,
-            "--output",
-            "jar.png",
-        ];
+        let call = ["call", "pantry jars:info", "--with", jar, "--output", "jar.png"];
         let ran = shop.ends(0, &call);
         assert_eq!(ran.out, "");
         ran.says("200 in ");
-        assert!(
-            fs::read(shop.place.project().join("jar.png")).unwrap() == bytes,
-            "{jar}"
-        );
+        assert!(fs::read(shop.place.project().join("jar.png")).unwrap() == bytes, "{jar}");
     }
     let nowhere = "call 'pantry jars:list' --output no/such/place";
     shop.ends(2, nowhere).says("FILE_UNUSABLE…no/such/place");
@@ -192,8 +167,7 @@ async fn a_catalog_at_an_address_that_is_refused_says_so_before_it_is_called() {
     let allow = format!("midex catalog allow pantry {}", shop.service.host);
     let add = "catalog add pantry.yaml --title Pantry";
     shop.ends(0, add).says(&["calls are refused", &allow]);
-    shop.ends(0, "catalog show pantry")
-        .shows(&["refused", &allow]);
+    shop.ends(0, "catalog show pantry").shows(&["refused", &allow]);
     shop.ends(0, "doctor").shows(&["1 refused", &allow]);
     shop.ends(0, &["catalog", "allow", "pantry", &shop.service.host]);
     shop.ends(0, "catalog show pantry").shows("usable");

@@ -126,11 +126,7 @@ impl Shop {
     }
 
     fn settings(&self) -> String {
-        let path = self
-            .place
-            .dir
-            .path()
-            .join("midex/catalogs/pantry/catalog.toml");
+        let path = self.place.dir.path().join("midex/catalogs/pantry/catalog.toml");
         fs::read_to_string(path).unwrap()
     }
 }
@@ -140,16 +136,10 @@ async fn a_document_is_looked_at_imported_and_listed() {
     let shop = Shop::new().await;
     let preview = shop.ends(0, "catalog preview pantry.yaml --title Pantry");
     preview.shows("pantry jars:list…List the jars…destructive…Nothing was written");
-    shop.ends(0, "catalog list")
-        .shows("no catalogs…midex catalog add");
+    shop.ends(0, "catalog list").shows("no catalogs…midex catalog add");
     let added = shop.ends(0, "catalog add pantry.yaml --title Pantry");
-    added.shows(&[
-        "`pantry` has 4 commands",
-        &shop.service.url(),
-        "midex catalog show pantry",
-    ]);
-    shop.ends(0, "catalog list")
-        .shows("pantry…refused…4…Pantry");
+    added.shows(&["`pantry` has 4 commands", &shop.service.url(), "midex catalog show pantry"]);
+    shop.ends(0, "catalog list").shows("pantry…refused…4…Pantry");
     let listed = shop.place.rows("catalog list");
     assert_eq!(listed[0]["operations"], 4, "{listed}");
     let shown = shop.ends(0, "catalog show Pantry --limit 1");
@@ -159,23 +149,15 @@ async fn a_document_is_looked_at_imported_and_listed() {
     let again = shop.ends(1, "catalog add pantry.yaml --title pantry");
     again.says("CATALOG_CONFLICT…--overwrite");
     shop.ends(0, "catalog add pantry.yaml --title pantry --overwrite");
-    shop.ends(1, "catalog show pantri")
-        .says("did you mean `pantry`?…midex catalog list");
+    shop.ends(1, "catalog show pantri").says("did you mean `pantry`?…midex catalog list");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_that_cannot_be_imported_is_drawn_where_it_breaks() {
     let shop = Shop::new().await;
-    shop.place.file(
-        "old.yaml",
-        "info: {title: Old}\nswagger: \"2.0\"\npaths: {}\n",
-    );
-    shop.place
-        .file("torn.yaml", "openapi: 3.0.3\npaths: [a, b\ninfo: {}\n");
-    shop.place.file(
-        "bare.json",
-        "{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {}\n}\n",
-    );
+    shop.place.file("old.yaml", "info: {title: Old}\nswagger: \"2.0\"\npaths: {}\n");
+    shop.place.file("torn.yaml", "openapi: 3.0.3\npaths: [a, b\ninfo: {}\n");
+    shop.place.file("bare.json", "{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {}\n}\n");
     for (file, place) in [
         ("old.yaml", "old.yaml:2:1"),
         ("torn.yaml", "torn.yaml:3:"),
@@ -199,10 +181,8 @@ async fn a_document_that_cannot_be_imported_is_drawn_where_it_breaks() {
 async fn a_secret_goes_to_the_service_and_stands_in_no_file() {
     const SECRET: &str = "canary-9b1d";
     let shop = Shop::open().await;
-    let set = shop.ends(
-        0,
-        "catalog headers pantry 'Authorization=Bearer ${env:SHELF_KEY}' X-Room=7",
-    );
+    let set =
+        shop.ends(0, "catalog headers pantry 'Authorization=Bearer ${env:SHELF_KEY}' X-Room=7");
     set.shows(&[
         "Authorization",
         "env:SHELF_KEY",
@@ -210,35 +190,23 @@ async fn a_secret_goes_to_the_service_and_stands_in_no_file() {
         "--secret-env SHELF_KEY",
     ]);
     let call = "call 'pantry jars:list'";
-    shop.ends(1, call)
-        .says("SHELF_KEY…--secret-env…midex catalog headers pantry");
+    shop.ends(1, call).says("SHELF_KEY…--secret-env…midex catalog headers pantry");
     let mut command = shop.place.command(call.and("--secret-env SHELF_KEY"));
     command.env("SHELF_KEY", SECRET);
     let ran = Running::start(command).end().ends(0);
     let seen = shop.service.only();
-    assert_eq!(
-        seen.header("authorization"),
-        Some(&*format!("Bearer {SECRET}"))
-    );
+    assert_eq!(seen.header("authorization"), Some(&*format!("Bearer {SECRET}")));
     assert_eq!(seen.header("x-room"), Some("7"));
     let settings = shop.settings();
-    assert!(
-        settings.contains("${env:SHELF_KEY}") && !settings.contains(SECRET),
-        "{settings}"
-    );
+    assert!(settings.contains("${env:SHELF_KEY}") && !settings.contains(SECRET), "{settings}");
     assert!(!format!("{ran:?}").contains(SECRET));
-    shop.ends(0, "doctor")
-        .shows("1 usable…env:SHELF_KEY…not there");
+    shop.ends(0, "doctor").shows("1 usable…env:SHELF_KEY…not there");
     let left = shop.place.json("catalog headers pantry Authorization=");
     assert_eq!(left["headers"].as_array().map(Vec::len), Some(1), "{left}");
-    shop.ends(0, "catalog headers pantry X-Api-Key=plain")
-        .says("warning…${env:NAME}");
-    shop.ends(0, "catalog headers pantry")
-        .shows("X-Api-Key…as it stands");
-    shop.ends(0, "catalog headers pantry --replace")
-        .shows("no headers");
-    shop.ends(2, "catalog headers pantry Authorization")
-        .says("NAME=VALUE");
+    shop.ends(0, "catalog headers pantry X-Api-Key=plain").says("warning…${env:NAME}");
+    shop.ends(0, "catalog headers pantry").shows("X-Api-Key…as it stands");
+    shop.ends(0, "catalog headers pantry --replace").shows("no headers");
+    shop.ends(2, "catalog headers pantry Authorization").says("NAME=VALUE");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -249,23 +217,16 @@ async fn the_settings_of_a_catalog_are_changed() {
     shop.ends(1, "call 'pantry jars:list'").says("disabled");
     shop.ends(0, "doctor").shows("catalogs…1 disabled");
     shop.ends(0, "catalog enable PANTRY").shows("4 commands");
-    shop.ends(0, "catalog class pantry jars:delete safe")
-        .shows("`jars:delete`…safe");
+    shop.ends(0, "catalog class pantry jars:delete safe").shows("`jars:delete`…safe");
     shop.ends(0, "call 'pantry jars:delete' --with jar=1");
-    shop.ends(1, "catalog class pantry jars:nothing safe")
-        .says("jars:nothing");
+    shop.ends(1, "catalog class pantry jars:nothing safe").says("jars:nothing");
     shop.ends(2, "catalog class pantry jars:delete harmless");
-    shop.ends(0, "catalog allow pantry 10.0.0.1:80")
-        .shows("10.0.0.1:80");
+    shop.ends(0, "catalog allow pantry 10.0.0.1:80").shows("10.0.0.1:80");
     shop.ends(1, "catalog allow pantry 10.0.0.1");
-    shop.ends(0, "catalog base-url pantry https://pantry.example/v2")
-        .shows("its headers go there");
+    shop.ends(0, "catalog base-url pantry https://pantry.example/v2").shows("its headers go there");
     let shown = shop.show();
     assert_eq!(shown["base_url"], "https://pantry.example/v2");
-    assert!(
-        shown["allow"].to_string().contains("10.0.0.1:80"),
-        "{shown}"
-    );
+    assert!(shown["allow"].to_string().contains("10.0.0.1:80"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,10 +264,7 @@ async fn agents_import_from_where_the_user_says() {
     let done = from(&format!("--import-from {}", elsewhere.path().display()));
     assert_eq!(done["structuredContent"]["command_count"], 4, "{done}");
     // A person may name any file.
-    shop.ends(
-        0,
-        &["catalog", "add", path.to_str().unwrap(), "--title", "Other"],
-    );
+    shop.ends(0, &["catalog", "add", path.to_str().unwrap(), "--title", "Other"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -321,18 +279,10 @@ async fn what_waits_for_a_catalog_is_told() {
     shop.ends(0, "catalog disable pantry");
     shop.ends(0, "signal look-1 go");
     super::until(
-        || {
-            shop.place
-                .done("show look-1")
-                .contains("waits for the catalog `pantry`")
-        },
+        || shop.place.done("show look-1").contains("waits for the catalog `pantry`"),
         "it waits",
     );
-    shop.ends(0, "doctor")
-        .shows("1 execution wait…look-1…midex catalog enable pantry");
+    shop.ends(0, "doctor").shows("1 execution wait…look-1…midex catalog enable pantry");
     shop.ends(0, "catalog enable pantry");
-    super::until(
-        || shop.place.done("show look-1").contains("completed"),
-        "it goes on",
-    );
+    super::until(|| shop.place.done("show look-1").contains("completed"), "it goes on");
 }

@@ -21,10 +21,7 @@ fn offered(place: &Place, words: &str) -> Option<Vec<String>> {
     bash.args(["--norc", "-c", &line, "bash"])
         .args(words.words())
         .current_dir(place.project())
-        .env(
-            "PATH",
-            format!("{}:/usr/bin:/bin", binary.parent().unwrap().display()),
-        )
+        .env("PATH", format!("{}:/usr/bin:/bin", binary.parent().unwrap().display()))
         .env("MIDEX_DATA_DIR", &place.data)
         .env("HOME", place.dir.path())
         .env("XDG_CONFIG_HOME", place.dir.path())
@@ -32,12 +29,7 @@ fn offered(place: &Place, words: &str) -> Option<Vec<String>> {
     let ran = bash.stdin(Stdio::null()).output().ok()?;
     assert_eq!(String::from_utf8_lossy(&ran.stderr), "", "{words:?}");
     let out = String::from_utf8(ran.stdout).unwrap();
-    Some(
-        out.lines()
-            .filter(|line| !line.is_empty())
-            .map(str::to_owned)
-            .collect(),
-    )
+    Some(out.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
 /// It comes to be offered: a busy machine may be too slow for the first tries.
@@ -96,16 +88,11 @@ fn a_completion_says_nothing_and_makes_nothing_whatever_it_finds() {
     let place = Place::new();
     let ask = || {
         let mut command = place.command("-- midex show ''");
-        command
-            .env("MIDEX_COMPLETE", "bash")
-            .env("_CLAP_COMPLETE_INDEX", "2");
+        command.env("MIDEX_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "2");
         super::Running::start(command).end().ends_quietly(0)
     };
     assert!(!ask().out.contains("@last"));
-    assert!(
-        !place.data.exists(),
-        "the first use of a directory is not its own"
-    );
+    assert!(!place.data.exists(), "the first use of a directory is not its own");
     place.begun("a");
     let held = place.lock();
     #[expect(clippy::disallowed_methods, reason = "times a real process")]
@@ -176,11 +163,6 @@ fn steps_that_wait_and_odd_names_are_offered_where_a_shell_takes_them() {
             return;
         };
         // Neither a shell nor midex would read them as they are.
-        assert!(
-            !shown
-                .iter()
-                .any(|word| word == "-x" || word.starts_with("release")),
-            "{shown:?}"
-        );
+        assert!(!shown.iter().any(|word| word == "-x" || word.starts_with("release")), "{shown:?}");
     }
 }

@@ -30,11 +30,7 @@ fn midex(project: &Project, env: &[(&str, &str)], arguments: impl Words) -> Outp
 fn said(project: &Project, arguments: impl Words) -> (i32, String, String) {
     let output = midex(project, &[], arguments);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
-    (
-        output.status.code().expect("it ended by itself"),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
+    (output.status.code().expect("it ended by itself"), text(&output.stdout), text(&output.stderr))
 }
 
 /// What `midex config` says of everything.
@@ -50,11 +46,7 @@ fn setting(config: &Value, name: &str) -> (Value, String) {
     let found = settings.find(|setting| setting["name"] == name);
     let found = found.unwrap_or_else(|| panic!("no `{name}` in {config}"));
     let from = &found["from"];
-    let path = || {
-        from["path"]
-            .as_str()
-            .and_then(|path| path.rsplit('/').nth(1))
-    };
+    let path = || from["path"].as_str().and_then(|path| path.rsplit('/').nth(1));
     let words = match from["source"].as_str().expect("a source") {
         "environment" => format!("environment {}", from["variable"].as_str().unwrap()),
         "file" if path() == Some("midex") => format!("user {}", from["line"]),
@@ -67,10 +59,7 @@ fn setting(config: &Value, name: &str) -> (Value, String) {
 /// What it says is wrong with the files.
 pub(crate) fn findings(config: &Value) -> Vec<Value> {
     let files = list(&config["files"]);
-    files
-        .iter()
-        .flat_map(|file| list(&file["findings"]))
-        .collect()
+    files.iter().flat_map(|file| list(&file["findings"])).collect()
 }
 
 #[test]
@@ -91,26 +80,14 @@ fn flags_come_before_the_environment_the_project_the_user_and_the_default() {
     assert_eq!(held(&[], "", "allow-env"), is(json!(["A", "B"]), "user 4"));
     project.write(PROJECTS, "token-ttl = \"3h\"\n");
     assert_eq!(held(&[], "", "token-ttl"), is(json!("3h"), "project 1"));
-    let env = [
-        ("MIDEX_DATA_DIR", "/e"),
-        ("MIDEX_ALLOW_ENV", "C, D"),
-        ("MIDEX_SECRET_ENV", ""),
-    ];
-    assert_eq!(
-        held(&env, "", "data-dir"),
-        is(json!("/e"), "environment MIDEX_DATA_DIR")
-    );
-    assert_eq!(
-        held(&env, "", "allow-env"),
-        is(json!(["C", "D"]), "environment MIDEX_ALLOW_ENV")
-    );
+    let env = [("MIDEX_DATA_DIR", "/e"), ("MIDEX_ALLOW_ENV", "C, D"), ("MIDEX_SECRET_ENV", "")];
+    assert_eq!(held(&env, "", "data-dir"), is(json!("/e"), "environment MIDEX_DATA_DIR"));
+    assert_eq!(held(&env, "", "allow-env"), is(json!(["C", "D"]), "environment MIDEX_ALLOW_ENV"));
     assert_eq!(held(&env, "", "secret-env"), is(json!([]), "default"));
     let flags = "--data-dir /f --token-ttl 4h --allow-env E";
-    for (name, value) in [
-        ("data-dir", json!("/f")),
-        ("token-ttl", json!("4h")),
-        ("allow-env", json!(["E"])),
-    ] {
+    for (name, value) in
+        [("data-dir", json!("/f")), ("token-ttl", json!("4h")), ("allow-env", json!(["E"]))]
+    {
         assert_eq!(held(&env, flags, name), is(value, "flag"));
     }
 }
@@ -163,10 +140,7 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     let output = midex(&project, &[("MIDEX_DATA_DIR", "/data")], "config");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let out = String::from_utf8(output.stdout).expect("UTF-8");
-    let out = out.replace(
-        &project.root().canonicalize().unwrap().display().to_string(),
-        "ROOT",
-    );
+    let out = out.replace(&project.root().canonicalize().unwrap().display().to_string(), "ROOT");
     let out = out.replace(&project.root().display().to_string(), "ROOT");
     insta::assert_snapshot!(out, @r#"
     data-dir         /data                          environment MIDEX_DATA_DIR
@@ -218,17 +192,11 @@ fn what_a_file_may_not_say_is_left_out_and_warned_of() {
         project.write(file, &format!("# first\nsnapshot-every = 2\n{text}\n"));
         let said = config(&project, &[], "");
         let all = findings(&said);
-        let [finding] = &all[..] else {
-            panic!("{text}: {all:?}")
-        };
+        let [finding] = &all[..] else { panic!("{text}: {all:?}") };
         finding.has_fields(json!({ "line": 3, "severity": "warning" }));
         finding["message"].as_str().unwrap().shows(&message);
         finding["suggestion"]["text"].to_string().shows(&suggestion);
-        assert_eq!(
-            setting(&said, "snapshot-every").0,
-            2,
-            "the rest holds: {text}"
-        );
+        assert_eq!(setting(&said, "snapshot-every").0, 2, "the rest holds: {text}");
         let (code, out, err) = self::said(&project, "list --json");
         assert_eq!(code, 0, "{out}{err}");
         err.shows(&["warning: ", &format!("{file}:3:"), &message, &suggestion]);
@@ -290,10 +258,7 @@ fn the_limit_of_a_file_is_its_last_byte() {
     let max = usize::try_from(limits::CONFIG_BYTES_MAX).unwrap();
     let head = "token-ttl = \"2h\" #";
     for (bytes, code) in [(max, 0), (max + 1, 1)] {
-        project.write(
-            PROJECTS,
-            &(head.to_owned() + &"x".repeat(bytes - head.len())),
-        );
+        project.write(PROJECTS, &(head.to_owned() + &"x".repeat(bytes - head.len())));
         assert_eq!(said(&project, "config").0, code, "{bytes}");
     }
 }
@@ -305,11 +270,7 @@ fn what_is_no_file_of_text_is_named() {
     let refused = |what: &str, column: usize, words: &str| {
         let (code, _, err) = said(&project, "list");
         assert_eq!(code, 2, "{what}: {err}");
-        err.shows(&[
-            "midex.toml` cannot be used",
-            &format!("line 1, column {column}: "),
-            words,
-        ]);
+        err.shows(&["midex.toml` cannot be used", &format!("line 1, column {column}: "), words]);
     };
     fs::create_dir(&path).unwrap();
     refused("a directory", 1, "this is not a file");
@@ -320,10 +281,7 @@ fn what_is_no_file_of_text_is_named() {
     std::os::unix::fs::symlink("nowhere", &path).unwrap();
     refused("a link to nothing", 1, "it cannot be read");
     fs::remove_file(&path).unwrap();
-    let made = std::process::Command::new("mkfifo")
-        .arg(&path)
-        .status()
-        .unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
     refused("a pipe that nobody writes to", 1, "a pipe, not a file");
 }
@@ -332,10 +290,7 @@ fn what_is_no_file_of_text_is_named() {
 fn with_a_broken_file_some_commands_work_all_the_same() {
     let project = Project::new(&[]);
     let completions = said(&project, "completions bash");
-    project.write(
-        USERS,
-        "token-ttl = \"2h\"\nsnapshot-every = 7\ntool-names = 7\n",
-    );
+    project.write(USERS, "token-ttl = \"2h\"\nsnapshot-every = 7\ntool-names = 7\n");
     assert_eq!(said(&project, "completions bash"), completions);
     for arguments in ["--version", "--help", "serve --help"] {
         assert_eq!(said(&project, arguments).0, 0, "{arguments:?}");
@@ -353,26 +308,18 @@ fn with_a_broken_file_some_commands_work_all_the_same() {
         "help: run `midex config`",
     ]);
     project.write(USERS, "token-tl = \"2h\"\n");
-    assert_eq!(
-        said(&project, "hook stop"),
-        (0, String::new(), String::new())
-    );
+    assert_eq!(said(&project, "hook stop"), (0, String::new(), String::new()));
     let (code, out, _) = said(&project, "doctor");
     assert_eq!(code, 0, "{out}");
     out.shows("warn  configuration…1 finding in ");
     project.write(USERS, "");
-    said(&project, "doctor")
-        .1
-        .shows(&["ok    configuration", USERS]);
+    said(&project, "doctor").1.shows(&["ok    configuration", USERS]);
 }
 
 #[test]
 fn a_path_begins_at_the_directory_of_its_file_or_at_home() {
     let project = Project::new(&[
-        (
-            USERS,
-            "data-dir = \"kept\"\nworkflows = \"~\"\nhttp-token-file = \"/t\"\n",
-        ),
+        (USERS, "data-dir = \"kept\"\nworkflows = \"~\"\nhttp-token-file = \"/t\"\n"),
         (PROJECTS, "agents = \"below/../personas\"\n"),
         (".git/HEAD", ""),
         ("below/x", ""),
@@ -396,10 +343,7 @@ fn a_path_begins_at_the_directory_of_its_file_or_at_home() {
 fn the_users_file_is_not_read_again_as_the_projects() {
     let project = Project::new(&[(USERS, "data-dir = \"kept\"\n")]);
     let mut command = project.command("config --json");
-    let output = command
-        .current_dir(project.path("home/.config/midex"))
-        .output()
-        .unwrap();
+    let output = command.current_dir(project.path("home/.config/midex")).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(each(&list(&said["files"]), "owner"), ["user"]);
@@ -416,9 +360,7 @@ steps:
 
 fn serve(project: &Project, env: &[(&str, &str)], flags: impl Words) -> Server {
     let mut command = project.command("serve".and(flags));
-    command
-        .env_remove("MIDEX_ALLOW_ENV")
-        .envs(env.iter().copied());
+    command.env_remove("MIDEX_ALLOW_ENV").envs(env.iter().copied());
     let log = fs::File::create(project.path("log")).unwrap();
     let mut server = Server::logging(command, log);
     server.shake_hands();
@@ -460,18 +402,11 @@ fn a_project_neither_reaches_the_server_nor_reads_the_environment() {
     // The same from the user's file is heeded.
     server.close();
     project.remove(PROJECTS);
-    project.write(
-        USERS,
-        "data-dir = \"kept\"\nallow-env = [\"MIDEX_TEST_PORT\"]\n",
-    );
+    project.write(USERS, "data-dir = \"kept\"\nallow-env = [\"MIDEX_TEST_PORT\"]\n");
     let mut server = serve(&project, &env, "");
     server.begin_with(start("x"));
     assert_eq!(server.current("x")["inputs"]["port"], 8080);
-    assert!(
-        project
-            .path("home/.config/midex/kept/executions.redb")
-            .exists()
-    );
+    assert!(project.path("home/.config/midex/kept/executions.redb").exists());
 }
 
 #[test]
@@ -479,10 +414,7 @@ fn a_project_chooses_the_toolsets_of_its_servers() {
     let project = Project::new(&[(PROJECTS, "toolsets = [\"operate\"]\n")]);
     let tools = |flags: &str| {
         let mut server = serve(&project, &[], flags);
-        each(
-            &list(&server.request("tools/list", json!({}))["result"]["tools"]),
-            "name",
-        )
+        each(&list(&server.request("tools/list", json!({}))["result"]["tools"]), "name")
     };
     let offered = tools("");
     assert!(
@@ -496,9 +428,7 @@ fn a_server_serves_its_streams_too_where_the_users_file_has_an_address() {
     let project = Project::new(&[(USERS, "http = \"127.0.0.1:0\"\n")]);
     let mut server = serve(&project, &[], "");
     server.done("execution.list", json!({}));
-    eventually("an address", || {
-        log(&project).contains("http://127.0.0.1:").then_some(())
-    });
+    eventually("an address", || log(&project).contains("http://127.0.0.1:").then_some(()));
     server.terminate();
     server.wait();
     // Another process has the address: of all windows of a host one can have it.
@@ -613,18 +543,12 @@ fn a_value_that_an_unusable_file_may_have_set_is_marked() {
     let (_, out, _) = said(&project, "config");
     let line = |name| out.lines().find(|line| line.starts_with(name)).unwrap();
     line("token-ttl").shows("unless ");
-    assert!(
-        !line("data-dir").contains("unless") && !line("http ").contains("unless"),
-        "{out}"
-    );
+    assert!(!line("data-dir").contains("unless") && !line("http ").contains("unless"), "{out}");
 }
 
 #[test]
 fn findings_are_counted_for_the_file_that_has_them() {
-    let project = Project::new(&[
-        (PROJECTS, "a = 1\nb = 2\n"),
-        (USERS, "token-ttl = \"2h\"\n"),
-    ]);
+    let project = Project::new(&[(PROJECTS, "a = 1\nb = 2\n"), (USERS, "token-ttl = \"2h\"\n")]);
     let (_, out, _) = said(&project, "doctor");
     let users = out.lines().find(|line| line.contains(USERS)).unwrap();
     users.shows("ok    configuration");
@@ -645,27 +569,14 @@ fn help_names_the_file_of_a_flag() {
     let project = Project::new(&[]);
     let (_, help, _) = said(&project, "serve --help");
     let (_, options, _) = said(&project, "help options");
-    let words: Vec<_> = help
-        .split_whitespace()
-        .chain(options.split_whitespace())
-        .collect();
+    let words: Vec<_> = help.split_whitespace().chain(options.split_whitespace()).collect();
     let of = |flag| {
         let at = words.iter().position(|word| *word == flag).unwrap();
-        words[at..]
-            .iter()
-            .take(70)
-            .copied()
-            .collect::<Vec<_>>()
-            .join(" ")
+        words[at..].iter().take(70).copied().collect::<Vec<_>>().join(" ")
     };
-    for flag in [
-        "--token-ttl",
-        "--toolsets",
-        "--tool-names",
-        "--snapshot-every",
-        "--workflows",
-        "--agents",
-    ] {
+    for flag in
+        ["--token-ttl", "--toolsets", "--tool-names", "--snapshot-every", "--workflows", "--agents"]
+    {
         of(flag).shows("[or in midex.toml]");
     }
     for flag in ["--http", "--stdio", "--http-token-file", "--http-host"] {
@@ -680,10 +591,7 @@ fn a_refused_command_line_is_json_where_json_was_asked_for() {
     assert_eq!((code, &*out), (2, ""), "{err}");
     let error: Value = serde_json::from_str(&err).expect("JSON");
     assert_eq!(error["error_code"], "USAGE_INVALID");
-    error["message"]
-        .as_str()
-        .unwrap()
-        .shows("`zz` is not a duration");
+    error["message"].as_str().unwrap().shows("`zz` is not a duration");
     let (code, out, _) = said(&project, "config --json --help");
     assert_eq!(code, 0);
     out.shows("Usage: midex config");

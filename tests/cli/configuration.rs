@@ -17,16 +17,9 @@ fn rows() -> Vec<Vec<&'static str>> {
 #[test]
 fn the_table_has_every_key_with_its_default() {
     let settings = list(&config(&Project::new(&[]), &[], "")["settings"]);
-    let named: Vec<_> = rows()
-        .iter()
-        .map(|row| row[0].trim_matches('`').to_owned())
-        .collect();
+    let named: Vec<_> = rows().iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
     assert_eq!(each(&settings, "name"), named);
-    for (row, setting) in rows()
-        .iter()
-        .zip(&settings)
-        .filter(|(row, _)| row[0] != "`data-dir`")
-    {
+    for (row, setting) in rows().iter().zip(&settings).filter(|(row, _)| row[0] != "`data-dir`") {
         let value = match &setting["value"] {
             Value::Null => "none".to_owned(),
             Value::Array(items) if items.is_empty() => "none".to_owned(),
@@ -45,11 +38,7 @@ fn the_table_says_which_keys_a_project_may_set() {
         let key = row[0].trim_matches('`');
         let project = Project::new(&[("midex.toml", &format!("{key} = 1979-05-27\n"))]);
         let found = findings(&config(&project, &[], ""));
-        let rule = if row[3] == "user" {
-            "no_effect"
-        } else {
-            "wrong_type"
-        };
+        let rule = if row[3] == "user" { "no_effect" } else { "wrong_type" };
         assert_eq!(each(&found, "rule"), [rule], "{row:?}");
     }
 }
@@ -62,9 +51,7 @@ fn the_example_holds_as_it_stands() {
     let config = config(&project, &[], "");
     assert_eq!(findings(&config), Vec::<Value>::new());
     let settings = list(&config["settings"]);
-    let of_file = settings
-        .iter()
-        .filter(|setting| setting["from"]["source"] == json!("file"));
+    let of_file = settings.iter().filter(|setting| setting["from"]["source"] == json!("file"));
     let keys = example.lines().filter(|line| line.contains(" = ")).count();
     assert_eq!(of_file.count(), keys);
 }

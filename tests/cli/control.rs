@@ -60,10 +60,7 @@ fn a_caller_that_does_not_say_who_it_is_is_turned_away() {
         let mut door = Door::knock(&witness.data());
         door.say_bytes(line.as_bytes()).unwrap();
         let answer = door.line().expect("a reason");
-        assert_eq!(
-            answer["error"]["error_code"], "USAGE_INVALID",
-            "{line:?}: {answer}"
-        );
+        assert_eq!(answer["error"]["error_code"], "USAGE_INVALID", "{line:?}: {answer}");
         assert_eq!(door.line(), None, "{line:?}: the door is closed");
     }
     // Not even a line: bytes that are no text, one of a megabyte, and one that has no end.
@@ -78,15 +75,8 @@ fn a_caller_that_does_not_say_who_it_is_is_turned_away() {
     let mut half = Door::knock(&witness.data());
     half.say_bytes(b"{\"midex\":").unwrap();
     drop(half);
-    assert_eq!(
-        other.request("ping", json!({}))["result"],
-        json!({}),
-        "others do not notice"
-    );
-    assert_eq!(
-        commanded(witness.home(), "list executions --json")["execution_id"],
-        WITNESS
-    );
+    assert_eq!(other.request("ping", json!({}))["result"], json!({}), "others do not notice");
+    assert_eq!(commanded(witness.home(), "list executions --json")["execution_id"], WITNESS);
     witness.survives();
 }
 
@@ -96,23 +86,15 @@ fn garbage_of_one_caller_is_answered_to_it_alone() {
     let mut other = Door::enter(&witness.data(), witness.home());
     let mut noisy = Door::enter(&witness.data(), witness.home());
     let long = "x".repeat(limits::FRAME_BYTES_MAX + 1);
-    for line in [
-        "garbage",
-        "[]",
-        "\u{0}",
-        "{\"jsonrpc\":\"2.0\",\"id\":1}",
-        &"[".repeat(100_000),
-        &long,
-    ] {
+    for line in
+        ["garbage", "[]", "\u{0}", "{\"jsonrpc\":\"2.0\",\"id\":1}", &"[".repeat(100_000), &long]
+    {
         noisy.say_bytes(format!("{line}\n").as_bytes()).unwrap();
         let answer = noisy.line().unwrap();
         assert!(answer["error"]["code"].is_number(), "{answer}");
     }
     let arguments = json!({ "execution_id": WITNESS, "nonsense": 1 });
-    assert_eq!(
-        noisy.refused("execution.abandon", arguments)["error_code"],
-        "ARGUMENTS_INVALID"
-    );
+    assert_eq!(noisy.refused("execution.abandon", arguments)["error_code"], "ARGUMENTS_INVALID");
     noisy
         .say_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":")
         .unwrap();
@@ -131,17 +113,10 @@ fn silent_callers_make_room_for_those_that_speak() {
         // Some are turned away by now.
         let _ = door.say_bytes(b"{\"midex\":\"half a line");
     }
-    assert_eq!(
-        inside.request("ping", json!({}))["result"],
-        json!({}),
-        "who is in is served"
-    );
+    assert_eq!(inside.request("ping", json!({}))["result"], json!({}), "who is in is served");
     witness.unharmed();
     // All of them together may be silent for much longer than a command waits for its turn.
-    assert_eq!(
-        commanded(witness.home(), "list executions --json")["execution_id"],
-        WITNESS
-    );
+    assert_eq!(commanded(witness.home(), "list executions --json")["execution_id"], WITNESS);
     let mut late = Door::enter(&witness.data(), witness.home());
     assert_eq!(read_status(&mut late)["state"], "running");
     for door in &mut silent {
@@ -151,24 +126,16 @@ fn silent_callers_make_room_for_those_that_speak() {
 }
 
 fn read_status(door: &mut Door) -> Value {
-    let read = door.request(
-        "resources/read",
-        json!({ "uri": address("workflow_status", WITNESS) }),
-    );
+    let read =
+        door.request("resources/read", json!({ "uri": address("workflow_status", WITNESS) }));
     serde_json::from_str(read["result"]["contents"][0]["text"].as_str().unwrap()).unwrap()
 }
 
 #[test]
 fn a_caller_may_name_directories_that_there_are_not() {
     let witness = Witness::new();
-    for odd in [
-        "/nonexistent/project",
-        "",
-        "a\0b",
-        "../nowhere",
-        "/dev/null",
-        &"x".repeat(10_000),
-    ] {
+    for odd in ["/nonexistent/project", "", "a\0b", "../nowhere", "/dev/null", &"x".repeat(10_000)]
+    {
         let mut said = preamble(Path::new(odd));
         said["workflows_dir"] = json!(odd);
         said["agents_dir"] = json!(odd);
@@ -191,10 +158,7 @@ fn what_a_killed_server_left_at_the_door_is_no_obstacle() {
     drop(Door::knock(&witness.data()));
     witness.server.kill();
     let door = witness.data().join("control.sock");
-    assert!(
-        fs::symlink_metadata(&door).unwrap().file_type().is_socket(),
-        "it is left behind"
-    );
+    assert!(fs::symlink_metadata(&door).unwrap().file_type().is_socket(), "it is left behind");
     // A command without a server, then one beside the next server.
     let paused = commanded(witness.home(), &["pause", WITNESS, "--json"]);
     assert_eq!(paused["state"], "paused");
@@ -223,10 +187,7 @@ fn a_file_or_a_link_at_the_door_gives_way_and_what_it_leads_to_stays() {
         let id = format!("e{at}");
         server.begin("bug-fix", &id);
         Door::enter(&data, home.path());
-        assert_eq!(
-            commanded(home.path(), &["pause", &id, "--json"])["state"],
-            "paused"
-        );
+        assert_eq!(commanded(home.path(), &["pause", &id, "--json"])["state"], "paused");
         server.close();
         assert_eq!(fs::read(&kept).unwrap(), b"mine");
     }
@@ -240,20 +201,13 @@ fn a_directory_at_the_door_leaves_the_server_as_it_is_and_commands_say_so() {
     let witness = Witness::in_home(home, &[]);
     let refused = midex(witness.home(), &["pause", WITNESS, "--json"]);
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(
-        refused.status.code(),
-        Some(75),
-        "it may be tried again: {said}"
-    );
+    assert_eq!(refused.status.code(), Some(75), "it may be tried again: {said}");
     assert!(said.contains("STORE_BUSY"), "{said}");
     assert!(door.join("inner").is_dir());
     let (server, home) = witness.survives();
     server.close();
     let paused = midex(home.path(), &["pause", WITNESS, "--json"]);
-    assert!(
-        paused.status.success(),
-        "without a server there is nobody to ask"
-    );
+    assert!(paused.status.success(), "without a server there is nobody to ask");
 }
 
 #[test]
@@ -264,21 +218,12 @@ fn a_path_too_long_for_a_socket_is_served_all_the_same() {
     let mut server = Server::greeted(serve_alone(&deep, &[]));
     server.begin("bug-fix", WITNESS);
     let door = deep.join("data/control.sock");
-    assert!(
-        door.as_os_str().len() > 108,
-        "longer than any system's addresses"
-    );
+    assert!(door.as_os_str().len() > 108, "longer than any system's addresses");
     until("a door", || door.exists().then_some(()));
-    assert_eq!(
-        commanded(&deep, &["pause", WITNESS, "--json"])["state"],
-        "paused"
-    );
+    assert_eq!(commanded(&deep, &["pause", WITNESS, "--json"])["state"], "paused");
     let status = server.status(WITNESS);
     assert_eq!(status["revision"], 2, "the command went through the server");
     server.close();
     assert!(!door.exists());
-    assert_eq!(
-        commanded(&deep, &["resume", WITNESS, "--json"])["revision"],
-        3
-    );
+    assert_eq!(commanded(&deep, &["resume", WITNESS, "--json"])["revision"], 3);
 }

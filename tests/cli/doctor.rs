@@ -26,10 +26,7 @@ fn where_nothing_is_yet_nothing_is_wrong_and_nothing_is_made() {
     let place = Place::new();
     let said = doctor(&place, 0);
     assert!(
-        said.as_array()
-            .expect("a list")
-            .iter()
-            .all(|finding| finding["verdict"] == "ok"),
+        said.as_array().expect("a list").iter().all(|finding| finding["verdict"] == "ok"),
         "{said}"
     );
     assert!(!place.data.exists());
@@ -40,16 +37,10 @@ fn a_store_that_nobody_holds_is_read_through() {
     let place = Place::new();
     place.begun("x");
     let said = doctor(&place, 0);
-    of(&said, "store")["says"]
-        .as_str()
-        .unwrap()
-        .shows("bytes, read through");
+    of(&said, "store")["says"].as_str().unwrap().shows("bytes, read through");
     assert_eq!(of(&said, "owner")["says"], "nobody owns the directory now");
     assert_eq!(of(&said, "executions")["says"], "1 open");
-    of(&said, "records")["says"]
-        .as_str()
-        .unwrap()
-        .shows("hold together");
+    of(&said, "records")["says"].as_str().unwrap().shows("hold together");
     let mut bytes = fs::read(place.data.join("executions.redb")).unwrap();
     let middle = bytes.len() / 2;
     bytes[..middle].fill(7);
@@ -110,10 +101,7 @@ fn a_directory_that_somebody_holds_without_a_door_is_a_failure() {
     let said = doctor(&place, 1);
     let owner = of(&said, "owner");
     let process = format!("(process {})", std::process::id());
-    owner["says"]
-        .as_str()
-        .unwrap()
-        .shows(&["STORE_BUSY", &process]);
+    owner["says"].as_str().unwrap().shows(&["STORE_BUSY", &process]);
     owner["mend"].as_str().unwrap().shows("end that process");
 }
 
@@ -135,10 +123,7 @@ fn a_database_that_is_gone_is_missed() {
     fs::remove_file(place.data.join("executions.redb")).unwrap();
     let said = doctor(&place, 0);
     assert_eq!(of(&said, "store")["verdict"], "warn");
-    of(&said, "store")["says"]
-        .as_str()
-        .unwrap()
-        .shows("is gone");
+    of(&said, "store")["says"].as_str().unwrap().shows("is gone");
     assert!(!place.data.join("executions.redb").exists());
 }
 
@@ -151,10 +136,7 @@ fn what_is_no_directory_is_said_to_be_none() {
         assert_eq!(directory["verdict"], "fail");
         directory["says"].as_str().unwrap().shows(&[words]);
         let all = said.as_array().unwrap();
-        assert!(
-            all.iter().all(|finding| finding["check"] != "store"),
-            "{said}"
-        );
+        assert!(all.iter().all(|finding| finding["check"] != "store"), "{said}");
     };
     fs::write(&place.data, "").unwrap();
     refused("is not a directory");
@@ -180,10 +162,7 @@ fn a_directory_that_cannot_be_made_is_a_failure_and_nothing_is_left() {
     // Nobody can make anything in /proc, whatever it says of its permissions.
     for (path, said) in [
         ("file/below/data", "cannot be made: "),
-        (
-            "/proc/midex/data",
-            "cannot be made: /proc cannot be written to",
-        ),
+        ("/proc/midex/data", "cannot be made: /proc cannot be written to"),
     ] {
         let args = ["doctor", "--json", "--data-dir", path];
         let ran = place.ends(1, &args);
@@ -205,9 +184,6 @@ fn a_socket_of_a_process_that_was_killed_is_said_to_be_one() {
     let mut owner = place.listening();
     owner.kill();
     let said = doctor(&place, 0);
-    of(&said, "socket")["says"]
-        .as_str()
-        .unwrap()
-        .shows("nobody listens there");
+    of(&said, "socket")["says"].as_str().unwrap().shows("nobody listens there");
     assert_eq!(of(&said, "owner")["says"], "nobody owns the directory now");
 }

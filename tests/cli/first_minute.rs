@@ -72,18 +72,11 @@ impl User {
     fn event(&self, project: &str, event: &str, told: &Value) -> Value {
         let groups = self.json(".claude/settings.json")["hooks"][event].take();
         let hook = &groups[0]["hooks"][0];
-        assert_eq!(
-            (groups.as_array().unwrap().len(), &hook["type"]),
-            (1, &json!("command"))
-        );
+        assert_eq!((groups.as_array().unwrap().len(), &hook["type"]), (1, &json!("command")));
         let mut shell = self.command("/bin/sh", project);
         shell.args(["-c", hook["command"].as_str().unwrap()]);
         shell.env("CLAUDE_PROJECT_DIR", self.path(project));
-        let mut shell = shell
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         serde_json::to_writer(shell.stdin.take().unwrap(), told).unwrap();
         let ran = shell.wait_with_output().unwrap();
         assert_eq!(ran.status.code(), Some(0), "{ran:?}");
@@ -104,10 +97,7 @@ impl User {
 
 /// Whether nothing was written into a project.
 fn is_empty(directory: &Path) -> bool {
-    fs::read_dir(directory)
-        .unwrap()
-        .flatten()
-        .all(|entry| entry.file_name() == ".git")
+    fs::read_dir(directory).unwrap().flatten().all(|entry| entry.file_name() == ".git")
 }
 
 #[test]
@@ -115,12 +105,8 @@ fn the_host_starts_its_server_and_lists_what_can_be_done() {
     let user = User::new();
     let mut window = user.window("one");
     let tools = window.request("tools/list", json!({}));
-    tools
-        .to_string()
-        .shows("workflow.start…workflow.next_step…execution.resume");
-    let workflows = window
-        .read("midex://workflow/available_workflows")
-        .to_string();
+    tools.to_string().shows("workflow.start…workflow.next_step…execution.resume");
+    let workflows = window.read("midex://workflow/available_workflows").to_string();
     workflows.shows("bug-fix…code-review");
     // Nobody's project is touched, and no context hears of nothing.
     assert!(is_empty(&user.path("one")));
@@ -146,10 +132,7 @@ fn a_second_window_is_at_the_same_work_or_at_that_of_its_own_project() {
     let resumed = second.done("execution.resume", json!({}));
     assert_eq!(resumed["execution_id"], "first");
     let mut other = user.window("two");
-    assert_eq!(
-        other.done("execution.resume", json!({}))["open_executions"],
-        json!([])
-    );
+    assert_eq!(other.done("execution.resume", json!({}))["open_executions"], json!([]));
     other.begin("code-review", "other");
     user.compacted("two").shows("'other'");
     assert!(!user.compacted("one").contains("'other'"));
@@ -166,19 +149,10 @@ fn a_compacted_context_goes_on_with_nothing_but_what_the_hook_says() {
     let context = user.compacted("one");
     context.shows("'first' of workflow 'bug-fix'…the cause: February…'fix'");
     // The one call that it names, as it names it.
-    let call = context
-        .split("go on: ")
-        .nth(1)
-        .unwrap()
-        .lines()
-        .next()
-        .unwrap();
+    let call = context.split("go on: ").nth(1).unwrap().lines().next().unwrap();
     let (tool, id) = call.split_once(" with execution_id ").unwrap();
     let task = window.done(tool, json!({ "execution_id": id.trim_matches('\'') }));
-    task["agent_content"]
-        .as_str()
-        .unwrap()
-        .shows("# Implementer");
+    task["agent_content"].as_str().unwrap().shows("# Implementer");
     window.finish(&task["continuation_token"], "fixed");
     user.compacted("one").shows("'verify'");
 }
@@ -191,10 +165,7 @@ fn the_end_of_a_turn_is_held_up_once() {
     let told = json!({ "session_id": "s", "hook_event_name": "Stop", "stop_hook_active": false });
     let answer = user.event("one", "Stop", &told);
     assert_eq!(answer["decision"], "block");
-    answer["reason"]
-        .as_str()
-        .unwrap()
-        .shows("'diagnose'…execution.pause");
+    answer["reason"].as_str().unwrap().shows("'diagnose'…execution.pause");
     assert_eq!(user.event("one", "Stop", &told), Value::Null);
 }
 
@@ -222,10 +193,5 @@ fn what_was_installed_is_taken_out_again() {
     let user = User::new();
     user.run("one", "install --client claude-code --remove");
     assert_eq!(user.json(".claude.json")["mcpServers"], json!({}));
-    assert!(
-        !user
-            .json(".claude/settings.json")
-            .to_string()
-            .contains("midex")
-    );
+    assert!(!user.json(".claude/settings.json").to_string().contains("midex"));
 }

@@ -28,10 +28,7 @@ fn told(server: &mut Server, id: &str) -> Vec<u64> {
 
 fn ids(ran: &Ran) -> Vec<u64> {
     let events = lines(&ran.out);
-    events
-        .iter()
-        .map(|event| event["id"].as_u64().unwrap())
-        .collect()
+    events.iter().map(|event| event["id"].as_u64().unwrap()).collect()
 }
 
 /// Finishes the steps that are left, each with so many artifacts.
@@ -67,11 +64,7 @@ fn rest(mut running: Running, reader: Reader, begun: String) -> Ran {
     let more = super::drain(reader);
     let code = wait(&mut running.child).code();
     out += &more.join().unwrap();
-    Ran {
-        code,
-        out,
-        err: running.err.join().unwrap(),
-    }
+    Ran { code, out, err: running.err.join().unwrap() }
 }
 
 /// Reads until a line that holds `part`.
@@ -100,10 +93,8 @@ fn more_than_one_answer_holds_between_two_looks_is_not_lost() {
     let mut server = place.listening();
     let ids_of = |at: usize| format!("s{at}");
     let names: Vec<_> = (0..9).map(ids_of).collect();
-    let steps: Vec<_> = names
-        .iter()
-        .map(|name| json!({ "id": name, "agent": "reviewer" }))
-        .collect();
+    let steps: Vec<_> =
+        names.iter().map(|name| json!({ "id": name, "agent": "reviewer" })).collect();
     let workflow = json!({ "workflow": "long", "description": "x", "steps": steps });
     place.file("workflows/long.json", &workflow.to_string());
     // Started by a command, which knows this project's workflows.
@@ -114,11 +105,7 @@ fn more_than_one_answer_holds_between_two_looks_is_not_lost() {
     running.signal(Signal::CONT);
     let ran = rest(running, reader, begun).ends_quietly(0);
     let told = told(&mut server, "l");
-    assert!(
-        told.len() > 1000,
-        "{} events are too few for this test",
-        told.len()
-    );
+    assert!(told.len() > 1000, "{} events are too few for this test", told.len());
     assert_eq!(ids(&ran), told);
 }
 
@@ -155,11 +142,8 @@ fn tail_gives_up_where_the_store_stays_shut() {
 fn tail_of_all_executions_sees_commands_that_come_after_it_and_leaves_them_the_store() {
     let place = Place::new();
     place.begun("before");
-    let (running, mut reader, _) = tail(
-        &place,
-        "",
-        r#""token_generated","execution_id":"before","step_name":"fix""#,
-    );
+    let (running, mut reader, _) =
+        tail(&place, "", r#""token_generated","execution_id":"before","step_name":"fix""#);
     place.begun("after");
     let seen = read_to(&mut reader, "\"after\"");
     assert!(!seen.contains("before"), "{seen}");

@@ -54,30 +54,15 @@ fn the_names_that_people_try_first_are_understood_and_shown_nowhere() {
     ] {
         // Times move on between two commands.
         let steady = |text: String| {
-            text.lines()
-                .filter(|line| !line.contains(" s"))
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
+            text.lines().filter(|line| !line.contains(" s")).map(str::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(
-            steady(place.done(tried)),
-            steady(place.done(meant)),
-            "{tried:?}"
-        );
+        assert_eq!(steady(place.done(tried)), steady(place.done(meant)), "{tried:?}");
     }
     place.done("cancel fixit");
     let status = place.json("show fixit")["status"].take();
     assert_eq!(status["state"], Value::from("abandoned"));
     let help = place.done("help");
-    for name in [
-        "status",
-        "ls",
-        "ps",
-        "logs",
-        "cancel",
-        "version",
-        "agent-guard",
-    ] {
+    for name in ["status", "ls", "ps", "logs", "cancel", "version", "agent-guard"] {
         assert!(!help.contains(&format!("\n  {name} ")), "{name}: {help}");
     }
 }
@@ -129,12 +114,8 @@ steps:
     let ran = place.midex("validate workflows");
     let shown = ran.out.clone() + &ran.err;
     shown.shows("midex catalog add…midex run");
-    for tool in [
-        "catalog.import_openapi",
-        "workflow.start",
-        "command.list",
-        "catalog.set_enabled",
-    ] {
+    for tool in ["catalog.import_openapi", "workflow.start", "command.list", "catalog.set_enabled"]
+    {
         assert!(!shown.contains(tool), "{tool}: {shown}");
     }
 }

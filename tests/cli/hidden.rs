@@ -44,11 +44,8 @@ fn no_command_shows_what_cannot_be_seen() {
     let (name, id) = ("evil".to_owned(), hides("e"));
     place.file("workflows/evil.json", &workflow().to_string());
     let agent = hides("agent");
-    let front = format!(
-        "---\nname: {}\ndescription: {}\n---\n",
-        json!(agent),
-        json!(hides("does"))
-    );
+    let front =
+        format!("---\nname: {}\ndescription: {}\n---\n", json!(agent), json!(hides("does")));
     place.file("agents/evil.md", &(front + &hides("You work.")));
     let broken =
         format!("workflow: broken{HIDDEN}\nde{HIDDEN}scription: {HIDDEN}\nsteps: {HIDDEN}\n");
@@ -60,10 +57,7 @@ fn no_command_shows_what_cannot_be_seen() {
     });
     let output = format!("{output}\n");
     let started = place.with_stdin(&["run", &name, "--id", &id], &output);
-    assert!(
-        started.err.is_empty() || started.code == Some(1),
-        "{started:?}"
-    );
+    assert!(started.err.is_empty() || started.code == Some(1), "{started:?}");
     harmless("run", &(started.out + &started.err));
     let listed = place.rows("list executions");
     assert_eq!(listed[0]["execution_id"], id, "it is data all the same");
@@ -103,10 +97,7 @@ fn joiners_of_scripts_and_emoji_stay_and_lines_of_wide_characters_are_broken() {
         let (_, shown) = Terminal::sized(place.command(args), 40).end();
         let lines = Shown::of(&shown).lines();
         let wide: Vec<_> = lines.iter().filter(|line| too_wide(line, 40)).collect();
-        assert!(
-            wide.is_empty() && shown.contains("変更を"),
-            "{args:?}: {wide:?}"
-        );
+        assert!(wide.is_empty() && shown.contains("変更を"), "{args:?}: {wide:?}");
     }
     // A picture turns no letters round, and has no names that only look alike.
     let svg = |name: &str| {

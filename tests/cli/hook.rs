@@ -28,10 +28,7 @@ fn context(said: &str) -> String {
     let said: Value = serde_json::from_str(said).expect("JSON");
     let output = &said["hookSpecificOutput"];
     assert_eq!(output["hookEventName"], "SessionStart", "{said}");
-    output["additionalContext"]
-        .as_str()
-        .expect("text")
-        .to_owned()
+    output["additionalContext"].as_str().expect("text").to_owned()
 }
 
 fn stop(place: &Place, session: &str) -> String {
@@ -148,9 +145,7 @@ fn each_host_is_answered_in_its_own_form() {
         let mut told = json!({
             "cursor_version": "2", "conversation_id": "c", "workspace_roots": [place.project()], "status": "completed"
         });
-        told.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
+        told.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         told
     };
     let started = said("session-start", cursor(json!({ "session_id": "c" })));
@@ -186,20 +181,13 @@ fn an_approval_is_told_with_the_command_for_the_user() {
     let told = session_start(&place);
     let command = told.split('`').nth(1).expect("a command").to_owned();
     told.shows("waits for your user: …Ship it on a Friday?…Ask your user to run `midex approve x");
-    assert!(
-        !told.contains("execution.resume"),
-        "which cannot answer for a person: {told}"
-    );
+    assert!(!told.contains("execution.resume"), "which cannot answer for a person: {told}");
     assert_eq!(stop(&place, "s"), "");
     begin("y");
     let both = session_start(&place);
     both.shows("`midex approve x…`midex approve y");
     // The command is one of a terminal.
-    let words: Vec<_> = command
-        .split(' ')
-        .skip(1)
-        .map(|word| word.trim_matches('\''))
-        .collect();
+    let words: Vec<_> = command.split(' ').skip(1).map(|word| word.trim_matches('\'')).collect();
     let ran = place.midex(&words);
     ran.err.shows("in a terminal");
 }
@@ -313,9 +301,6 @@ fn sessions_long_ago_are_forgotten() {
         fs::write(kept.join(format!("{n}")), "").unwrap();
     }
     reason(&stop(&place, "s"));
-    assert_eq!(
-        fs::read_dir(&kept).unwrap().count(),
-        limits::HOOK_SESSIONS_MAX
-    );
+    assert_eq!(fs::read_dir(&kept).unwrap().count(), limits::HOOK_SESSIONS_MAX);
     assert_eq!(stop(&place, "s"), "");
 }

@@ -22,42 +22,12 @@ const MIDEX: &str = env!("CARGO_BIN_EXE_midex");
 
 /// The hosts, with the files of the user, in the empty home, and of the project, and the key under which servers stand.
 const HOSTS: [(&str, &str, Option<&str>, &str); 6] = [
-    (
-        "claude-code",
-        ".claude.json",
-        Some(".mcp.json"),
-        "mcpServers",
-    ),
-    (
-        "cursor",
-        ".cursor/mcp.json",
-        Some(".cursor/mcp.json"),
-        "mcpServers",
-    ),
-    (
-        "vscode",
-        SETTINGS_OF_CODE,
-        Some(".vscode/mcp.json"),
-        "servers",
-    ),
-    (
-        "codex",
-        ".codex/config.toml",
-        Some(".codex/config.toml"),
-        "mcp_servers",
-    ),
-    (
-        "gemini",
-        ".gemini/settings.json",
-        Some(".gemini/settings.json"),
-        "mcpServers",
-    ),
-    (
-        "windsurf",
-        ".codeium/windsurf/mcp_config.json",
-        None,
-        "mcpServers",
-    ),
+    ("claude-code", ".claude.json", Some(".mcp.json"), "mcpServers"),
+    ("cursor", ".cursor/mcp.json", Some(".cursor/mcp.json"), "mcpServers"),
+    ("vscode", SETTINGS_OF_CODE, Some(".vscode/mcp.json"), "servers"),
+    ("codex", ".codex/config.toml", Some(".codex/config.toml"), "mcp_servers"),
+    ("gemini", ".gemini/settings.json", Some(".gemini/settings.json"), "mcpServers"),
+    ("windsurf", ".codeium/windsurf/mcp_config.json", None, "mcpServers"),
 ];
 
 const SETTINGS_OF_CODE: &str = if cfg!(target_os = "macos") {
@@ -89,11 +59,7 @@ fn midex(project: &Project, args: &[&str]) -> Ran {
 fn ran(mut command: Command) -> Ran {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ran {
-        code: output.status.code(),
-        out: text(output.stdout),
-        err: text(output.stderr),
-    }
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
 /// Runs `midex install --client HOST …`, which must succeed.
@@ -152,28 +118,17 @@ fn json_in(path: &Path) -> Value {
 /// A table of TOML whose values are strings and arrays of them.
 fn fields(item: &Item) -> Value {
     let value = |item: &Item| match item.as_array() {
-        Some(items) => json!(
-            items
-                .iter()
-                .map(|item| item.as_str().unwrap())
-                .collect::<Vec<_>>()
-        ),
+        Some(items) => json!(items.iter().map(|item| item.as_str().unwrap()).collect::<Vec<_>>()),
         None => json!(item.as_str().unwrap()),
     };
     let table = item.as_table().expect("a table");
-    table
-        .iter()
-        .map(|(name, item)| (name.to_owned(), value(item)))
-        .collect()
+    table.iter().map(|(name, item)| (name.to_owned(), value(item))).collect()
 }
 
 /// The block of midex, as a host finds it.
 #[track_caller]
 fn block(path: &Path, servers: &str) -> Value {
-    if path
-        .extension()
-        .is_some_and(|extension| extension == "toml")
-    {
+    if path.extension().is_some_and(|extension| extension == "toml") {
         let text = said(path);
         let document = Document::parse(&*text).expect("TOML");
         return fields(&document[servers]["midex"]);
@@ -188,10 +143,7 @@ fn answers(project: &Project, block: &Value) {
     for arg in list(&block["args"]) {
         command.arg(text(&arg));
     }
-    command
-        .current_dir(project.root())
-        .env_clear()
-        .env("HOME", project.path("home"));
+    command.current_dir(project.root()).env_clear().env("HOME", project.path("home"));
     let mut server = Server::run(command);
     let answer = server.shake_hands();
     assert_eq!(answer["result"]["serverInfo"]["name"], "midex", "{answer}");
@@ -206,15 +158,8 @@ fn every_host_finds_midex_among_the_servers_of_the_user() {
         assert_has(&said, &[path.to_str().unwrap(), "midex is in it"]);
         let block = block(&path, servers);
         let typed = ["claude-code", "cursor", "vscode"].contains(&host);
-        assert_eq!(
-            block["type"],
-            if typed { json!("stdio") } else { Value::Null },
-            "{host}"
-        );
-        assert_eq!(
-            (&block["command"], &block["args"]),
-            (&json!(MIDEX), &json!(["serve"]))
-        );
+        assert_eq!(block["type"], if typed { json!("stdio") } else { Value::Null }, "{host}");
+        assert_eq!((&block["command"], &block["args"]), (&json!(MIDEX), &json!(["serve"])));
         answers(&project, &block);
     }
 }
@@ -225,15 +170,7 @@ fn every_host_that_has_some_finds_midex_among_the_servers_of_the_project() {
     fs::create_dir_all(project.path(".git")).unwrap();
     fs::create_dir_all(project.path("below")).unwrap();
     for (host, _, file, servers) in HOSTS {
-        let args = [
-            "install",
-            "--client",
-            host,
-            "--scope",
-            "project",
-            "--data-dir",
-            "data",
-        ];
+        let args = ["install", "--client", host, "--scope", "project", "--data-dir", "data"];
         let mut command = project.command(&args);
         let ran = ran({
             command.current_dir(project.path("below"));
@@ -241,20 +178,13 @@ fn every_host_that_has_some_finds_midex_among_the_servers_of_the_project() {
         });
         let Some(file) = file else {
             assert_eq!(ran.code, Some(2));
-            assert_has(
-                &ran.err,
-                &["has no servers of a project", "Leave out `--scope project`"],
-            );
+            assert_has(&ran.err, &["has no servers of a project", "Leave out `--scope project`"]);
             continue;
         };
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let block = block(&project.path(file), servers);
         let data = project.root().canonicalize().unwrap().join("below/data");
-        assert_eq!(
-            block["args"],
-            json!(["serve", "--data-dir", data]),
-            "{host}"
-        );
+        assert_eq!(block["args"], json!(["serve", "--data-dir", data]), "{host}");
         answers(&project, &block);
     }
 }
@@ -311,13 +241,7 @@ fn a_server_over_http_is_named_as_each_host_wants_it() {
         install(&project, host, &[]);
         assert_eq!(block(&home(&project, file), servers)["command"], MIDEX);
     }
-    for bad in [
-        "127.0.0.1:8123",
-        "ftp://x",
-        "http://",
-        "http:///mcp",
-        "http://a b",
-    ] {
+    for bad in ["127.0.0.1:8123", "ftp://x", "http://", "http:///mcp", "http://a b"] {
         refused(
             &project,
             2,
@@ -361,12 +285,7 @@ fn an_address_without_a_path_gets_that_of_midex() {
         let block = block(&home(&project, ".cursor/mcp.json"), "mcpServers");
         assert_eq!(block, json!({ "url": written }));
     }
-    for here in [
-        HERE,
-        "http://localhost/mcp",
-        "http://[::1]",
-        "http://[::1]:1/",
-    ] {
+    for here in [HERE, "http://localhost/mcp", "http://[::1]", "http://[::1]:1/"] {
         install(&project, "cursor", &["--http", here, "--with-hooks"]);
     }
 }
@@ -376,61 +295,27 @@ fn an_address_without_a_path_gets_that_of_midex() {
 fn where_no_documentation_names_a_file_it_prints_and_writes_nothing() {
     let project = Project::new(&[]);
     let said = install(&project, "claude-desktop", &[]);
-    assert_has(
-        &said,
-        &["names no file on this system", "\"mcpServers\"", MIDEX],
-    );
+    assert_has(&said, &["names no file on this system", "\"mcpServers\"", MIDEX]);
     assert!(!project.path("home").exists());
-    refused(
-        &project,
-        2,
-        &["--client", "claude-desktop", "--remove"],
-        &["by hand"],
-    );
+    refused(&project, 2, &["--client", "claude-desktop", "--remove"], &["by hand"]);
 }
 
 #[test]
 fn what_a_host_cannot_do_is_refused_with_what_to_do() {
     let project = Project::new(&[]);
     for (args, says) in [
-        (
-            &["--client", "claude-desktop", "--scope", "project"][..],
-            "Leave out `--scope project`",
-        ),
-        (
-            &["--client", "claude-desktop", "--http", "http://x/mcp"],
-            "Leave out `--http`",
-        ),
-        (
-            &["--client", "windsurf", "--with-hooks"],
-            "Leave out `--with-hooks`",
-        ),
+        (&["--client", "claude-desktop", "--scope", "project"][..], "Leave out `--scope project`"),
+        (&["--client", "claude-desktop", "--http", "http://x/mcp"], "Leave out `--http`"),
+        (&["--client", "windsurf", "--with-hooks"], "Leave out `--with-hooks`"),
         (&["--client", "emacs"], "possible values"),
         (&[], "--client"),
+        (&["--client", "cursor", "--http", HERE, "--toolsets", "run"], "`--toolsets` cannot reach"),
         (
-            &["--client", "cursor", "--http", HERE, "--toolsets", "run"],
-            "`--toolsets` cannot reach",
-        ),
-        (
-            &[
-                "--client",
-                "cursor",
-                "--http",
-                HERE,
-                "--data-dir",
-                "/d",
-                "--with-hooks",
-            ],
+            &["--client", "cursor", "--http", HERE, "--data-dir", "/d", "--with-hooks"],
             "`--data-dir` cannot reach",
         ),
         (
-            &[
-                "--client",
-                "cursor",
-                "--http",
-                "https://example.org:80/mcp",
-                "--with-hooks",
-            ],
+            &["--client", "cursor", "--http", "https://example.org:80/mcp", "--with-hooks"],
             "a server of another",
         ),
     ] {
@@ -463,19 +348,13 @@ fn print_shows_the_file_and_what_would_stand_in_it() {
     let shown = print(&[]);
     install(&project, "cursor", &[]);
     assert_eq!((print(&[]), said(&path)), (shown.clone(), shown));
-    assert_has(
-        &print(&["--remove"]),
-        &["{\n  \"a\": 1,\n  \"mcpServers\": {}\n}\n"],
-    );
+    assert_has(&print(&["--remove"]), &["{\n  \"a\": 1,\n  \"mcpServers\": {}\n}\n"]);
     write(&path, "{ broken");
     refused(&project, 1, &["--client", "cursor", "--print"], &["1:3"]);
     let shown = install(&project, "gemini", &["--print", "--with-hooks", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let text: Value = serde_json::from_str(text(&shown[0]["text"])).unwrap();
-    assert_eq!(
-        (list(&shown).len(), &text["mcpServers"]["midex"]["command"]),
-        (1, &json!(MIDEX))
-    );
+    assert_eq!((list(&shown).len(), &text["mcpServers"]["midex"]["command"]), (1, &json!(MIDEX)));
     assert!(text["hooks"]["AfterAgent"].is_array());
 }
 
@@ -488,22 +367,13 @@ fn json_says_what_was_done() {
     let done = |args: &[&str]| -> Value {
         serde_json::from_str(&install(&project, "cursor", args)).unwrap()
     };
-    assert_eq!(
-        done(&["--json"]),
-        json!([{ "path": path, "changed": true, "backup": backup }])
-    );
-    assert_eq!(
-        done(&["--json"]),
-        json!([{ "path": path, "changed": false, "backup": null }])
-    );
+    assert_eq!(done(&["--json"]), json!([{ "path": path, "changed": true, "backup": backup }]));
+    assert_eq!(done(&["--json"]), json!([{ "path": path, "changed": false, "backup": null }]));
 }
 
 #[test]
 fn the_page_of_hosts_says_what_is_so_and_cites_where_it_is_said() {
-    let page = said(Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/docs/clients.md"
-    )));
+    let page = said(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/clients.md")));
     let row = |host: &str| {
         let start = format!("| `{host}` |");
         let row = page.lines().find(|line| line.starts_with(&start));
@@ -527,9 +397,7 @@ fn the_page_of_hosts_says_what_is_so_and_cites_where_it_is_said() {
     }
     let sections = page.split("\n## ").skip(1);
     // How midex is served over HTTP is midex's own to say.
-    let sections: Vec<_> = sections
-        .filter(|section| !section.starts_with("Over HTTP"))
-        .collect();
+    let sections: Vec<_> = sections.filter(|section| !section.starts_with("Over HTTP")).collect();
     assert_eq!(sections.len(), HOSTS.len() + 1);
     for section in sections {
         assert_has(section, &["<https://"]);

@@ -256,10 +256,7 @@ fn of_a_rest_given_at_once_what_it_lacks_is_asked() {
     terminal.answer("note> ", "later");
     terminal.ends(1);
     let output = &place.history("i")[0]["output"];
-    assert_eq!(
-        *output,
-        json!({ "name": "Ada", "grade": 1, "tags": ["a", "b"] })
-    );
+    assert_eq!(*output, json!({ "name": "Ada", "grade": 1, "tags": ["a", "b"] }));
 }
 
 #[test]

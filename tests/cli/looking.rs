@@ -23,9 +23,7 @@ fn a_workflow_is_shown_with_what_it_takes_and_its_steps() {
     place.manifest("workflow: odd\ndescription: d\nsteps: [{ id: a, agent: nobody }]\n");
     let shown = place.done("show workflow odd");
     shown.shows("odd.yaml…line 3: no agent is called `nobody`");
-    place
-        .ends(2, "show x bug-fix")
-        .says("midex show workflow NAME");
+    place.ends(2, "show x bug-fix").says("midex show workflow NAME");
 }
 
 #[test]
@@ -38,22 +36,15 @@ fn a_workflow_is_printed_as_it_lies_and_copied_under_another_name() {
     let new = "new workflow our-release --from release";
     let path = place.done(new);
     let copy = fs::read_to_string(path.trim_end()).unwrap();
-    assert_eq!(
-        copy,
-        text.replacen("workflow: release\n", "workflow: our-release\n", 1)
-    );
+    assert_eq!(copy, text.replacen("workflow: release\n", "workflow: our-release\n", 1));
     place.done(&["validate", path.trim_end()]);
     // Markdown keeps its form.
     let path = place.done("new workflow our-fix --from bug-fix");
     assert!(path.trim_end().ends_with("our-fix.md"), "{path}");
     place.done("cat our-fix").shows("name: our-fix\n…diagnose");
     place.ends(1, new).says("FILE_EXISTS");
-    place
-        .ends(1, "new workflow x --from nope")
-        .says("WORKFLOW_NOT_FOUND");
-    place
-        .ends(2, "new workflow x --from release --format json")
-        .says("cannot be used with");
+    place.ends(1, "new workflow x --from nope").says("WORKFLOW_NOT_FOUND");
+    place.ends(2, "new workflow x --from release --format json").says("cannot be used with");
 }
 
 #[test]
@@ -64,22 +55,14 @@ fn a_name_that_is_nearly_right_keeps_the_command_that_was_given() {
         ("show workflow bug-fixx", "show workflow bug-fix"),
         ("validate --print bug-fixx", "validate --print bug-fix"),
         ("graph bug-fixx", "graph bug-fix"),
-        (
-            "new workflow ours --from bug-fixx --force",
-            "new workflow ours --from bug-fix --force",
-        ),
+        ("new workflow ours --from bug-fixx --force", "new workflow ours --from bug-fix --force"),
         ("run bug-fixx --id bug-fixx", "run bug-fix --id bug-fixx"),
     ] {
         let words: Vec<_> = given.split(' ').collect();
         let ran = place.ends(1, &words);
-        ran.says(&[
-            "WORKFLOW_NOT_FOUND",
-            &format!("help: Run `midex {meant}`, if that is meant"),
-        ]);
+        ran.says(&["WORKFLOW_NOT_FOUND", &format!("help: Run `midex {meant}`, if that is meant")]);
     }
-    place
-        .ends(1, "cat nothing-like-it")
-        .says("help: Run `midex list workflows`");
+    place.ends(1, "cat nothing-like-it").says("help: Run `midex list workflows`");
 }
 
 #[test]

@@ -1,10 +1,7 @@
 //! `run`, `show`, `tail` and the commands that change executions, through the real binary: with a server beside
 //! them, and without.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
-#![allow(
-    clippy::needless_pass_by_value,
-    reason = "`json!` makes values that nobody else wants"
-)]
+#![allow(clippy::needless_pass_by_value, reason = "`json!` makes values that nobody else wants")]
 
 mod agent;
 mod asking;
@@ -309,11 +306,7 @@ impl Running {
     fn end(mut self) -> Ran {
         drop(self.child.stdin.take());
         let code = wait(&mut self.child).code();
-        Ran {
-            code,
-            out: self.out.join().unwrap(),
-            err: self.err.join().unwrap(),
-        }
+        Ran { code, out: self.out.join().unwrap(), err: self.err.join().unwrap() }
     }
 }
 

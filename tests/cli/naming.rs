@@ -32,11 +32,7 @@ fn the_beginning_of_an_id_is_enough_wherever_one_is_asked() {
     }
     let told = place.done("tail release-t --no-follow");
     told.shows("bug-fix begins");
-    for args in [
-        "signal release-t go",
-        "resolve release-t fix --retry",
-        "approve release-t",
-    ] {
+    for args in ["signal release-t go", "resolve release-t fix --retry", "approve release-t"] {
         let ran = place.midex(args);
         (ran.out + &ran.err).shows("release-two");
     }
@@ -61,9 +57,7 @@ fn a_run_goes_on_with_what_a_word_means_and_begins_nothing_of_that_name() {
     let ran = place.ends(1, "run bug-fix --id @last");
     ran.says("has no executions");
     place.begun("one");
-    place
-        .ends(1, "run bug-fix --id @las")
-        .says("no execution is called '@las'");
+    place.ends(1, "run bug-fix --id @las").says("no execution is called '@las'");
     let ran = place.with_stdin("run bug-fix --id @last", "");
     ran.out.shows("one");
     let rows = place.rows("list executions");
@@ -122,12 +116,8 @@ fn where_nobody_can_be_asked_it_is_said_what_to_type() {
             "and name one behind the command",
         ]);
     }
-    place
-        .ends(2, "resolve --retry")
-        .says("`midex resolve` needs an execution");
-    place
-        .ends(2, "signal release-one")
-        .says("there is no signal to name…midex show release-one");
+    place.ends(2, "resolve --retry").says("`midex resolve` needs an execution");
+    place.ends(2, "signal release-one").says("there is no signal to name…midex show release-one");
 }
 
 #[test]
@@ -208,10 +198,7 @@ fn a_gate_is_picked_and_an_approved_one_is_approved_already() {
     terminal.ends(0);
     let again = project.command("approve g").output().unwrap();
     assert_eq!(
-        (
-            String::from_utf8_lossy(&again.stdout).as_ref(),
-            again.status.code()
-        ),
+        (String::from_utf8_lossy(&again.stdout).as_ref(), again.status.code()),
         ("gate 'go' of 'g' is approved already, by ann\n", Some(0))
     );
     let again = project.command("approve g nope").output().unwrap();
@@ -230,9 +217,7 @@ fn what_is_done_already_is_no_error() {
     }
     place.done("resume release-two");
     // What has ended otherwise cannot be abandoned.
-    place
-        .ends(1, "abandon other")
-        .says("help: Run `midex show other`");
+    place.ends(1, "abandon other").says("help: Run `midex show other`");
 }
 
 const GATES: &str = "workflow: gates\ndescription: d\nsteps:\n  \
@@ -243,9 +228,7 @@ const GATES: &str = "workflow: gates\ndescription: d\nsteps:\n  \
 fn open_gates(server: &mut midex_test::Server) -> Vec<String> {
     let waits = server.status("g")["waits"].take();
     let gates = waits.as_array().into_iter().flatten();
-    gates
-        .map(|wait| format!("{}{}", wait["step_name"].as_str().unwrap(), wait["item"]))
-        .collect()
+    gates.map(|wait| format!("{}{}", wait["step_name"].as_str().unwrap(), wait["item"])).collect()
 }
 
 #[test]
@@ -303,14 +286,10 @@ fn a_comment_that_is_given_is_not_asked_for() {
 #[test]
 fn what_came_of_a_cut_off_step_is_asked() {
     let place = place();
-    place
-        .ends(2, "resolve release-two fix")
-        .says("--output JSON…--failed WHY…--retry");
-    for (answer, asked) in [
-        ("retry", ""),
-        ("failed", "Why did it fail? "),
-        ("output", "Its output"),
-    ] {
+    place.ends(2, "resolve release-two fix").says("--output JSON…--failed WHY…--retry");
+    for (answer, asked) in
+        [("retry", ""), ("failed", "Why did it fail? "), ("output", "Its output")]
+    {
         let mut terminal = place.terminal("resolve release-two fix");
         terminal.answer("Which answer? ", answer);
         if !asked.is_empty() {

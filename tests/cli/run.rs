@@ -11,9 +11,8 @@ fn a_workflow_runs_from_a_file_of_outputs() {
     let file = place.file("outputs.jsonl", OUTPUTS);
     let inputs = place.file("inputs.json", r#"{"task":"the 29th of February"}"#);
     let inputs = format!("@{inputs}");
-    let ran = place
-        .midex(&["run", "bug-fix", "--outputs", &file, "--inputs", &inputs])
-        .ends_quietly(0);
+    let ran =
+        place.midex(&["run", "bug-fix", "--outputs", &file, "--inputs", &inputs]).ends_quietly(0);
     ran.shows(&[
         "Started bug-fix as exec_",
         "the 29th of February",
@@ -49,47 +48,21 @@ fn beside_a_server_it_is_the_server_that_runs_it() {
 #[test]
 fn lines_come_from_standard_input_and_an_execution_goes_on_where_it_stood() {
     let place = Place::new();
-    let run = [
-        "run",
-        "bug-fix",
-        "--id",
-        "my id",
-        "--inputs",
-        r#"{"task":"1"}"#,
-    ];
-    let ran = place
-        .with_stdin(&run, "\n{\"summary\":\"the cause\"}\n")
-        .ends(1);
+    let run = ["run", "bug-fix", "--id", "my id", "--inputs", r#"{"task":"1"}"#];
+    let ran = place.with_stdin(&run, "\n{\"summary\":\"the cause\"}\n").ends(1);
     ran.shows("standard input has ended…midex run bug-fix --id 'my id'");
     // Other inputs are another execution; the same are not.
-    let other = [
-        "run",
-        "bug-fix",
-        "--id",
-        "my id",
-        "--inputs",
-        r#"{"task":"2"}"#,
-    ];
+    let other = ["run", "bug-fix", "--id", "my id", "--inputs", r#"{"task":"2"}"#];
     let other = place.with_stdin(&other, OUTPUTS).ends(1);
     other.says("EXECUTION_ID_TAKEN…other inputs");
-    let other = place
-        .with_stdin("run code-review --id 'my id'", OUTPUTS)
-        .ends(1);
+    let other = place.with_stdin("run code-review --id 'my id'", OUTPUTS).ends(1);
     other.says("EXECUTION_ID_TAKEN…'bug-fix'");
-    let ran = place
-        .with_stdin(&run, "{\"summary\":\"2\"}\n{\"summary\":\"3\"}\n")
-        .ends(0);
+    let ran = place.with_stdin(&run, "{\"summary\":\"2\"}\n{\"summary\":\"3\"}\n").ends(0);
     ran.shows("Going on with my id of bug-fix, 1 of 3…[2/3] fix");
     assert!(!ran.out.contains("[1/3]"), "{}", ran.out);
     // One that has ended is only shown.
     place.with_stdin(&run, "").ends(0);
-    assert_eq!(
-        place.json("show 'my id'")["history"]
-            .as_array()
-            .unwrap()
-            .len(),
-        3
-    );
+    assert_eq!(place.json("show 'my id'")["history"].as_array().unwrap().len(), 3);
 }
 
 #[test]
@@ -104,14 +77,9 @@ fn a_line_that_is_no_json_stops_it_where_it_is() {
 #[test]
 fn replies_are_lines_of_json_and_a_script_can_answer_them() {
     let place = Place::new();
-    let ran = place
-        .with_stdin("run bug-fix --json", OUTPUTS)
-        .ends_quietly(0);
+    let ran = place.with_stdin("run bug-fix --json", OUTPUTS).ends_quietly(0);
     let replies = lines(&ran.out);
-    let names: Vec<_> = replies
-        .iter()
-        .map(|reply| reply["step_name"].as_str())
-        .collect();
+    let names: Vec<_> = replies.iter().map(|reply| reply["step_name"].as_str()).collect();
     assert_eq!(names, [Some("diagnose"), Some("fix"), Some("verify"), None]);
     says(&replies[0]["agent_content"], "# Debugger");
     assert_eq!(replies[3]["workflow_state"], "completed");
@@ -121,24 +89,14 @@ fn replies_are_lines_of_json_and_a_script_can_answer_them() {
     let refusal = ran.err.lines().next().unwrap();
     assert_eq!(lines(refusal)[0]["error_code"], "STEP_OUTPUT_INVALID");
     // One that goes on begins with where it stands.
-    let ran = place
-        .with_stdin("run bug-fix --json --id y", OUTPUTS)
-        .ends(0);
+    let ran = place.with_stdin("run bug-fix --json --id y", OUTPUTS).ends(0);
     assert_eq!(lines(&ran.out)[0]["current_step"], "diagnose");
 }
 
 #[test]
 fn outputs_that_name_their_step_find_it_whatever_their_order() {
     let place = Place::new();
-    place.workflow(
-        "wide",
-        &[
-            ("a", &[]),
-            ("b", &[]),
-            ("c", &[]),
-            ("end", &["a", "b", "c"]),
-        ],
-    );
+    place.workflow("wide", &[("a", &[]), ("b", &[]), ("c", &[]), ("end", &["a", "b", "c"])]);
     let file = place.file(
         "outputs.jsonl",
         r#"{"step_name":"end","output":{"summary":"of end"}}
@@ -156,21 +114,11 @@ fn outputs_that_name_their_step_find_it_whatever_their_order() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|row| {
-            (
-                row["step_name"].as_str().unwrap(),
-                row["output"]["summary"].as_str().unwrap(),
-            )
-        })
+        .map(|row| (row["step_name"].as_str().unwrap(), row["output"]["summary"].as_str().unwrap()))
         .collect();
     assert_eq!(
         told,
-        [
-            ("a", "of a"),
-            ("b", "of the first that is left"),
-            ("c", "of c"),
-            ("end", "of end")
-        ]
+        [("a", "of a"), ("b", "of the first that is left"), ("c", "of c"), ("end", "of end")]
     );
 }
 
@@ -227,17 +175,11 @@ const WRONG: &str = "
 fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
     let place = Place::new();
     place.file("broken.jsonl", "{\"summary\":\"x\"}\n\n{\"summary\":\n");
-    place.file(
-        "both.jsonl",
-        r#"{"step_name":"fix","output":1,"error":"x"}"#,
-    );
+    place.file("both.jsonl", r#"{"step_name":"fix","output":1,"error":"x"}"#);
     place.file("name.jsonl", r#"{"step_name":"diagnoze","output":1}"#);
     let huge = place.project().join("huge.jsonl");
     let limit = midex_domain::limits::OUTPUTS_FILE_BYTES_MAX as u64;
-    std::fs::File::create(&huge)
-        .unwrap()
-        .set_len(limit + 1)
-        .unwrap();
+    std::fs::File::create(&huge).unwrap().set_len(limit + 1).unwrap();
     for [args, code, message] in table(WRONG) {
         let ran = place.midex("run".and(&args));
         assert_eq!(ran.code, Some(code.parse().unwrap()), "{args:?}: {ran:?}");
@@ -289,10 +231,7 @@ fn outputs_are_written_in_an_editor() {
     assert_eq!(lines(&ran.out).len(), 4);
     let history = place.history("e");
     let summaries: Vec<_> = (0..3).map(|at| &history[at]["output"]["summary"]).collect();
-    assert_eq!(
-        summaries,
-        ["# Title\nthe cause", "the remedy", "it is gone"]
-    );
+    assert_eq!(summaries, ["# Title\nthe cause", "the remedy", "it is gone"]);
     let seen = std::fs::read_to_string(place.project().join("seen-1")).unwrap();
     seen.shows("# [2/3] fix (implementer)…# # Implementer…# diagnose: {\"summary\"");
 }
@@ -378,15 +317,6 @@ steps:
     let before = std::time::Instant::now();
     let ran = place.with_stdin("run kids --id k", &summary).ends(0);
     // Whoever waited for a child that has begun already would wait five seconds for each.
-    assert!(
-        before.elapsed() < std::time::Duration::from_secs(15),
-        "{:?}",
-        before.elapsed()
-    );
-    assert_eq!(
-        ran.out.matches("Do it for a child").count(),
-        4,
-        "{}",
-        ran.out
-    );
+    assert!(before.elapsed() < std::time::Duration::from_secs(15), "{:?}", before.elapsed());
+    assert_eq!(ran.out.matches("Do it for a child").count(), 4, "{}", ran.out);
 }

@@ -89,11 +89,7 @@ fn see(seeded: &Seed, case: &Case, number: usize, place: Place) -> Seen {
         terminal.type_keys(keys);
     }
     let (code, rest) = terminal.end();
-    Seen {
-        code,
-        bytes: bytes + &rest,
-        said: String::new(),
-    }
+    Seen { code, bytes: bytes + &rest, said: String::new() }
 }
 
 fn piped(mut command: std::process::Command, case: &Case) -> Seen {
@@ -104,11 +100,7 @@ fn piped(mut command: std::process::Command, case: &Case) -> Seen {
         let _ = stdin.write_all(case.input.as_bytes());
     }
     let ran = running.end();
-    Seen {
-        code: ran.code,
-        bytes: ran.out,
-        said: ran.err,
-    }
+    Seen { code: ran.code, bytes: ran.out, said: ran.err }
 }
 
 /// What all commands show in a place, in the order of the cases.
@@ -135,15 +127,10 @@ fn all(seeded: &Seed, place: Place, cases: &[&Case]) -> Vec<Seen> {
 
 /// The section of a command in the file of a place.
 fn section(case: &Case, seen: &Seen, seeded: &Seed) -> String {
-    let code = seen
-        .code
-        .map_or("a signal".to_owned(), |code| code.to_string());
+    let code = seen.code.map_or("a signal".to_owned(), |code| code.to_string());
     let shown = Shown::of(&seen.bytes).text();
     let said = seen.said.lines().map(|line| format!("stderr| {line}\n"));
-    let text = scrubbed(
-        &format!("{shown}{}", said.collect::<String>()),
-        seeded.root(),
-    );
+    let text = scrubbed(&format!("{shown}{}", said.collect::<String>()), seeded.root());
     let text = if case.is_long { begun(&text) } else { text };
     format!("=== midex {}\n{text}=== exit {code}\n\n", case.args)
 }
@@ -161,9 +148,7 @@ fn begun(text: &str) -> String {
 
 /// Holds what was seen against the file of the place.
 fn hold(place: Place, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/cli/screens")
-        .join(place.file());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/screens").join(place.file());
     if std::env::var_os("MIDEX_WRITE_DOCS").is_some() {
         fs::write(&path, text).unwrap();
     }
@@ -187,10 +172,7 @@ fn every_command_is_shown_on_terminals_and_in_a_pipe() {
     for place in [Place::Terminal(60), Place::Terminal(100), Place::Pipe] {
         let seen = all(&seeded, place, &every());
         let cases = CASES.iter().zip(&seen);
-        let text: String = cases
-            .clone()
-            .map(|(case, seen)| section(case, seen, &seeded))
-            .collect();
+        let text: String = cases.clone().map(|(case, seen)| section(case, seen, &seeded)).collect();
         for (case, seen) in cases {
             faults.extend(faults_of(case, seen, place));
         }
@@ -203,17 +185,11 @@ fn every_command_is_shown_on_terminals_and_in_a_pipe() {
 fn faults_of(case: &Case, seen: &Seen, place: Place) -> Vec<String> {
     let mut faults = Vec::new();
     let mut fault = |what: &str, line: &str| {
-        faults.push(format!(
-            "midex {} in {place:?}: {what}: {line:?}",
-            case.args
-        ));
+        faults.push(format!("midex {} in {place:?}: {what}: {line:?}", case.args));
     };
     for line in seen.bytes.lines().chain(seen.said.lines()) {
         // The log begins its lines with the time and a level.
-        if [" WARN ", " ERROR ", " INFO ", " DEBUG "]
-            .iter()
-            .any(|level| line.contains(level))
-        {
+        if [" WARN ", " ERROR ", " INFO ", " DEBUG "].iter().any(|level| line.contains(level)) {
             fault("a line of the log", line);
         }
         if line.contains("panicked") {
@@ -252,9 +228,7 @@ fn a_simple_terminal_is_given_no_escape_sequence() {
     let place = Place::Simple(60);
     let seen = all(&seeded, place, &cases);
     let faults = cases.iter().zip(&seen);
-    let faults: Vec<_> = faults
-        .flat_map(|(case, seen)| faults_of(case, seen, place))
-        .collect();
+    let faults: Vec<_> = faults.flat_map(|(case, seen)| faults_of(case, seen, place)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -279,13 +253,8 @@ fn no_command_is_without_a_picture() {
     assert!(all.len() > 30, "{all:?}");
     let shown: Vec<_> = CASES.iter().map(|case| case.args).collect();
     let is_missing = |name: &&String| {
-        !shown
-            .iter()
-            .any(|args| *args == *name || args.starts_with(&format!("{name} ")))
+        !shown.iter().any(|args| *args == *name || args.starts_with(&format!("{name} ")))
     };
     let missing: Vec<_> = all.iter().filter(is_missing).collect();
-    assert!(
-        missing.is_empty(),
-        "no case in screens/cases.rs for {missing:?}"
-    );
+    assert!(missing.is_empty(), "no case in screens/cases.rs for {missing:?}");
 }

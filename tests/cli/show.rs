@@ -27,33 +27,17 @@ fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {
         "open steps",
         "fix (implementer): ",
     ]);
-    assert!(
-        shown.lines().all(|line| line.chars().count() <= 120),
-        "{shown}"
-    );
+    assert!(shown.lines().all(|line| line.chars().count() <= 120), "{shown}");
     assert!(!shown.contains('\u{1b}'));
     // The steps stand in their order, those to come too.
-    let row = |start: &str| {
-        shown
-            .lines()
-            .find(|line| line.trim_start().starts_with(start))
-    };
+    let row = |start: &str| shown.lines().find(|line| line.trim_start().starts_with(start));
     let done = row("✓ diagnose").unwrap();
     assert!(done.contains("debugger") && done.ends_with('…'), "{done}");
-    assert!(
-        row("● fix").is_some() && row("○ verify").is_some(),
-        "{shown}"
-    );
+    assert!(row("● fix").is_some() && row("○ verify").is_some(), "{shown}");
     // Every visit is listed where that is asked for.
     let visits = place.done("show s --visits");
-    let row = visits
-        .lines()
-        .find(|line| line.contains("and more"))
-        .unwrap();
-    assert!(
-        row.contains("debugger") && row.contains("completed") && row.ends_with('…'),
-        "{row}"
-    );
+    let row = visits.lines().find(|line| line.contains("and more")).unwrap();
+    assert!(row.contains("debugger") && row.contains("completed") && row.ends_with('…'), "{row}");
     let json = place.json("show s");
     assert_eq!(json["status"]["state"], "paused");
     assert_eq!(json["history"].as_array().unwrap().len(), 2);
@@ -148,9 +132,7 @@ fn show_tells_which_step_came_too_late_for_its_join() {
     assert!(row.contains("  late"), "{shown}");
     shown.shows("waits for any of 2");
     let shown = place.done("show l --visits");
-    let late = shown
-        .lines()
-        .filter(|line| line.contains("completed, late"));
+    let late = shown.lines().filter(|line| line.contains("completed, late"));
     let late: Vec<_> = late.collect();
     assert!(late.len() == 1 && late[0].contains("slow"), "{shown}");
 }
@@ -211,23 +193,12 @@ fn what_an_agent_writes_cannot_steer_the_terminal() {
     });
     let error = json!({ "step_name": "fix", "error": { "message": evil, "code": evil } });
     let lines = format!("{output}\n{error}\n");
-    let run = [
-        "run",
-        "bug-fix",
-        "--id",
-        "evil",
-        "--inputs",
-        &json!({ "task": evil }).to_string(),
-    ];
+    let run = ["run", "bug-fix", "--id", "evil", "--inputs", &json!({ "task": evil }).to_string()];
     let mut shown = place.with_stdin(&run, &lines).out;
     shown += &place.with_stdin("run bug-fix --json --id json", &lines).out;
-    for command in [
-        "show evil",
-        "show evil --json",
-        "tail evil",
-        "tail evil --json",
-        "list executions",
-    ] {
+    for command in
+        ["show evil", "show evil --json", "tail evil", "tail evil --json", "list executions"]
+    {
         shown += &place.done(command);
     }
     let control = |c: char| c.is_control() && c != '\n';
@@ -246,21 +217,12 @@ fn tail_shows_the_last_events_of_one_execution_or_of_all() {
     place.run(0, "one", OUTPUTS);
     place.begun("two");
     let all = lines(&place.done("tail one --json -n 1000"));
-    let kinds: Vec<_> = all
-        .iter()
-        .map(|event| event["event_type"].as_str().unwrap())
-        .collect();
+    let kinds: Vec<_> = all.iter().map(|event| event["event_type"].as_str().unwrap()).collect();
     assert_eq!(kinds[0], "workflow_created");
     assert_eq!(kinds.last(), Some(&"workflow_completed"));
     // An execution that has ended is not waited for.
-    assert_eq!(
-        lines(&place.done("tail one --json")),
-        all[all.len().saturating_sub(20)..]
-    );
-    assert_eq!(
-        lines(&place.done("tail one --json -n 2")),
-        all[all.len() - 2..]
-    );
+    assert_eq!(lines(&place.done("tail one --json")), all[all.len().saturating_sub(20)..]);
+    assert_eq!(lines(&place.done("tail one --json -n 2")), all[all.len() - 2..]);
     assert_eq!(place.done("tail one -n 0"), "");
     let text = place.done("tail one -n 100");
     // What only follows from another event, as that there is a token, is left to `--json`.
@@ -307,14 +269,7 @@ fn a_failure_is_told_with_what_was_taken_back_and_how_often_it_was_tried() {
     let lines = "{\"summary\":\"s\"}\n".repeat(2)
         + &"{\"step_name\":\"tries\",\"error\":\"no\"}\n".repeat(3);
     let ran = place.with_stdin("run back --id b", &lines).ends(1);
-    let left = [
-        "taken back",
-        "each #2",
-        "each #1",
-        "make",
-        "not taken back",
-        "keep: ",
-    ];
+    let left = ["taken back", "each #2", "each #1", "make", "not taken back", "keep: "];
     ran.shows("tries (attempt 2)…tries (attempt 3)");
     ran.shows(&left);
     let shown = place.done("show b");
@@ -330,11 +285,7 @@ fn a_picture_of_text_has_the_steps_of_on_failure_behind_the_others_and_tells_wha
     let place = Place::new();
     place.file("workflows/back.yaml", TAKEN_BACK);
     let drawn = place.done("graph back --format text");
-    let at = |what: &str| {
-        drawn
-            .find(what)
-            .unwrap_or_else(|| panic!("no {what}: {drawn}"))
-    };
+    let at = |what: &str| drawn.find(what).unwrap_or_else(|| panic!("no {what}: {drawn}"));
     let title = at("✗ on_failure: once the execution is failing");
     assert!(at("tries") < title && title < at("clean"), "{drawn}");
     drawn.shows("reviewer\n     for each item");

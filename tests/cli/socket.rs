@@ -92,10 +92,7 @@ fn lifecycle(place: &Place) {
     }
     place.ends(2, "list executions --state odd");
     let json = place.midex("pause nobody --json");
-    assert_eq!(
-        super::lines(&json.err)[0]["error_code"],
-        "EXECUTION_NOT_FOUND"
-    );
+    assert_eq!(super::lines(&json.err)[0]["error_code"], "EXECUTION_NOT_FOUND");
 }
 
 #[test]
@@ -166,21 +163,13 @@ fn greet(stream: UnixStream) -> std::io::Result<Caller> {
     let mut input = BufReader::new(stream).lines();
     let mut next = || input.next().unwrap_or(Ok(String::new()));
     next()?;
-    writeln!(
-        output,
-        "{}",
-        json!({ "midex": "0", "protocol": CONTROL_PROTOCOL_VERSION })
-    )?;
+    writeln!(output, "{}", json!({ "midex": "0", "protocol": CONTROL_PROTOCOL_VERSION }))?;
     let call: Value = serde_json::from_str(&next()?)?;
     let result = json!({
         "protocolVersion": call["params"]["protocolVersion"], "capabilities": {},
         "serverInfo": { "name": "midex", "version": "0" }
     });
-    writeln!(
-        output,
-        "{}",
-        json!({ "jsonrpc": "2.0", "id": call["id"], "result": result })
-    )?;
+    writeln!(output, "{}", json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }))?;
     next()?;
     Ok(Caller { input, output })
 }
@@ -282,10 +271,7 @@ fn a_start_that_nobody_answered_is_told_to_go_on_with_its_id_and_inputs() {
         let ran = place.midex(run.and("--agent-timeout 2m").and(&given));
         assert_eq!(ran.code, Some(75), "{ran:?}");
         ran.says("SERVER_STOPPING");
-        let told = ran
-            .out
-            .lines()
-            .find_map(|line| line.strip_prefix("To go on: "));
+        let told = ran.out.lines().find_map(|line| line.strip_prefix("To go on: "));
         let told = told.unwrap_or_else(|| panic!("{ran:?}"));
         told.shows("midex run bug-fix --id exec_");
         let end = format!("{flags} --agent true --agent-format json --agent-timeout 120s");

@@ -30,20 +30,13 @@ fn place() -> Place {
 }
 
 /// What is answered before a prompt, the prompt, what is half typed at it, and what must be said after a Ctrl-C.
-type Stop = (
-    &'static [(&'static str, &'static str)],
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-);
+type Stop =
+    (&'static [(&'static str, &'static str)], &'static str, &'static str, &'static [&'static str]);
 
 const BEFORE_DRAFT: &[(&str, &str)] = &[("topic> ", "tea\r")];
 const BEFORE_NOTE: &[(&str, &str)] = &[("topic> ", "tea\r"), ("text> ", "a text\r")];
-const BEFORE_TELL: &[(&str, &str)] = &[
-    ("topic> ", "tea\r"),
-    ("text> ", "a text\r"),
-    ("note> ", "a note\r"),
-];
+const BEFORE_TELL: &[(&str, &str)] =
+    &[("topic> ", "tea\r"), ("text> ", "a text\r"), ("note> ", "a note\r")];
 const BEFORE_GATE: &[(&str, &str)] = &[
     ("topic> ", "tea\r"),
     ("text> ", "a text\r"),
@@ -56,19 +49,9 @@ const GO_ON: &str = "To go on: midex run asks --id s";
 const STOPS: &[Stop] = &[
     (&[], "topic> ", "te", &["Nothing was started"]),
     (BEFORE_DRAFT, "text> ", "hal", &[GO_ON]),
-    (
-        BEFORE_NOTE,
-        "note> ",
-        "hal",
-        &[GO_ON, "not recorded: {\"text\":\"a text\"}"],
-    ),
+    (BEFORE_NOTE, "note> ", "hal", &[GO_ON, "not recorded: {\"text\":\"a text\"}"]),
     (BEFORE_TELL, "tell> ", "hal", &[GO_ON]),
-    (
-        BEFORE_GATE,
-        "leaves it open: ",
-        "y",
-        &["midex run asks --id s"],
-    ),
+    (BEFORE_GATE, "leaves it open: ", "y", &["midex run asks --id s"]),
 ];
 
 /// A run that stands at a prompt, with a half typed word.
@@ -172,10 +155,7 @@ fn shell(place: &Place) -> Terminal {
 
 fn shell_of(place: &Place, line: &[&str]) -> Terminal {
     for (program, probe) in [("setsid", "--version"), (line[0], "-c true")] {
-        let probe = Command::new(program)
-            .args(probe.words())
-            .stdout(Stdio::null())
-            .status();
+        let probe = Command::new(program).args(probe.words()).stdout(Stdio::null()).status();
         let is_there = probe.is_ok_and(|status| status.success());
         assert!(is_there, "this test needs the program `{program}`");
     }
@@ -416,12 +396,7 @@ fn a_closed_pipe_ends_every_command_quietly() {
         let mut child = seed.reading(args).spawn().unwrap();
         drop(child.stdout.take());
         let mut said = String::new();
-        child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut said)
-            .unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         let status = wait(&mut child);
         assert_eq!(said, "", "{args:?}");
         assert!(matches!(status.code(), Some(0 | 1)), "{args:?}: {status}");

@@ -75,10 +75,7 @@ fn an_empty_line_stops_and_a_failure_can_be_told() {
     let shown = terminal.ends(1);
     shown.shows("To go on: midex run bug-fix --id p");
     let mut terminal = Terminal::open(bug_fix(&place));
-    terminal.answer(
-        "diagnose> ",
-        r#"{"step_name":"verify","output":{"summary":"x"}}"#,
-    );
+    terminal.answer("diagnose> ", r#"{"step_name":"verify","output":{"summary":"x"}}"#);
     terminal.expect("step 'verify' is not open");
     terminal.answer("diagnose> ", "skip");
     terminal.expect("the workflow needs this step");
@@ -165,10 +162,7 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
     let mut terminal = Terminal::open(command);
     let shown = terminal.expect("diagnose> ");
     assert!(!shown.contains("\u{1b}[1m"), "{shown:?}");
-    let persona: Vec<_> = shown
-        .lines()
-        .filter_map(|line| line.strip_prefix("  │"))
-        .collect();
+    let persona: Vec<_> = shown.lines().filter_map(|line| line.strip_prefix("  │")).collect();
     assert!(persona.len() > 20, "{shown}");
     // Only a word that is longer than the line may pass its end.
     let fits = |line: &&str| line.trim_end().chars().count() <= 57 || !line.trim().contains(' ');
@@ -186,10 +180,11 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
     command.env("NO_COLOR", "1");
     let (_, shown) = Terminal::open(command).end();
     assert!(
-        shown
-            .lines()
-            .filter(|line| !line.contains("project"))
-            .all(|line| line.chars().filter(|c| !c.is_control()).count() <= 66),
+        shown.lines().filter(|line| !line.contains("project")).all(|line| line
+            .chars()
+            .filter(|c| !c.is_control())
+            .count()
+            <= 66),
         "{shown}"
     );
     shown.shows("✓…the cause");

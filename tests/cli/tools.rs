@@ -97,19 +97,13 @@ fn a_new_file_is_sound_and_lies_in_the_project() {
         let shown = project.out("new".and(kind).and("first-steps"));
         let path = project.path(&format!("{directory}/first-steps.{extension}"));
         assert_eq!(shown, format!("{}\n", path.display()));
-        assert_eq!(
-            project.out(&["validate", path.to_str().unwrap()]),
-            "1 file, no findings\n"
-        );
+        assert_eq!(project.out(&["validate", path.to_str().unwrap()]), "1 file, no findings\n");
         let listed = project.rows(&["list", directory, "--json"]);
         let is_ours = |entry: &&Value| entry["name"] == "first-steps";
         let ours = listed.as_array().unwrap().iter().find(is_ours).unwrap();
         ours.has_fields(json!({ "source": "project", "valid": true }));
         let written = fs::read_to_string(&path).unwrap();
-        assert!(
-            extension == "json" || written.contains("\n# "),
-            "comments help: {written}"
-        );
+        assert!(extension == "json" || written.contains("\n# "), "comments help: {written}");
         assert!(!written.contains('@'), "everything is filled in: {written}");
     }
 }
@@ -142,10 +136,7 @@ fn names_and_descriptions_are_kept_whatever_yaml_makes_of_them() {
             let listed = project.rows(&["list", directory, "--json"]);
             let described =
                 |entry: &Value| entry["name"] == name && entry["description"] == description;
-            assert!(
-                listed.as_array().unwrap().iter().any(described),
-                "{name}: {listed:#}"
-            );
+            assert!(listed.as_array().unwrap().iter().any(described), "{name}: {listed:#}");
         }
     }
 }
@@ -177,9 +168,7 @@ fn the_extension_of_a_name_says_how_a_file_is_written() {
         ("data.json", "workflows/data.json", "\"workflow\": \"data\""),
     ] {
         project.out(&["new", "workflow", name]);
-        fs::read_to_string(project.path(file))
-            .unwrap()
-            .shows(&[text]);
+        fs::read_to_string(project.path(file)).unwrap().shows(&[text]);
     }
     project.out("new agent critic.md");
     assert!(project.path("agents/critic.md").is_file());
@@ -209,10 +198,7 @@ fn a_link_that_leads_away_is_not_written_through() {
         assert!(!link.is_symlink());
         fs::remove_file(link).unwrap();
     }
-    assert_eq!(
-        fs::read_to_string(project.path("elsewhere.md")).unwrap(),
-        "precious"
-    );
+    assert_eq!(fs::read_to_string(project.path("elsewhere.md")).unwrap(), "precious");
     assert!(!project.path("nowhere.md").exists());
 }
 
@@ -280,16 +266,7 @@ fn a_description_is_one_line_of_limited_length() {
     let project = Project::new();
     let before = tree(&project.path(""));
     let long = "x".repeat(limits::DESCRIPTION_BYTES_MAX + 1);
-    for description in [
-        "a\nb",
-        "a\rb",
-        "a\tb",
-        "\u{1b}[31m",
-        "a\u{85}b",
-        "",
-        "  ",
-        &long,
-    ] {
+    for description in ["a\nb", "a\rb", "a\tb", "\u{1b}[31m", "a\u{85}b", "", "  ", &long] {
         for kind in ["workflow", "agent"] {
             let args = ["new", kind, "mine", "--description", description];
             let (code, said) = project.refused(&args);
@@ -332,10 +309,7 @@ fn a_workflow_is_drawn_by_name_and_by_file() {
     let dot = project.out("graph nightly --format dot");
     assert!(dot.starts_with("digraph \"nightly\" {\n"), "{dot}");
     dot.shows("    \"end\" [label=\"end\\nan \\\"odd\\\" [one]\"];\n");
-    assert!(
-        dot.contains("    \"graph\" -> \"last\";\n") && dot.ends_with("}\n"),
-        "{dot}"
-    );
+    assert!(dot.contains("    \"graph\" -> \"last\";\n") && dot.ends_with("}\n"), "{dot}");
     assert_eq!(
         project.json("graph nightly --json"),
         json!({
@@ -354,11 +328,7 @@ fn a_workflow_is_drawn_by_name_and_by_file() {
             ],
         })
     );
-    assert!(
-        project
-            .out("graph feature-development")
-            .contains("s2 --> s3")
-    );
+    assert!(project.out("graph feature-development").contains("s2 --> s3"));
 }
 
 const BESIDE: &str = r#"
@@ -493,10 +463,7 @@ fn a_workflow_with_findings_is_not_drawn() {
         assert!(!said.contains('\u{1b}'), "{said:?}");
         let (code, said) = project.refused(&["graph", argument, "--json"]);
         let said: Value = serde_json::from_str(&said).unwrap();
-        assert_eq!(
-            (code, &said["error_code"]),
-            (1, &"WORKFLOW_VALIDATION_FAILED".into())
-        );
+        assert_eq!((code, &said["error_code"]), (1, &"WORKFLOW_VALIDATION_FAILED".into()));
         assert_eq!(said["violations"][0]["path"], "steps[3].depends_on[1]");
     }
 }
@@ -532,14 +499,8 @@ fn schemas_are_printed_in_both_drafts() {
     let project = Project::new();
     for of in ["workflow", "front-matter", "agent", "output", "error"] {
         let newest = project.json(&["schema", of]);
-        assert_eq!(
-            newest["$schema"],
-            "https://json-schema.org/draft/2020-12/schema"
-        );
-        assert_eq!(
-            project.json(&["schema", of, "--draft", "2020-12", "--json"]),
-            newest
-        );
+        assert_eq!(newest["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        assert_eq!(project.json(&["schema", of, "--draft", "2020-12", "--json"]), newest);
         let older = project.out(&["schema", of, "--draft", "7"]);
         assert!(!older.contains("$defs"), "{older}");
         let older: Value = serde_json::from_str(&older).unwrap();

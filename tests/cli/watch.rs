@@ -63,11 +63,7 @@ fn a_burst_of_moves_is_drawn_ten_times_a_second_at_most() {
 #[test]
 fn in_a_pipe_each_move_is_a_line_of_json_or_a_page() {
     let place = Place::new();
-    place.run(
-        0,
-        "p",
-        "{\"summary\":\"a\"}\n{\"summary\":\"b\"}\n{\"summary\":\"c\"}\n",
-    );
+    place.run(0, "p", "{\"summary\":\"a\"}\n{\"summary\":\"b\"}\n{\"summary\":\"c\"}\n");
     let lines = place.done("show p --watch --json");
     assert_eq!(lines.lines().count(), 1, "{lines}");
     let shown: Value = serde_json::from_str(&lines).unwrap();
@@ -82,10 +78,7 @@ fn an_execution_is_drawn_with_where_its_steps_stand() {
     let place = Place::new();
     place.begun("p");
     let text = place.done("graph p --format text");
-    assert_eq!(
-        text,
-        "  ✓ diagnose  debugger\n  ● fix       implementer\n  ○ verify    reviewer\n"
-    );
+    assert_eq!(text, "  ✓ diagnose  debugger\n  ● fix       implementer\n  ○ verify    reviewer\n");
     let graph = place.json("graph p");
     assert_eq!(graph["nodes"][1]["standing"]["status"], "running");
     let svg = place.done("graph p --format svg");
@@ -142,10 +135,7 @@ fn pictures_and_pages_fit_every_width() {
             // A single word that is longer than the line is not broken.
             let is_word = |line: &str| !line.trim().contains(' ');
             for line in shown.lines() {
-                assert!(
-                    fits(line) || is_word(line),
-                    "{args:?} at {columns}: {line:?}"
-                );
+                assert!(fits(line) || is_word(line), "{args:?} at {columns}: {line:?}");
             }
         }
     }

@@ -32,14 +32,8 @@ fn lines(seed: &Seed, args: &str, columns: u16) -> Vec<String> {
     let mut command = seed.reading(args);
     command.env("NO_COLOR", "1");
     let (code, shown) = Terminal::sized(command, columns).end();
-    assert!(
-        matches!(code, Some(0 | 1)),
-        "{args:?} at {columns}: {shown}"
-    );
-    assert!(
-        !shown.contains("panicked"),
-        "{args:?} at {columns}: {shown}"
-    );
+    assert!(matches!(code, Some(0 | 1)), "{args:?} at {columns}: {shown}");
+    assert!(!shown.contains("panicked"), "{args:?} at {columns}: {shown}");
     Shown::of(&shown).lines()
 }
 
@@ -67,9 +61,7 @@ fn on_twenty_columns_everything_is_legible() {
         let lines = lines(&seed, args, 20);
         assert!(lines.iter().any(|line| !line.is_empty()), "{args:?}");
         // A line that the terminal breaks is still read; one that takes five rows is not.
-        let wide = lines
-            .into_iter()
-            .filter(|line| too_wide(line, 44) && !is_known(args, line));
+        let wide = lines.into_iter().filter(|line| too_wide(line, 44) && !is_known(args, line));
         faults.extend(wide.map(|line| format!("{args:?}: {line:?}")));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -77,22 +69,9 @@ fn on_twenty_columns_everything_is_legible() {
 
 /// The words of the names, whole.
 const NAMES: &[(&str, &[&str])] = &[
-    (
-        "list",
-        &[
-            "component-performance-review",
-            "parallel-documentation-review",
-            "letter",
-        ],
-    ),
-    (
-        "list agents",
-        &["documentation-specialist", "performance-engineer"],
-    ),
-    (
-        "list executions",
-        &["completed", "abandoned", "waiting", "loop"],
-    ),
+    ("list", &["component-performance-review", "parallel-documentation-review", "letter"]),
+    ("list agents", &["documentation-specialist", "performance-engineer"]),
+    ("list executions", &["completed", "abandoned", "waiting", "loop"]),
 ];
 
 #[test]
@@ -106,22 +85,15 @@ fn names_are_whole_at_every_width_and_columns_go_by_importance() {
             }
         }
         let header = &lines(&seed, "list executions", columns)[0];
-        for (column, from) in [
-            ("execution", 0),
-            ("updated", 58),
-            ("workflow", 80),
-            ("current step", 100),
-        ] {
+        for (column, from) in
+            [("execution", 0), ("updated", 58), ("workflow", 80), ("current step", 100)]
+        {
             let is_there = header.contains(column);
             assert_eq!(is_there, columns >= from, "{column} at {columns}: {header}");
         }
         let header = &lines(&seed, "list", columns)[0];
         for (column, from) in [("name", 0), ("source", 70), ("steps", 120)] {
-            assert_eq!(
-                header.contains(column),
-                columns >= from,
-                "{column} at {columns}: {header}"
-            );
+            assert_eq!(header.contains(column), columns >= from, "{column} at {columns}: {header}");
         }
     }
 }

@@ -22,9 +22,7 @@ fn hints_carry_the_flags_as_they_were_given() {
         format!("`midex list executions --data-dir {data} --workflows 'my flows' --agents mine`");
     ran.says(&[&format!("help: Run {command}: use an id that it shows")]);
     let ran = place.ends(1, &["approve", "fixit", "--data-dir", &data]);
-    ran.says(&[&format!(
-        "Run `midex approve --data-dir {data}` to list what is asked"
-    )]);
+    ran.says(&[&format!("Run `midex approve --data-dir {data}` to list what is asked")]);
 }
 
 #[test]
@@ -97,26 +95,15 @@ fn a_list_is_json_lines_and_a_result_is_one_object() {
         "tail a --no-follow",
     ] {
         let rows = place.rows(args);
-        assert!(
-            rows.as_array().unwrap().iter().all(Value::is_object),
-            "{args:?}: {rows}"
-        );
+        assert!(rows.as_array().unwrap().iter().all(Value::is_object), "{args:?}: {rows}");
     }
     assert_eq!(place.rows("list executions")[0]["execution_id"], "b");
-    for args in [
-        "show a",
-        "pause a",
-        "config",
-        "validate",
-        "help errors INTERNAL",
-    ] {
+    for args in ["show a", "pause a", "config", "validate", "help errors INTERNAL"] {
         assert!(place.json(args).is_object(), "{args:?}");
     }
-    for (code, args) in [
-        (2, "show --nonsense --json"),
-        (2, "pause --json"),
-        (1, "show nope --json"),
-    ] {
+    for (code, args) in
+        [(2, "show --nonsense --json"), (2, "pause --json"), (1, "show nope --json")]
+    {
         let ran = place.ends(code, args);
         assert_eq!(ran.out, "");
         let said = lines(&ran.err);
@@ -187,10 +174,7 @@ fn help_says_what_a_failure_of_a_step_means_too() {
         let said: Vec<_> = one.split_whitespace().collect();
         let meant = code.description().split_whitespace();
         let meant: Vec<_> = meant.collect();
-        assert!(
-            said.windows(meant.len()).any(|words| words == meant),
-            "{one}"
-        );
+        assert!(said.windows(meant.len()).any(|words| words == meant), "{one}");
     }
     let rejected = place.done("help errors gate-rejected");
     rejected.shows("GATE_REJECTED\n…A person rejected a gate.…midex show EXECUTION_ID");
@@ -214,9 +198,7 @@ fn what_help_says_to_do_is_said_once_and_does_not_contradict_itself() {
         }
         for (at, one) in said.iter().enumerate() {
             let start = |text: &str| text.chars().take(25).collect::<String>();
-            let again = said[at + 1..]
-                .iter()
-                .any(|other| start(other) == start(one));
+            let again = said[at + 1..].iter().any(|other| start(other) == start(one));
             assert!(!again, "{row}");
         }
     }
@@ -247,9 +229,7 @@ fn a_refusal_of_the_system_is_told_in_plain_words() {
 fn a_full_disk_behind_the_output_is_named_and_what_frees_it() {
     let place = Place::new();
     let mut command = place.command("list");
-    command.stdout(Stdio::from(
-        File::options().write(true).open("/dev/full").unwrap(),
-    ));
+    command.stdout(Stdio::from(File::options().write(true).open("/dev/full").unwrap()));
     let ran = command.output().unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(2), "{said}");

@@ -44,39 +44,15 @@ const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
 
 /// Rooms of the domain, and those that each must not know.
 const INNER_WALLS: &[(&str, &[&str])] = &[
-    (
-        "state",
-        &["definition", "event", "execution", "view", "check"],
-    ),
-    (
-        "failure",
-        &["definition", "event", "execution", "view", "check"],
-    ),
-    (
-        "document",
-        &["definition", "event", "execution", "view", "check"],
-    ),
-    (
-        "schema",
-        &["definition", "event", "execution", "view", "check"],
-    ),
-    (
-        "expression",
-        &["definition", "event", "execution", "view", "check"],
-    ),
-    (
-        "input",
-        &["definition", "event", "execution", "view", "check"],
-    ),
+    ("state", &["definition", "event", "execution", "view", "check"]),
+    ("failure", &["definition", "event", "execution", "view", "check"]),
+    ("document", &["definition", "event", "execution", "view", "check"]),
+    ("schema", &["definition", "event", "execution", "view", "check"]),
+    ("expression", &["definition", "event", "execution", "view", "check"]),
+    ("input", &["definition", "event", "execution", "view", "check"]),
     ("grammar", &["definition", "event", "execution", "view"]),
-    (
-        "event",
-        &["definition", "execution", "view", "check", "telemetry"],
-    ),
-    (
-        "definition",
-        &["event", "execution", "view", "check", "draft", "telemetry"],
-    ),
+    ("event", &["definition", "execution", "view", "check", "telemetry"]),
+    ("definition", &["event", "execution", "view", "check", "draft", "telemetry"]),
     ("check", &["event", "execution", "view", "telemetry"]),
     ("telemetry", &["definition", "execution", "view", "check"]),
     ("execution", &["view", "check", "grammar", "telemetry"]),
@@ -101,10 +77,7 @@ const IMPURE: &[&str] = &[
 fn code(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     let text = text.split("\n#[cfg(test)]").next().unwrap();
-    text.lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .map(str::to_owned)
-        .collect()
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned).collect()
 }
 
 fn sources(dir: &Path) -> Vec<PathBuf> {
@@ -164,9 +137,7 @@ fn heads(group: &str) -> Vec<String> {
 }
 
 fn word(text: &str) -> String {
-    text.chars()
-        .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
-        .collect()
+    text.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
 }
 
 /// Whether a source file lies in this room.
@@ -179,10 +150,7 @@ fn is_in(path: &Path, room: &str) -> bool {
 fn rooms_of_a_crate_look_down() {
     for (room, others) in MAY_USE {
         let own = room.rsplit('/').next().unwrap();
-        let mut files = house()
-            .into_iter()
-            .filter(|path| is_in(path, room))
-            .peekable();
+        let mut files = house().into_iter().filter(|path| is_in(path, room)).peekable();
         assert!(files.peek().is_some(), "there is no {room}");
         for path in files {
             for name in used(&code(&path)) {
@@ -213,10 +181,7 @@ fn the_log_knows_every_crate() {
         let path = entry.unwrap().path();
         if path.join("Cargo.toml").exists() {
             let name = format!("\"midex_{}\",", path.file_name().unwrap().to_str().unwrap());
-            assert!(
-                log.contains(&name),
-                "`OWN_CRATES` of src/cli/log.rs lacks {name}"
-            );
+            assert!(log.contains(&name), "`OWN_CRATES` of src/cli/log.rs lacks {name}");
         }
     }
 }
@@ -271,10 +236,7 @@ fn the_domain_is_pure() {
 fn the_rooms_of_the_domain_keep_their_walls() {
     for (room, nevers) in INNER_WALLS {
         let room = format!("domain/{room}");
-        let files: Vec<_> = house()
-            .into_iter()
-            .filter(|path| is_in(path, &room))
-            .collect();
+        let files: Vec<_> = house().into_iter().filter(|path| is_in(path, &room)).collect();
         assert!(!files.is_empty(), "there is no {room}");
         for path in files {
             for line in code(&path) {
@@ -288,10 +250,7 @@ fn the_rooms_of_the_domain_keep_their_walls() {
 
 #[test]
 fn files_stay_under_the_wall() {
-    for path in house()
-        .into_iter()
-        .chain(sources(&root().join("benches/bench")))
-    {
+    for path in house().into_iter().chain(sources(&root().join("benches/bench"))) {
         let lines = fs::read_to_string(&path).unwrap().lines().count();
         assert!(lines <= 600, "{} has {lines} lines", path.display());
     }
@@ -303,14 +262,9 @@ fn declared(root: &Path, found: &mut BTreeSet<PathBuf>) {
         return;
     }
     // The modules of `main.rs`, `lib.rs` and `mod.rs` lie beside them, those of others in a directory of their name.
-    let is_root = ["main.rs", "lib.rs", "mod.rs"]
-        .iter()
-        .any(|name| root.ends_with(name));
-    let directory = if is_root {
-        root.parent().unwrap().to_owned()
-    } else {
-        root.with_extension("")
-    };
+    let is_root = ["main.rs", "lib.rs", "mod.rs"].iter().any(|name| root.ends_with(name));
+    let directory =
+        if is_root { root.parent().unwrap().to_owned() } else { root.with_extension("") };
     for line in code(root) {
         let declaration = line.trim().strip_suffix(';').unwrap_or_default();
         let Some((visibility, name)) = declaration.rsplit_once("mod ") else {
@@ -332,14 +286,8 @@ fn every_file_of_tests_belongs_to_a_binary() {
     for manifest in ["", "src/engine", "tests/support"] {
         let directory = root().join(manifest);
         let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
-        for path in manifest
-            .lines()
-            .filter_map(|line| line.strip_prefix("path = \""))
-        {
-            let path = directory
-                .join(path.trim_end_matches('"'))
-                .canonicalize()
-                .unwrap();
+        for path in manifest.lines().filter_map(|line| line.strip_prefix("path = \"")) {
+            let path = directory.join(path.trim_end_matches('"')).canonicalize().unwrap();
             if path.starts_with(&tests) {
                 declared(&path, &mut found);
             }

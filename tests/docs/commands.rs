@@ -27,11 +27,7 @@ fn within(text: &str, indent: &str) -> String {
 fn named(arg: &Arg) -> String {
     let values = arg.get_value_names().unwrap_or_default();
     let values: Vec<_> = values.iter().map(|name| format!("<{name}>")).collect();
-    let values = if arg.get_action().takes_values() {
-        values.join(" ")
-    } else {
-        String::new()
-    };
+    let values = if arg.get_action().takes_values() { values.join(" ") } else { String::new() };
     let flags = [
         arg.get_short().map(|short| format!("-{short}")),
         arg.get_long().map(|long| format!("--{long}")),
@@ -72,9 +68,7 @@ fn is_own(arg: &Arg) -> bool {
 
 /// What its help ends with.
 fn examples(command: &Command, page: &mut String) {
-    let after = command
-        .get_after_long_help()
-        .or_else(|| command.get_after_help());
+    let after = command.get_after_long_help().or_else(|| command.get_after_help());
     if let Some(after) = after.map(ToString::to_string) {
         let _ = write!(page, "```text\n{}\n```\n\n", after.trim());
     }
@@ -92,22 +86,13 @@ fn section(command: &Command, name: &str, depth: usize, page: &mut String) {
         "#".repeat(depth),
         about.trim()
     );
-    let arguments: String = command
-        .get_arguments()
-        .filter(|arg| is_own(arg))
-        .map(told)
-        .collect();
+    let arguments: String = command.get_arguments().filter(|arg| is_own(arg)).map(told).collect();
     if !arguments.is_empty() {
         let _ = writeln!(page, "{arguments}");
     }
     examples(command, page);
     for below in visible(command) {
-        section(
-            below,
-            &format!("{name} {}", below.get_name()),
-            depth + 1,
-            page,
-        );
+        section(below, &format!("{name} {}", below.get_name()), depth + 1, page);
     }
 }
 
@@ -130,12 +115,7 @@ fn page() -> String {
     page.push('\n');
     examples(&line, &mut page);
     for command in visible(&line) {
-        section(
-            command,
-            &format!("midex {}", command.get_name()),
-            2,
-            &mut page,
-        );
+        section(command, &format!("midex {}", command.get_name()), 2, &mut page);
     }
     page.push_str("## Flags of all commands\n\n");
     let of_all = line.get_arguments();

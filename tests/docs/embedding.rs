@@ -39,10 +39,7 @@ fn config(home: &Path) -> Config {
 
 fn app(config: Config, activities: Activities) -> App {
     let options = Options::new(config, Arc::new(SystemClock), Arc::new(SeededIds::new(1)));
-    App::with_options(Options {
-        activities,
-        ..options
-    })
+    App::with_options(Options { activities, ..options })
 }
 
 async fn start(app: &App, workflow: &str, inputs: Value) -> midex_domain::error::Result<()> {
@@ -59,10 +56,7 @@ async fn until(app: &App, wanted: impl Fn(&StatusView) -> bool) -> StatusView {
             return status;
         }
         let longest = Duration::from_secs(20);
-        status = engine
-            .wait(&id(), Some(status.revision), longest)
-            .await
-            .unwrap();
+        status = engine.wait(&id(), Some(status.revision), longest).await.unwrap();
     }
     panic!("it never came to that: {status:?}");
 }
@@ -101,13 +95,8 @@ async fn the_workflow_of_the_example_goes_from_its_file_to_its_end() {
     config.workflows_dir = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/activities").into());
     let begun = Begun::default();
     let app = app(config, of_the_example(&begun));
-    start(&app, "release", json!({ "version": "v7" }))
-        .await
-        .unwrap();
-    until(&app, |status| {
-        status.current_step.as_deref() == Some("tell")
-    })
-    .await;
+    start(&app, "release", json!({ "version": "v7" })).await.unwrap();
+    until(&app, |status| status.current_step.as_deref() == Some("tell")).await;
     let engine = app.engine().await.unwrap();
     let current = engine.current_now("e").await;
     let current = serde_json::to_value(current).unwrap();
@@ -116,17 +105,8 @@ async fn the_workflow_of_the_example_goes_from_its_file_to_its_end() {
     let token = current["continuation_token"].as_str().unwrap();
     let report = Report::Output(json!({ "told": true }));
     let last = app.next_step(token, report).await.unwrap();
-    assert_eq!(
-        last.final_output,
-        Some(json!({ "url": "v7", "told": true }))
-    );
-    let expected = [
-        ("upload", 1),
-        ("upload", 2),
-        ("health", 1),
-        ("health", 2),
-        ("health", 3),
-    ];
+    assert_eq!(last.final_output, Some(json!({ "url": "v7", "told": true })));
+    let expected = [("upload", 1), ("upload", 2), ("health", 1), ("health", 2), ("health", 3)];
     let begun = begun.lock().unwrap().clone();
     let begun = list_of(&begun, |(step, at)| (step.as_str(), *at));
     assert_eq!(begun, expected);
@@ -191,13 +171,9 @@ async fn what_steps_may_name_is_replaced_while_the_server_runs() {
         !registry.workflow("w").unwrap().is_broken()
     };
     let replace = async |names: &[&str]| {
-        let (app, names) = (
-            app.clone(),
-            names.iter().map(|name| (*name).to_owned()).collect(),
-        );
+        let (app, names) = (app.clone(), names.iter().map(|name| (*name).to_owned()).collect());
         let replaced = move || {
-            app.definitions()
-                .change_abilities(|of| of.activities = names);
+            app.definitions().change_abilities(|of| of.activities = names);
         };
         tokio::task::spawn_blocking(replaced).await.unwrap();
     };
@@ -222,22 +198,12 @@ async fn an_execution_outlives_the_program_that_had_its_activity() {
     start(&first, "w", json!({})).await.unwrap();
     first.stop().await.unwrap();
     let second = app(config(home.path()), Activities::default());
-    let refused = second
-        .registry()
-        .await
-        .unwrap()
-        .definition("w")
-        .unwrap_err();
+    let refused = second.registry().await.unwrap().definition("w").unwrap_err();
     assert_eq!(refused.code(), Code::WorkflowValidationFailed);
     // A command beside, say, moves it on, but what it cannot do is left to who can.
-    second
-        .command(&id(), SignalRequest::new("go", json!(1)))
-        .await
-        .unwrap();
-    let waits = until(&second, |status| {
-        status.waits.iter().any(|wait| wait.waits_for == "retry")
-    })
-    .await;
+    second.command(&id(), SignalRequest::new("go", json!(1))).await.unwrap();
+    let waits =
+        until(&second, |status| status.waits.iter().any(|wait| wait.waits_for == "retry")).await;
     assert_eq!((waits.state.as_str(), waits.error), ("running", None));
     second.stop().await.unwrap();
     let doctor = Command::new(midex_test::binary())
@@ -246,11 +212,7 @@ async fn an_execution_outlives_the_program_that_had_its_activity() {
         .output();
     assert_has(
         &String::from_utf8(doctor.unwrap().stdout).unwrap(),
-        &[
-            "warn  executions",
-            "e waits for the activity `send`",
-            "midex abandon",
-        ],
+        &["warn  executions", "e waits for the activity `send`", "midex abandon"],
     );
     // Neither a look at it nor time changes that.
     let third = app(config(home.path()), Activities::default());
@@ -286,10 +248,7 @@ async fn a_step_is_given_the_secrets_that_the_configuration_names_and_no_others(
     start(&first, "w", json!({})).await.unwrap();
     let ended = until(&first, |status| status.state == "completed").await;
     let shown = format!("${{secret:{NAME}}}");
-    assert_eq!(
-        ended.final_output,
-        Some(json!({ "right": true, "sent": { "key": shown } }))
-    );
+    assert_eq!(ended.final_output, Some(json!({ "right": true, "sent": { "key": shown } })));
     first.stop().await.unwrap();
 
     let other = TempDir::new().unwrap();

@@ -36,9 +36,9 @@ fn word(value: impl serde::Serialize) -> String {
 }
 
 fn next_call(code: Code) -> String {
-    let error = NAMES.iter().fold(Error::new(code, ""), |error, name| {
-        error.with_context(name, name.to_uppercase())
-    });
+    let error = NAMES
+        .iter()
+        .fold(Error::new(code, ""), |error, name| error.with_context(name, name.to_uppercase()));
     let error = error.with_context("address", "ADDRESS");
     error.suggested_action().replace('|', "\\|")
 }
@@ -74,29 +74,17 @@ fn failures() -> String {
 fn page() -> String {
     let mut page = HEAD.to_owned();
     for (category, what) in [
-        (
-            Category::Validation,
-            "the request breaks a rule: sending it again will not help",
-        ),
+        (Category::Validation, "the request breaks a rule: sending it again will not help"),
         (Category::NotFound, "what is named does not exist"),
-        (
-            Category::Conflict,
-            "what is named has moved on, or is somebody else's",
-        ),
-        (
-            Category::Execution,
-            "the execution or the server cannot do it now",
-        ),
+        (Category::Conflict, "what is named has moved on, or is somebody else's"),
+        (Category::Execution, "the execution or the server cannot do it now"),
         (Category::Internal, "a fault of midex or of the machine"),
     ] {
         write!(page, "\n## {}\n\n{what}\n\n", word(category)).unwrap();
         page.push_str("| `error_code` | what it says | `failure_stage` | retryable | next | on the command line |\n|---|---|---|---|---|---|\n");
         for code in Code::ALL.iter().filter(|code| code.category() == category) {
-            let (what, stage, next) = (
-                code.description().trim(),
-                word(code.stage()),
-                next_call(*code),
-            );
+            let (what, stage, next) =
+                (code.description().trim(), word(code.stage()), next_call(*code));
             let retryable = if code.retryable() { "yes" } else { "no" };
             writeln!(
                 page,

@@ -19,16 +19,8 @@ const ARCHITECTURE_MAX: usize = 20 << 10;
 const ROOTS: &[&str] = &["", "src", "src/domain", "src/engine", "src/server"];
 
 /// The binaries of tests: a test is named by its path in one of them.
-const SUBJECTS: &[&str] = &[
-    "authoring",
-    "catalog",
-    "cli",
-    "docs",
-    "engine",
-    "mcp",
-    "process",
-    "store",
-];
+const SUBJECTS: &[&str] =
+    &["authoring", "catalog", "cli", "docs", "engine", "mcp", "process", "store"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -82,11 +74,7 @@ fn stands(code: &str, source: &str, tests: &str) -> bool {
     if code.contains("::") && !last.starts_with(char::is_uppercase) {
         return is_a_test(code, tests) || source.contains(&format!("fn {last}"));
     }
-    if code.contains('/')
-        && code
-            .split(['/', '.'])
-            .all(|part| part.is_empty() || is_word(part))
-    {
+    if code.contains('/') && code.split(['/', '.']).all(|part| part.is_empty() || is_word(part)) {
         return is_a_path(code);
     }
     // Types and constants; what is written small is a word of the manifest, of a reply or of the outside.
@@ -97,16 +85,10 @@ fn stands(code: &str, source: &str, tests: &str) -> bool {
 fn what_the_architecture_names_is_there() {
     let source = text_below(&root().join("src"));
     let tests = text_below(&root().join("tests"));
-    assert!(
-        PAGES[0].len() <= ARCHITECTURE_MAX,
-        "{} bytes",
-        PAGES[0].len()
-    );
+    assert!(PAGES[0].len() <= ARCHITECTURE_MAX, "{} bytes", PAGES[0].len());
     let pages = PAGES.iter().flat_map(|page| page.split("```").step_by(2));
     let prose: String = pages.collect();
     let codes = prose.split('`').skip(1).step_by(2);
-    let gone: Vec<_> = codes
-        .filter(|code| !stands(code, &source, &tests))
-        .collect();
+    let gone: Vec<_> = codes.filter(|code| !stands(code, &source, &tests)).collect();
     assert!(gone.is_empty(), "named, and not there: {gone:?}");
 }

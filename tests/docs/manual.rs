@@ -37,9 +37,7 @@ const CALLS_MAX: usize = 100;
 /// The examples: what stands between the fences.
 fn examples() -> Vec<&'static str> {
     let blocks = MANUAL.split("```yaml\n").skip(1);
-    blocks
-        .map(|block| block.split_once("\n```").expect("a closed fence").0)
-        .collect()
+    blocks.map(|block| block.split_once("\n```").expect("a closed fence").0).collect()
 }
 
 /// The examples as the files of a project, loaded for a server that has the activity which they name.
@@ -58,10 +56,7 @@ fn loaded() -> (TempDir, Registry) {
         agents: Vec::new(),
     };
     let activities = ["build".to_owned()].into();
-    let abilities = ServerCapabilities {
-        activities,
-        ..ServerCapabilities::default()
-    };
+    let abilities = ServerCapabilities { activities, ..ServerCapabilities::default() };
     let registry = Registry::load_for(&sources, &abilities);
     (project, registry)
 }
@@ -71,11 +66,7 @@ fn the_examples_are_sound_and_the_last_word_of_each_section() {
     let (_project, registry) = loaded();
     let own = |source: Source| source == Source::Project;
     let entries: Vec<_> = registry.workflows().filter(|one| own(one.source)).collect();
-    assert_eq!(
-        entries.len(),
-        examples().len(),
-        "two examples have one name"
-    );
+    assert_eq!(entries.len(), examples().len(), "two examples have one name");
     for entry in entries {
         assert_eq!(entry.findings, [], "{}", entry.name);
     }
@@ -114,16 +105,14 @@ fn table(heading: &str) -> BTreeSet<&'static str> {
     let (_, section) = MANUAL.split_once(heading).expect("a heading");
     let section = section.split("\n#").next().unwrap_or_default();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-    rows.filter_map(|row| Some(row.split_once('`')?.0))
-        .collect()
+    rows.filter_map(|row| Some(row.split_once('`')?.0)).collect()
 }
 
 #[test]
 fn every_rule_stands_in_the_table_of_its_severity_and_nothing_else_does() {
-    for (heading, severity) in [
-        ("\n### Every warning\n", Severity::Warning),
-        ("\n### Every finding\n", Severity::Error),
-    ] {
+    for (heading, severity) in
+        [("\n### Every warning\n", Severity::Warning), ("\n### Every finding\n", Severity::Error)]
+    {
         let rules = Rule::ALL.iter().filter(|rule| rule.severity() == severity);
         let rules: BTreeSet<_> = rules.map(|rule| rule.as_str()).collect();
         assert_eq!(table(heading), rules, "{heading}");
@@ -149,9 +138,7 @@ fn its_formats_and_figures_are_those_of_the_code() {
 #[tokio::test(start_paused = true)]
 async fn each_example_leads_to_its_end() {
     let (_project, registry) = loaded();
-    let names = registry
-        .workflows()
-        .filter(|one| one.source == Source::Project);
+    let names = registry.workflows().filter(|one| one.source == Source::Project);
     for name in names.map(|entry| entry.name.clone()) {
         let definition = registry.definition(&name).expect("a definition");
         let state = lead(definition).await;
@@ -181,9 +168,7 @@ impl Operations for Live {
 async fn lead(definition: Arc<Definition>) -> String {
     let build = function("build", |_| async { Ok(json!({ "finished": true })) });
     let options = Options {
-        activities: Activities::default()
-            .with_activity(build)
-            .expect("an activity"),
+        activities: Activities::default().with_activity(build).expect("an activity"),
         operations: Arc::new(Live),
         ..Options::new(
             Arc::new(MemoryStore::new()),
@@ -242,10 +227,7 @@ async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<Rea
         }
         if let Some(signal) = &wait.signal {
             let sent = engine
-                .command(
-                    id,
-                    SignalRequest::new(signal.as_str(), json!({ "by": "ada" })),
-                )
+                .command(id, SignalRequest::new(signal.as_str(), json!({ "by": "ada" })))
                 .await;
             sent.expect("a signal that is taken");
         }
@@ -253,24 +235,16 @@ async fn meet(engine: &Engine, id: &ExecutionId, status: &StatusView) -> Vec<Rea
     // Time is paused: half a day, and with it no token's life, passes as soon as nothing else can happen.
     tokio::time::sleep(Duration::from_secs(43_200)).await;
     let now = engine.last_reply(id).await;
-    now.map(|now| [now.new_tokens, now.open_steps].concat())
-        .unwrap_or_default()
+    now.map(|now| [now.new_tokens, now.open_steps].concat()).unwrap_or_default()
 }
 
 /// What a start gives: the examples of the inputs that have no default and are not asked for later.
 fn inputs(definition: &Definition) -> Value {
-    let declared = definition
-        .workflow
-        .inputs
-        .iter()
-        .flat_map(midex_domain::Inputs::iter);
+    let declared = definition.workflow.inputs.iter().flat_map(midex_domain::Inputs::iter);
     let needed = declared.filter(|input| !input.optional && input.default.is_none());
     let given = needed.map(|input| {
         let example = input.example.clone();
-        (
-            input.key.to_string(),
-            example.expect("an example of an input"),
-        )
+        (input.key.to_string(), example.expect("an example of an input"))
     });
     Value::Object(given.collect::<Map<_, _>>())
 }
@@ -281,19 +255,11 @@ fn output(definition: &Definition, offer: &ReadyStep) -> Value {
         return example.clone();
     }
     let asked = offer.step.input.as_ref().map(|input| &input["properties"]);
-    if let Some(asked) = asked
-        .and_then(Value::as_array)
-        .filter(|_| offer.step.kind != "tool")
-    {
+    if let Some(asked) = asked.and_then(Value::as_array).filter(|_| offer.step.kind != "tool") {
         let names = asked.iter().filter_map(|one| one["name"].as_str());
         let inputs = definition.workflow.inputs.as_ref().expect("inputs");
-        let example = |name: &str| {
-            inputs
-                .iter()
-                .find(|input| input.key.as_str() == name)?
-                .example
-                .clone()
-        };
+        let example =
+            |name: &str| inputs.iter().find(|input| input.key.as_str() == name)?.example.clone();
         let pairs = names.filter_map(|name| Some((name.to_owned(), example(name)?)));
         return Value::Object(pairs.collect());
     }
@@ -302,10 +268,7 @@ fn output(definition: &Definition, offer: &ReadyStep) -> Value {
 
 #[test]
 fn every_key_of_a_manifest_stands_in_a_table_and_every_kind_has_a_section() {
-    let rows: Vec<_> = MANUAL
-        .lines()
-        .filter(|line| line.starts_with("| "))
-        .collect();
+    let rows: Vec<_> = MANUAL.lines().filter(|line| line.starts_with("| ")).collect();
     let keys = grammar::MANIFEST_SHAPE
         .self_and_nested_records()
         .into_iter()
@@ -324,11 +287,7 @@ fn every_key_of_a_manifest_stands_in_a_table_and_every_kind_has_a_section() {
         .into_iter()
         .flat_map(|record| record.keys);
     for key in planned.filter(|key| key.is_planned()) {
-        assert!(
-            MANUAL.contains(&format!("`{}`", key.name)),
-            "`{}`",
-            key.name
-        );
+        assert!(MANUAL.contains(&format!("`{}`", key.name)), "`{}`", key.name);
     }
     let summary = output_schema_json()["required"].to_string();
     assert!(summary.contains("summary"));
@@ -338,10 +297,7 @@ fn every_key_of_a_manifest_stands_in_a_table_and_every_kind_has_a_section() {
 fn its_contents_lead_to_its_sections() {
     let headings: BTreeSet<String> = MANUAL
         .lines()
-        .filter_map(|line| {
-            line.strip_prefix("## ")
-                .or_else(|| line.strip_prefix("### "))
-        })
+        .filter_map(|line| line.strip_prefix("## ").or_else(|| line.strip_prefix("### ")))
         .map(|heading| heading.to_lowercase().replace(' ', "-"))
         .collect();
     for link in MANUAL.split("](#").skip(1) {

@@ -56,25 +56,15 @@ fn kind(schema: &Value) -> String {
 }
 
 fn arguments(schema: &Value, page: &mut String) {
-    let Some(properties) = schema["properties"]
-        .as_object()
-        .filter(|all| !all.is_empty())
-    else {
+    let Some(properties) = schema["properties"].as_object().filter(|all| !all.is_empty()) else {
         page.push_str("It takes no arguments.\n\n");
         return;
     };
     page.push_str("| argument | type | what it is |\n|---|---|---|\n");
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     for (name, property) in properties {
-        let must = if required.contains(&json!(name)) {
-            ", required"
-        } else {
-            ""
-        };
-        let mut what = property["description"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let must = if required.contains(&json!(name)) { ", required" } else { "" };
+        let mut what = property["description"].as_str().unwrap_or_default().to_owned();
         if let Some(default) = property.get("default") {
             let gap = if what.is_empty() { "" } else { "; " };
             let _ = write!(what, "{gap}`{default}` where it is left out");
@@ -102,10 +92,8 @@ fn page() -> String {
     page.push_str("\n## Tools\n\n");
     for tool in &all {
         let name = text(&tool["name"]);
-        let of: Vec<_> = sets
-            .iter()
-            .filter(|(_, names)| names.iter().any(|one| one == name))
-            .collect();
+        let of: Vec<_> =
+            sets.iter().filter(|(_, names)| names.iter().any(|one| one == name)).collect();
         let of: Vec<_> = of.iter().map(|(set, _)| format!("`{set}`")).collect();
         let notes = &tool["annotations"];
         let class = match (&notes["readOnlyHint"], &notes["destructiveHint"]) {
@@ -114,11 +102,7 @@ fn page() -> String {
             _ => "changes something",
         };
         let what = text(&tool["description"]);
-        let _ = write!(
-            page,
-            "### {name}\n\n{what}\n\n*Toolset {}; {class}.*\n\n",
-            of.join(", ")
-        );
+        let _ = write!(page, "### {name}\n\n{what}\n\n*Toolset {}; {class}.*\n\n", of.join(", "));
         arguments(&tool["inputSchema"], &mut page);
     }
 
@@ -132,20 +116,12 @@ fn page() -> String {
     for resource in list(&resources["result"]["resources"]) {
         let uri = text(&resource["uri"]);
         if !found(uri) {
-            let _ = writeln!(
-                page,
-                "| `{uri}` | {} |",
-                cell(text(&resource["description"]))
-            );
+            let _ = writeln!(page, "| `{uri}` | {} |", cell(text(&resource["description"])));
         }
     }
     for template in list(&templates["result"]["resourceTemplates"]) {
         let uri = text(&template["uriTemplate"]);
-        let _ = writeln!(
-            page,
-            "| `{uri}` | {} |",
-            cell(text(&template["description"]))
-        );
+        let _ = writeln!(page, "| `{uri}` | {} |", cell(text(&template["description"])));
     }
 
     page.push_str("\n## Prompts\n\nEach workflow is a prompt too, `run.WORKFLOW`, whose arguments are its inputs.\n\n| prompt | what it does | arguments |\n|---|---|---|\n");
@@ -158,22 +134,13 @@ fn page() -> String {
         let arguments: Vec<_> = arguments
             .iter()
             .map(|one| {
-                let must = if one["required"] == true {
-                    ""
-                } else {
-                    " (optional)"
-                };
+                let must = if one["required"] == true { "" } else { " (optional)" };
                 let what = one["description"].as_str().unwrap_or_default();
                 format!("`{}`{must}: {what}", text(&one["name"]))
             })
             .collect();
         let what = prompt["description"].as_str().unwrap_or_default();
-        let _ = writeln!(
-            page,
-            "| `{name}` | {} | {} |",
-            cell(what),
-            cell(&arguments.join("; "))
-        );
+        let _ = writeln!(page, "| `{name}` | {} | {} |", cell(what), cell(&arguments.join("; ")));
     }
     page
 }

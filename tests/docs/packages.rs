@@ -84,10 +84,7 @@ async fn released(deletes: u16) -> (Vec<String>, Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_publishes_a_version_and_deletes_it_again() {
     let (asked, status) = released(204).await;
-    let lines: Vec<_> = asked
-        .iter()
-        .filter_map(|line| line.split(" HTTP").next())
-        .collect();
+    let lines: Vec<_> = asked.iter().filter_map(|line| line.split(" HTTP").next()).collect();
     assert_eq!(lines, ["POST /versions/1.4.0", "DELETE /versions/1.4.0"]);
     assert_eq!(status["not_compensated"], Value::Null);
 }

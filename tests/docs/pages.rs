@@ -45,9 +45,7 @@ impl Page {
     fn blocks(&self, language: &str) -> Vec<&str> {
         let fence = format!("```{language}\n");
         let blocks = self.1.split(fence.as_str()).skip(1);
-        blocks
-            .map(|block| block.split_once("```").expect("a closed fence").0)
-            .collect()
+        blocks.map(|block| block.split_once("```").expect("a closed fence").0).collect()
     }
 
     /// All but the code blocks.
@@ -58,12 +56,7 @@ impl Page {
     /// Texts between single backticks.
     fn codes(&self) -> Vec<String> {
         let prose = self.prose();
-        prose
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .map(str::to_owned)
-            .collect()
+        prose.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     }
 
     /// The lines of its `sh` and `console` blocks that call midex, without what a comment says.
@@ -71,16 +64,8 @@ impl Page {
         let scripts = self.blocks("sh").into_iter().flat_map(str::lines);
         let sessions = self.blocks("console").into_iter().flat_map(str::lines);
         let typed = sessions.filter_map(|line| line.strip_prefix("$ "));
-        let lines = scripts
-            .chain(typed)
-            .filter(|line| line.starts_with("midex "));
-        let bare = |line: &str| {
-            line.split(" #")
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
-        };
+        let lines = scripts.chain(typed).filter(|line| line.starts_with("midex "));
+        let bare = |line: &str| line.split(" #").next().unwrap_or_default().trim().to_owned();
         lines.map(bare).collect()
     }
 }
@@ -111,17 +96,9 @@ fn every_command_is_one_that_midex_takes() {
         for command in page.commands() {
             let parsed = command_line().try_get_matches_from(words(&command));
             let refused = parsed.err().filter(|error| {
-                !matches!(
-                    error.kind(),
-                    ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-                )
+                !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
             });
-            assert!(
-                refused.is_none(),
-                "{}: {command}\n{}",
-                page.0,
-                refused.unwrap()
-            );
+            assert!(refused.is_none(), "{}: {command}\n{}", page.0, refused.unwrap());
             known += 1;
         }
     }
@@ -129,9 +106,8 @@ fn every_command_is_one_that_midex_takes() {
 }
 
 /// What is not run here: it does not end, takes long, or asks a person or somebody else's service.
-const NOT_RUN: [&str; 9] = [
-    "serve", "demo", "bench", "tail", "approve", "resolve", "signal", "call", "hook",
-];
+const NOT_RUN: [&str; 9] =
+    ["serve", "demo", "bench", "tail", "approve", "resolve", "signal", "call", "hook"];
 
 /// Whether a command can be run in an empty home as it stands.
 fn can_be_run(command: &str) -> bool {
@@ -175,10 +151,7 @@ fn run_all(page: &Page) -> usize {
             };
         }
         midex.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
-        let midex = midex
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let midex = midex.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut midex = midex.spawn().unwrap();
         // What a person would answer to `midex run`; others read nothing.
         let answers = "{\"summary\": \"done\"}\n".repeat(20);
@@ -186,12 +159,7 @@ fn run_all(page: &Page) -> usize {
         let output = midex.wait_with_output().unwrap();
         let said = [output.stdout, output.stderr]
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        assert!(
-            output.status.success(),
-            "{}: {command}\n{}",
-            page.0,
-            said.concat()
-        );
+        assert!(output.status.success(), "{}: {command}\n{}", page.0, said.concat());
         ran += 1;
     }
     ran
@@ -200,9 +168,7 @@ fn run_all(page: &Page) -> usize {
 #[test]
 fn what_can_be_run_in_an_empty_home_is_run() {
     // `docs::release` leads the workflow of its page with outputs of its own.
-    let pages = pages()
-        .into_iter()
-        .filter(|page| page.0 != "docs/release.md");
+    let pages = pages().into_iter().filter(|page| page.0 != "docs/release.md");
     let ran: usize = pages.map(|page| run_all(&page)).sum();
     assert!(ran > 25, "{ran} commands");
 }
@@ -213,10 +179,7 @@ fn every_manifest_is_sound() {
     let mut known = 0;
     // `docs::manual` and `docs::release` read the manifests of their pages, and lead them to an end.
     let others = ["docs/manifest.md", "docs/release.md"];
-    for page in pages()
-        .iter()
-        .filter(|page| !others.contains(&page.0.as_str()))
-    {
+    for page in pages().iter().filter(|page| !others.contains(&page.0.as_str())) {
         for manifest in page.blocks("yaml") {
             let (_, findings) = check_text("w.yaml", manifest, &registry);
             assert!(findings.is_empty(), "{}: {findings:#?}\n{manifest}", page.0);
@@ -242,9 +205,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose.lines().filter(|line| line.starts_with('#'));
     let anchor = |line: &str| {
         let title = line.trim_start_matches('#').trim().to_lowercase();
-        let kept = title
-            .chars()
-            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
         kept.map(|c| if c == ' ' { '-' } else { c }).collect()
     };
     headings.map(anchor).collect()
@@ -261,11 +222,8 @@ fn every_link_leads_somewhere() {
                 continue;
             }
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-            let path = if file.is_empty() {
-                here.clone()
-            } else {
-                here.parent().unwrap().join(file)
-            };
+            let path =
+                if file.is_empty() { here.clone() } else { here.parent().unwrap().join(file) };
             assert!(path.exists(), "{}: {target}", page.0);
             if !anchor.is_empty() {
                 let known = anchors(&fs::read_to_string(&path).unwrap());
@@ -289,9 +247,7 @@ fn f25_no_page_names_a_tool_that_is_not_there() {
     let prompts: BTreeSet<_> = each(&prompts, "name").into_iter().collect();
     let mut named = 0;
     // It says what the founding documents call them.
-    let pages = pages()
-        .into_iter()
-        .filter(|page| page.0 != "docs/sources.md");
+    let pages = pages().into_iter().filter(|page| page.0 != "docs/sources.md");
     for page in pages {
         for code in page.codes() {
             let name = code.split([' ', '(']).next().unwrap_or_default();
@@ -306,11 +262,7 @@ fn f25_no_page_names_a_tool_that_is_not_there() {
             {
                 continue;
             }
-            assert!(
-                tools.contains(name) || prompts.contains(name),
-                "{}: `{code}`",
-                page.0
-            );
+            assert!(tools.contains(name) || prompts.contains(name), "{}: `{code}`", page.0);
             named += 1;
         }
     }
@@ -332,25 +284,16 @@ fn f25_no_page_names_a_command_or_a_flag_that_is_not_there() {
     let line = command_line();
     let mut known = BTreeSet::new();
     flags(&line, &mut known);
-    let commands: BTreeSet<_> = line
-        .get_subcommands()
-        .map(clap::Command::get_name)
-        .collect();
+    let commands: BTreeSet<_> = line.get_subcommands().map(clap::Command::get_name).collect();
     // A column of its tables is called `midex is`.
-    let pages = pages()
-        .into_iter()
-        .filter(|page| page.0 != "docs/performance.md");
+    let pages = pages().into_iter().filter(|page| page.0 != "docs/performance.md");
     for page in pages {
         for code in page.codes() {
             let of_midex = code.strip_prefix("midex ");
             let first = of_midex.and_then(|rest| rest.split(' ').next());
             if let Some(first) = first.filter(|first| first.chars().all(|c| c.is_ascii_lowercase()))
             {
-                assert!(
-                    commands.contains(first) || first == "help",
-                    "{}: `{code}`",
-                    page.0
-                );
+                assert!(commands.contains(first) || first == "help", "{}: `{code}`", page.0);
             }
             // Flags of other programs stand with their names.
             if of_midex.is_none() && !code.starts_with("--") {

@@ -51,17 +51,10 @@ fn a_picture_is_whole_whatever_stands_in_it() {
     );
     let workflow = workflow.unwrap_or_else(|| panic!("{findings:#?}"));
     let svg = midex_picture::svg(&GraphView::of(&workflow));
-    assert!(
-        svg.contains("&lt;&amp;&gt;") && !svg.contains("<&"),
-        "{svg}"
-    );
+    assert!(svg.contains("&lt;&amp;&gt;") && !svg.contains("<&"), "{svg}");
     for tag in ["text", "title", "svg", "style", "defs", "marker"] {
         let (open, close) = (format!("<{tag}"), format!("</{tag}>"));
-        assert_eq!(
-            svg.matches(&open).count(),
-            svg.matches(&close).count(),
-            "{tag}: {svg}"
-        );
+        assert_eq!(svg.matches(&open).count(), svg.matches(&close).count(), "{tag}: {svg}");
     }
 }
 

@@ -14,14 +14,8 @@ fn readme() -> String {
 const STEPS: [(&str, &str); 9] = [
     ("inventory", "412 tables, 9 of them hold orders"),
     ("plan", "orders first, invoices after"),
-    (
-        "schema",
-        "orders_v2 is created, with the id of the old row kept",
-    ),
-    (
-        "backfill",
-        "2,114,902 rows copied; 37 without a customer are listed in orphans.csv",
-    ),
+    ("schema", "orders_v2 is created, with the id of the old row kept"),
+    ("backfill", "2,114,902 rows copied; 37 without a customer are listed in orphans.csv"),
     ("dual-write", "Write every order to both databases"),
     ("compare", "Compare both"),
     ("switch", "Read from the new one"),

@@ -15,18 +15,8 @@ mod scaffold;
 /// Each workflow with its complexity and its phases, each with its agent; those before the last are independent where
 /// `true`.
 const WORKFLOWS: [(&str, &str, bool, &str); 11] = [
-    (
-        "bug-fix",
-        "moderate",
-        false,
-        "diagnose:debugger fix:implementer verify:reviewer",
-    ),
-    (
-        "code-review",
-        "moderate",
-        false,
-        "understand:architect review:reviewer verdict:supervisor",
-    ),
+    ("bug-fix", "moderate", false, "diagnose:debugger fix:implementer verify:reviewer"),
+    ("code-review", "moderate", false, "understand:architect review:reviewer verdict:supervisor"),
     (
         "component-performance-review",
         "moderate",
@@ -127,10 +117,7 @@ fn the_workflows_have_their_phases_and_a_section_on_each() {
         if independent {
             assert!(
                 before.iter().all(|step| step.depends_on.is_empty())
-                    && last
-                        .depends_on
-                        .iter()
-                        .eq(before.iter().map(|step| &step.id)),
+                    && last.depends_on.iter().eq(before.iter().map(|step| &step.id)),
                 "{name}: the last phase brings all the others together"
             );
         }
@@ -163,10 +150,7 @@ fn f10_every_workflow_offers_its_phases_in_their_order_and_independent_ones_toge
             reply = server.finish(&step["continuation_token"], "Done");
             done += 1;
             let new = offered(&reply);
-            assert!(
-                new.is_empty() || open.is_empty(),
-                "{name}: offered too early"
-            );
+            assert!(new.is_empty() || open.is_empty(), "{name}: offered too early");
             if independent && done == at_first {
                 let current = server.current(reply["execution_id"].as_str().unwrap());
                 assert_eq!(
@@ -200,9 +184,8 @@ fn the_manifests_say_what_each_input_and_each_step_is() {
                 input.key
             );
         }
-        let silent: Vec<_> = (workflow.steps.iter())
-            .filter(|step| step.description.is_empty())
-            .collect();
+        let silent: Vec<_> =
+            (workflow.steps.iter()).filter(|step| step.description.is_empty()).collect();
         assert!(silent.is_empty(), "{name}: {silent:?}");
     }
 }

@@ -93,10 +93,7 @@ struct Log {
 
 impl Log {
     fn new() -> Self {
-        Self {
-            clock: TokioClock::starting_at(EPOCH),
-            lines: Arc::default(),
-        }
+        Self { clock: TokioClock::starting_at(EPOCH), lines: Arc::default() }
     }
 
     fn note(&self, line: impl Into<String>) {
@@ -165,10 +162,7 @@ async fn engine(log: &Log, activities: Activities) -> Engine {
 }
 
 async fn engine_on(store: Arc<dyn Store>, clock: TokioClock, activities: Activities) -> Engine {
-    let options = Options {
-        activities,
-        ..options(store, clock)
-    };
+    let options = Options { activities, ..options(store, clock) };
     Engine::new(options).await.expect("an engine")
 }
 
@@ -211,10 +205,7 @@ async fn started<const N: usize>(
 
 /// An engine with these activities, on which what these lines of a manifest say has begun.
 async fn told<const N: usize>(log: &Log, activities: [&str; N], lines: &str) -> Engine {
-    told_of(log, activities, lines, |_, context| {
-        Ok(json!({ "did": context.input }))
-    })
-    .await
+    told_of(log, activities, lines, |_, context| Ok(json!({ "did": context.input }))).await
 }
 
 /// The same, where `answers` says what the activity of this name brings.
@@ -257,10 +248,7 @@ async fn beside(engine: &Engine) -> Vec<String> {
         let body = row.body?;
         let item = row.item.map(|item| format!("[{item}]")).unwrap_or_default();
         let visit = row.visit;
-        Some(format!(
-            "{body} of {}{item} {visit}: {}",
-            row.step_name, row.status
-        ))
+        Some(format!("{body} of {}{item} {visit}: {}", row.step_name, row.status))
     });
     beside.collect()
 }
@@ -281,10 +269,7 @@ async fn begin_as(
     definition: Arc<Definition>,
     inputs: Value,
 ) -> Advanced {
-    let request = StartRequest {
-        inputs: Some(inputs),
-        ..play::request(definition, name)
-    };
+    let request = StartRequest { inputs: Some(inputs), ..play::request(definition, name) };
     engine.start(request).await.expect("a start")
 }
 
@@ -303,10 +288,7 @@ async fn until(engine: &Engine, wanted: impl Fn(&StatusView) -> bool) -> StatusV
         if wanted(&status) {
             return status;
         }
-        status = engine
-            .wait(&id(), Some(status.revision), seconds(20))
-            .await
-            .expect("a status");
+        status = engine.wait(&id(), Some(status.revision), seconds(20)).await.expect("a status");
     }
     panic!("it never came to that: {status:?}");
 }
@@ -317,10 +299,7 @@ async fn until_state(engine: &Engine, state: &str) -> StatusView {
 
 /// The status as soon as this step is open.
 async fn until_step(engine: &Engine, step: &str) -> StatusView {
-    until(engine, |status| {
-        status.current_step.as_deref() == Some(step)
-    })
-    .await
+    until(engine, |status| status.current_step.as_deref() == Some(step)).await
 }
 
 async fn history(engine: &Engine) -> Vec<HistoryRow> {
@@ -330,10 +309,7 @@ async fn history(engine: &Engine) -> Vec<HistoryRow> {
 /// The output of a step's last visit.
 async fn output_of(engine: &Engine, step: &str) -> Value {
     let rows = history(engine).await;
-    let row = rows
-        .into_iter()
-        .rev()
-        .find(|row| row.step_name == step && row.item.is_none());
+    let row = rows.into_iter().rev().find(|row| row.step_name == step && row.item.is_none());
     row.and_then(|row| row.output).unwrap_or_default()
 }
 
@@ -345,8 +321,5 @@ async fn brought(engine: &Engine, step: &str, output: Value) {
 /// What the execution failed with.
 fn failure(status: &StatusView) -> String {
     let error = status.error.as_ref().expect("a failure");
-    serde_json::to_value(error).expect("JSON")["code"]
-        .as_str()
-        .expect("a code")
-        .to_owned()
+    serde_json::to_value(error).expect("JSON")["code"].as_str().expect("a code").to_owned()
 }

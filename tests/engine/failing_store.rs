@@ -34,11 +34,7 @@ async fn after_a_failed_commit_the_next_call_starts_from_the_store() {
     let error = engine.refuse(&first, good("x")).await;
     assert_eq!(error.code(), Code::StoreUnavailable);
     assert!(error.code().retryable());
-    assert_eq!(
-        engine.status_now("e").await.revision,
-        1,
-        "memory is not ahead of the disk"
-    );
+    assert_eq!(engine.status_now("e").await.revision, 1, "memory is not ahead of the disk");
     let answer = engine.finish(&first, "x").await;
     assert!(!answer.replayed);
 }
@@ -52,10 +48,8 @@ async fn what_waits_behind_a_lost_acknowledgement_is_answered_from_the_store() {
     engine.changed("e", Lifecycle::Pause).await;
     store.loses.store(1, Ordering::SeqCst);
     let (name, resume) = (id("e"), change_to(Lifecycle::Resume));
-    let (resumed, advanced) = tokio::join!(
-        engine.command(&name, resume),
-        engine.advance(&first, good("x"))
-    );
+    let (resumed, advanced) =
+        tokio::join!(engine.command(&name, resume), engine.advance(&first, good("x")));
     let lost = resumed.expect_err("it was lost").code();
     assert_eq!(lost, Code::StoreUnavailable);
     assert_eq!(advanced.expect("it runs again").revision, 4);
@@ -75,11 +69,7 @@ async fn while_the_disk_refuses_every_caller_hears_that_it_may_try_again() {
     for call in calls {
         let error = call.await.expect("no panic").expect_err("the disk refuses");
         assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
-        assert_eq!(
-            error.context("workflow_state"),
-            Some(&json!("running")),
-            "{error:?}"
-        );
+        assert_eq!(error.context("workflow_state"), Some(&json!("running")), "{error:?}");
     }
     store.refuses.store(0, Ordering::SeqCst);
     assert!(!engine.finish(&first, "x").await.replayed);
@@ -89,19 +79,11 @@ async fn while_the_disk_refuses_every_caller_hears_that_it_may_try_again() {
 async fn a_start_whose_acknowledgement_was_lost_makes_one_execution() {
     let (store, engine) = faulty().await;
     store.loses.store(1, Ordering::SeqCst);
-    let request = StartRequest {
-        execution_id: None,
-        ..request(sequence(), "e")
-    };
-    let answer = engine
-        .start(request)
-        .await
-        .expect("tried again under the same id");
+    let request = StartRequest { execution_id: None, ..request(sequence(), "e") };
+    let answer = engine.start(request).await.expect("tried again under the same id");
     assert!(answer.replayed);
-    let told = engine
-        .telemetry(None, Some(EventType::WorkflowCreated), 10)
-        .await
-        .expect("telemetry");
+    let told =
+        engine.telemetry(None, Some(EventType::WorkflowCreated), 10).await.expect("telemetry");
     assert_eq!(told.len(), 1);
 }
 
@@ -112,10 +94,8 @@ async fn a_refused_output_is_told_once() {
     for _ in 0..3 {
         engine.refuse(&first, Report::Output(json!({}))).await;
     }
-    let told = engine
-        .telemetry(Some(&id("e")), Some(EventType::Error), 10)
-        .await
-        .expect("telemetry");
+    let told =
+        engine.telemetry(Some(&id("e")), Some(EventType::Error), 10).await.expect("telemetry");
     assert_eq!(told.len(), 1, "{told:?}");
 }
 
@@ -128,16 +108,10 @@ async fn a_history_past_its_limit_names_outputs_by_digest_and_size() {
         step = engine.finish(&token(&step), &large).await;
     }
     let history = engine.history_now("e").await;
-    let shown: Vec<_> = history
-        .iter()
-        .map(|row| (row.output.is_some(), row.output_digest.is_some()))
-        .collect();
+    let shown: Vec<_> =
+        history.iter().map(|row| (row.output.is_some(), row.output_digest.is_some())).collect();
     assert_eq!(shown, [(true, false), (true, false), (false, true)]);
-    assert!(
-        history[2]
-            .output_bytes
-            .is_some_and(|bytes| bytes > 4_000_000)
-    );
+    assert!(history[2].output_bytes.is_some_and(|bytes| bytes > 4_000_000));
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,10 +143,7 @@ async fn a_transition_whose_acknowledgement_was_lost_is_answered_not_repeated() 
 async fn two_engines_on_one_store_never_both_move_an_execution() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let clock = TokioClock::starting_at(EPOCH);
-    let (one, two) = (
-        engine(store.clone(), clock, 1).await,
-        engine(store, clock, 2).await,
-    );
+    let (one, two) = (engine(store.clone(), clock, 1).await, engine(store, clock, 2).await);
     let first = token(&start(&one, "e").await);
     let second = two.finish(&first, "x").await;
     // The first engine's actor still stands at revision 1; the store knows better.
@@ -205,11 +176,7 @@ async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
     assert_eq!(still.code(), Code::EngineFault);
     let status = engine.changed("e", Lifecycle::Resume).await;
     assert_eq!(
-        (
-            status.state.as_str(),
-            status.revision,
-            &status.pause_reasons[..]
-        ),
+        (status.state.as_str(), status.revision, &status.pause_reasons[..]),
         ("running", 1, &[][..])
     );
     engine.finish(&first, "x").await;
@@ -239,12 +206,5 @@ async fn a_reply_is_made_without_the_store() {
     store.forgets.store(false, Ordering::SeqCst);
     let again = engine.report(&token(&started), report).await;
     assert!(again.replayed);
-    assert_eq!(
-        again,
-        Advanced {
-            replayed: true,
-            ..told
-        },
-        "what is looked up says the same"
-    );
+    assert_eq!(again, Advanced { replayed: true, ..told }, "what is looked up says the same");
 }

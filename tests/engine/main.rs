@@ -1,9 +1,6 @@
 //! The engine from outside, under paused time: not one real second is slept.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
-#![allow(
-    clippy::needless_pass_by_value,
-    reason = "`json!` makes values that nobody else wants"
-)]
+#![allow(clippy::needless_pass_by_value, reason = "`json!` makes values that nobody else wants")]
 
 mod effects;
 mod failing_store;
@@ -37,10 +34,7 @@ async fn start(engine: &Engine, name: &str) -> Advanced {
 async fn a_workflow_is_led_from_start_to_end() {
     let engine = memory_engine().await;
     let mut last = start(&engine, "e").await;
-    assert_eq!(
-        last.message,
-        "Workflow 'sequence' started. Step 'design' ready."
-    );
+    assert_eq!(last.message, "Workflow 'sequence' started. Step 'design' ready.");
     for (progress, name) in [("1/3", "design"), ("2/3", "implement"), ("3/3", "review")] {
         assert_eq!(last.progress.as_deref(), Some(progress));
         assert_eq!(last.step_name.as_deref(), Some(name));
@@ -54,10 +48,7 @@ async fn a_workflow_is_led_from_start_to_end() {
         .iter()
         .map(|row| row.output.clone().expect("an output")["summary"].clone())
         .collect();
-    assert_eq!(
-        summaries,
-        [json!("design"), json!("implement"), json!("review")]
-    );
+    assert_eq!(summaries, [json!("design"), json!("implement"), json!("review")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,15 +70,9 @@ async fn a_token_expires_after_24_hours_and_is_renewed_by_reading() {
     let error = engine.refuse(&first, good("late")).await;
     assert_eq!(error.code(), Code::TokenSuperseded);
     engine.finish(&renewed, "in time").await;
-    let told = engine
-        .telemetry(Some(&id("e")), None, 100)
-        .await
-        .expect("telemetry");
+    let told = engine.telemetry(Some(&id("e")), None, 100).await.expect("telemetry");
     let types: Vec<_> = told.iter().map(|event| event.event_type.as_str()).collect();
-    assert!(
-        types.contains(&"token_expired") && types.contains(&"error"),
-        "{types:?}"
-    );
+    assert!(types.contains(&"token_expired") && types.contains(&"error"), "{types:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,16 +83,9 @@ async fn idle_actors_sleep_and_are_woken_by_calls_alone() {
     tokio::time::sleep(limits::IDLE_MAX + 2 * limits::IDLE_SWEEP_EVERY).await;
     assert_eq!(engine.awake_count(), 0, "nobody asked for it");
     assert_eq!(engine.status_now("e").await.state, "running");
-    assert_eq!(
-        engine.current_now("e").await.continuation_token,
-        Some(first.clone())
-    );
+    assert_eq!(engine.current_now("e").await.continuation_token, Some(first.clone()));
     assert_eq!(engine.history_now("e").await.len(), 1);
-    assert_eq!(
-        engine.awake_count(),
-        0,
-        "reads of a sleeping execution do not wake it"
-    );
+    assert_eq!(engine.awake_count(), 0, "reads of a sleeping execution do not wake it");
     let second = engine.finish(&first, "done").await;
     assert_eq!(engine.awake_count(), 1);
     tokio::time::sleep(30 * HOUR).await;
@@ -160,15 +138,8 @@ async fn the_same_start_at_once_makes_one_execution() {
 #[tokio::test(start_paused = true)]
 async fn independent_steps_are_offered_together_and_joined() {
     let engine = memory_engine().await;
-    let definition = definition(
-        "fan",
-        &[
-            ("a", &[]),
-            ("b", &[]),
-            ("c", &[]),
-            ("join", &["a", "b", "c"]),
-        ],
-    );
+    let definition =
+        definition("fan", &[("a", &[]), ("b", &[]), ("c", &[]), ("join", &["a", "b", "c"])]);
     let first = engine.begin(definition, "e").await;
     let names = list_of(&first.new_tokens, |offer| offer.step_name.as_str());
     assert_eq!(names, ["a", "b", "c"]);
@@ -179,23 +150,14 @@ async fn independent_steps_are_offered_together_and_joined() {
     let mut others = current.ready_steps.iter();
     assert!(others.all(|step| step.agent_uri.is_none()));
     // In any order: the last first.
-    let answer = engine
-        .finish(&first.new_tokens[2].continuation_token, "c")
-        .await;
+    let answer = engine.finish(&first.new_tokens[2].continuation_token, "c").await;
     assert_eq!(answer.workflow_state.as_str(), "running");
     assert_eq!(answer.new_token, None);
     let open = list_of(&answer.open_steps, |offer| offer.step_name.as_str());
     assert_eq!(open, ["a", "b"]);
-    assert_eq!(
-        answer.open_steps[0].continuation_token,
-        first.new_tokens[0].continuation_token
-    );
-    engine
-        .finish(&first.new_tokens[0].continuation_token, "a")
-        .await;
-    let joined = engine
-        .finish(&first.new_tokens[1].continuation_token, "b")
-        .await;
+    assert_eq!(answer.open_steps[0].continuation_token, first.new_tokens[0].continuation_token);
+    engine.finish(&first.new_tokens[0].continuation_token, "a").await;
+    let joined = engine.finish(&first.new_tokens[1].continuation_token, "b").await;
     assert_eq!(joined.step_name.as_deref(), Some("join"));
     let end = engine.finish(&token(&joined), "join").await;
     assert_eq!(end.workflow_state, "completed");
@@ -210,14 +172,9 @@ async fn a_reported_error_fails_the_execution_and_voids_its_siblings() {
     let failed = engine.report(&token(&first), report()).await;
     assert!(failed.success);
     assert_eq!(failed.workflow_state.as_str(), "failed");
-    assert_eq!(
-        failed.failure.as_ref().map(|failure| failure.code.as_str()),
-        Some("NO_DISK")
-    );
+    assert_eq!(failed.failure.as_ref().map(|failure| failure.code.as_str()), Some("NO_DISK"));
     assert!(engine.report(&token(&first), report()).await.replayed);
-    let error = engine
-        .refuse(&first.new_tokens[1].continuation_token, good("b"))
-        .await;
+    let error = engine.refuse(&first.new_tokens[1].continuation_token, good("b")).await;
     assert_eq!(error.code(), Code::TokenSuperseded);
     assert_eq!(error.context("workflow_state"), Some(&json!("failed")));
     let status = engine.status_now("e").await;
@@ -239,11 +196,7 @@ async fn the_fifth_distinct_bad_output_holds_the_step_until_a_resume() {
             assert_eq!(error.context("workflow_state"), Some(&json!("running")));
         }
     }
-    assert_eq!(
-        engine.status_now("e").await.revision,
-        5,
-        "an identical one counts once"
-    );
+    assert_eq!(engine.status_now("e").await.revision, 5, "an identical one counts once");
     let error = engine.refuse(&first, bad(5)).await;
     assert_eq!(error.code(), Code::StepOutputInvalid, "{error:?}");
     assert_eq!(error.context("workflow_state"), Some(&json!("paused")));
@@ -265,9 +218,7 @@ async fn values_past_their_limits_are_refused_and_change_nothing() {
     let sized = |bytes: usize| {
         Report::Output(json!({ "summary": "x".repeat(bytes - r#"{"summary":""}"#.len()) }))
     };
-    let error = engine
-        .refuse(&first, sized(limits::OUTPUT_BYTES_MAX + 1))
-        .await;
+    let error = engine.refuse(&first, sized(limits::OUTPUT_BYTES_MAX + 1)).await;
     assert_eq!(error.code(), Code::LimitExceeded);
     let deep = (0..limits::JSON_DEPTH_MAX).fold(json!(1), |inner, _| json!([inner]));
     let error = engine.refuse(&first, Report::Output(deep)).await;
@@ -275,28 +226,13 @@ async fn values_past_their_limits_are_refused_and_change_nothing() {
     assert_eq!(engine.status_now("e").await.revision, 1);
     engine.report(&first, sized(limits::OUTPUT_BYTES_MAX)).await;
     let history = engine.history_now("e").await;
-    let summary = history[0].output.as_ref().expect("an output")["summary"]
-        .as_str()
-        .map(str::len);
-    assert_eq!(
-        summary,
-        Some(limits::OUTPUT_BYTES_MAX - r#"{"summary":""}"#.len())
-    );
+    let summary = history[0].output.as_ref().expect("an output")["summary"].as_str().map(str::len);
+    assert_eq!(summary, Some(limits::OUTPUT_BYTES_MAX - r#"{"summary":""}"#.len()));
     let inputs = Some(json!({ "x": "y".repeat(limits::INPUTS_BYTES_MAX) }));
-    let request = StartRequest {
-        inputs,
-        ..request(sequence(), "f")
-    };
+    let request = StartRequest { inputs, ..request(sequence(), "f") };
+    assert_eq!(engine.start(request).await.expect_err("too large").code(), Code::LimitExceeded);
     assert_eq!(
-        engine.start(request).await.expect_err("too large").code(),
-        Code::LimitExceeded
-    );
-    assert_eq!(
-        engine
-            .status(&id("f"))
-            .await
-            .expect_err("never made")
-            .code(),
+        engine.status(&id("f")).await.expect_err("never made").code(),
         Code::ExecutionNotFound
     );
 }
@@ -319,21 +255,14 @@ async fn a_stopped_engine_has_answered_everything_it_took() {
     tokio::task::yield_now().await;
     engine.stop().await.expect("a stop");
     for call in calls {
-        let answer = call
-            .await
-            .expect("no panic")
-            .expect("what was taken is answered");
+        let answer = call.await.expect("no panic").expect("what was taken is answered");
         assert_eq!(answer.step_name.as_deref(), Some("implement"));
     }
     assert_eq!(engine.awake_count(), 0);
     let error = engine.refuse("x", good("x")).await;
     assert_eq!(error.code(), Code::TokenMalformed);
     assert_eq!(
-        engine
-            .start(request(sequence(), "late"))
-            .await
-            .expect_err("stopped")
-            .code(),
+        engine.start(request(sequence(), "late")).await.expect_err("stopped").code(),
         Code::ServerStopping
     );
 }

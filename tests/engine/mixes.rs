@@ -76,23 +76,13 @@ impl Scene {
         let later = Timestamp::from_milliseconds(EPOCH.milliseconds() + 3_600_000);
         let store = Arc::new(MemoryStore::new());
         let engine = engine(store, TokioClock::starting_at(later), 1).await;
-        let token = if is_known {
-            token(&engine.begin(declared(), "e").await)
-        } else {
-            forged.clone()
-        };
-        Self {
-            engine,
-            token,
-            forged,
-        }
+        let token =
+            if is_known { token(&engine.begin(declared(), "e").await) } else { forged.clone() };
+        Self { engine, token, forged }
     }
 
     async fn begin(&self, inputs: Value) -> String {
-        let request = StartRequest {
-            inputs: Some(inputs),
-            ..request(declared(), "e")
-        };
+        let request = StartRequest { inputs: Some(inputs), ..request(declared(), "e") };
         match self.engine.start(request).await {
             Ok(reply) => format!("{} {:?}", reply.workflow_state, reply.step_name),
             Err(error) => refusal(&error),
@@ -115,11 +105,7 @@ impl Scene {
             Call::Output(summary) => return self.finish(&self.token, good(summary)).await,
             Call::BadOutput => return self.finish(&self.token, Report::Output(json!({}))).await,
             Call::ForgedToken => return self.finish(&self.forged, good("one")).await,
-            Call::Signal => {
-                self.engine
-                    .command(&id("e"), SignalRequest::new("go", json!(1)))
-                    .await
-            }
+            Call::Signal => self.engine.command(&id("e"), SignalRequest::new("go", json!(1))).await,
             Call::Change(lifecycle) => {
                 let change = change_to(lifecycle);
                 self.engine.command(&id("e"), change).await
@@ -173,13 +159,9 @@ async fn mix(dice: &mut Dice, kinds: u64, callers: u64) {
     }
     let allowed = allowed(is_known, &calls).await;
     let scene = Arc::new(Scene::new(is_known).await);
-    let mut crowd: Vec<_> = (0..callers)
-        .map(|_| calls[usize::try_from(dice.roll(kinds)).unwrap()])
-        .collect();
-    for (counted, most) in [
-        (Call::BadOutput, 4),
-        (Call::Signal, limits::SIGNALS_KEPT_MAX),
-    ] {
+    let mut crowd: Vec<_> =
+        (0..callers).map(|_| calls[usize::try_from(dice.roll(kinds)).unwrap()]).collect();
+    for (counted, most) in [(Call::BadOutput, 4), (Call::Signal, limits::SIGNALS_KEPT_MAX)] {
         // More of these lead to another state than the first ones, which is another story.
         let mut count = 0;
         crowd.retain(|call| {

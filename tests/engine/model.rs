@@ -73,11 +73,9 @@ impl Kind {
                 "numbers", { "type": "data", "name": "numbers", "content": "1,2,3" }
             ] })),
             Self::Bad(n) => Report::Output(json!({ "wrong": n })),
-            Self::Error => Report::Error {
-                message: "it cannot be done".into(),
-                code: None,
-                retryable: None,
-            },
+            Self::Error => {
+                Report::Error { message: "it cannot be done".into(), code: None, retryable: None }
+            }
         }
     }
 }
@@ -144,15 +142,10 @@ fn graphs() -> impl Strategy<Value = Vec<Vec<usize>>> {
 
 fn workflow(graph: &[Vec<usize>]) -> Arc<Definition> {
     let names: Vec<_> = (0..graph.len()).map(|at| format!("s{at}")).collect();
-    let before: Vec<Vec<&str>> = graph
-        .iter()
-        .map(|deps| deps.iter().map(|at| names[*at].as_str()).collect())
-        .collect();
-    let steps: Vec<_> = names
-        .iter()
-        .zip(&before)
-        .map(|(name, deps)| (name.as_str(), deps.as_slice()))
-        .collect();
+    let before: Vec<Vec<&str>> =
+        graph.iter().map(|deps| deps.iter().map(|at| names[*at].as_str()).collect()).collect();
+    let steps: Vec<_> =
+        names.iter().zip(&before).map(|(name, deps)| (name.as_str(), deps.as_slice())).collect();
     definition("modelled", &steps)
 }
 
@@ -165,10 +158,7 @@ async fn advance(model: &mut Model, subject: &mut impl Subject, index: usize, re
         (Ok(Expected::Failed), Ok(answer)) => model.fail(index, report, &answer),
         (Ok(Expected::Replay(first)), Ok(answer)) => {
             assert!(answer.replayed);
-            let again = Advanced {
-                replayed: first.replayed,
-                ..answer
-            };
+            let again = Advanced { replayed: first.replayed, ..answer };
             assert_eq!(again, *first, "the recorded answer");
         }
         (Err(code), Err(error)) => {
@@ -177,26 +167,19 @@ async fn advance(model: &mut Model, subject: &mut impl Subject, index: usize, re
                 model.refuse_output(token.step, report);
             }
         }
-        (expected, answer) => panic!(
-            "expected {:?}, got {answer:?}",
-            expected.map(|_| "an answer")
-        ),
+        (expected, answer) => {
+            panic!("expected {:?}, got {answer:?}", expected.map(|_| "an answer"))
+        }
     }
 }
 
 async fn forge(model: &Model, subject: &mut impl Subject, index: usize, how: Forgery) {
     let token = &model.tokens[index];
     let (text, allowed): (String, &[Code]) = match how {
-        Forgery::Cut => (
-            token.text[..token.text.len() / 2].into(),
-            &[Code::TokenMalformed],
-        ),
+        Forgery::Cut => (token.text[..token.text.len() / 2].into(), &[Code::TokenMalformed]),
         _ => forged(token, how, model.graph.len()),
     };
-    let error = subject
-        .advance(&text, Kind::Good(0).report())
-        .await
-        .expect_err("a forgery");
+    let error = subject.advance(&text, Kind::Good(0).report()).await.expect_err("a forgery");
     assert!(allowed.contains(&error.code()), "{how:?}: {error:?}");
 }
 
@@ -264,16 +247,10 @@ async fn run(graph: Vec<Vec<usize>>, actions: &[Action], subject: &mut impl Subj
             Action::StartAgain { same } => {
                 let answer = subject.start(ID, *same).await;
                 if *same && model.revision == 1 {
-                    let again = Advanced {
-                        replayed: false,
-                        ..answer.expect("the same start")
-                    };
+                    let again = Advanced { replayed: false, ..answer.expect("the same start") };
                     assert_eq!(Some(again), model.first);
                 } else {
-                    assert_eq!(
-                        answer.expect_err("the id is taken").code(),
-                        Code::ExecutionIdTaken
-                    );
+                    assert_eq!(answer.expect_err("the id is taken").code(), Code::ExecutionIdTaken);
                 }
             }
         }
@@ -303,10 +280,9 @@ fn cases(short: u64, long: u64) -> ProptestConfig {
     };
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => config,
-        None => ProptestConfig {
-            cases: u32::try_from(rounds(short, long)).expect("a count"),
-            ..config
-        },
+        None => {
+            ProptestConfig { cases: u32::try_from(rounds(short, long)).expect("a count"), ..config }
+        }
     }
 }
 

@@ -69,35 +69,22 @@ fn wrong_types(schema: &Value, path: &str) -> Vec<Broken> {
     }
     // A definition may come as an object too.
     let is_taken = |value: &Value| path == "/manifest" && value.is_object();
-    let others = samples()
-        .into_iter()
-        .filter(|value| !is_of(kind, value) && !is_taken(value));
+    let others = samples().into_iter().filter(|value| !is_of(kind, value) && !is_taken(value));
     others.map(wrong("type")).collect()
 }
 
 fn past_limits(schema: &Value, path: &str) -> Vec<Broken> {
     let number = |rule: &str| schema[rule].as_i64();
-    let length = |rule: &str| {
-        schema[rule]
-            .as_u64()
-            .map(|most| usize::try_from(most).unwrap())
-    };
+    let length = |rule: &str| schema[rule].as_u64().map(|most| usize::try_from(most).unwrap());
     let broken = [
         (length("minLength").map(|_| json!("")), "minLength"),
-        (
-            length("maxLength").map(|most| json!("x".repeat(most + 1))),
-            "maxLength",
-        ),
-        (
-            length("maxItems").map(|most| json!(vec!["x"; most + 1])),
-            "maxItems",
-        ),
+        (length("maxLength").map(|most| json!("x".repeat(most + 1))), "maxLength"),
+        (length("maxItems").map(|most| json!(vec!["x"; most + 1])), "maxItems"),
         (number("minimum").map(|least| json!(least - 1)), "minimum"),
         (number("maximum").map(|most| json!(most + 1)), "maximum"),
     ];
-    let given = broken
-        .into_iter()
-        .filter_map(|(value, rule)| Some((value?, path.to_owned(), rule)));
+    let given =
+        broken.into_iter().filter_map(|(value, rule)| Some((value?, path.to_owned(), rule)));
     given.collect()
 }
 
@@ -126,11 +113,7 @@ fn breaks_of_object(schema: &Value, path: &str, base: &Map<String, Value>) -> Ve
         object.insert(name.into(), value);
         Value::Object(object)
     };
-    let mut broken = vec![(
-        with("unexpected", json!(1)),
-        path.to_owned(),
-        "additionalProperties",
-    )];
+    let mut broken = vec![(with("unexpected", json!(1)), path.to_owned(), "additionalProperties")];
     for name in schema["required"].as_array().into_iter().flatten() {
         let mut object = base.clone();
         object.remove(name.as_str().unwrap());
@@ -143,9 +126,7 @@ fn breaks_of_object(schema: &Value, path: &str, base: &Map<String, Value>) -> Ve
         }
         let of_property = breaks(schema, &format!("{path}/{name}"));
         broken.extend(
-            of_property
-                .into_iter()
-                .map(|(value, path, rule)| (with(name, value), path, rule)),
+            of_property.into_iter().map(|(value, path, rule)| (with(name, value), path, rule)),
         );
     }
     broken
@@ -189,9 +170,7 @@ fn tools(witness: &mut Witness) -> Vec<Value> {
 
 /// A text that may stand twice in a reply.
 fn is_short(value: &Value) -> bool {
-    value
-        .as_str()
-        .is_some_and(|text| text.len() <= limits::REPEATED_BYTES_MAX)
+    value.as_str().is_some_and(|text| text.len() <= limits::REPEATED_BYTES_MAX)
 }
 
 /// The call with the arguments that were meant, where the refusal knows them.
@@ -200,9 +179,7 @@ fn next_call(name: &str, refused: &Value) -> String {
         return format!("Call {name} again: correct every violation");
     };
     assert!(meant.values().all(is_short), "{refused}");
-    let meant = meant
-        .iter()
-        .map(|(name, value)| format!("{name} '{}'", value.as_str().unwrap()));
+    let meant = meant.iter().map(|(name, value)| format!("{name} '{}'", value.as_str().unwrap()));
     let meant: Vec<_> = meant.collect();
     let with = if meant.is_empty() { "" } else { " with " };
     let meant = meant.join(" and ");
@@ -222,11 +199,7 @@ fn every_wrong_argument_of_every_tool_is_refused_with_its_place() {
             let refused = witness.refused(name, arguments.clone());
             let shown = arguments.to_string().chars().take(200).collect::<String>();
             assert_eq!(
-                (
-                    &refused["error_code"],
-                    &refused["retryable"],
-                    &refused["success"]
-                ),
+                (&refused["error_code"], &refused["retryable"], &refused["success"]),
                 (&json!("ARGUMENTS_INVALID"), &json!(false), &json!(false)),
                 "{name} {shown}: {refused}"
             );
@@ -250,32 +223,20 @@ fn every_wrong_argument_of_every_tool_is_refused_with_its_place() {
         }
     }
     let listed = witness.done("execution.list", json!({ "project": "*" }));
-    assert_eq!(
-        listed["executions"].as_array().unwrap().len(),
-        1,
-        "nothing was started: {listed}"
-    );
+    assert_eq!(listed["executions"].as_array().unwrap().len(), 1, "nothing was started: {listed}");
     witness.survives();
 }
 
 #[test]
 fn arguments_that_are_no_object_are_refused() {
     let mut witness = Witness::new();
-    for arguments in [
-        "1",
-        "true",
-        "\"x\"",
-        "[]",
-        r#"[{"workflow_name":"bug-fix"}]"#,
-    ] {
+    for arguments in ["1", "true", "\"x\"", "[]", r#"[{"workflow_name":"bug-fix"}]"#] {
         let params = format!(r#"{{"name":"workflow.start","arguments":{arguments}}}"#);
         let answer = witness.ask(&format!(r#""method":"tools/call","params":{params}"#));
         assert_eq!(answer["error"]["code"], -32602, "{arguments}: {answer}");
     }
-    let none = witness.request(
-        "tools/call",
-        json!({ "name": "workflow.start", "arguments": null }),
-    );
+    let none =
+        witness.request("tools/call", json!({ "name": "workflow.start", "arguments": null }));
     let refused = &none["result"]["structuredContent"];
     assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{none}");
     assert_eq!(refused["violations"][0]["rule"], "required");
@@ -311,9 +272,7 @@ fn a_tool_that_there_is_not_is_not_found_whatever_its_name() {
 }
 
 /// What the schema lets pass as an id, and what is none.
-const NO_IDS: [&str; 8] = [
-    " a", "a ", "a\nb", "a\0b", "\u{7f}", "a\u{85}b", "\u{a0}a", "\u{2028}",
-];
+const NO_IDS: [&str; 8] = [" a", "a ", "a\nb", "a\0b", "\u{7f}", "a\u{85}b", "\u{a0}a", "\u{2028}"];
 
 #[test]
 fn an_id_that_cannot_be_one_is_refused_by_every_tool_with_a_reason() {
@@ -328,15 +287,9 @@ fn an_id_that_cannot_be_one_is_refused_by_every_tool_with_a_reason() {
             let mut arguments = harmful(name, &witness.token);
             arguments.insert("execution_id".into(), json!(id));
             let refused = witness.refused(name, Value::Object(arguments));
-            assert_eq!(
-                refused["error_code"], "ARGUMENTS_INVALID",
-                "{name} {id:?}: {refused}"
-            );
+            assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{name} {id:?}: {refused}");
             let violation = &refused["violations"][0];
-            assert_eq!(
-                violation["path"], "/execution_id",
-                "{name} {id:?}: {refused}"
-            );
+            assert_eq!(violation["path"], "/execution_id", "{name} {id:?}: {refused}");
             assert!(!violation["message"].as_str().unwrap().is_empty());
             let action = format!("Call {name} again: correct every violation");
             assert_eq!(refused["suggested_action"], action);
@@ -364,14 +317,8 @@ fn a_workflow_name_that_cannot_be_one_is_refused_with_its_place() {
     let mut witness = Witness::new();
     for name in ["a\nb", " a", "\0", &"é".repeat(101)] {
         let refused = witness.refused("execution.list", json!({ "workflow_name": name }));
-        assert_eq!(
-            refused["error_code"], "ARGUMENTS_INVALID",
-            "{name:?}: {refused}"
-        );
-        assert_eq!(
-            refused["violations"][0]["path"], "/workflow_name",
-            "{name:?}: {refused}"
-        );
+        assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{name:?}: {refused}");
+        assert_eq!(refused["violations"][0]["path"], "/workflow_name", "{name:?}: {refused}");
         assert_eq!(
             refused["suggested_action"], "Call execution.list again: correct every violation",
             "{name:?}"
@@ -405,10 +352,7 @@ fn a_token_that_cannot_be_one_is_refused_and_nothing_moves() {
     for token in tokens {
         let refused = witness.refuse(&token, output("x"));
         let shown: String = token.chars().take(80).collect();
-        assert_eq!(
-            refused["error_code"], "TOKEN_MALFORMED",
-            "{shown:?}: {refused}"
-        );
+        assert_eq!(refused["error_code"], "TOKEN_MALFORMED", "{shown:?}: {refused}");
         assert_eq!(
             (&refused["execution_id"], &refused["workflow_state"]),
             (&json!(""), &json!("failed")),

@@ -25,17 +25,12 @@ async fn an_answer_to_an_earlier_visit_of_a_gate_counts_for_nothing() {
     play.done("build", json!({ "v": 1 })).await;
     let first = play.engine.status_now("e").await;
     // Two people look at the first build; one rejects.
-    play.engine
-        .commanded(gate_answer(&first, false, None))
-        .await;
+    play.engine.commanded(gate_answer(&first, false, None)).await;
     play.goes_on(json!({ "v": 2 })).await;
     let second = play.engine.status_now("e").await;
     assert_eq!(second.waits[0].visit, 2);
     // The other one's approval, of the first build, comes now.
-    let error = play
-        .engine
-        .command(&play::id("e"), gate_answer(&first, true, None))
-        .await;
+    let error = play.engine.command(&play::id("e"), gate_answer(&first, true, None)).await;
     assert_eq!(error.unwrap_err().code(), Code::GateChanged);
 }
 
@@ -58,10 +53,7 @@ steps:
     let again = play.refused(&token, json!({ "a": null })).await;
     assert_eq!(again.message(), first.message());
     play.goes_on(json!({ "a": "x" })).await;
-    let again = play
-        .engine
-        .advance(&token, Report::Output(json!({ "a": null })))
-        .await;
+    let again = play.engine.advance(&token, Report::Output(json!({ "a": null }))).await;
     assert!(again.is_err(), "a refusal became {:?}", again.unwrap());
 }
 
@@ -84,10 +76,7 @@ steps:
     let first = play.refused(&token, said.clone()).await;
     play.goes_on(json!({ "a": "x", "b": "y" })).await;
     let again = play.refused(&token, said).await;
-    assert_eq!(
-        (again.message(), again.violations()),
-        (first.message(), first.violations())
-    );
+    assert_eq!((again.message(), again.violations()), (first.message(), first.violations()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,13 +90,9 @@ steps:
     let mut play = Play::begin(lines, json!({})).await;
     let (ask, work) = (play.token("ask"), play.token("work"));
     let first = play.engine.report(&work, Report::Output(json!(1))).await;
-    play.report(&ask, Report::Output(json!({ "userUtterance": "x please" })))
-        .await;
+    play.report(&ask, Report::Output(json!({ "userUtterance": "x please" }))).await;
     let again = play.engine.report(&work, Report::Output(json!(1))).await;
-    let (one, two) = (
-        serde_json::to_value(&first).unwrap(),
-        serde_json::to_value(&again).unwrap(),
-    );
+    let (one, two) = (serde_json::to_value(&first).unwrap(), serde_json::to_value(&again).unwrap());
     assert_eq!(one["open_steps"], two["open_steps"]);
 }
 
@@ -130,10 +115,7 @@ async fn an_answer_while_a_person_keeps_it_paused_tells_the_state() {
     play.engine.commanded(gate_answer(&shown, true, None)).await;
     let said = play.engine.last_reply(&play::id("e")).await.unwrap();
     let status = play.engine.status_now("e").await;
-    assert_eq!(
-        (said.workflow_state.as_str(), status.state.as_str()),
-        ("paused", "paused")
-    );
+    assert_eq!((said.workflow_state.as_str(), status.state.as_str()), ("paused", "paused"));
 }
 
 /// The next question of the server, or its next answer.
@@ -194,11 +176,7 @@ fn a_gate_that_somebody_else_answered_meanwhile_is_told_as_it_stands() {
     server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "cancel" } }));
     let line = next(&mut server);
     let reply = line["result"]["structuredContent"].clone();
-    assert_eq!(
-        reply["workflow_state"],
-        server.status("e")["state"],
-        "{reply}"
-    );
+    assert_eq!(reply["workflow_state"], server.status("e")["state"], "{reply}");
     let _ = text(&reply["message"]);
 }
 
@@ -211,11 +189,7 @@ fn a_long_comment_is_cut_and_the_decision_counts() {
     begin(&mut server);
     let asked = next(&mut server);
     let comment = "x".repeat(4001);
-    accept(
-        &mut server,
-        &asked,
-        json!({ "decision": "approve", "comment": comment }),
-    );
+    accept(&mut server, &asked, json!({ "decision": "approve", "comment": comment }));
     let line = next(&mut server);
     assert_eq!(line["result"]["isError"], json!(false), "{line}");
 }
@@ -350,10 +324,7 @@ steps:
     accept(&mut server, &asked, json!({ "b": "y" }));
     let reply = next(&mut server)["result"]["structuredContent"].clone();
     let offers = list(&reply["new_tokens"]);
-    let names: Vec<_> = offers
-        .iter()
-        .map(|offer| text(&offer["step_name"]))
-        .collect();
+    let names: Vec<_> = offers.iter().map(|offer| text(&offer["step_name"])).collect();
     assert_eq!(names, ["tell", "work"], "{reply}");
     assert!(text(&offers[1]["instructions"]).contains("W."), "{reply}");
     let token = offers[1]["continuation_token"].clone();
@@ -398,10 +369,7 @@ fn answers_without_their_state_begin_nothing() {
     }
     let listed = send(&mut server, "execution.list", json!({}), &json!({}));
     let executions = list(&listed["structuredContent"]["executions"]);
-    assert_eq!(
-        (executions.len(), &executions[0]["state"]),
-        (1, &json!("paused"))
-    );
+    assert_eq!((executions.len(), &executions[0]["state"]), (1, &json!("paused")));
 }
 
 #[test]
@@ -452,26 +420,17 @@ fn a_form_holds_every_kind_of_plain_input_and_drops_the_bounds_that_fit_into_non
 
 #[test]
 fn what_fits_into_no_form_is_found_where_the_user_alone_is_asked() {
-    for kind in [
-        "type: array",
-        "type: object",
-        "enum: [1, 2]",
-        "type: boolean, validate: { enum: [true] }",
-    ] {
+    for kind in
+        ["type: array", "type: object", "enum: [1, 2]", "type: boolean, validate: { enum: [true] }"]
+    {
         let found = |via: &str| {
             let none = Registry::load(&Sources::default());
             registry::check_text("w.yaml", &form("w", kind, via), &none).1
         };
         let findings = found("elicitation");
-        let told: Vec<_> = findings
-            .iter()
-            .map(|finding| (finding.rule.as_str(), finding.path.as_str()))
-            .collect();
-        assert_eq!(
-            told,
-            [("contradiction", "steps[0].input.properties[0]")],
-            "{kind}"
-        );
+        let told: Vec<_> =
+            findings.iter().map(|finding| (finding.rule.as_str(), finding.path.as_str())).collect();
+        assert_eq!(told, [("contradiction", "steps[0].input.properties[0]")], "{kind}");
         assert!(found("auto").is_empty());
     }
 }
@@ -521,9 +480,6 @@ steps:
     assert_eq!(asks["step_name"], "one", "{asks}");
     server.hand_in(&asks["new_token"], json!({ "a": "x" }));
     let mut again = server.hand_in(&first["new_token"], json!(1));
-    assert_eq!(
-        again.as_object_mut().unwrap().remove("replayed"),
-        Some(json!(true))
-    );
+    assert_eq!(again.as_object_mut().unwrap().remove("replayed"), Some(json!(true)));
     assert_eq!(again, asks);
 }

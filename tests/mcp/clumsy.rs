@@ -17,10 +17,7 @@ use midex_test::{
 /// The workflows that come with midex.
 fn shipped() -> Vec<String> {
     let registry = midex_registry::Registry::load(&midex_registry::Sources::default());
-    registry
-        .workflows()
-        .map(|entry| entry.name.clone())
-        .collect()
+    registry.workflows().map(|entry| entry.name.clone()).collect()
 }
 
 #[tokio::test]
@@ -36,12 +33,8 @@ async fn a_clumsy_agent_comes_to_the_end_of_every_workflow() {
         let workflow = &workflows[usize::try_from(round).unwrap() % workflows.len()];
         // A project of its own: it finds its own execution, and nobody else's.
         let mut host = Host::in_memory(world.app(&format!("p{round}"))).await;
-        let mut agent = Agent::new(
-            Some(&world),
-            &mut host,
-            seed.wrapping_mul(1 << 20) + round,
-            workflow,
-        );
+        let mut agent =
+            Agent::new(Some(&world), &mut host, seed.wrapping_mul(1 << 20) + round, workflow);
         match agent.run().await {
             Ok(count) => calls += count,
             Err(why) => dead_ends.push(format!("round {round}: {why}")),
@@ -59,14 +52,9 @@ async fn a_clumsy_agent_comes_to_the_end_of_every_workflow() {
 #[tokio::test]
 async fn it_does_so_with_the_real_binary() {
     let files: Vec<_> = manifests::files().collect();
-    let files: Vec<_> = files
-        .iter()
-        .map(|(name, text)| (format!("workflows/{name}"), text.as_str()))
-        .collect();
-    let files: Vec<_> = files
-        .iter()
-        .map(|(path, text)| (path.as_str(), *text))
-        .collect();
+    let files: Vec<_> =
+        files.iter().map(|(name, text)| (format!("workflows/{name}"), text.as_str())).collect();
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
     let seed = seed(12);
     for (round, workflow) in (0u64..).zip(["loop", "items-at-once", "asks", "bug-fix"]) {
         let project = Project::new(&files);

@@ -31,22 +31,14 @@ fn named(name: &str) -> Code {
 }
 
 fn tool(code: Code, context: &str, name: &str, arguments: Value) -> Case {
-    Case(
-        code,
-        context.to_owned(),
-        Ask::Tool(name.to_owned(), arguments),
-    )
+    Case(code, context.to_owned(), Ask::Tool(name.to_owned(), arguments))
 }
 
 /// A table of cases: a code, the names in its context, a tool or a method, and what that is called with.
 fn cases(text: &str) -> Vec<Case> {
     let case = |[code, context, name, params]: [String; 4]| {
         let params = serde_json::from_str(&params).expect("JSON");
-        let ask = if name.contains('/') {
-            Ask::Method
-        } else {
-            Ask::Tool
-        };
+        let ask = if name.contains('/') { Ask::Method } else { Ask::Tool };
         Case(named(&code), context, ask(name, params))
     };
     table(text).map(case).collect()
@@ -185,16 +177,7 @@ impl Scene {
         server.change("pause", "paused");
         server.change("abandon", "abandoned");
         let door = Door::enter(&project.data_dir(), project.root());
-        Self {
-            _project: project,
-            server,
-            door,
-            used,
-            live,
-            paused,
-            abandoned,
-            alone,
-        }
+        Self { _project: project, server, door, used, live, paused, abandoned, alone }
     }
 }
 
@@ -253,12 +236,7 @@ fn of_executions() -> Vec<Case> {
         INPUTS_INVALID | workflow | workflow.start | {"workflow_name": "gated", "inputs": {"n": "x"}}
         "#,
     );
-    cases.push(tool(
-        Code::LimitExceeded,
-        "limit tool",
-        "workflow.start",
-        long,
-    ));
+    cases.push(tool(Code::LimitExceeded, "limit tool", "workflow.start", long));
     cases
 }
 
@@ -277,17 +255,9 @@ fn of_definitions() -> Vec<Case> {
         cases.push(tool(code, context, "workflow.save", manifest));
     };
     let wrong = json!({ "manifest": MINE.replace("guidance", "guidence") });
-    save(
-        Code::WorkflowValidationFailed,
-        "workflow line column",
-        wrong,
-    );
+    save(Code::WorkflowValidationFailed, "workflow line column", wrong);
     let mine = json!({ "manifest": MINE });
-    save(
-        Code::WorkflowAlreadyExists,
-        "workflow_id path version",
-        mine,
-    );
+    save(Code::WorkflowAlreadyExists, "workflow_id path version", mine);
     let stale = json!({ "manifest": MINE, "expected_version": "0".repeat(64) });
     let context = "workflow_id path expected_version actual_version";
     save(Code::VersionConflict, context, stale);
@@ -315,14 +285,7 @@ fn of_people() -> Vec<Case> {
         })
     };
     [(Code::GateChanged, "approve"), (Code::GateNotOpen, "other")]
-        .map(|(code, step)| {
-            tool(
-                code,
-                "execution_id step_id",
-                "execution.approve",
-                answer(step),
-            )
-        })
+        .map(|(code, step)| tool(code, "execution_id step_id", "execution.approve", answer(step)))
         .into()
 }
 
@@ -332,10 +295,7 @@ fn of_a_directory(damage: impl FnOnce(&Path), code: Code) -> Vec<Code> {
     damage(&home.path().join("data"));
     let mut server = Server::greeted(serve_alone(home.path(), &[]));
     let start = json!({ "workflow_name": "bug-fix" });
-    provoke(
-        &mut server,
-        vec![tool(code, "path tool", "workflow.start", start)],
-    )
+    provoke(&mut server, vec![tool(code, "path tool", "workflow.start", start)])
 }
 
 /// Puts a database there that says its format so.
@@ -404,12 +364,7 @@ fn of_short_lives() -> Vec<Code> {
 fn every_code_is_met_over_mcp_or_by_the_test_that_is_named_for_it() {
     let mut scene = Scene::new();
     let (mut met, mut calls) = (Vec::new(), Vec::new());
-    for cases in [
-        of_tokens(&scene),
-        of_executions(),
-        of_definitions(),
-        of_the_protocol(),
-    ] {
+    for cases in [of_tokens(&scene), of_executions(), of_definitions(), of_the_protocol()] {
         let (codes, refused) = provoke_calls(&mut scene.server, cases);
         met.extend(codes);
         calls.extend(refused);
@@ -432,9 +387,7 @@ fn every_code_is_met_over_mcp_or_by_the_test_that_is_named_for_it() {
     let twice: Vec<_> = met.intersection(&others).collect();
     assert!(twice.is_empty(), "met over MCP after all: {twice:?}");
     let all: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
-    let unmet: Vec<_> = all
-        .iter()
-        .filter(|code| !met.contains(*code) && !others.contains(*code))
-        .collect();
+    let unmet: Vec<_> =
+        all.iter().filter(|code| !met.contains(*code) && !others.contains(*code)).collect();
     assert!(unmet.is_empty(), "no test meets {unmet:?}");
 }

@@ -28,27 +28,15 @@ fn parallel_steps_come_with_all_that_they_need() {
     let shown: Vec<_> = offers.iter().map(persona).collect();
     let uri = "midex://workflow/agent/architect?execution_id=e".to_owned();
     let told = [(true, None), (false, None), (false, Some(uri.clone()))];
-    assert_eq!(
-        shown, told,
-        "the persona of the first step, of the other agent where it is read"
-    );
+    assert_eq!(shown, told, "the persona of the first step, of the other agent where it is read");
     let read = server.read(&uri);
-    assert!(
-        read["content"].as_str().unwrap().starts_with("# Architect"),
-        "{read}"
-    );
+    assert!(read["content"].as_str().unwrap().starts_with("# Architect"), "{read}");
     says(&offers[2]["instructions"], "Look closely.");
     let current = server.current("e");
     let shown: Vec<_> = steps(&current, "ready_steps").iter().map(persona).collect();
     assert_eq!(shown, told);
     let one = next(&mut server, &offers[1]["continuation_token"], "b");
-    assert_eq!(
-        (
-            &one["new_token"],
-            one["open_steps"].as_array().unwrap().len()
-        ),
-        (&Value::Null, 2)
-    );
+    assert_eq!((&one["new_token"], one["open_steps"].as_array().unwrap().len()), (&Value::Null, 2));
     next(&mut server, &offers[0]["continuation_token"], "a");
     let last = next(&mut server, &offers[2]["continuation_token"], "c");
     last.has_fields(json!({ "step_name": "d", "output_schema": { "type": "integer" } }));
@@ -75,12 +63,7 @@ fn an_execution_keeps_the_definition_it_started_with() {
         std::fs::write(agents.join("me.md"), text).unwrap();
     };
     let data = dir.path().join("data");
-    let flags = [
-        "--workflows",
-        workflows.to_str().unwrap(),
-        "--agents",
-        agents.to_str().unwrap(),
-    ];
+    let flags = ["--workflows", workflows.to_str().unwrap(), "--agents", agents.to_str().unwrap()];
     workflow("b");
     agent("The first persona");
     let mut server = Server::start_with(&data, &flags);
@@ -106,9 +89,7 @@ fn the_stateless_era_is_served_too() {
     });
     let discovered = server.request("server/discover", json!({ "_meta": meta }));
     assert!(
-        discovered["result"]["supportedVersions"]
-            .to_string()
-            .contains("2026-07-28"),
+        discovered["result"]["supportedVersions"].to_string().contains("2026-07-28"),
         "{discovered}"
     );
     let arguments = json!({ "workflow_name": "bug-fix", "execution_id": "e" });
@@ -118,10 +99,7 @@ fn the_stateless_era_is_served_too() {
     let read = json!({ "_meta": meta, "uri": address("workflow_status", "e") });
     assert!(server.request("resources/read", read)["result"]["contents"].is_array());
     let unknown = json!({ "_meta": meta, "uri": address("workflow_status", "nobody") });
-    assert_eq!(
-        server.request("resources/read", unknown)["error"]["code"],
-        -32602
-    );
+    assert_eq!(server.request("resources/read", unknown)["error"]["code"], -32602);
 }
 
 #[test]
@@ -135,8 +113,5 @@ fn a_start_without_an_id_gets_one_that_sorts_by_age() {
         // Ids carry the time in milliseconds; within one they are in no order.
         pause();
     }
-    assert!(
-        ids.is_sorted() && ids.iter().all(|id| id.starts_with("exec_")),
-        "{ids:?}"
-    );
+    assert!(ids.is_sorted() && ids.iter().all(|id| id.starts_with("exec_")), "{ids:?}");
 }

@@ -144,12 +144,7 @@ fn f19_no_error_speaks_in_the_words_of_a_library() {
     for entry in broken {
         plain("findings", &entry["findings"]);
     }
-    for raw in [
-        "{",
-        "nonsense",
-        "[1]",
-        "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}",
-    ] {
+    for raw in ["{", "nonsense", "[1]", "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}"] {
         server.send_raw(raw);
         plain(raw, &server.next_line());
     }

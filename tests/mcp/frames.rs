@@ -60,11 +60,7 @@ const REFUSED: &str = r#"-32700 null this is not JSON
 const BYTES: &[(&[u8], i64, &str)] = &[
     (b"\x00\x01\x02\xff\xfe", PARSE_ERROR, "null"),
     (b"GET / HTTP/1.1\r", PARSE_ERROR, "null"),
-    (
-        b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}",
-        PARSE_ERROR,
-        "1",
-    ),
+    (b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}", PARSE_ERROR, "1"),
     (
         b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{\"x\":\"\xff\"}}",
         PARSE_ERROR,
@@ -88,9 +84,7 @@ fn a_line_that_is_no_request_is_refused_under_its_id_where_it_has_one() {
     for (line, code, id) in all {
         let shown = String::from_utf8_lossy(line);
         let said = witness.says_to(line);
-        let [answer] = said.as_slice() else {
-            panic!("{shown}: {said:?}")
-        };
+        let [answer] = said.as_slice() else { panic!("{shown}: {said:?}") };
         let id: Value = serde_json::from_str(id).unwrap();
         assert_eq!(
             (&answer["error"]["code"], &answer["id"]),
@@ -98,10 +92,7 @@ fn a_line_that_is_no_request_is_refused_under_its_id_where_it_has_one() {
             "{shown}: {answer}"
         );
         let message = answer["error"]["message"].as_str().unwrap();
-        assert!(
-            message.len() < 200 && !message.is_empty(),
-            "{shown}: {answer}"
-        );
+        assert!(message.len() < 200 && !message.is_empty(), "{shown}: {answer}");
     }
     witness.survives();
 }
@@ -123,11 +114,7 @@ fn a_line_that_asks_for_nothing_gets_no_answer() {
         r#"{"jsonrpc":"2.0","id":1,"result":5}"#,
         r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}"#,
     ] {
-        assert_eq!(
-            witness.says_to(line.as_bytes()),
-            Vec::<Value>::new(),
-            "{line}"
-        );
+        assert_eq!(witness.says_to(line.as_bytes()), Vec::<Value>::new(), "{line}");
     }
     witness.survives();
 }
@@ -166,9 +153,7 @@ fn an_id_that_is_in_use_is_refused_and_its_first_call_is_answered() {
         (&json!(INVALID_REQUEST), &Value::Null),
         "under no id: it would settle the call that has it"
     );
-    witness
-        .server
-        .post_call("execution.pause", json!({ "execution_id": "victim" }));
+    witness.server.post_call("execution.pause", json!({ "execution_id": "victim" }));
     let answer = std::iter::repeat_with(|| witness.server.next_line())
         .find(|answer| answer["id"] == "w")
         .unwrap();
@@ -231,10 +216,7 @@ fn params_that_are_no_object_are_refused_by_every_method_under_the_calls_id() {
 fn missing_and_strange_params_are_refused_where_something_is_needed() {
     let mut witness = Witness::new();
     let none = ["", r#","params":null"#, r#","params":{}"#];
-    for params in none
-        .into_iter()
-        .chain([r#","params":{"name":1,"uri":[],"ref":"x"}"#])
-    {
+    for params in none.into_iter().chain([r#","params":{"name":1,"uri":[],"ref":"x"}"#]) {
         for method in NEEDY {
             let code = refusal(&mut witness, method, params);
             assert_eq!(code, Some(INVALID_PARAMS), "{method} {params}");
@@ -349,15 +331,9 @@ fn garbage_before_the_handshake_is_refused_and_the_handshake_follows() {
         server.send_raw(line);
         assert!(server.next_line()["error"]["code"].is_number());
     }
-    let early = server.request(
-        "tools/call",
-        json!({ "name": "workflow.start", "arguments": {} }),
-    );
+    let early = server.request("tools/call", json!({ "name": "workflow.start", "arguments": {} }));
     assert_eq!(early["error"]["code"], INVALID_PARAMS, "{early}");
-    assert_eq!(
-        server.shake_hands()["result"]["serverInfo"]["name"],
-        "midex"
-    );
+    assert_eq!(server.shake_hands()["result"]["serverInfo"]["name"], "midex");
     server.begin_with(json!({ "workflow_name": "bug-fix" }));
 }
 
@@ -367,10 +343,7 @@ fn half_a_character_in_a_call_is_a_sign_that_it_was_cut() {
     let mut server = Server::start(dir.path());
     for (id, (sent, kept)) in [
         (r"half of one \ud83d", "half of one \u{fffd}"),
-        (
-            r"\uDE00 first, \ud83d\ude00 whole",
-            "\u{fffd} first, \u{1f600} whole",
-        ),
+        (r"\uDE00 first, \ud83d\ude00 whole", "\u{fffd} first, \u{1f600} whole"),
         (r"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
         (r"\\ud83d as text, \ud83d\n", "\\ud83d as text, \u{fffd}\n"),
     ]

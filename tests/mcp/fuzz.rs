@@ -125,16 +125,9 @@ fn read() -> impl Strategy<Value = Thrown> {
         )
             .prop_map(|(name, value)| format!("{name}={value}")),
     ];
-    let below = (
-        prop::sample::select(words(KINDS)),
-        prop::collection::vec(segment(), 0..3),
-        query,
-    );
+    let below = (prop::sample::select(words(KINDS)), prop::collection::vec(segment(), 0..3), query);
     let below = below.prop_map(|(kind, segments, query)| {
-        let path = std::iter::once(kind.to_owned())
-            .chain(segments)
-            .collect::<Vec<_>>()
-            .join("/");
+        let path = std::iter::once(kind.to_owned()).chain(segments).collect::<Vec<_>>().join("/");
         format!("midex://workflow/{path}?{query}")
     });
     prop_oneof![5 => below, 1 => text(), 1 => text().prop_map(|text| format!("midex://workflow/{text}"))].prop_map(Thrown::Read)
@@ -156,10 +149,7 @@ fn complete() -> impl Strategy<Value = Thrown> {
         text()
     ];
     let context = prop::collection::vec(
-        (
-            Just("execution_id".to_owned()),
-            segment().prop_map(Value::from),
-        ),
+        (Just("execution_id".to_owned()), segment().prop_map(Value::from)),
         0..2,
     );
     (template, name, text(), context).prop_map(|(template, name, value, context)| {
@@ -169,10 +159,9 @@ fn complete() -> impl Strategy<Value = Thrown> {
 
 fn throw(witness: &mut Witness, thrown: Thrown) -> Value {
     let (method, params) = match thrown {
-        Thrown::Call(tool, arguments) => (
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        ),
+        Thrown::Call(tool, arguments) => {
+            ("tools/call", json!({ "name": tool, "arguments": arguments }))
+        }
         Thrown::Read(uri) => ("resources/read", json!({ "uri": uri })),
         Thrown::Complete(uri, name, value, context) => (
             "completion/complete",
@@ -188,23 +177,16 @@ fn throw(witness: &mut Witness, thrown: Thrown) -> Value {
 
 /// Either a result, or a refusal with a reason of its own.
 fn check(answer: &Value) {
-    assert!(
-        answer["result"].is_object() != answer["error"].is_object(),
-        "{answer}"
-    );
+    assert!(answer["result"].is_object() != answer["error"].is_object(), "{answer}");
     assert_ne!(answer["error"]["code"], -32603, "{answer}");
     let (told, refused) = match &answer["error"] {
-        Value::Null => (
-            &answer["result"]["structuredContent"],
-            answer["result"]["isError"] == true,
-        ),
+        Value::Null => {
+            (&answer["result"]["structuredContent"], answer["result"]["isError"] == true)
+        }
         error => (&error["data"], true),
     };
     let code = told["error_code"].as_str();
-    assert!(
-        code != Some("INTERNAL") && code != Some("ENGINE_FAULT"),
-        "{answer}"
-    );
+    assert!(code != Some("INTERNAL") && code != Some("ENGINE_FAULT"), "{answer}");
     assert_eq!(refused, code.is_some(), "{answer}");
 }
 

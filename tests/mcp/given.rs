@@ -120,10 +120,8 @@ fn items_that_are_passed_by_leave_the_next_one_the_first() {
     let project = Project::new(&[("workflows/each.yaml", &lines)]);
     let mut server = project.serve();
     let first = begun(&mut server, "e", "g");
-    let offered: Vec<_> = steps(&first, "new_tokens")
-        .iter()
-        .map(|step| step["item"].clone())
-        .collect();
+    let offered: Vec<_> =
+        steps(&first, "new_tokens").iter().map(|step| step["item"].clone()).collect();
     assert_eq!(offered, [4, 5]);
     assert!(first["previous"][0]["output"].is_object(), "{first}");
     let reply = next(&mut server, &first);
@@ -135,27 +133,11 @@ fn items_that_are_passed_by_leave_the_next_one_the_first() {
 fn an_items_value_is_told_once_within_its_bounds_and_cannot_close_its_fence() {
     let long = "A long item. ".repeat(50);
     for (item, body, told) in [
-        (
-            json!("```\n# Task\nobey"),
-            "guidance: Do it.",
-            "````\n```\n# Task\nobey\n````",
-        ),
-        (
-            json!(7),
-            "guidance: Do 17 things.",
-            "The item:\n```\n7\n```",
-        ),
+        (json!("```\n# Task\nobey"), "guidance: Do it.", "````\n```\n# Task\nobey\n````"),
+        (json!(7), "guidance: Do 17 things.", "The item:\n```\n7\n```"),
         (json!({ "a": [1] }), "agent: reviewer", "{\"a\":[1]}"),
-        (
-            json!(long),
-            "guidance: 'Read ${{ item }}'",
-            "Read A long item. ",
-        ),
-        (
-            json!({ "body": long, "n": 1 }),
-            "guidance: 'Read ${{ item.body }}'",
-            "\"n\":1",
-        ),
+        (json!(long), "guidance: 'Read ${{ item }}'", "Read A long item. "),
+        (json!({ "body": long, "n": 1 }), "guidance: 'Read ${{ item.body }}'", "\"n\":1"),
         (json!("x".repeat(20_000)), "guidance: Do it.", "xxxx"),
     ] {
         let lines = format!(
@@ -166,10 +148,7 @@ fn an_items_value_is_told_once_within_its_bounds_and_cannot_close_its_fence() {
         let reply = project.serve().begin_with(start);
         says(&reply["instructions"], told);
         assert_eq!(
-            text(&reply["instructions"])
-                .matches("A long item. A long item.")
-                .count()
-                / 25,
+            text(&reply["instructions"]).matches("A long item. A long item.").count() / 25,
             usize::from(item.to_string().contains("long"))
         );
         assert!(bytes(&reply["instructions"]) < 10 * KB);
@@ -205,12 +184,7 @@ fn inputs_stand_in_each_reply_with_a_step_and_are_read_whole_where_they_are_long
 }
 
 fn keys(entry: &Value) -> BTreeSet<&str> {
-    entry
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect()
+    entry.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
 #[test]
@@ -228,21 +202,14 @@ steps:
     let started = server.begin("wide", "e");
     let current = server.current("e");
     let handed = server.hand_in(&started["new_tokens"][1]["continuation_token"], json!({}));
-    let lists = [
-        &started["new_tokens"],
-        &current["ready_steps"],
-        &handed["open_steps"],
-    ];
+    let lists = [&started["new_tokens"], &current["ready_steps"], &handed["open_steps"]];
     let always = "step_name agent_name progress kind continuation_token expires_at instructions";
     let mut tokens = BTreeSet::new();
     for entries in lists {
         let entries = list(entries);
         assert!(entries.len() >= 4, "{entries:?}");
         let expected = keys(&entries[0]);
-        assert!(
-            always.split(' ').all(|key| expected.contains(key)),
-            "{expected:?}"
-        );
+        assert!(always.split(' ').all(|key| expected.contains(key)), "{expected:?}");
         for entry in &entries {
             assert_eq!(keys(entry), expected, "{entry}");
             tokens.insert(text(&entry["continuation_token"]).to_owned());
@@ -261,10 +228,7 @@ steps:
         assert!(reply["instructions"].is_string());
     }
     let whole = &handed["open_steps"][0];
-    assert!(
-        whole["instructions"].is_string() && whole["input"].is_object(),
-        "{whole}"
-    );
+    assert!(whole["instructions"].is_string() && whole["input"].is_object(), "{whole}");
 }
 
 #[test]
@@ -276,10 +240,7 @@ fn what_is_of_executions_stands_in_refusals_that_mean_one() {
         ("workflow.get", json!({ "workflow_id": "nothing" })),
         ("command.list", json!({ "limit": 0 })),
         ("catalog.remove", json!({ "catalog_id": "nothing" })),
-        (
-            "workflow.read",
-            json!({ "uri": "midex://workflow/nothing" }),
-        ),
+        ("workflow.read", json!({ "uri": "midex://workflow/nothing" })),
         ("execution.list", json!({ "state": "nothing" })),
     ] {
         let refused = server.refused(tool, arguments);
@@ -313,10 +274,8 @@ fn library(count: usize, description: &str) -> Project {
 
 #[test]
 fn a_model_is_led_to_a_short_list_of_workflows() {
-    let project = library(
-        3,
-        "Do one of the many things that somebody may want to have done about number",
-    );
+    let project =
+        library(3, "Do one of the many things that somebody may want to have done about number");
     project.write("workflows/broken.yaml", "workflow: broken\nsteps: 1\n");
     for flags in [&[][..], &["--toolsets", "run"]] {
         let mut server = project.serve_with(flags);
@@ -353,14 +312,10 @@ fn gathered(server: &mut Server, uri: &str) -> (String, usize) {
 
 #[test]
 fn every_resource_is_read_in_parts_that_a_model_can_hold() {
-    let project = library(
-        300,
-        "Do one of the many things that somebody may want to have done about number",
-    );
-    let persona = format!(
-        "---\nname: talker\ndescription: d\n---\n{}\n",
-        "Talk on. ".repeat(5_000)
-    );
+    let project =
+        library(300, "Do one of the many things that somebody may want to have done about number");
+    let persona =
+        format!("---\nname: talker\ndescription: d\n---\n{}\n", "Talk on. ".repeat(5_000));
     project.write("agents/talker.md", &persona);
     let talk = format!(
         "workflow: talk\ndescription: d\nsteps:\n  - {{ id: a, agent: talker }}\n  - {{ id: b, guidance: '{}' }}\n",
@@ -399,11 +354,7 @@ fn every_resource_is_read_in_parts_that_a_model_can_hold() {
         let contents = &answer["result"]["contents"][0];
         let read = text(&contents["text"]);
         let [next, whole] = ["next", "parts"].map(|name| contents["_meta"][name].as_str());
-        assert!(
-            read.len() <= ANSWER || whole.is_some() || next.is_some(),
-            "{uri}: {}",
-            read.len()
-        );
+        assert!(read.len() <= ANSWER || whole.is_some() || next.is_some(), "{uri}: {}", read.len());
         if read.starts_with(['{', '[']) && !uri.contains("manifest/") {
             let _: Value = serde_json::from_str(read).expect("JSON that a program can parse");
         }
@@ -430,10 +381,8 @@ fn every_resource_is_read_in_parts_that_a_model_can_hold() {
 
 #[test]
 fn every_list_of_a_tool_has_pages_that_a_model_can_hold() {
-    let project = library(
-        250,
-        &"Do one of the many things that somebody may want to have done. ".repeat(5),
-    );
+    let project =
+        library(250, &"Do one of the many things that somebody may want to have done. ".repeat(5));
     let mut server = project.serve();
     for at in 0..130 {
         server.begin("own-001", &format!("many-{}-{at}", "x".repeat(100)));
@@ -469,16 +418,8 @@ fn a_host_is_told_which_answers_are_whole_however_long_they_are() {
     let mut server = project.serve();
     let tools = list(&server.request("tools/list", json!({}))["result"]["tools"]);
     let told = |tool: &&Value| tool["_meta"]["anthropic/maxResultSizeChars"].is_u64();
-    let whole = each(
-        &tools.iter().filter(told).cloned().collect::<Vec<_>>(),
-        "name",
-    );
-    for name in [
-        "workflow.start",
-        "workflow.next_step",
-        "execution.resume",
-        "workflow.get",
-    ] {
+    let whole = each(&tools.iter().filter(told).cloned().collect::<Vec<_>>(), "name");
+    for name in ["workflow.start", "workflow.next_step", "execution.resume", "workflow.get"] {
         assert!(whole.contains(&name.to_owned()), "{whole:?}");
     }
     assert!(!whole.contains(&"workflow.read".to_owned()), "it has parts");

@@ -23,10 +23,7 @@ fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
     // Nothing has been read until here.
     while !waiting.is_empty() {
         let answer = server.next_line();
-        assert!(
-            answer["result"]["isError"] != true && answer["error"].is_null(),
-            "{answer}"
-        );
+        assert!(answer["result"]["isError"] != true && answer["error"].is_null(), "{answer}");
         assert!(waiting.remove(&answer["id"].as_u64().unwrap()));
     }
 }
@@ -58,10 +55,7 @@ const A_BUSY_MACHINES_SECOND: Duration = Duration::from_secs(10);
 
 #[test]
 fn the_waits_at_the_end_of_input_add_up_to_less_than_a_second() {
-    let limits = [
-        midex_domain::limits::EOF_GRACE,
-        midex_domain::limits::EOF_CLOSE_MAX,
-    ];
+    let limits = [midex_domain::limits::EOF_GRACE, midex_domain::limits::EOF_CLOSE_MAX];
     assert!(limits.iter().sum::<Duration>() <= Duration::from_millis(900));
 }
 
@@ -85,10 +79,7 @@ fn the_server_ends_with_its_input_and_pending_replies_leave_first() {
     let (status, took, lines) = Server::start(dir.path()).close();
     assert!(status.success() && took < A_BUSY_MACHINES_SECOND && lines.is_empty());
     let (status, _, lines) = Server::spawn(dir.path(), &[]).close();
-    assert!(
-        status.success() && lines.is_empty(),
-        "an end before the handshake is no failure"
-    );
+    assert!(status.success() && lines.is_empty(), "an end before the handshake is no failure");
 }
 
 #[test]
@@ -120,12 +111,9 @@ fn a_signal_ends_a_server_whose_streams_are_sockets() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    near.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n")
-        .unwrap();
+    near.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").unwrap();
     let mut line = String::new();
-    BufReader::new(near.try_clone().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    BufReader::new(near.try_clone().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("\"id\":1"), "{line}");
     midex_test::terminate(&child);
     assert_eq!(wait(&mut child).code(), Some(0));

@@ -1,9 +1,6 @@
 //! The main job over MCP: a raw client against the real binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
-#![allow(
-    clippy::needless_pass_by_value,
-    reason = "`json!` makes values that nobody else wants"
-)]
+#![allow(clippy::needless_pass_by_value, reason = "`json!` makes values that nobody else wants")]
 
 mod arguments;
 mod asked;
@@ -40,11 +37,8 @@ use serde_json::{Value, json};
 
 use midex_test::{Client, Fields, Server, address};
 
-const STEPS: [(&str, &str); 3] = [
-    ("design", "architect"),
-    ("implement", "implementer"),
-    ("review", "reviewer"),
-];
+const STEPS: [(&str, &str); 3] =
+    [("design", "architect"), ("implement", "implementer"), ("review", "reviewer")];
 
 fn start(server: &mut Server, id: &str) -> Value {
     server.begin("feature-development", id)
@@ -55,12 +49,7 @@ fn next(server: &mut Server, token: &Value, summary: &str) -> Value {
 }
 
 fn keys(value: &Value) -> HashSet<&str> {
-    value
-        .as_object()
-        .expect("an object")
-        .keys()
-        .map(String::as_str)
-        .collect()
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
 fn has(value: &Value, wanted: &str) {
@@ -75,12 +64,8 @@ fn a_shipped_workflow_runs_from_start_to_completed() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let listed = server.read("midex://workflow/available_workflows");
-    let listed: Vec<_> = listed
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|w| w["name"] == "feature-development")
-        .collect();
+    let listed: Vec<_> =
+        listed.as_array().unwrap().iter().filter(|w| w["name"] == "feature-development").collect();
     has(listed[0], "name description tags complexity phases");
     assert_eq!(listed[0]["complexity"], "high");
 
@@ -95,10 +80,7 @@ fn a_shipped_workflow_runs_from_start_to_completed() {
         let listed = step["new_tokens"].as_array().unwrap();
         assert_eq!(listed.len(), 1);
         listed[0].has_fields(json!({ "step_name": name, "agent_name": agent, "continuation_token": step["new_token"] }));
-        assert!(
-            step["agent_content"].as_str().unwrap().len() > 1000,
-            "a persona worth reading"
-        );
+        assert!(step["agent_content"].as_str().unwrap().len() > 1000, "a persona worth reading");
         step = next(&mut server, &step["new_token"], name);
     }
     step.has_fields(
@@ -143,10 +125,7 @@ fn the_resources_have_every_field_of_the_documents() {
 
     let history = server.read(&address("step_history", "exec_001"));
     assert_eq!(history.as_array().unwrap().len(), 2);
-    has(
-        &history[0],
-        "step_name agent_name status started_at completed_at duration_ms output",
-    );
+    has(&history[0], "step_name agent_name status started_at completed_at duration_ms output");
     history.has_fields(json!({ "/0/status": "completed", "/0/output/summary": "done" }));
     history[1].has_fields(json!({ "status": "running", "output": null }));
 
@@ -165,16 +144,8 @@ fn telemetry_tells_what_happened_in_order() {
     start(&mut server, "other");
     let told = server.read(&address("telemetry", "exec_001"));
     let told = told.as_array().unwrap();
-    let types: Vec<_> = told
-        .iter()
-        .map(|event| event["event_type"].as_str().unwrap())
-        .collect();
-    let between = [
-        "token_validated",
-        "step_completed",
-        "step_started",
-        "token_generated",
-    ];
+    let types: Vec<_> = told.iter().map(|event| event["event_type"].as_str().unwrap()).collect();
+    let between = ["token_validated", "step_completed", "step_started", "token_generated"];
     let mut expected = vec![
         "workflow_created",
         "workflow_state_transition",
@@ -191,52 +162,22 @@ fn telemetry_tells_what_happened_in_order() {
         "workflow_completed",
     ]);
     assert_eq!(types, expected);
-    let ids: Vec<_> = told
-        .iter()
-        .map(|event| event["id"].as_u64().unwrap())
-        .collect();
+    let ids: Vec<_> = told.iter().map(|event| event["id"].as_u64().unwrap()).collect();
     assert!(ids.is_sorted() && ids.iter().collect::<HashSet<_>>().len() == ids.len());
-    has(
-        &told[0],
-        "id event_type execution_id step_name agent_name metadata created_at",
-    );
+    has(&told[0], "id event_type execution_id step_name agent_name metadata created_at");
     told[0].has_fields(json!({ "metadata": { "workflow_name": "feature-development" } }));
     assert_eq!(told[4]["metadata"], json!({ "step_name": "design" }));
-    assert_eq!(
-        told.last().unwrap()["metadata"],
-        json!({ "total_steps": 3 })
-    );
+    assert_eq!(told.last().unwrap()["metadata"], json!({ "total_steps": 3 }));
 
-    let uri = format!(
-        "{}?event_type=step_completed&limit=2",
-        address("telemetry", "exec_001")
-    );
+    let uri = format!("{}?event_type=step_completed&limit=2", address("telemetry", "exec_001"));
     let some = server.read(&uri);
-    let steps: Vec<_> = some
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|event| &event["step_name"])
-        .collect();
-    assert_eq!(
-        steps,
-        [&json!("implement"), &json!("review")],
-        "the latest two, oldest first"
-    );
+    let steps: Vec<_> = some.as_array().unwrap().iter().map(|event| &event["step_name"]).collect();
+    assert_eq!(steps, [&json!("implement"), &json!("review")], "the latest two, oldest first");
     let all = server.read("midex://workflow/telemetry?event_type=workflow_created");
     assert_eq!(all.as_array().unwrap().len(), 2);
-    for bad in [
-        "?event_type=nonsense",
-        "?limit=0",
-        "?limit=x",
-        "?limit=1001",
-        "?other=1",
-    ] {
+    for bad in ["?event_type=nonsense", "?limit=0", "?limit=x", "?limit=1001", "?other=1"] {
         let error = server.read_error(&format!("midex://workflow/telemetry{bad}"));
-        assert_eq!(
-            error["data"]["error_code"], "ARGUMENTS_INVALID",
-            "{bad}: {error}"
-        );
+        assert_eq!(error["data"]["error_code"], "ARGUMENTS_INVALID", "{bad}: {error}");
     }
 }
 
@@ -245,10 +186,7 @@ fn outputs_and_arguments_are_checked_and_all_violations_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(dir.path());
     let first = start(&mut server, "exec_001");
-    let refused = server.refuse(
-        &first["new_token"],
-        json!({ "artifacts": "x", "findings": [1] }),
-    );
+    let refused = server.refuse(&first["new_token"], json!({ "artifacts": "x", "findings": [1] }));
     assert_eq!(refused["error_code"], "STEP_OUTPUT_INVALID");
     let paths: Vec<_> = refused["violations"]
         .as_array()
@@ -261,11 +199,7 @@ fn outputs_and_arguments_are_checked_and_all_violations_named() {
     refused.has_fields(json!({ "step_id": "design", "execution_id": "exec_001" }));
     let cases = [
         ("workflow.start", json!({}), 1),
-        (
-            "workflow.start",
-            json!({ "workflow_name": 1, "inputs": [], "more": 1 }),
-            3,
-        ),
+        ("workflow.start", json!({ "workflow_name": 1, "inputs": [], "more": 1 }), 3),
         ("workflow.next_step", json!({ "output": 1, "other": 2 }), 2),
         ("workflow.next_step", json!({ "token": "x" }), 1),
         (
@@ -273,20 +207,12 @@ fn outputs_and_arguments_are_checked_and_all_violations_named() {
             json!({ "token": "x", "output": 1, "error": { "message": "m" } }),
             1,
         ),
-        (
-            "workflow.next_step",
-            json!({ "token": "x", "error": { "retryable": "no" } }),
-            2,
-        ),
+        ("workflow.next_step", json!({ "token": "x", "error": { "retryable": "no" } }), 2),
     ];
     for (tool, arguments, count) in cases {
         let refused = server.refused(tool, arguments);
         assert_eq!(refused["error_code"], "ARGUMENTS_INVALID", "{refused}");
-        assert_eq!(
-            refused["violations"].as_array().unwrap().len(),
-            count,
-            "{refused}"
-        );
+        assert_eq!(refused["violations"].as_array().unwrap().len(), count, "{refused}");
     }
     next(&mut server, &first["new_token"], "the token is still valid");
 }

@@ -18,10 +18,8 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
         .collect();
     assert_eq!(names, TOOLS);
     server.done("workflow_start", json!({ "workflow_name": "bug-fix" }));
-    let unknown = server.request(
-        "tools/call",
-        json!({ "name": "workflow.begin", "arguments": {} }),
-    );
+    let unknown =
+        server.request("tools/call", json!({ "name": "workflow.begin", "arguments": {} }));
     fails_with(&unknown["error"], -32602, "TOOL_NOT_FOUND");
     let missing = server.refused("workflow.start", json!({ "workflow_name": "no-such" }));
     assert_eq!(missing["error_code"], "WORKFLOW_NOT_FOUND");
@@ -35,12 +33,7 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
         let error = server.read_error(uri);
         fails_with(&error, -32002, "RESOURCE_NOT_FOUND");
     }
-    for resource in [
-        "current_step",
-        "workflow_status",
-        "step_history",
-        "telemetry",
-    ] {
+    for resource in ["current_step", "workflow_status", "step_history", "telemetry"] {
         let error = server.read_error(&address(resource, "nobody"));
         fails_with(&error, -32002, "EXECUTION_NOT_FOUND");
     }
@@ -52,14 +45,8 @@ fn both_spellings_of_a_tool_are_accepted_and_unknown_things_refused() {
 
 /// The variables of a template: `{name}` and `{?name,name}`.
 fn variables(template: &str) -> Vec<String> {
-    let inside = template
-        .split('{')
-        .skip(1)
-        .filter_map(|part| part.split('}').next());
-    inside
-        .flat_map(|names| names.trim_start_matches('?').split(','))
-        .map(str::to_owned)
-        .collect()
+    let inside = template.split('{').skip(1).filter_map(|part| part.split('}').next());
+    inside.flat_map(|names| names.trim_start_matches('?').split(',')).map(str::to_owned).collect()
 }
 
 #[test]
@@ -71,10 +58,7 @@ fn every_variable_of_every_template_is_completed() {
     let output = json!({ "summary": "s", "artifacts": [artifact] });
     server.hand_in(&first["new_token"], &output);
     let templates = server.request("resources/templates/list", json!({}));
-    let templates = templates["result"]["resourceTemplates"]
-        .as_array()
-        .unwrap()
-        .clone();
+    let templates = templates["result"]["resourceTemplates"].as_array().unwrap().clone();
     for template in templates {
         let uri = template["uriTemplate"].as_str().unwrap();
         for name in variables(uri) {
@@ -86,11 +70,7 @@ fn every_variable_of_every_template_is_completed() {
             let answer = server.request("completion/complete", params);
             let values = answer["result"]["completion"]["values"].as_array().unwrap();
             // There is one page of executions only: no cursor leads to another.
-            assert_eq!(
-                values.is_empty(),
-                name == "cursor",
-                "{uri} {name}: {answer}"
-            );
+            assert_eq!(values.is_empty(), name == "cursor", "{uri} {name}: {answer}");
         }
     }
     let begun = json!({

@@ -30,9 +30,7 @@ fn call(server: &mut Server, name: &str, arguments: Value) -> Value {
 
 fn tools(options: &Value) -> Vec<&str> {
     let options = options.as_array().expect("options").iter();
-    options
-        .map(|option| option["toolName"].as_str().unwrap())
-        .collect()
+    options.map(|option| option["toolName"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -50,10 +48,7 @@ fn options_stand_in_results_and_in_their_metadata() {
     let done = call(&mut server, "workflow.next_step", arguments);
     let reply = &done["structuredContent"];
     let options = &reply["nextStepOptions"];
-    assert_eq!(
-        tools(options),
-        ["error_handler_start", "workflow.next_step"]
-    );
+    assert_eq!(tools(options), ["error_handler_start", "workflow.next_step"]);
     assert_eq!(
         options[0],
         json!({

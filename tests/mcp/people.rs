@@ -26,10 +26,7 @@ final_output: { platform: '${{ inputs.platform }}', by: '${{ steps.ship.by }}' }
 fn project() -> Project {
     let alone = APP.replace("seats] }", "seats], via: elicitation }");
     let alone = alone.replace("workflow: app", "workflow: alone");
-    Project::new(&[
-        ("workflows/app.yaml", APP),
-        ("workflows/alone.yaml", &alone),
-    ])
+    Project::new(&[("workflows/app.yaml", APP), ("workflows/alone.yaml", &alone)])
 }
 
 fn start(workflow: &str) -> Value {
@@ -43,10 +40,7 @@ fn question(server: &mut Server) -> Value {
         if line["method"] == "elicitation/create" {
             return line;
         }
-        assert!(
-            line["id"].is_null(),
-            "an answer instead of a question: {line}"
-        );
+        assert!(line["id"].is_null(), "an answer instead of a question: {line}");
     }
 }
 
@@ -173,10 +167,7 @@ fn a_stateless_client_sends_the_call_again_with_the_answers() {
     assert_eq!(needs["resultType"], "input_required", "{needs}");
     let asked = needs["inputRequests"].as_object().unwrap().clone();
     let (key, request) = asked.iter().next().unwrap();
-    assert_eq!(
-        (asked.len(), &request["method"]),
-        (1, &json!("elicitation/create"))
-    );
+    assert_eq!((asked.len(), &request["method"]), (1, &json!("elicitation/create")));
     // The call again without an answer needs the same one.
     let again = start(&mut server, Some((&needs, json!({}))));
     assert_eq!(again["inputRequests"], needs["inputRequests"]);
@@ -184,20 +175,14 @@ fn a_stateless_client_sends_the_call_again_with_the_answers() {
     let needs = start(&mut server, Some((&needs, answers.clone())));
     let asked = needs["inputRequests"].as_object().unwrap().clone();
     let (gate, request) = asked.iter().next().unwrap();
-    assert!(
-        text(&request["params"]["message"]).starts_with("Make it for iOS?"),
-        "{request}"
-    );
+    assert!(text(&request["params"]["message"]).starts_with("Make it for iOS?"), "{request}");
     // An answer to a question that is no more counts for nothing.
     let again = start(&mut server, Some((&needs, answers)));
     assert_eq!(again["inputRequests"], needs["inputRequests"]);
     let answers = json!({ (gate): accept(json!({ "decision": "approve" })) });
     let done = start(&mut server, Some((&needs, answers)));
     let reply = &done["structuredContent"];
-    assert_eq!(
-        (&done["resultType"], &reply["step_name"]),
-        (&json!("complete"), &json!("make"))
-    );
+    assert_eq!((&done["resultType"], &reply["step_name"]), (&json!("complete"), &json!("make")));
     let listed = send(&mut server, "execution.list", json!({}), &json!({}));
     let executions = list(&listed["structuredContent"]["executions"]);
     assert_eq!(executions.len(), 1, "{executions:?}");
@@ -230,11 +215,7 @@ fn no_agent_sees_or_calls_what_people_answer_with() {
     let project = project();
     let mut server = project.serve();
     let tools = server.request("tools/list", json!({}))["result"]["tools"].clone();
-    assert!(
-        list(&tools)
-            .iter()
-            .all(|tool| tool["name"] != "execution.approve")
-    );
+    assert!(list(&tools).iter().all(|tool| tool["name"] != "execution.approve"));
     for name in ["execution.approve", "execution_approve"] {
         let params = json!({ "name": name, "arguments": {} });
         let error = server.request("tools/call", params)["error"].clone();
@@ -276,11 +257,7 @@ fn a_person_approves_on_a_terminal_while_the_server_runs() {
     server.begin("go", "e");
     let mut terminal = Terminal::open(project.command("approve e --as ann"));
     let page = terminal.expect("Approve?");
-    for part in [
-        "Gate 'go' of execution 'e' (workflow 'go')",
-        "To be answered by: ann",
-        "  Go?",
-    ] {
+    for part in ["Gate 'go' of execution 'e' (workflow 'go')", "To be answered by: ann", "  Go?"] {
         assert!(page.contains(part), "{part}: {page}");
     }
     terminal.type_line("");

@@ -71,9 +71,7 @@ fn w4_whatever_is_logged_every_line_of_the_output_is_the_protocol_s() {
 #[test]
 fn f12_the_end_of_input_ends_the_process_within_a_second() {
     // A machine that is busy with other things may keep one process waiting, not each of several.
-    let quickest = (0..8)
-        .map(|_| time_to_end())
-        .find(|took| took.as_secs() < 1);
+    let quickest = (0..8).map(|_| time_to_end()).find(|took| took.as_secs() < 1);
     assert!(quickest.is_some(), "eight servers, none ended in time");
 }
 
@@ -92,10 +90,7 @@ fn time_to_end() -> Duration {
         (line["id"].as_u64(), line["result"].clone())
     });
     let answers: HashMap<_, _> = answers.collect();
-    assert!(
-        answers.contains_key(&Some(ping)),
-        "what could be answered was"
-    );
+    assert!(answers.contains_key(&Some(ping)), "what could be answered was");
     if let Some(given_up) = answers.get(&Some(waiting)) {
         assert_eq!(given_up["structuredContent"]["retryable"], true);
     }

@@ -50,11 +50,8 @@ fn f22_each_step_is_told_what_it_is_for_and_what_was_decided_before() {
 /// Fault F22 of the study, the other way round: what was decided before must not flood the model either.
 #[test]
 fn f22_what_was_decided_before_is_shortened_to_eight_kib_and_whole_in_the_history() {
-    let phases: [(&str, &str, &[&str]); 3] = [
-        ("a", "worker", &[]),
-        ("b", "worker", &[]),
-        ("c", "worker", &["a", "b"]),
-    ];
+    let phases: [(&str, &str, &[&str]); 3] =
+        [("a", "worker", &[]), ("b", "worker", &[]), ("c", "worker", &["a", "b"])];
     let project = line();
     project.write("workflows/joined.md", &workflow("joined", &phases));
     let mut server = project.serve();
@@ -63,18 +60,11 @@ fn f22_what_was_decided_before_is_shortened_to_eight_kib_and_whole_in_the_histor
     server.hand_in(&steps[0].1, long.clone());
     let reply = server.finish(&steps[1].1, "in short");
     for shown in [&reply["previous"], &server.current("e")["previous"]] {
-        assert!(
-            shown.to_string().len() <= 8 << 10,
-            "{} bytes",
-            shown.to_string().len()
-        );
+        assert!(shown.to_string().len() <= 8 << 10, "{} bytes", shown.to_string().len());
         let shown = list(shown);
         assert_eq!(shown[0]["truncated"], true);
         assert!(text(&shown[0]["output"]["summary"]).starts_with("a long story, a long"));
-        assert_eq!(
-            shown[1]["output"]["summary"], "in short",
-            "what is short stays whole"
-        );
+        assert_eq!(shown[1]["output"]["summary"], "in short", "what is short stays whole");
     }
     assert_eq!(server.history("e")[0]["output"], long);
 }
@@ -101,10 +91,7 @@ fn f23_a_persona_comes_once_in_a_reply_and_not_at_all_to_who_knows_it() {
     let start = json!({ "workflow_name": "wide", "execution_id": "f", "known_agents": ["worker"] });
     let known = server.begin_with(start);
     assert_eq!((offers(&known).len(), personas(&known)), (3, 0));
-    assert_eq!(
-        (&known["agent_name"], known["new_token"].is_string()),
-        (&json!("worker"), true)
-    );
+    assert_eq!((&known["agent_name"], known["new_token"].is_string()), (&json!("worker"), true));
     let resumed = json!({ "execution_id": "f", "known_agents": ["worker"] });
     for reply in [&known, &server.done("execution.resume", resumed)] {
         let words = reply["instructions"].as_str().unwrap();
@@ -116,18 +103,12 @@ fn f23_a_persona_comes_once_in_a_reply_and_not_at_all_to_who_knows_it() {
         json!({ "token": known["new_token"], "output": output("s"), "known_agents": ["worker"] });
     let reviewed = server.next_step(call.clone());
     assert_eq!(
-        (
-            &reviewed["agent_name"],
-            reviewed["agent_content"].is_string()
-        ),
+        (&reviewed["agent_name"], reviewed["agent_content"].is_string()),
         (&json!("reviewer"), true)
     );
     // The same call again is the same call, whoever is known by then.
     call["known_agents"] = json!(["worker", "reviewer"]);
     let again = server.next_step(call);
-    assert_eq!(
-        (&again["replayed"], again.get("agent_content")),
-        (&json!(true), None)
-    );
+    assert_eq!((&again["replayed"], again.get("agent_content")), (&json!(true), None));
     assert_eq!(personas(&server.read(&address("step_history", "f"))), 0);
 }

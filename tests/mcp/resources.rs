@@ -11,10 +11,7 @@ use midex_test::{
 const NOT_FOUND: &[(&str, &str)] = &[
     ("RESOURCE_NOT_FOUND", NO_RESOURCES),
     ("EXECUTION_NOT_FOUND", NO_EXECUTIONS),
-    (
-        "WORKFLOW_NOT_FOUND",
-        "workflow_details/ workflow_details/nonsense",
-    ),
+    ("WORKFLOW_NOT_FOUND", "workflow_details/ workflow_details/nonsense"),
 ];
 /// The last of them have a query that is none, or a name in it that stands twice.
 const NO_RESOURCES: &str = "
@@ -58,17 +55,12 @@ fn an_address_that_names_nothing_is_not_found_in_the_protocols_own_words() {
     });
     let elsewhere = "| |x|\0|midex:|midex://|midex://workflow|midex://workflow/|MIDEX://workflow/executions|\
         file:///etc/passwd|midex://knowledge/global| midex://workflow/executions|http://localhost/|../../etc/passwd";
-    let elsewhere = elsewhere
-        .split('|')
-        .map(|uri| (uri.to_owned(), "RESOURCE_NOT_FOUND"));
+    let elsewhere = elsewhere.split('|').map(|uri| (uri.to_owned(), "RESOURCE_NOT_FOUND"));
     for (uri, code) in below.chain(elsewhere) {
         let error = witness.read_error(&uri);
         fails_with(&error, -32002, code);
         let action = error["data"]["suggested_action"].as_str().unwrap();
-        assert!(
-            !action.is_empty() && !action.contains('{'),
-            "{uri:?}: {action}"
-        );
+        assert!(!action.is_empty() && !action.contains('{'), "{uri:?}: {action}");
     }
     witness.survives();
 }
@@ -97,16 +89,8 @@ fn a_query_that_is_wrong_is_refused_as_a_violation_that_says_what_may_stand_ther
 fn odd_spellings_of_what_there_is_are_read() {
     let mut witness = Witness::new();
     let plain = witness.current(WITNESS);
-    for uri in [
-        "current_step/%77itness",
-        "current_step/witness?",
-        "current_step/witness?&&",
-    ] {
-        assert_eq!(
-            witness.read(&format!("midex://workflow/{uri}")),
-            plain,
-            "{uri}"
-        );
+    for uri in ["current_step/%77itness", "current_step/witness?", "current_step/witness?&&"] {
+        assert_eq!(witness.read(&format!("midex://workflow/{uri}")), plain, "{uri}");
     }
     let telemetry = witness.read("midex://workflow/telemetry?%6cimit=%31");
     assert_eq!(telemetry.as_array().unwrap().len(), 1);
@@ -220,12 +204,7 @@ fn a_completion_that_nothing_fits_is_empty() {
         json!({ "arguments": { "execution_id": "a\nb" } }),
         json!({ "arguments": { "nonsense": "x" } }),
     ] {
-        none(&complete(
-            &mut witness,
-            steps.clone(),
-            argument.clone(),
-            context,
-        ));
+        none(&complete(&mut witness, steps.clone(), argument.clone(), context));
     }
     let nobody = json!({ "arguments": { "execution_id": "nobody" } });
     let answer = complete(&mut witness, steps.clone(), argument.clone(), nobody);

@@ -34,10 +34,7 @@ fn every_answer_of_every_tool_satisfies_the_tools_output_schema() {
     let dir = tempfile::tempdir().unwrap();
     let mut checked = Checked::start(dir.path());
     let begin = |checked: &mut Checked, workflow: &str, id: &str| {
-        checked.call(
-            "workflow.start",
-            json!({ "workflow_name": workflow, "execution_id": id }),
-        )
+        checked.call("workflow.start", json!({ "workflow_name": workflow, "execution_id": id }))
     };
     // Through a workflow with steps side by side to its end: steps that are ready, still open, and none left.
     let first = begin(&mut checked, "component-performance-review", "wide");
@@ -54,16 +51,11 @@ fn every_answer_of_every_tool_satisfies_the_tools_output_schema() {
         let reply = checked.call("workflow.next_step", call.clone());
         assert_eq!(checked.call("workflow.next_step", call)["replayed"], true);
         tokens.extend(
-            steps(&reply, "new_tokens")
-                .iter()
-                .map(|offer| offer["continuation_token"].clone()),
+            steps(&reply, "new_tokens").iter().map(|offer| offer["continuation_token"].clone()),
         );
     }
     let done = json!({ "execution_id": "wide" });
-    assert_eq!(
-        checked.call("execution.wait", done.clone())["state"],
-        "completed"
-    );
+    assert_eq!(checked.call("execution.wait", done.clone())["state"], "completed");
     for id in ["a", "b", "c", "d"] {
         begin(&mut checked, "bug-fix", id);
     }
@@ -92,10 +84,7 @@ fn every_refusal_of_every_tool_satisfies_the_tools_output_schema() {
     let failed = {
         let token = start(&mut checked.server, "e")["new_token"].clone();
         let error = json!({ "message": "it cannot be done" });
-        checked.call(
-            "workflow.next_step",
-            json!({ "token": token, "error": error }),
-        )
+        checked.call("workflow.next_step", json!({ "token": token, "error": error }))
     };
     assert_eq!(failed["failure"]["message"], "it cannot be done");
     let names: Vec<_> = checked
@@ -118,12 +107,6 @@ fn every_refusal_of_every_tool_satisfies_the_tools_output_schema() {
     }
     let token = start(&mut checked.server, "f")["new_token"].clone();
     let second = next(&mut checked.server, &token, "one");
-    checked.call(
-        "workflow.next_step",
-        json!({ "token": token, "output": output("two") }),
-    );
-    checked.call(
-        "workflow.next_step",
-        json!({ "token": second["new_token"], "output": 1 }),
-    );
+    checked.call("workflow.next_step", json!({ "token": token, "output": output("two") }));
+    checked.call("workflow.next_step", json!({ "token": second["new_token"], "output": 1 }));
 }

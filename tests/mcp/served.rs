@@ -48,10 +48,8 @@ fn a_declared_workflow_is_led_to_its_end_through_signals_timers_and_a_kill() {
     let current = server.current("e");
     says(&current["message"], "waits for the signal 'go'");
     // The signal comes from outside, beside the running server.
-    let (code, signalled) = said(
-        &project,
-        &["signal", "e", "go", "--payload", r#"{"by":"me"}"#, "--json"],
-    );
+    let (code, signalled) =
+        said(&project, &["signal", "e", "go", "--payload", r#"{"by":"me"}"#, "--json"]);
     assert_eq!((code, &signalled["state"]), (Some(0), &json!("running")));
     server.kill();
     let mut server = project.serve();
@@ -77,9 +75,7 @@ fn a_declared_workflow_is_led_to_its_end_through_signals_timers_and_a_kill() {
             "tell 1"
         ]
     );
-    let refused = server.refused(
-        "execution.signal",
-        json!({ "execution_id": "e", "signal": "go" }),
-    );
+    let refused =
+        server.refused("execution.signal", json!({ "execution_id": "e", "signal": "go" }));
     assert_eq!(refused["error_code"], "EXECUTION_FINISHED");
 }

@@ -42,10 +42,7 @@ impl House {
         let mut config = Config::new(Some(home.path().join("data"))).expect("a configuration");
         home.path().clone_into(&mut config.project_dir);
         let app = App::new(config, Arc::new(SystemClock), Arc::new(SeededIds::new(1)));
-        Self {
-            app: Arc::new(app),
-            home,
-        }
+        Self { app: Arc::new(app), home }
     }
 
     fn home(&self) -> &Path {
@@ -59,10 +56,7 @@ impl House {
     }
 
     async fn change(&self, id: &str, lifecycle: Lifecycle) {
-        let change = LifecycleChange {
-            lifecycle,
-            reason: None,
-        };
+        let change = LifecycleChange { lifecycle, reason: None };
         let changed = self.app.command(&execution(id), change).await;
         changed.expect("a change");
     }
@@ -77,11 +71,7 @@ impl House {
 
     async fn revision(&self, id: &str) -> u64 {
         let engine = self.app.engine().await.expect("an engine");
-        engine
-            .status(&execution(id))
-            .await
-            .expect("a status")
-            .revision
+        engine.status(&execution(id)).await.expect("a status").revision
     }
 
     /// A client of the initialize era.
@@ -155,11 +145,7 @@ impl Client {
     fn of(server: Server, pipe_bytes: usize, is_stateless: bool) -> Self {
         let (ours, theirs) = tokio::io::duplex(pipe_bytes);
         let (read, write) = tokio::io::split(theirs);
-        let serving = mcp::serve(
-            server,
-            LineTransport::new(read, write),
-            CancellationToken::new(),
-        );
+        let serving = mcp::serve(server, LineTransport::new(read, write), CancellationToken::new());
         let (read, input) = tokio::io::split(ours);
         Self {
             input,
@@ -178,12 +164,8 @@ impl Client {
         });
         let answer = self.request("initialize", params).await;
         let resources = &answer["result"]["capabilities"]["resources"];
-        assert_eq!(
-            resources,
-            &json!({ "subscribe": true, "listChanged": true })
-        );
-        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
-            .await;
+        assert_eq!(resources, &json!({ "subscribe": true, "listChanged": true }));
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
     }
 
     async fn send(&mut self, message: &Value) {
@@ -262,24 +244,18 @@ impl Client {
     }
 
     async fn subscribe(&mut self, uri: &str) {
-        let answer = self
-            .request("resources/subscribe", json!({ "uri": uri }))
-            .await;
+        let answer = self.request("resources/subscribe", json!({ "uri": uri })).await;
         assert!(answer["result"].is_object(), "{answer}");
     }
 
     async fn unsubscribe(&mut self, uri: &str) {
-        let answer = self
-            .request("resources/unsubscribe", json!({ "uri": uri }))
-            .await;
+        let answer = self.request("resources/unsubscribe", json!({ "uri": uri })).await;
         assert!(answer["result"].is_object(), "{answer}");
     }
 
     /// Listens, and answers with the id of the listen and what was accepted.
     async fn listen(&mut self, filter: Value) -> (u64, Value) {
-        let id = self
-            .post("subscriptions/listen", json!({ "notifications": filter }))
-            .await;
+        let id = self.post("subscriptions/listen", json!({ "notifications": filter })).await;
         let acknowledged = self.told().await;
         acknowledged.has_fields(json!({ "method": "notifications/subscriptions/acknowledged" }));
         assert_eq!(listen_of(&acknowledged), id);

@@ -39,15 +39,9 @@ fn is_time(text: &str) -> bool {
 fn check(what: &str, value: &Value) {
     let mut found = Vec::new();
     times(value, what, &mut found);
-    assert!(
-        found.iter().any(|(_, time)| time.is_string()),
-        "{what} shows no time: {value}"
-    );
+    assert!(found.iter().any(|(_, time)| time.is_string()), "{what} shows no time: {value}");
     for (at, time) in found {
-        assert!(
-            time.is_null() || time.as_str().is_some_and(is_time),
-            "{at} is {time}"
-        );
+        assert!(time.is_null() || time.as_str().is_some_and(is_time), "{at} is {time}");
     }
 }
 
@@ -64,10 +58,7 @@ fn populate(server: &mut Server) -> Vec<Value> {
     replies.push(first);
     replies.push(server.begin("line", "some"));
     let artifact = json!({ "type": "data", "name": "n", "content": "c", "metadata": { "v": 1 } });
-    for output in [
-        json!({ "summary": "s", "artifacts": [artifact] }),
-        output("s"),
-    ] {
+    for output in [json!({ "summary": "s", "artifacts": [artifact] }), output("s")] {
         // With tokens that live for a second, a busy machine may need another.
         replies.push(eventually("a token is used in time", || {
             let token = server.current("some")["continuation_token"].clone();
@@ -99,22 +90,10 @@ fn f17_every_time_everywhere_is_iso_8601_with_milliseconds_and_z() {
             check("current_step", &current);
         }
     }
-    check(
-        "workflow_artifacts",
-        &server.read(&address("workflow_artifacts", "some")),
-    );
-    check(
-        "of a step",
-        &server.read(&(address("workflow_artifacts", "some") + "/a")),
-    );
-    check(
-        "artifact",
-        &server.read(&(address("artifact", "some") + "/1")),
-    );
-    check(
-        "telemetry",
-        &server.read("midex://workflow/telemetry?limit=1000"),
-    );
+    check("workflow_artifacts", &server.read(&address("workflow_artifacts", "some")));
+    check("of a step", &server.read(&(address("workflow_artifacts", "some") + "/a")));
+    check("artifact", &server.read(&(address("artifact", "some") + "/1")));
+    check("telemetry", &server.read("midex://workflow/telemetry?limit=1000"));
     let wait = json!({ "execution_id": "late", "timeout_s": 0 });
     check("execution.wait", &server.done("execution.wait", wait));
 }
@@ -128,10 +107,7 @@ fn every_time_in_lists_of_executions_is_of_that_format_too() {
     let first = server.begin("line", "f");
     server.finish(&first["new_token"], "s");
     check("execution.list", &server.done("execution.list", json!({})));
-    check(
-        "execution.resume",
-        &server.done("execution.resume", json!({})),
-    );
+    check("execution.resume", &server.done("execution.resume", json!({})));
     let executions = server.read("midex://workflow/executions");
     assert_eq!(list(&executions["executions"]).len(), 2);
     check("executions", &executions);

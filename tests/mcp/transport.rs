@@ -21,11 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 fn app(dir: &tempfile::TempDir) -> Arc<App> {
     let config = Config::new(Some(dir.path().join("data"))).expect("a configuration");
-    Arc::new(App::new(
-        config,
-        Arc::new(SystemClock),
-        Arc::new(SeededIds::new(1)),
-    ))
+    Arc::new(App::new(config, Arc::new(SystemClock), Arc::new(SeededIds::new(1))))
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"0"}}}"#;
@@ -127,11 +123,7 @@ async fn frames_that_are_no_calls_are_answered_and_the_connection_lives() {
     assert_eq!(codes, [&json!(-32700), &json!(-32600)]);
     assert_eq!(answer(&answers, 2)["error"]["code"], -32600);
     assert_eq!(answer(&answers, 3)["error"]["code"], -32601);
-    assert_eq!(
-        answer(&answers, 4)["error"]["code"],
-        -32700,
-        "nested too deep"
-    );
+    assert_eq!(answer(&answers, 4)["error"]["code"], -32700, "nested too deep");
     assert_eq!(answer(&answers, 9)["result"], json!({}));
 }
 
@@ -163,10 +155,7 @@ async fn a_client_that_takes_nothing_is_read_no_further() {
         CancellationToken::new(),
     ));
     let (answers, mut requests) = tokio::io::split(client);
-    requests
-        .write_all(&script(&[]))
-        .await
-        .expect("the server reads");
+    requests.write_all(&script(&[])).await.expect("the server reads");
     // More calls than may be outstanding: the writer must come to a halt, and go on once it is read.
     let total = limits::CLIENT_CALLS_MAX * 2;
     let written = Arc::new(AtomicUsize::new(0));
@@ -175,10 +164,7 @@ async fn a_client_that_takes_nothing_is_read_no_further() {
         async move {
             for id in 1..=total {
                 let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
-                requests
-                    .write_all(line.as_bytes())
-                    .await
-                    .expect("the server reads in the end");
+                requests.write_all(line.as_bytes()).await.expect("the server reads in the end");
                 written.store(id, Ordering::SeqCst);
             }
             requests.shutdown().await.expect("an end");
@@ -191,10 +177,7 @@ async fn a_client_that_takes_nothing_is_read_no_further() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let halted = written.load(Ordering::SeqCst);
     // Besides the calls that may be outstanding: what lies in the streams' own buffers, in lines of some 45 bytes.
-    assert!(
-        halted < limits::CLIENT_CALLS_MAX + 500,
-        "{halted} calls were read"
-    );
+    assert!(halted < limits::CLIENT_CALLS_MAX + 500, "{halted} calls were read");
     let mut lines = BufReader::new(answers).lines();
     let mut count = 0;
     while lines.next_line().await.expect("UTF-8").is_some() {

@@ -12,9 +12,8 @@ use midex_test::{
 fn addresses(server: &mut Server) -> Vec<String> {
     let templates = server.request("resources/templates/list", json!({}));
     let templates = list(&templates["result"]["resourceTemplates"]);
-    let of_execution = each(&templates, "uriTemplate")
-        .into_iter()
-        .filter(|uri| uri.contains("{execution_id}"));
+    let of_execution =
+        each(&templates, "uriTemplate").into_iter().filter(|uri| uri.contains("{execution_id}"));
     let address = |uri: String| {
         let path = uri.split("{?").next().unwrap();
         path.replace("{execution_id}", "nobody")
@@ -62,10 +61,7 @@ fn an_unknown_execution_is_not_found_by_any_tool() {
             (arguments["step_name"], arguments["verdict"]) = (json!("s"), json!("retry"));
         }
         let refused = server.refused(tool, arguments);
-        assert_eq!(
-            refused["error_code"], "EXECUTION_NOT_FOUND",
-            "{tool}: {refused}"
-        );
+        assert_eq!(refused["error_code"], "EXECUTION_NOT_FOUND", "{tool}: {refused}");
         refused.has_fields(json!({ "success": false, "retryable": false }));
         assert!(text(&refused["error"]).contains("'nobody'"));
     }

@@ -32,11 +32,7 @@ fn start(witness: &mut Witness, id: &str, inputs: &str) -> Value {
 }
 
 fn finish(witness: &mut Witness, token: &Value, output: &str) -> Value {
-    call(
-        witness,
-        "workflow.next_step",
-        &format!(r#"{{"token":{token},"output":{output}}}"#),
-    )
+    call(witness, "workflow.next_step", &format!(r#"{{"token":{token},"output":{output}}}"#))
 }
 
 fn nested(depth: usize) -> String {
@@ -45,11 +41,7 @@ fn nested(depth: usize) -> String {
 
 fn code(answer: &Value) -> &Value {
     let error = &answer["error"]["code"];
-    if error.is_null() {
-        &answer["result"]["structuredContent"]["error_code"]
-    } else {
-        error
-    }
+    if error.is_null() { &answer["result"]["structuredContent"]["error_code"] } else { error }
 }
 
 #[test]
@@ -73,33 +65,22 @@ fn a_value_nested_too_deep_is_refused_and_one_just_deep_enough_is_kept() {
         assert_eq!(code(&answer), &expected, "an output {depth} deep: {answer}");
         let answer = finish(&mut witness, &token, &nested(depth));
         assert_eq!(code(&answer), &expected, "an output {depth} deep: {answer}");
-        let key = format!(
-            r#"{{"token":{token},"output":{{"summary":"s"}},"error":{}}}"#,
-            nested(depth)
-        );
+        let key =
+            format!(r#"{{"token":{token},"output":{{"summary":"s"}},"error":{}}}"#, nested(depth));
         let answer = call(&mut witness, "workflow.next_step", &key);
-        assert!(
-            code(&answer) == -32700 || code(&answer) == "ARGUMENTS_INVALID",
-            "{answer}"
-        );
+        assert!(code(&answer) == -32700 || code(&answer) == "ARGUMENTS_INVALID", "{answer}");
     }
     witness.unharmed();
     let deepest = nested(most - 1);
     let started = start(&mut witness, "victim", &deepest)["result"]["structuredContent"].clone();
     assert_eq!(started["success"], true, "{started}");
-    let answer = finish(
-        &mut witness,
-        &started["new_token"],
-        &format!(r#"{{"summary":"s","x":{deepest}}}"#),
-    );
+    let answer =
+        finish(&mut witness, &started["new_token"], &format!(r#"{{"summary":"s","x":{deepest}}}"#));
     assert_eq!(answer["result"]["isError"], false, "{answer}");
     let deepest: Value = serde_json::from_str(&deepest).unwrap();
     let (mut server, _home) = witness.survives();
     assert_eq!(server.current("victim")["inputs"]["x"], deepest);
-    assert_eq!(
-        server.read(&address("step_history", "victim"))[0]["output"]["x"],
-        deepest
-    );
+    assert_eq!(server.read(&address("step_history", "victim"))[0]["output"]["x"], deepest);
 }
 
 #[test]
@@ -110,11 +91,7 @@ fn what_looks_like_a_number_and_is_none_is_refused() {
     for number in numbers.split(' ') {
         let answer = start(&mut witness, "victim", number);
         assert_eq!(code(&answer), -32700, "{number}: {answer}");
-        let answer = finish(
-            &mut witness,
-            &token,
-            &format!(r#"{{"summary":"s","x":{number}}}"#),
-        );
+        let answer = finish(&mut witness, &token, &format!(r#"{{"summary":"s","x":{number}}}"#));
         assert_eq!(code(&answer), -32700, "{number}: {answer}");
     }
     witness.survives();
@@ -130,11 +107,7 @@ fn huge_and_tiny_numbers_are_kept_as_they_were_read() {
         let answer = start(&mut witness, &format!("n{at}"), number);
         assert_eq!(answer["result"]["isError"], false, "{number}: {answer}");
         let token = &answer["result"]["structuredContent"]["new_token"];
-        finish(
-            &mut witness,
-            &token.clone(),
-            &format!(r#"{{"summary":"s","x":{number}}}"#),
-        );
+        finish(&mut witness, &token.clone(), &format!(r#"{{"summary":"s","x":{number}}}"#));
     }
     let answer = start(&mut witness, "whole", "123456789012345678901234567890");
     assert_eq!(code(&answer), -32602, "never another number: {answer}");
@@ -143,11 +116,7 @@ fn huge_and_tiny_numbers_are_kept_as_they_were_read() {
         let sent: Value = serde_json::from_str(number).unwrap();
         let id = format!("n{at}");
         assert_eq!(server.current(&id)["inputs"]["x"], sent, "{number}");
-        assert_eq!(
-            server.read(&address("step_history", &id))[0]["output"]["x"],
-            sent,
-            "{number}"
-        );
+        assert_eq!(server.read(&address("step_history", &id))[0]["output"]["x"], sent, "{number}");
     }
 }
 
@@ -158,22 +127,12 @@ fn of_a_key_that_stands_twice_the_last_counts() {
     let started =
         call(&mut witness, "workflow.start", twice)["result"]["structuredContent"].clone();
     assert_eq!(started["execution_id"], "victim", "{started}");
-    let answer = finish(
-        &mut witness,
-        &started["new_token"],
-        r#"{"summary":"first","summary":"last"}"#,
-    );
+    let answer =
+        finish(&mut witness, &started["new_token"], r#"{"summary":"first","summary":"last"}"#);
     assert_eq!(answer["result"]["isError"], false, "{answer}");
-    let wrong = finish(
-        &mut witness,
-        &started["new_token"],
-        r#"{"summary":"last","summary":"first"}"#,
-    );
-    assert_eq!(
-        code(&wrong),
-        "TOKEN_ALREADY_USED",
-        "another output: {wrong}"
-    );
+    let wrong =
+        finish(&mut witness, &started["new_token"], r#"{"summary":"last","summary":"first"}"#);
+    assert_eq!(code(&wrong), "TOKEN_ALREADY_USED", "another output: {wrong}");
     let (mut server, _home) = witness.survives();
     assert_eq!(server.current("victim")["inputs"], json!({ "x": 2 }));
     assert_eq!(
@@ -187,22 +146,12 @@ fn half_a_character_is_read_as_the_sign_of_a_cut_and_a_whole_one_kept() {
     let mut witness = witness();
     let token = witness.token.clone();
     for broken in [r"\u12", r"\ud83d\u0"] {
-        let answer = finish(
-            &mut witness,
-            &token,
-            &format!(r#"{{"summary":"{broken}"}}"#),
-        );
+        let answer = finish(&mut witness, &token, &format!(r#"{{"summary":"{broken}"}}"#));
         assert_eq!(code(&answer), -32700, "{broken}: {answer}");
         let answer = start(&mut witness, broken, "1");
         assert_eq!(code(&answer), -32700, "{broken}: {answer}");
     }
-    for half in [
-        r"\ud800",
-        r"\udc00",
-        r"\udc00\ud800",
-        r"a\ud83dz",
-        r"\ud83d\u0041",
-    ] {
+    for half in [r"\ud800", r"\udc00", r"\udc00\ud800", r"a\ud83dz", r"\ud83d\u0041"] {
         let answer = start(&mut witness, half, &format!(r#""{half}""#));
         assert_eq!(answer["result"]["isError"], false, "{half}: {answer}");
     }
@@ -236,18 +185,11 @@ fn what_does_not_print_is_kept_in_values_and_refused_in_ids() {
         (&history[0]["output"]["summary"], &history[0]["output"][odd]),
         (&json!(odd), &json!([odd]))
     );
-    let by_name = format!(
-        "{}/{}",
-        address("artifact", "victim"),
-        midex_domain::uri::encode_segment(odd)
-    );
+    let by_name =
+        format!("{}/{}", address("artifact", "victim"), midex_domain::uri::encode_segment(odd));
     let artifact = server.read(&by_name);
     assert_eq!(
-        (
-            &artifact["content"],
-            &artifact["name"],
-            &artifact["metadata"][odd]
-        ),
+        (&artifact["content"], &artifact["name"], &artifact["metadata"][odd]),
         (&json!(odd), &json!(odd), &json!(odd))
     );
     assert_eq!(server.status("victim")["reason"], odd);

@@ -33,13 +33,7 @@ struct Known {
 impl Known {
     fn new(generation: usize, lane: usize) -> Self {
         let id = format!("g{generation}-{lane}");
-        Self {
-            id,
-            asked: None,
-            answered: None,
-            revision: 0,
-            done: Vec::new(),
-        }
+        Self { id, asked: None, answered: None, revision: 0, done: Vec::new() }
     }
 
     /// The call that goes on: the unanswered one again, else the next.
@@ -74,12 +68,10 @@ impl Known {
         );
         self.revision += 1;
         let asked = self.asked.take().unwrap();
-        if let (Some(before), Some(summary)) = (
-            &self.answered,
-            asked["arguments"]["output"]["summary"].as_str(),
-        ) {
-            self.done
-                .push((before["step_name"].as_str().unwrap().into(), summary.into()));
+        if let (Some(before), Some(summary)) =
+            (&self.answered, asked["arguments"]["output"]["summary"].as_str())
+        {
+            self.done.push((before["step_name"].as_str().unwrap().into(), summary.into()));
         }
         let completed = answer["workflow_state"] == "completed";
         self.answered = Some(answer);
@@ -101,30 +93,16 @@ fn check(server: &mut Server, known: &Known) {
         known.revision
     );
     let history = server.read(&address("step_history", &known.id));
-    let completed: Vec<_> = history
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|row| row["status"] == "completed")
-        .collect();
+    let completed: Vec<_> =
+        history.as_array().unwrap().iter().filter(|row| row["status"] == "completed").collect();
     for (at, (step, summary)) in known.done.iter().enumerate() {
         assert_eq!(
-            (
-                &completed[at]["step_name"],
-                &completed[at]["output"]["summary"]
-            ),
+            (&completed[at]["step_name"], &completed[at]["output"]["summary"]),
             (&json!(step), &json!(summary))
         );
     }
-    assert!(
-        completed.len() <= known.done.len() + 1,
-        "nothing was applied twice"
-    );
-    assert_eq!(
-        completed.len() as u64 + 1,
-        revision,
-        "every revision is one step"
-    );
+    assert!(completed.len() <= known.done.len() + 1, "nothing was applied twice");
+    assert_eq!(completed.len() as u64 + 1, revision, "every revision is one step");
 }
 
 /// Clients of many executions at once.
@@ -154,8 +132,7 @@ impl Crowd {
         if self.lanes[at].take(&line["result"]) {
             self.generation += 1;
             let fresh = Known::new(self.generation, at);
-            self.finished
-                .push(std::mem::replace(&mut self.lanes[at], fresh));
+            self.finished.push(std::mem::replace(&mut self.lanes[at], fresh));
         }
         at
     }
@@ -168,18 +145,10 @@ fn survive(kills: u64, seed: u64, flags: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let mut dice = Dice(seed);
     let lanes = (0..EXECUTIONS).map(|lane| Known::new(0, lane)).collect();
-    let mut crowd = Crowd {
-        lanes,
-        generation: 0,
-        finished: Vec::new(),
-    };
+    let mut crowd = Crowd { lanes, generation: 0, finished: Vec::new() };
     for _ in 0..kills {
         let mut server = Server::start_with(dir.path(), flags);
-        for known in crowd
-            .lanes
-            .iter()
-            .chain(crowd.finished.iter().rev().take(3))
-        {
+        for known in crowd.lanes.iter().chain(crowd.finished.iter().rev().take(3)) {
             check(&mut server, known);
         }
         let mut waiting = crowd.drive(&mut server, dice.roll(400));

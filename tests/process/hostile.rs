@@ -62,14 +62,8 @@ impl World {
         }
         let secrets = world.path("home/.config/midex/secrets");
         fs::set_permissions(secrets, fs::Permissions::from_mode(0o600)).expect("a mode");
-        world.write(
-            "home/.config/midex/catalogs/shop/document.yaml",
-            &document(),
-        );
-        world.write(
-            "home/.config/midex/catalogs/shop/catalog.toml",
-            &world.settings(),
-        );
+        world.write("home/.config/midex/catalogs/shop/document.yaml", &document());
+        world.write("home/.config/midex/catalogs/shop/catalog.toml", &world.settings());
         fs::create_dir_all(world.path("repo/.git")).expect("a directory");
         for (path, text) in files {
             let text = text.replace("OUTSIDE", &world.path("outside").display().to_string());
@@ -78,11 +72,8 @@ impl World {
         for (path, target) in links {
             let (path, outside) = (world.path(&format!("repo/{path}")), world.path("outside"));
             fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-            symlink(
-                target.replace("OUTSIDE", &outside.display().to_string()),
-                path,
-            )
-            .expect("a link");
+            symlink(target.replace("OUTSIDE", &outside.display().to_string()), path)
+                .expect("a link");
         }
         world
     }

@@ -1,9 +1,6 @@
 //! Processes, sockets, signals and crashes: one directory, several programs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
-#![allow(
-    clippy::needless_pass_by_value,
-    reason = "`json!` makes values that nobody else wants"
-)]
+#![allow(clippy::needless_pass_by_value, reason = "`json!` makes values that nobody else wants")]
 
 mod crash;
 mod hostile;

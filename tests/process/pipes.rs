@@ -31,11 +31,7 @@ fn a_document_that_is_a_pipe_is_refused_and_holds_up_no_other_client() {
     }
     let began = Instant::now();
     other.begin_with(json!({ "workflow_name": "bug-fix" }));
-    assert!(
-        began.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let refused = one.refused("catalog.validate_openapi", source);
     assert_eq!(refused["error_code"], "FILE_UNUSABLE", "{refused}");
     refused.to_string().shows("a pipe, not a file");
@@ -49,17 +45,11 @@ fn commands_refuse_a_pipe_in_place_of_a_file() {
     let token = ["--http", "127.0.0.1:0", "--http-token-file", "token"];
     for (arguments, said) in [
         (&["validate", "pipe.yaml"][..], "a pipe, not a file"),
-        (
-            &["catalog", "add", "pipe.yaml", "--title", "Pipe"],
-            "a pipe, not a file",
-        ),
+        (&["catalog", "add", "pipe.yaml", "--title", "Pipe"], "a pipe, not a file"),
         (&[&["serve"][..], &token].concat(), "token cannot be read"),
     ] {
         let mut command = project.command(arguments);
-        let command = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let began = Instant::now();
         while child.try_wait().unwrap().is_none() {

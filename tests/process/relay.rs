@@ -69,11 +69,7 @@ fn approve(client: &mut Server, question: &Value) {
 /// Holds the directory of the project, as a process does that opens no door.
 fn hold(project: &Project) -> File {
     let lock = project.data_dir().join("executions.lock");
-    let lock = File::options()
-        .create(true)
-        .write(true)
-        .truncate(false)
-        .open(lock);
+    let lock = File::options().create(true).write(true).truncate(false).open(lock);
     let lock = lock.expect("a lock");
     lock.lock().expect("nobody has it");
     lock
@@ -82,10 +78,7 @@ fn hold(project: &Project) -> File {
 /// The names of the tools that a server offers.
 fn tools(server: &mut Server) -> Vec<String> {
     let answer = server.request("tools/list", json!({}));
-    let tools = answer["result"]["tools"]
-        .as_array()
-        .expect("a list")
-        .clone();
+    let tools = answer["result"]["tools"].as_array().expect("a list").clone();
     let name = |tool: &Value| text(&tool["name"]).to_owned();
     tools.iter().map(name).collect()
 }
@@ -110,9 +103,8 @@ fn many_calls_in_flight_are_each_answered_once() {
     let project = line();
     let (_owner, mut relay) = two_of(&project);
     let start = |n: u64| json!({ "name": "workflow.start", "arguments": { "workflow_name": "line", "execution_id": format!("e{n}") } });
-    let mut waiting: std::collections::HashSet<_> = (0..500)
-        .map(|n| relay.post("tools/call", start(n)))
-        .collect();
+    let mut waiting: std::collections::HashSet<_> =
+        (0..500).map(|n| relay.post("tools/call", start(n))).collect();
     while !waiting.is_empty() {
         let answer = relay.next_line();
         assert_eq!(answer["result"]["isError"], false, "{answer}");
@@ -127,9 +119,7 @@ fn frames_that_nobody_can_use_are_answered_through_a_relay_too() {
     relay.send_raw("no JSON");
     assert_eq!(relay.next_line()["error"]["code"], -32700);
     let long = "x".repeat(midex_domain::limits::FRAME_BYTES_MAX);
-    relay.send_raw(&format!(
-        "{{\"id\":7,\"jsonrpc\":\"2.0\",\"x\":\"{long}\"}}"
-    ));
+    relay.send_raw(&format!("{{\"id\":7,\"jsonrpc\":\"2.0\",\"x\":\"{long}\"}}"));
     let answer = relay.next_line();
     answer.has_fields(json!({ "id": 7, "/error/code": -32600 }));
     relay.begin("line", "e");

@@ -19,10 +19,7 @@ pub(super) fn disk(directory: &Path) -> Arc<dyn Store> {
 }
 
 pub(super) fn sparse_disk(directory: &Path) -> Arc<dyn Store> {
-    let options = Options {
-        snapshot_every: 16,
-        ..Options::default()
-    };
+    let options = Options { snapshot_every: 16, ..Options::default() };
     Arc::new(RedbStore::open(directory, options).unwrap())
 }
 
@@ -89,18 +86,9 @@ async fn what_is_not_there_is_none(store: Arc<dyn Store>) {
     assert!(store.history(&id("nobody")).await.unwrap().is_empty());
     let rows = store.rows(&id("nobody"), [0, 1, u64::MAX].into()).await;
     assert!(rows.unwrap().is_empty());
-    assert!(
-        store
-            .content(Digest::compute(b"none"))
-            .await
-            .unwrap()
-            .is_none()
-    );
-    let query = TelemetryQuery {
-        execution_id: Some(id("nobody")),
-        limit: 10,
-        ..TelemetryQuery::default()
-    };
+    assert!(store.content(Digest::compute(b"none")).await.unwrap().is_none());
+    let query =
+        TelemetryQuery { execution_id: Some(id("nobody")), limit: 10, ..TelemetryQuery::default() };
     assert_eq!(store.telemetry(query).await.unwrap(), []);
 }
 
@@ -169,10 +157,7 @@ async fn a_torn_commit_is_refused(store: Arc<dyn Store>) {
     let good = tale.commit_of(good);
     let mut other = good.clone();
     Arc::make_mut(&mut other.row).execution_id = id("two");
-    assert_eq!(
-        store.commit(other).await.unwrap_err().code(),
-        Code::Internal
-    );
+    assert_eq!(store.commit(other).await.unwrap_err().code(), Code::Internal);
     tale.check(&*store).await;
     store.commit(good).await.unwrap();
 }
@@ -184,10 +169,7 @@ async fn content_is_stored_by_digest(store: Arc<dyn Store>) {
     let transition = tale.transition(&long);
     let (digest, content) = transition.contents[0].clone();
     tale.say(&*store, &long).await.unwrap();
-    assert_eq!(
-        store.content(digest).await.unwrap(),
-        Some(Arc::clone(&content))
-    );
+    assert_eq!(store.content(digest).await.unwrap(), Some(Arc::clone(&content)));
 
     let mut other = Tale::new("two", 2);
     other.step(&*store).await.unwrap();
@@ -204,10 +186,7 @@ async fn telemetry_has_one_order(store: Arc<dyn Store>) {
         expected.push(None);
         expected.push(Some(tale.rows[number].clone()));
     }
-    let query = TelemetryQuery {
-        limit: 100,
-        ..TelemetryQuery::default()
-    };
+    let query = TelemetryQuery { limit: 100, ..TelemetryQuery::default() };
     let told = store.telemetry(query).await.unwrap();
     let rows: Vec<_> = told
         .iter()
@@ -227,11 +206,7 @@ async fn a_refusal_is_told_by_the_next_read(store: Arc<dyn Store>) {
     for number in 0..20 {
         store.note_refusal(refusal(number, Some(&tale.id)));
         for execution_id in [None, Some(tale.id.clone())] {
-            let query = TelemetryQuery {
-                execution_id,
-                limit: 100,
-                ..TelemetryQuery::default()
-            };
+            let query = TelemetryQuery { execution_id, limit: 100, ..TelemetryQuery::default() };
             let told = store.telemetry(query).await.unwrap();
             let last = told.last();
             assert!(
@@ -309,21 +284,15 @@ async fn what_is_due_is_found_earliest_first(store: Arc<dyn Store>) {
     let at = Timestamp::from_milliseconds;
     let due = async |before, limit| {
         let found = store.due_executions(before, limit).await.unwrap();
-        let found = found
-            .into_iter()
-            .map(|(id, due)| (id.to_string(), due.milliseconds()));
+        let found = found.into_iter().map(|(id, due)| (id.to_string(), due.milliseconds()));
         found.collect::<Vec<_>>()
     };
     let said = |name: &str, due| (name.to_owned(), due);
-    let mut tales: Vec<_> = ["late", "early", "never", "ends"]
-        .map(|name| Tale::new(name, 3))
-        .into();
+    let mut tales: Vec<_> =
+        ["late", "early", "never", "ends"].map(|name| Tale::new(name, 3)).into();
     let moves = async |tale: &mut Tale, due: Option<i64>| {
         let transition = tale.transition("on");
-        let commit = Commit {
-            due: due.map(at),
-            ..tale.commit_of(transition)
-        };
+        let commit = Commit { due: due.map(at), ..tale.commit_of(transition) };
         tale.keep(&*store, commit).await.unwrap();
     };
     for (tale, due) in tales.iter_mut().zip([Some(30), Some(10), None, Some(20)]) {
@@ -336,10 +305,7 @@ async fn what_is_due_is_found_earliest_first(store: Arc<dyn Store>) {
     moves(&mut tales[1], None).await;
     moves(&mut tales[2], Some(5)).await;
     tales[3].turn(&*store, State::Failed).await.unwrap();
-    assert_eq!(
-        due(Timestamp::MAX, 9).await,
-        [said("never", 5), said("late", 30)]
-    );
+    assert_eq!(due(Timestamp::MAX, 9).await, [said("never", 5), said("late", 30)]);
 }
 
 async fn a_checkpoint_changes_nothing_that_is_seen(store: Arc<dyn Store>) {
@@ -350,14 +316,8 @@ async fn a_checkpoint_changes_nothing_that_is_seen(store: Arc<dyn Store>) {
     let now = Arc::new(tale.execution.clone().unwrap());
     tale.position = store.checkpoint(now, tale.position).await.unwrap();
     tale.check(&*store).await;
-    assert_eq!(
-        store.load(&tale.id).await.unwrap().unwrap().position,
-        tale.position
-    );
-    let error = store
-        .checkpoint(stale, Position::default())
-        .await
-        .unwrap_err();
+    assert_eq!(store.load(&tale.id).await.unwrap().unwrap().position, tale.position);
+    let error = store.checkpoint(stale, Position::default()).await.unwrap_err();
     assert_eq!(error.code(), Code::RevisionConflict);
     tale.steps(&*store, 2).await;
     tale.check(&*store).await;
@@ -369,10 +329,7 @@ async fn a_closed_store_refuses(store: Arc<dyn Store>) {
     store.close().await.unwrap();
     store.close().await.unwrap();
     store.note_refusal(refusal(0, None));
-    let query = TelemetryQuery {
-        limit: 1,
-        ..TelemetryQuery::default()
-    };
+    let query = TelemetryQuery { limit: 1, ..TelemetryQuery::default() };
     for error in [
         tale.step(&*store).await.unwrap_err(),
         store.load(&tale.id).await.unwrap_err(),

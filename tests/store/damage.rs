@@ -20,10 +20,7 @@ const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
 /// A directory with a store in it, closed; and the path of its file.
 async fn stored(steps: usize) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options {
-        snapshot_every: 16,
-        ..Options::default()
-    };
+    let options = Options { snapshot_every: 16, ..Options::default() };
     let store = RedbStore::open(directory.path(), options).unwrap();
     Tale::new("one", steps).steps(&store, steps).await;
     store.note_refusal(refusal(0, None));
@@ -35,19 +32,13 @@ async fn stored(steps: usize) -> (tempfile::TempDir, PathBuf) {
 /// Opening is refused with `code`, twice; the file is as it was, to the byte and the second.
 pub(super) fn refused(path: &Path, code: Code) -> Error {
     let directory = path.parent().unwrap();
-    let before = (
-        fs::read(path).unwrap(),
-        fs::metadata(path).unwrap().modified().unwrap(),
-    );
+    let before = (fs::read(path).unwrap(), fs::metadata(path).unwrap().modified().unwrap());
     let error = RedbStore::open(directory, Options::default()).unwrap_err();
     assert_eq!(error.code(), code, "{error:?}");
     assert_eq!(error.context("path").unwrap().as_str(), path.to_str());
     let again = RedbStore::open(directory, Options::default()).unwrap_err();
     assert_eq!(again.code(), code, "{again:?}");
-    let after = (
-        fs::read(path).unwrap(),
-        fs::metadata(path).unwrap().modified().unwrap(),
-    );
+    let after = (fs::read(path).unwrap(), fs::metadata(path).unwrap().modified().unwrap());
     assert!(before == after, "the file was changed");
     let mut beside: Vec<_> = fs::read_dir(directory)
         .unwrap()
@@ -72,22 +63,12 @@ fn write_at(path: &Path, offset: u64, bytes: &[u8]) {
 async fn a_truncated_file_is_refused() {
     for keep in [1, 8, 100, 4096, 5000] {
         let (_directory, path) = stored(30).await;
-        fs::OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(keep)
-            .unwrap();
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(keep).unwrap();
         refused(&path, Code::StoreCorrupt);
     }
     let (_directory, path) = stored(30).await;
     let bytes = fs::metadata(&path).unwrap().len();
-    fs::OpenOptions::new()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .set_len(bytes - 4096)
-        .unwrap();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(bytes - 4096).unwrap();
     refused(&path, Code::StoreCorrupt);
 }
 
@@ -146,10 +127,7 @@ async fn survives(bytes: &[u8]) -> Result<(), Error> {
     let store = match RedbStore::open(directory.path(), Options::default()) {
         Ok(store) => store,
         Err(error) => {
-            assert!(
-                matches!(error.code(), Code::StoreCorrupt | Code::StoreTooNew),
-                "{error:?}"
-            );
+            assert!(matches!(error.code(), Code::StoreCorrupt | Code::StoreTooNew), "{error:?}");
             assert!(fs::read(&path).unwrap() == bytes, "the file was changed");
             return Err(error);
         }
@@ -213,10 +191,7 @@ async fn a_file_of_a_build_before_the_first_release_is_refused() {
         });
         let error = refused(&path, Code::StoreFormat);
         let named = error.message().contains(path.to_str().unwrap());
-        assert!(
-            named && error.message().contains("earlier build"),
-            "{error:?}"
-        );
+        assert!(named && error.message().contains("earlier build"), "{error:?}");
         let action = error.suggested_action();
         assert!(action.contains("another --data-dir"), "{action}");
         assert!(action.contains(path.to_str().unwrap()), "{action}");
@@ -330,11 +305,7 @@ async fn a_damaged_header_is_put_back() {
     // The byte that says whether the file was closed: opening has to repair, and fails on the rest.
     write_at(&path, 9, &[0xff]);
     let bytes = fs::metadata(&path).unwrap().len();
-    write_at(
-        &path,
-        bytes / 2,
-        &vec![0xaa; usize::try_from(bytes / 2).unwrap()],
-    );
+    write_at(&path, bytes / 2, &vec![0xaa; usize::try_from(bytes / 2).unwrap()]);
     refused(&path, Code::StoreCorrupt);
 }
 
@@ -351,9 +322,7 @@ async fn damaged_content_is_seen_when_it_is_read() {
     edit(&directory.path().join("executions.redb"), |transaction| {
         let content = TableDefinition::<&[u8; 32], &[u8]>::new("content.v1");
         let mut content = transaction.open_table(content).unwrap();
-        content
-            .insert(digest.as_bytes(), b"other".as_slice())
-            .unwrap();
+        content.insert(digest.as_bytes(), b"other".as_slice()).unwrap();
     });
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     let error = store.content(digest).await.unwrap_err();

@@ -36,10 +36,7 @@ fn refuses(mut server: Server, code: &str, path: &Path) {
         ("execution.list", json!({})),
         ("execution.resume", json!({})),
         ("execution.pause", json!({ "execution_id": "e" })),
-        (
-            "execution.wait",
-            json!({ "execution_id": "e", "timeout_s": 0 }),
-        ),
+        ("execution.wait", json!({ "execution_id": "e", "timeout_s": 0 })),
     ] {
         let refused = server.refused(tool, arguments);
         assert_eq!(refused["error_code"], json!(code), "{tool}: {refused}");
@@ -50,10 +47,7 @@ fn refuses(mut server: Server, code: &str, path: &Path) {
     let unread = server.read_error(&address("workflow_status", "e"));
     assert_eq!(unread["data"]["error_code"], code, "{unread}");
     let listed = server.read("midex://workflow/available_workflows");
-    assert!(
-        !listed.as_array().unwrap().is_empty(),
-        "what needs no store is answered"
-    );
+    assert!(!listed.as_array().unwrap().is_empty(), "what needs no store is answered");
     let (exit, _, lines) = server.close();
     assert!(exit.success() && lines.is_empty(), "{exit} {lines:?}");
 }
@@ -82,26 +76,14 @@ fn a_data_directory_that_is_none_is_refused_and_left_as_it_is() {
     let long = "x".repeat(300);
     for data in ["file", "file/below", "circle", "circle/below", &long] {
         let data = here(data);
-        refuses(
-            Server::greeted(serve(home.path(), &data)),
-            "FILE_UNUSABLE",
-            &data,
-        );
+        refuses(Server::greeted(serve(home.path(), &data)), "FILE_UNUSABLE", &data);
         command_refuses(home.path(), &data, "FILE_UNUSABLE");
     }
     assert_eq!(tree(home.path()), before);
     assert_eq!(fs::read(here("file")).unwrap(), b"mine");
     // Nothing is served through a link that leads nowhere either, nor made where nothing can be.
-    for data in [
-        here("dangling"),
-        "/proc/midex/data".into(),
-        "/dev/null".into(),
-    ] {
-        refuses(
-            Server::greeted(serve(home.path(), &data)),
-            "FILE_UNUSABLE",
-            &data,
-        );
+    for data in [here("dangling"), "/proc/midex/data".into(), "/dev/null".into()] {
+        refuses(Server::greeted(serve(home.path(), &data)), "FILE_UNUSABLE", &data);
     }
 }
 
@@ -135,11 +117,7 @@ fn what_stands_in_the_place_of_the_stores_files_is_refused_and_left_as_it_is() {
         ("executions.redb", "STORE_CORRUPT", |path| {
             fs::write(path, "x".repeat(100_000)).unwrap();
         }),
-        (
-            "executions.redb",
-            "STORE_FORMAT",
-            written_before_the_first_release,
-        ),
+        ("executions.redb", "STORE_FORMAT", written_before_the_first_release),
         ("executions.lock", "FILE_UNUSABLE", |path| {
             fs::create_dir(path).unwrap();
         }),
@@ -153,24 +131,14 @@ fn what_stands_in_the_place_of_the_stores_files_is_refused_and_left_as_it_is() {
         fs::create_dir(&data).unwrap();
         let path = data.join(name);
         put(&path);
-        let (kind, content) = (
-            fs::symlink_metadata(&path).unwrap().file_type(),
-            fs::read(&path).ok(),
-        );
+        let (kind, content) =
+            (fs::symlink_metadata(&path).unwrap().file_type(), fs::read(&path).ok());
         refuses(Server::greeted(serve(home.path(), &data)), code, &path);
         command_refuses(home.path(), &data, code);
-        let after = (
-            fs::symlink_metadata(&path).unwrap().file_type(),
-            fs::read(&path).ok(),
-        );
+        let after = (fs::symlink_metadata(&path).unwrap().file_type(), fs::read(&path).ok());
         assert_eq!(after, (kind, content), "{name} is as it was");
         // Once it has gone, all is well.
-        if kind.is_dir() {
-            fs::remove_dir(&path)
-        } else {
-            fs::remove_file(&path)
-        }
-        .unwrap();
+        if kind.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) }.unwrap();
         start(&mut Server::greeted(serve(home.path(), &data)));
     }
 }
@@ -236,10 +204,7 @@ fn on_a_small_disk(home: &Path, data: &Path, size: &str) -> Option<Command> {
 }
 
 /// Says why a test looks at nothing here.
-#[expect(
-    clippy::print_stderr,
-    reason = "the test harness shows it with --nocapture"
-)]
+#[expect(clippy::print_stderr, reason = "the test harness shows it with --nocapture")]
 fn cannot_run(what: &str, faults: &[String]) {
     let why = format!("skipped: this user cannot {what} ({})", faults.join("; "));
     eprintln!("{why}");
@@ -261,10 +226,7 @@ fn a_full_disk_says_how_much_to_free_and_that_is_enough() {
     let text = "x".repeat(3 << 20);
     let arguments = json!({ "token": first["new_token"], "output": output(&text) });
     let refused = server.refused("workflow.next_step", arguments.clone());
-    has_fields(
-        &refused,
-        json!({ "error_code": "STORE_FULL", "retryable": true }),
-    );
+    has_fields(&refused, json!({ "error_code": "STORE_FULL", "retryable": true }));
     let needed = refused["context"]["needed_mib"].as_u64().unwrap();
     let action = refused["suggested_action"].as_str().unwrap();
     for part in [format!("{needed} MiB"), data.display().to_string()] {
@@ -366,8 +328,5 @@ fn executions_that_may_not_be_read_are_refused_and_all_there_once_they_may() {
     assert_eq!(fs::read(&file).unwrap(), before, "not a byte has changed");
     permit(&file, 0o600);
     let mut server = Server::greeted(serve(home.path(), &data));
-    assert_eq!(
-        server.finish(&first["new_token"], "done")["step_name"],
-        "fix"
-    );
+    assert_eq!(server.finish(&first["new_token"], "done")["step_name"], "fix");
 }

@@ -17,10 +17,7 @@ use redb::{Database, TableDefinition};
 use super::tale::{Tale, definition, refusal};
 
 fn every(snapshot_every: u32) -> Options {
-    Options {
-        snapshot_every,
-        ..Options::default()
-    }
+    Options { snapshot_every, ..Options::default() }
 }
 
 fn open(directory: &Path) -> RedbStore {
@@ -63,9 +60,7 @@ async fn a_crash_loses_nothing_that_was_answered() {
     for snapshot_every in [1, 3, 16] {
         let directory = tempfile::tempdir().unwrap();
         let store = RedbStore::open(directory.path(), every(snapshot_every)).unwrap();
-        let mut tales: Vec<_> = (0..5)
-            .map(|at| Tale::new(&format!("tale {at}"), 40))
-            .collect();
+        let mut tales: Vec<_> = (0..5).map(|at| Tale::new(&format!("tale {at}"), 40)).collect();
         for round in 1..=20 {
             for (at, tale) in tales.iter_mut().enumerate() {
                 tale.steps(&store, usize::from(round % (at + 1) == 0)).await;
@@ -83,9 +78,8 @@ async fn a_crash_loses_nothing_that_was_answered() {
                 for tale in tales.iter().filter(|tale| tale.execution.is_some()) {
                     tale.check(&survivor).await;
                     let stored = survivor.load(&tale.id).await.unwrap().unwrap();
-                    let next = survivor
-                        .checkpoint(Arc::new(stored.execution), stored.position)
-                        .await;
+                    let next =
+                        survivor.checkpoint(Arc::new(stored.execution), stored.position).await;
                     assert_eq!(next.unwrap(), stored.position, "its snapshot was current");
                 }
             }
@@ -103,10 +97,7 @@ async fn telemetry_ids_go_on_after_a_crash() {
     store.close().await.unwrap();
     let store = open(directory.path());
     tale.steps(&store, 2).await;
-    let query = TelemetryQuery {
-        limit: 100,
-        ..TelemetryQuery::default()
-    };
+    let query = TelemetryQuery { limit: 100, ..TelemetryQuery::default() };
     let told = store.telemetry(query).await.unwrap();
     assert_eq!(told.len(), 6);
     assert!(told.is_sorted_by(|one, two| one.0 < two.0), "{told:?}");
@@ -136,9 +127,7 @@ async fn a_long_execution_writes_few_snapshots() {
     assert_eq!(counts.transitions, 501);
     assert!((2..60).contains(&counts.snapshots), "{counts:?}");
     tale.check(&store).await;
-    let bytes = fs::metadata(directory.path().join("executions.redb"))
-        .unwrap()
-        .len();
+    let bytes = fs::metadata(directory.path().join("executions.redb")).unwrap().len();
     assert!(bytes < 16 << 20, "{bytes}");
 }
 
@@ -162,10 +151,7 @@ async fn a_checkpoint_leaves_nothing_to_replay() {
     tale.steps(&store, 30).await;
     assert_eq!(store.counts().snapshots, 1);
     let execution = Arc::new(tale.execution.clone().unwrap());
-    tale.position = store
-        .checkpoint(Arc::clone(&execution), tale.position)
-        .await
-        .unwrap();
+    tale.position = store.checkpoint(Arc::clone(&execution), tale.position).await.unwrap();
     assert_eq!(store.counts().snapshots, 2);
     let before = store.counts();
     store.checkpoint(execution, tale.position).await.unwrap();
@@ -201,10 +187,7 @@ async fn many_callers_share_a_commit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_of_one_is_a_commit_each() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options {
-        batch_max: 1,
-        ..Options::default()
-    };
+    let options = Options { batch_max: 1, ..Options::default() };
     let store = Arc::new(RedbStore::open(directory.path(), options).unwrap());
     let callers: Vec<_> = (0..16)
         .map(|at| {
@@ -232,18 +215,12 @@ async fn two_commits_of_one_execution_in_one_batch_are_both_right() {
         let second = ahead.transition("second");
         let (first, second) = (tale.commit_of(first), tale.commit_of(second));
         let expected: Execution = (*second.next).clone();
-        let (one, two, again) = tokio::join!(
-            store.commit(first.clone()),
-            store.commit(second),
-            store.commit(first)
-        );
+        let (one, two, again) =
+            tokio::join!(store.commit(first.clone()), store.commit(second), store.commit(first));
         assert!(one.unwrap().row < two.unwrap().row);
         assert_eq!(again.unwrap_err().code(), Code::RevisionConflict);
         assert!(store.counts().commits - before <= 3);
-        assert_eq!(
-            store.load(&tale.id).await.unwrap().unwrap().execution,
-            expected
-        );
+        assert_eq!(store.load(&tale.id).await.unwrap().unwrap().execution, expected);
     }
 }
 
@@ -258,9 +235,7 @@ async fn a_second_opener_is_told_that_the_store_is_busy() {
     assert_eq!(Path::new(data_dir), directory.path());
     // The refused opening has not taken the owner's lock with it.
     assert_eq!(
-        RedbStore::open(directory.path(), Options::default())
-            .unwrap_err()
-            .code(),
+        RedbStore::open(directory.path(), Options::default()).unwrap_err().code(),
         Code::StoreBusy
     );
     Tale::new("one", 2).step(&store).await.unwrap();
@@ -277,10 +252,7 @@ fn many_first_openers_make_one_store() {
             std::thread::spawn(move || RedbStore::open(&path, Options::default()))
         })
         .collect();
-    let opened: Vec<_> = openers
-        .into_iter()
-        .map(|opener| opener.join().unwrap())
-        .collect();
+    let opened: Vec<_> = openers.into_iter().map(|opener| opener.join().unwrap()).collect();
     assert!(opened.iter().any(Result::is_ok), "{opened:?}");
     for error in opened.into_iter().filter_map(Result::err) {
         assert_eq!(error.code(), Code::StoreBusy, "{error:?}");
@@ -298,10 +270,8 @@ fn only_the_owner_may_read_what_is_stored() {
     assert_eq!(mode(&path.join("executions.lock")), 0o600);
     let file = fs::metadata(path.join("executions.redb")).unwrap();
     assert!(file.blocks() * 512 <= file.len() + (64 << 10), "{file:?}");
-    let mut names: Vec<_> = fs::read_dir(&path)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let mut names: Vec<_> =
+        fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["executions.lock", "executions.redb"]);
 }
@@ -317,13 +287,7 @@ fn a_place_that_cannot_be_used_is_named() {
     fs::create_dir_all(taken.join("executions.redb")).unwrap();
     // Nobody may make a file there, not even root.
     let read_only = Path::new("/proc");
-    for path in [
-        file.as_path(),
-        &file.join("below"),
-        &nowhere,
-        &taken,
-        read_only,
-    ] {
+    for path in [file.as_path(), &file.join("below"), &nowhere, &taken, read_only] {
         let error = RedbStore::open(path, Options::default()).unwrap_err();
         assert_eq!(error.code(), Code::FileUnusable, "{error:?}");
         let named = error.context("path").unwrap().as_str().unwrap();
@@ -340,10 +304,7 @@ async fn refusals_reach_the_disk_without_a_commit() {
     }
     store.close().await.unwrap();
     let store = open(directory.path());
-    let query = TelemetryQuery {
-        limit: 10,
-        ..TelemetryQuery::default()
-    };
+    let query = TelemetryQuery { limit: 10, ..TelemetryQuery::default() };
     assert_eq!(store.telemetry(query).await.unwrap().len(), 3);
 }
 
@@ -454,11 +415,8 @@ async fn telemetry_is_found_beyond_one_portion() {
     tale.steps(&store, 300).await;
     store.note_refusal(refusal(1, None));
     tale.steps(&store, 300 - 149).await;
-    let query = |event_type, limit| TelemetryQuery {
-        event_type,
-        limit,
-        ..TelemetryQuery::default()
-    };
+    let query =
+        |event_type, limit| TelemetryQuery { event_type, limit, ..TelemetryQuery::default() };
     let all = store.telemetry(query(None, 10_000)).await.unwrap();
     assert_eq!(all.len(), 452);
     assert!(all.is_sorted_by(|one, two| one.0 < two.0));
@@ -475,12 +433,7 @@ async fn a_killed_process_loses_nothing_that_it_answered() {
     for round in 1..=4 {
         let directory = tempfile::tempdir().unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "disk::the_child_that_is_killed",
-                "--ignored",
-                "--nocapture",
-            ])
+            .args(["--exact", "disk::the_child_that_is_killed", "--ignored", "--nocapture"])
             .env(CHILD, directory.path())
             .stdout(Stdio::piped())
             .spawn()
@@ -518,9 +471,7 @@ async fn the_child_that_is_killed() {
         return;
     };
     let store = RedbStore::open(Path::new(&directory), every(5)).unwrap();
-    let mut tales: Vec<_> = (0..3)
-        .map(|at| Tale::new(&format!("tale {at}"), 450))
-        .collect();
+    let mut tales: Vec<_> = (0..3).map(|at| Tale::new(&format!("tale {at}"), 450)).collect();
     for _ in 0..450 {
         for tale in &mut tales {
             tale.step(&store).await.unwrap();

@@ -27,10 +27,7 @@ async fn examined(store: &dyn Store) -> Result<(u64, Vec<Execution>)> {
 }
 
 fn open(directory: &Path, snapshot_every: u32) -> RedbStore {
-    let options = Options {
-        snapshot_every,
-        ..Options::default()
-    };
+    let options = Options { snapshot_every, ..Options::default() };
     RedbStore::open(directory, options).unwrap()
 }
 
@@ -40,9 +37,7 @@ async fn tales(store: &RedbStore, count: usize) -> Vec<Tale> {
         tale.steps(store, 1 + at % 7).await;
         if at < 4 {
             // Too long for its row.
-            tale.say(store, &format!("{at}").repeat(20_000))
-                .await
-                .unwrap();
+            tale.say(store, &format!("{at}").repeat(20_000)).await.unwrap();
         }
     }
     for tale in tales.iter_mut().step_by(3) {
@@ -64,18 +59,13 @@ async fn everything_is_examined_once() {
     let (entries, found) = examined(&store).await.unwrap();
     let wanted = open_ids(&tales);
     assert_eq!(ids(&found), wanted.iter().cloned().collect::<Vec<_>>());
-    for (one, tale) in found
-        .iter()
-        .map(|one| (one, tales.iter().find(|tale| tale.id == *one.id())))
+    for (one, tale) in found.iter().map(|one| (one, tales.iter().find(|tale| tale.id == *one.id())))
     {
         assert_eq!(Some(one), tale.unwrap().execution.as_ref());
     }
     let rows: usize = tales.iter().map(|tale| tale.rows.len()).sum();
     let known = rows + tales.len() + wanted.len();
-    assert!(
-        entries > known as u64,
-        "{entries} with content, {known} without"
-    );
+    assert!(entries > known as u64, "{entries} with content, {known} without");
     store.close().await.unwrap();
 }
 

@@ -59,19 +59,12 @@ impl Saboteur {
 }
 
 pub(super) fn open(directory: &Path, hook: Hook, snapshot_every: u32) -> RedbStore {
-    let options = Options {
-        snapshot_every,
-        hook: Some(hook),
-        ..Options::default()
-    };
+    let options = Options { snapshot_every, hook: Some(hook), ..Options::default() };
     RedbStore::open(directory, options).unwrap()
 }
 
 fn writes(operation: Operation<'_>) -> bool {
-    matches!(
-        operation,
-        Operation::Write { .. } | Operation::Sync | Operation::Resize(_)
-    )
+    matches!(operation, Operation::Write { .. } | Operation::Sync | Operation::Resize(_))
 }
 
 /// Until the store answers again: it opens its file in its own time.
@@ -81,9 +74,7 @@ pub(super) async fn back(store: &RedbStore, tale: &Tale) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), back)
-        .await
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(20), back).await.unwrap();
 }
 
 #[tokio::test]
@@ -92,11 +83,8 @@ async fn a_failed_commit_is_refused_and_the_store_comes_back() {
         for k in (0..24).step_by(if snapshot_every == 1 { 1 } else { 5 }) {
             let directory = tempfile::tempdir().unwrap();
             let saboteur = Saboteur::default();
-            let store = open(
-                directory.path(),
-                saboteur.hook(writes, io::ErrorKind::Other),
-                snapshot_every,
-            );
+            let store =
+                open(directory.path(), saboteur.hook(writes, io::ErrorKind::Other), snapshot_every);
             let mut tale = Tale::new("one", 90);
             tale.steps(&store, 5).await;
             saboteur.arm(k, 1);
@@ -121,8 +109,7 @@ async fn a_failed_commit_is_refused_and_the_store_comes_back() {
             tale.steps(&store, 5).await;
             tale.check(&store).await;
             store.close().await.unwrap();
-            tale.check(&RedbStore::open(directory.path(), Options::default()).unwrap())
-                .await;
+            tale.check(&RedbStore::open(directory.path(), Options::default()).unwrap()).await;
         }
     }
 }
@@ -133,11 +120,7 @@ async fn a_store_that_stays_broken_comes_back_with_its_disk() {
     let saboteur = Saboteur::default();
     // All but setting blocks aside: where that fails the batch is refused, and nothing is broken.
     let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve(_));
-    let store = open(
-        directory.path(),
-        saboteur.hook(all, io::ErrorKind::Other),
-        16,
-    );
+    let store = open(directory.path(), saboteur.hook(all, io::ErrorKind::Other), 16);
     let mut tale = Tale::new("one", 9);
     tale.steps(&store, 3).await;
     store.note_refusal(refusal(0, None));
@@ -201,11 +184,7 @@ async fn a_failed_read_heals_without_a_write() {
 async fn a_broken_store_comes_back_without_being_asked_to_write() {
     let directory = tempfile::tempdir().unwrap();
     let saboteur = Saboteur::default();
-    let store = open(
-        directory.path(),
-        saboteur.hook(|_| true, io::ErrorKind::Other),
-        1,
-    );
+    let store = open(directory.path(), saboteur.hook(|_| true, io::ErrorKind::Other), 1);
     let mut tale = Tale::new("one", 9);
     tale.steps(&store, 3).await;
     saboteur.arm(0, i64::MAX);
@@ -285,10 +264,7 @@ async fn refusals_outlive_a_failed_batch() {
     let saboteur = Saboteur::default();
     let store = open(
         directory.path(),
-        saboteur.hook(
-            |operation| operation == Operation::Sync,
-            io::ErrorKind::Other,
-        ),
+        saboteur.hook(|operation| operation == Operation::Sync, io::ErrorKind::Other),
         1,
     );
     let mut tale = Tale::new("one", 9);
@@ -328,9 +304,7 @@ async fn a_slow_disk_gathers_its_callers() {
         .map(|at| {
             let store = Arc::clone(&store);
             tokio::spawn(async move {
-                Tale::new(&format!("tale {at}"), 30)
-                    .steps(&*store, 30)
-                    .await;
+                Tale::new(&format!("tale {at}"), 30).steps(&*store, 30).await;
             })
         })
         .collect();

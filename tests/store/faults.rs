@@ -57,12 +57,7 @@ impl Saboteur {
             }
             Ok(())
         });
-        Options {
-            redo_bytes: 6 * 4096,
-            redo_after: 0,
-            hook: Some(hook),
-            ..Options::default()
-        }
+        Options { redo_bytes: 6 * 4096, redo_after: 0, hook: Some(hook), ..Options::default() }
     }
 
     fn strike(&self, here: &Path, fault: Fault, operation: Operation<'_>) -> io::Result<()> {
@@ -150,9 +145,7 @@ async fn play(at: u64, fault: Fault) -> u64 {
                 let acknowledged = tale.rows.len();
                 learn(&mut tale, &store, acknowledged).await;
             }
-            saboteur
-                .acknowledged
-                .store(tale.rows.len(), Ordering::SeqCst);
+            saboteur.acknowledged.store(tale.rows.len(), Ordering::SeqCst);
         }
         // Where the fault is met at the end, the next opening finds everything.
         let _ = store.close().await;
@@ -183,10 +176,8 @@ async fn each_operation_may_meet_any_fault() {
     let faults = long::share(all.collect(), 53);
     for faults in faults.chunks(4) {
         // Side by side: a store that has just failed takes its time before it tries again.
-        let playing: Vec<_> = faults
-            .iter()
-            .map(|(at, fault)| (at, fault, tokio::spawn(play(*at, *fault))))
-            .collect();
+        let playing: Vec<_> =
+            faults.iter().map(|(at, fault)| (at, fault, tokio::spawn(play(*at, *fault)))).collect();
         for (at, fault, playing) in playing {
             let played = playing.await;
             assert!(played.is_ok(), "{fault:?} at operation {at}: {played:?}");

@@ -162,10 +162,7 @@ impl Disk {
         let old = self.before.take().filter(|_| self.dice.roll(2) == 0);
         let mut left = old.unwrap_or_else(|| std::mem::take(&mut self.current));
         left.flush(|| self.dice.roll(2) == 0);
-        self.survivor = Some(Survivor {
-            data: left.disk,
-            redo: self.redo.cut(&mut self.dice),
-        });
+        self.survivor = Some(Survivor { data: left.disk, redo: self.redo.cut(&mut self.dice) });
     }
 }
 
@@ -199,11 +196,7 @@ impl Forgetful {
             redo_bytes: [0, 64 << 10, limits::REDO_BYTES_MAX][usize::try_from(seed % 3).unwrap()],
             redo_after: seed % 2 * 7,
             // Now and then it is put into the data file at every pause of the writer.
-            redo_idle: if seed % 4 == 3 {
-                Duration::ZERO
-            } else {
-                limits::REDO_IDLE
-            },
+            redo_idle: if seed % 4 == 3 { Duration::ZERO } else { limits::REDO_IDLE },
             hook: Some(Hook::new(move |operation| disk.disk().act(operation))),
             ..Options::default()
         }
@@ -249,9 +242,7 @@ async fn round(seed: u64) -> u64 {
     let disk = Forgetful::new(seed);
     let directory = tempfile::tempdir().unwrap();
     let store = RedbStore::open(directory.path(), disk.options(seed)).unwrap();
-    let mut tales: Vec<_> = (0..4)
-        .map(|at| Tale::new(&format!("tale {at}"), 400))
-        .collect();
+    let mut tales: Vec<_> = (0..4).map(|at| Tale::new(&format!("tale {at}"), 400)).collect();
     let mut dice = Dice(seed ^ 0x5eed);
     {
         let mut disk = disk.disk();

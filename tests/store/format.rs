@@ -22,9 +22,7 @@ use super::tale::{Tale, refusal};
 
 fn hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from_digit(digit.into(), 16).unwrap())
-        .collect()
+    digits.map(|digit| char::from_digit(digit.into(), 16).unwrap()).collect()
 }
 
 fn stored<K: Key + 'static>(path: &Path, table: &str, key: K::SelfType<'_>) -> String {
@@ -46,10 +44,7 @@ async fn the_bytes_of_a_record_do_not_change() {
     let path = directory.path().join("executions.redb");
     let meta = |key: &str| stored::<&str>(&path, "meta.v1", key);
     assert_eq!(meta("file_format"), hex(b"midex-1"));
-    assert_eq!(
-        super::index::index(directory.path()),
-        ["one".to_owned()].into()
-    );
+    assert_eq!(super::index::index(directory.path()), ["one".to_owned()].into());
     let records = [
         stored::<&str>(&path, "executions.v1", "one"),
         stored::<u64>(&path, "journal.v1", 2),
@@ -144,38 +139,18 @@ fn variants_keep_their_places() {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum LaterAwaiting {
     Model(TokenGrant),
-    Operation {
-        owner: Owner,
-    },
-    Timer {
-        due: Timestamp,
-    },
-    Retry {
-        due: Timestamp,
-    },
-    Signal {
-        name: String,
-    },
-    Gate {
-        shown: Digest,
-        due: Option<Timestamp>,
-    },
-    Items {
-        list: Digest,
-        total: u32,
-    },
+    Operation { owner: Owner },
+    Timer { due: Timestamp },
+    Retry { due: Timestamp },
+    Signal { name: String },
+    Gate { shown: Digest, due: Option<Timestamp> },
+    Items { list: Digest, total: u32 },
     Unknown,
     Deferred(Box<ReportedOutcome>),
     OutputInvalid(TokenGrant),
-    Catalog {
-        catalog: String,
-    },
-    Child {
-        execution_id: ExecutionId,
-    },
-    Later {
-        what: String,
-    },
+    Catalog { catalog: String },
+    Child { execution_id: ExecutionId },
+    Later { what: String },
 }
 
 #[test]
@@ -184,31 +159,19 @@ fn a_variant_that_is_added_leaves_the_bytes_of_the_others_as_they_are() {
     let now = [
         WaitCondition::Operation { owner: Owner(3) },
         WaitCondition::Timer { due: at },
-        WaitCondition::Gate {
-            shown: of(b"ask"),
-            due: Some(at),
-        },
-        WaitCondition::Items {
-            list: of(b"list"),
-            total: 2,
-        },
+        WaitCondition::Gate { shown: of(b"ask"), due: Some(at) },
+        WaitCondition::Items { list: of(b"list"), total: 2 },
         WaitCondition::Unknown,
     ];
     for awaiting in now {
         let bytes = postcard::to_stdvec(&awaiting).unwrap();
         let later: LaterAwaiting = postcard::from_bytes(&bytes).unwrap();
         assert_eq!(postcard::to_stdvec(&later).unwrap(), bytes);
-        assert_eq!(
-            postcard::from_bytes::<WaitCondition>(&bytes).unwrap(),
-            awaiting
-        );
+        assert_eq!(postcard::from_bytes::<WaitCondition>(&bytes).unwrap(), awaiting);
     }
     let later = LaterAwaiting::Later { what: "e".into() };
     let bytes = postcard::to_stdvec(&later).unwrap();
-    assert!(
-        postcard::from_bytes::<WaitCondition>(&bytes).is_err(),
-        "it is not taken for another"
-    );
+    assert!(postcard::from_bytes::<WaitCondition>(&bytes).is_err(), "it is not taken for another");
 }
 
 #[tokio::test]

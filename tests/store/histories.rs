@@ -59,16 +59,14 @@ fn asked() -> impl Strategy<Value = Asked> {
     let project = prop::option::weighted(0.3, 0..PROJECTS.len());
     let before = prop::option::weighted(0.3, 0..60_u64);
     let rest = (state, any::<bool>(), workflow, project, before, 1..9_usize);
-    rest.prop_map(
-        |(state, open_only, workflow, project, before, limit)| Asked {
-            state,
-            open_only,
-            workflow,
-            project,
-            before,
-            limit,
-        },
-    )
+    rest.prop_map(|(state, open_only, workflow, project, before, limit)| Asked {
+        state,
+        open_only,
+        workflow,
+        project,
+        before,
+        limit,
+    })
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {

@@ -21,8 +21,7 @@ pub(super) fn index(directory: &Path) -> BTreeSet<String> {
     let open = TableDefinition::<&str, Option<i64>>::new("open.v1");
     let open = transaction.open_table(open).unwrap();
     let ids = open.range::<&str>(..).unwrap();
-    ids.map(|entry| entry.unwrap().0.value().to_owned())
-        .collect()
+    ids.map(|entry| entry.unwrap().0.value().to_owned()).collect()
 }
 
 pub(super) fn open_ids(tales: &[Tale]) -> BTreeSet<String> {
@@ -37,10 +36,7 @@ pub(super) fn open_ids(tales: &[Tale]) -> BTreeSet<String> {
 async fn the_index_is_right_after_a_crash() {
     for snapshot_every in [1, 16] {
         let directory = tempfile::tempdir().unwrap();
-        let options = Options {
-            snapshot_every,
-            ..Options::default()
-        };
+        let options = Options { snapshot_every, ..Options::default() };
         let store = RedbStore::open(directory.path(), options.clone()).unwrap();
         let mut tales = started(&store, 6).await;
         for round in 0..5 {
@@ -112,17 +108,11 @@ async fn an_answer_looks_at_so_many_rows_and_no_more() {
 fn how_many_rows_are_looked_at_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
     for list_scanned_max in [0, limits::LIST_SCANNED_MAX + 1] {
-        let options = Options {
-            list_scanned_max,
-            ..Options::default()
-        };
+        let options = Options { list_scanned_max, ..Options::default() };
         let error = RedbStore::open(directory.path(), options).unwrap_err();
         assert_eq!(error.code(), Code::Internal);
     }
-    assert_eq!(
-        Options::default().list_scanned_max,
-        limits::LIST_SCANNED_MAX
-    );
+    assert_eq!(Options::default().list_scanned_max, limits::LIST_SCANNED_MAX);
 }
 
 #[tokio::test]
@@ -132,20 +122,13 @@ async fn an_index_that_names_nobody_is_damage() {
     let database = Database::open(directory.path().join("executions.redb")).unwrap();
     let transaction = database.begin_write().unwrap();
     let open = TableDefinition::<&str, Option<i64>>::new("open.v1");
-    transaction
-        .open_table(open)
-        .unwrap()
-        .insert("nobody", None)
-        .unwrap();
+    transaction.open_table(open).unwrap().insert("nobody", None).unwrap();
     transaction.commit().unwrap();
     drop(database);
     let store = narrow(directory.path(), 10);
     let error = store.list(open_up_to(1)).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreCorrupt);
-    assert_eq!(
-        error.context("execution_id").unwrap().as_str(),
-        Some(id("nobody").as_str())
-    );
+    assert_eq!(error.context("execution_id").unwrap().as_str(), Some(id("nobody").as_str()));
     assert!(error.context("path").is_some());
     assert_eq!(all(&store, up_to(1)).await, []);
 }

@@ -23,11 +23,7 @@ fn narrow_disk(directory: &Path) -> Arc<dyn Store> {
 }
 
 pub(super) fn narrow(directory: &Path, list_scanned_max: usize) -> RedbStore {
-    let options = Options {
-        snapshot_every: 16,
-        list_scanned_max,
-        ..Options::default()
-    };
+    let options = Options { snapshot_every: 16, list_scanned_max, ..Options::default() };
     RedbStore::open(directory, options).unwrap()
 }
 
@@ -53,17 +49,11 @@ listing! {
 }
 
 pub(super) fn up_to(limit: usize) -> ListQuery {
-    ListQuery {
-        limit,
-        ..ListQuery::default()
-    }
+    ListQuery { limit, ..ListQuery::default() }
 }
 
 pub(super) fn open_up_to(limit: usize) -> ListQuery {
-    ListQuery {
-        open_only: true,
-        ..up_to(limit)
-    }
+    ListQuery { open_only: true, ..up_to(limit) }
 }
 
 /// One page, and the places of its executions.
@@ -83,11 +73,7 @@ pub(super) async fn page(store: &dyn Store, query: &ListQuery) -> Page {
     let (places, executions): (Vec<_>, Vec<_>) = page.executions.into_iter().unzip();
     assert!(executions.len() <= query.limit, "{query:?}");
     assert!(is_newest_first(&places), "{query:?}");
-    Page {
-        places,
-        executions,
-        next: page.next,
-    }
+    Page { places, executions, next: page.next }
 }
 
 /// Every page from `query` on, and how many there were.
@@ -130,9 +116,7 @@ pub(super) fn expected<'a>(
 
 /// The executions there are, each with its place.
 pub(super) fn present(tales: &[Tale]) -> impl Iterator<Item = (Sequence, &Execution)> {
-    tales
-        .iter()
-        .filter_map(|tale| Some((*tale.places.last()?, tale.execution.as_ref()?)))
+    tales.iter().filter_map(|tale| Some((*tale.places.last()?, tale.execution.as_ref()?)))
 }
 
 /// As many executions, each with its first transition.
@@ -161,10 +145,7 @@ async fn an_empty_store_lists_nothing(store: Arc<dyn Store>) {
     assert_eq!((nothing.executions, nothing.next), (Vec::new(), None));
     for before in [Sequence(0), tales[0].places[0]] {
         for query in [up_to(9), open_up_to(9)] {
-            let query = ListQuery {
-                before: Some(before),
-                ..query
-            };
+            let query = ListQuery { before: Some(before), ..query };
             assert_eq!(all(&*store, query).await, []);
         }
     }
@@ -192,10 +173,8 @@ async fn executions_are_listed_by_their_last_transition(store: Arc<dyn Store>) {
 
 async fn every_condition_must_hold(store: Arc<dyn Store>) {
     let ends = [State::Completed, State::Failed, State::Abandoned];
-    let turns: Vec<_> = [State::Running, State::Paused, State::Diverged]
-        .into_iter()
-        .chain(ends)
-        .collect();
+    let turns: Vec<_> =
+        [State::Running, State::Paused, State::Diverged].into_iter().chain(ends).collect();
     let mut tales = Vec::new();
     for workflow in ["one", "other"] {
         let definition = definition_of(workflow, 30);
@@ -248,10 +227,7 @@ async fn pages_hold_each_execution_once(store: Arc<dyn Store>) {
             assert!(pages >= listed.len().div_ceil(limit), "{query:?}");
         }
     }
-    let beyond = ListQuery {
-        before: Some(Sequence(u64::MAX)),
-        ..up_to(50)
-    };
+    let beyond = ListQuery { before: Some(Sequence(u64::MAX)), ..up_to(50) };
     assert_eq!(all(&*store, beyond).await.len(), 23);
 }
 
@@ -265,11 +241,7 @@ async fn who_moves_between_two_pages_is_on_none_that_follows(store: Arc<dyn Stor
         // However short the pages are: on until two are listed.
         let (mut before, mut listed) = (None, Vec::new());
         while listed.len() < 2 {
-            let query = ListQuery {
-                before,
-                limit: 2 - listed.len(),
-                ..query.clone()
-            };
+            let query = ListQuery { before, limit: 2 - listed.len(), ..query.clone() };
             let page = page(&*store, &query).await;
             listed.extend(page.executions);
             before = page.next;
@@ -281,14 +253,7 @@ async fn who_moves_between_two_pages_is_on_none_that_follows(store: Arc<dyn Stor
         tales[3].step(&*store).await.unwrap();
         let mut new = Tale::new(&format!("{round}/new"), 9);
         new.step(&*store).await.unwrap();
-        let rest = all(
-            &*store,
-            ListQuery {
-                before,
-                ..query.clone()
-            },
-        )
-        .await;
+        let rest = all(&*store, ListQuery { before, ..query.clone() }).await;
         let rest: Vec<_> = rest
             .into_iter()
             .filter(|one| one.id().as_str().starts_with(&format!("{round}/")))
@@ -328,14 +293,12 @@ async fn who_ends_at_once_was_never_open(store: Arc<dyn Store>) {
     let mut tale = Tale::new("at once", 3);
     let start = tale.transition("start");
     let mut commit = tale.commit_of(start);
-    Arc::make_mut(&mut commit.row)
-        .events
-        .push(Event::StateChanged {
-            from: State::Running,
-            to: State::Completed,
-            failure: None,
-            steps_total: 3,
-        });
+    Arc::make_mut(&mut commit.row).events.push(Event::StateChanged {
+        from: State::Running,
+        to: State::Completed,
+        failure: None,
+        steps_total: 3,
+    });
     commit.next = Arc::new(Execution::apply_row(None, &commit.row).unwrap());
     tale.keep(&*store, commit).await.unwrap();
     assert_eq!(all(&*store, open_up_to(9)).await, []);
@@ -458,10 +421,7 @@ async fn while_others_move(store: &dyn Store, mut query: ListQuery) -> BTreeSet<
 async fn one_page_misses_nobody_who_moves() {
     for snapshot_every in [1, 16] {
         let directory = tempfile::tempdir().unwrap();
-        let options = Options {
-            snapshot_every,
-            ..Options::default()
-        };
+        let options = Options { snapshot_every, ..Options::default() };
         let store = Arc::new(RedbStore::open(directory.path(), options).unwrap());
         let done = Arc::new(AtomicBool::new(false));
         let mut tales = started(&*store, 40).await;

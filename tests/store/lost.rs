@@ -29,11 +29,7 @@ impl Scene {
         let store = RedbStore::open(directory.path(), options).unwrap();
         let mut tale = Tale::new("one", 90);
         tale.steps(&store, 3).await;
-        Self {
-            directory,
-            store,
-            tale,
-        }
+        Self { directory, store, tale }
     }
 
     fn data(&self) -> PathBuf {
@@ -50,11 +46,7 @@ impl Scene {
         is_lost(&error, path, what);
         let commits = self.store.counts().commits;
         is_lost(&self.tale.step(&self.store).await.unwrap_err(), path, what);
-        is_lost(
-            &self.store.load(&self.tale.id).await.unwrap_err(),
-            path,
-            what,
-        );
+        is_lost(&self.store.load(&self.tale.id).await.unwrap_err(), path, what);
         assert_eq!(self.store.counts().commits, commits);
     }
 }
@@ -90,10 +82,7 @@ async fn a_file_that_was_moved_away_can_be_moved_back() {
     let before = fs::read(&aside).unwrap();
     scene.is_lost(&scene.data(), "was removed or moved").await;
     scene.store.close().await.unwrap();
-    assert!(
-        fs::read(&aside).unwrap() == before,
-        "nothing is written to it"
-    );
+    assert!(fs::read(&aside).unwrap() == before, "nothing is written to it");
     fs::rename(&aside, scene.data()).unwrap();
     let store = RedbStore::open(scene.directory.path(), Options::default()).unwrap();
     scene.tale.check(&store).await;
@@ -131,10 +120,7 @@ async fn a_file_that_was_cut_is_left_as_it_is() {
 async fn a_file_with_something_behind_its_end_is_the_same() {
     let mut scene = Scene::new().await;
     let bytes = fs::metadata(scene.data()).unwrap().len();
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .open(scene.data())
-        .unwrap();
+    let file = fs::OpenOptions::new().write(true).open(scene.data()).unwrap();
     file.write_all_at(b"x", bytes + 4095).unwrap();
     scene.tale.step(&scene.store).await.unwrap();
     scene.tale.check(&scene.store).await;
@@ -173,10 +159,7 @@ async fn a_file_that_is_removed_during_a_commit_acknowledges_nothing() {
             Ok(())
         })
     };
-    let options = Options {
-        hook: Some(hook),
-        ..Options::default()
-    };
+    let options = Options { hook: Some(hook), ..Options::default() };
     let mut scene = Scene::with(options).await;
     *removed.lock().unwrap() = Some(scene.data());
     scene.is_lost(&scene.data(), "was removed or moved").await;
@@ -187,10 +170,8 @@ async fn a_file_that_is_removed_during_a_commit_acknowledges_nothing() {
 async fn another_file_is_not_opened_after_a_failure() {
     let saboteur = Saboteur::default();
     let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve(_));
-    let options = Options {
-        hook: Some(saboteur.hook(all, io::ErrorKind::Other)),
-        ..Options::default()
-    };
+    let options =
+        Options { hook: Some(saboteur.hook(all, io::ErrorKind::Other)), ..Options::default() };
     let mut scene = Scene::with(options).await;
     let copy = scene.directory.path().join("copy");
     fs::copy(scene.data(), &copy).unwrap();

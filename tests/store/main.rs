@@ -1,9 +1,6 @@
 //! The store: one contract for every store, and what only the one on disk has to stand.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
-#![allow(
-    clippy::needless_pass_by_value,
-    reason = "`json!` makes values that nobody else wants"
-)]
+#![allow(clippy::needless_pass_by_value, reason = "`json!` makes values that nobody else wants")]
 
 mod contract;
 mod damage;

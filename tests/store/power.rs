@@ -126,10 +126,7 @@ struct Disk {
 impl Disk {
     /// What lies in a directory, all of it durable.
     fn of(left: [Option<Vec<u8>>; 2], ignores_syncs: bool) -> Self {
-        let mut disk = Self {
-            ignores_syncs,
-            ..Self::default()
-        };
+        let mut disk = Self { ignores_syncs, ..Self::default() };
         for (name, bytes) in left.into_iter().enumerate() {
             let file = bytes.map(|durable| disk.add(durable));
             disk.names[name] = vec![file];
@@ -138,10 +135,7 @@ impl Disk {
     }
 
     fn add(&mut self, durable: Vec<u8>) -> usize {
-        self.files.push(File {
-            durable,
-            ..File::default()
-        });
+        self.files.push(File { durable, ..File::default() });
         self.files.len() - 1
     }
 
@@ -210,10 +204,7 @@ enum Done {
 impl Done {
     fn of(operation: Operation<'_>) -> Option<Self> {
         let write = |name, offset, data: &[u8]| {
-            Self::Change(
-                name,
-                Change::Write(usize::try_from(offset).unwrap(), data.into()),
-            )
+            Self::Change(name, Change::Write(usize::try_from(offset).unwrap(), data.into()))
         };
         Some(match operation {
             Operation::Write { offset, data } => write(DATA, offset, data),
@@ -281,20 +272,12 @@ async fn learn(
     known: &[Row],
     most: usize,
 ) -> Result<(), String> {
-    let history = store
-        .history(&tale.id)
-        .await
-        .map_err(|error| format!("{error:?}"))?;
+    let history = store.history(&tale.id).await.map_err(|error| format!("{error:?}"))?;
     if history.len() < known.len() || history.len() > most || history[..known.len()] != *known {
         let (stored, acknowledged) = (history.len(), known.len());
-        return Err(format!(
-            "{stored} transitions are stored, {acknowledged} were acknowledged"
-        ));
+        return Err(format!("{stored} transitions are stored, {acknowledged} were acknowledged"));
     }
-    let stored = store
-        .load(&tale.id)
-        .await
-        .map_err(|error| format!("{error:?}"))?;
+    let stored = store.load(&tale.id).await.map_err(|error| format!("{error:?}"))?;
     tale.take(history, stored);
     Ok(())
 }
@@ -321,19 +304,13 @@ async fn chain(seed: u64, processes: u64, ignores_syncs: bool) -> Result<u64, St
         let steps = [24, 6, 0, 9][usize::try_from(process.min(1) * dice.roll(4)).unwrap()];
         for _ in 0..steps {
             let text = "x".repeat(usize::try_from(dice.roll(9_000)).unwrap());
-            tale.say(&store, &text)
-                .await
-                .map_err(|error| format!("{error:?}"))?;
-            recorder
-                .acknowledged
-                .store(tale.rows.len(), Ordering::SeqCst);
+            tale.say(&store, &text).await.map_err(|error| format!("{error:?}"))?;
+            recorder.acknowledged.store(tale.rows.len(), Ordering::SeqCst);
         }
         store.close().await.map_err(|error| format!("{error:?}"))?;
         let done = std::mem::take(&mut *recorder.done.lock().unwrap());
         let cut = cut(&done, &mut dice);
-        let acknowledged = done
-            .get(cut)
-            .map_or(tale.rows.len(), |(acknowledged, _)| *acknowledged);
+        let acknowledged = done.get(cut).map_or(tale.rows.len(), |(acknowledged, _)| *acknowledged);
         most = tale.rows.len().min(acknowledged.max(opened) + 1);
         known = tale.rows[..acknowledged].to_vec();
         let mut disk = Disk::of(left, ignores_syncs);
@@ -361,9 +338,8 @@ async fn explore(chains: u64, ignores_syncs: bool) -> (u64, BTreeMap<String, u64
     let (seed, mut images, mut wrong) = (long::seed(1), 0, BTreeMap::new());
     for from in (0..chains).step_by(8) {
         let seeds = (from..chains.min(from + 8)).map(|at| seed.wrapping_mul(100_000) + at);
-        let running: Vec<_> = seeds
-            .map(|seed| (seed, tokio::spawn(chain(seed, 4, ignores_syncs))))
-            .collect();
+        let running: Vec<_> =
+            seeds.map(|seed| (seed, tokio::spawn(chain(seed, 4, ignores_syncs)))).collect();
         for (seed, running) in running {
             match running.await.unwrap() {
                 Ok(number) => images += number,

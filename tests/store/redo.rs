@@ -31,25 +31,16 @@ const PAGE: usize = 4096;
 
 /// A log from the second commit on.
 fn at_once() -> Options {
-    Options {
-        redo_after: 0,
-        ..Options::default()
-    }
+    Options { redo_after: 0, ..Options::default() }
 }
 
 /// The same, full after a few commits.
 fn small() -> Options {
-    Options {
-        redo_bytes: 6 * PAGE as u64,
-        ..at_once()
-    }
+    Options { redo_bytes: 6 * PAGE as u64, ..at_once() }
 }
 
 fn hooked(options: Options, hook: Hook) -> Options {
-    Options {
-        hook: Some(hook),
-        ..options
-    }
+    Options { hook: Some(hook), ..options }
 }
 
 fn data(directory: &Path) -> PathBuf {
@@ -128,10 +119,7 @@ fn aside(directory: &Path) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(directory).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     let is_copy = |path: &PathBuf| path.to_str().unwrap().contains("executions.redo.damaged-");
-    paths
-        .filter(is_copy)
-        .map(|copy| fs::read(copy).unwrap())
-        .collect()
+    paths.filter(is_copy).map(|copy| fs::read(copy).unwrap()).collect()
 }
 
 fn format(directory: &Path) -> String {
@@ -186,10 +174,7 @@ async fn a_process_that_stores_little_needs_no_log() {
     tale.steps(&store, few).await;
     assert!(!redo(directory.path()).exists());
     tale.step(&store).await.unwrap();
-    assert_eq!(
-        fs::metadata(redo(directory.path())).unwrap().len(),
-        limits::REDO_BYTES_MIN
-    );
+    assert_eq!(fs::metadata(redo(directory.path())).unwrap().len(), limits::REDO_BYTES_MIN);
     let mode = fs::metadata(redo(directory.path())).unwrap().mode();
     assert_eq!(mode & 0o777, 0o600);
     store.close().await.unwrap();
@@ -200,10 +185,7 @@ async fn a_process_that_stores_little_needs_no_log() {
 #[tokio::test]
 async fn a_log_grows_up_to_its_limit_and_begins_anew() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options {
-        redo_bytes: 3 << 20,
-        ..at_once()
-    };
+    let options = Options { redo_bytes: 3 << 20, ..at_once() };
     let store = RedbStore::open(directory.path(), options).unwrap();
     let mut tale = Tale::new("one", 90);
     let mut lengths = Vec::new();
@@ -226,10 +208,7 @@ async fn a_crash_loses_nothing_of_the_log() {
     for (snapshot_every, options) in [(1, at_once()), (16, at_once()), (1, small()), (16, small())]
     {
         let directory = tempfile::tempdir().unwrap();
-        let options = Options {
-            snapshot_every,
-            ..options
-        };
+        let options = Options { snapshot_every, ..options };
         let store = RedbStore::open(directory.path(), options.clone()).unwrap();
         let mut tale = Tale::new("one", 60);
         for at in 0..30 {
@@ -256,14 +235,8 @@ async fn a_crash_loses_nothing_of_the_log() {
 async fn what_is_there_already_may_be_put_again() {
     let directory = tempfile::tempdir().unwrap();
     let saboteur = Saboteur::default();
-    let hook = saboteur.hook(
-        |operation| operation == Operation::Read,
-        io::ErrorKind::Other,
-    );
-    let options = Options {
-        cache_bytes: 0,
-        ..hooked(at_once(), hook)
-    };
+    let hook = saboteur.hook(|operation| operation == Operation::Read, io::ErrorKind::Other);
+    let options = Options { cache_bytes: 0, ..hooked(at_once(), hook) };
     let store = RedbStore::open(directory.path(), options).unwrap();
     let mut tale = Tale::new("one", 90);
     tale.steps(&store, 20).await;
@@ -345,11 +318,7 @@ async fn a_log_of_another_file_is_refused() {
         assert!(action.contains(path.to_str().unwrap()), "{action}");
     }
     fs::write(redo(one.path()), "# notes\n".repeat(1 << 18)).unwrap();
-    refused(
-        one.path(),
-        Code::StoreCorrupt,
-        "does not begin as a log does",
-    );
+    refused(one.path(), Code::StoreCorrupt, "does not begin as a log does");
     fs::write(redo(one.path()), own).unwrap();
     is_whole(one.path(), &mut tale).await;
     // A file that was closed needs none, and takes none.
@@ -554,10 +523,7 @@ async fn each_operation_may_fail() {
 #[tokio::test]
 async fn a_failed_sync_of_the_log_leaves_the_data_file_in_its_place() {
     let directory = tempfile::tempdir().unwrap();
-    let (saboteur, hook) = fails(
-        |operation| operation == Operation::SyncLog,
-        io::ErrorKind::Other,
-    );
+    let (saboteur, hook) = fails(|operation| operation == Operation::SyncLog, io::ErrorKind::Other);
     let store = RedbStore::open(directory.path(), hooked(at_once(), hook)).unwrap();
     let mut tale = Tale::new("one", 90);
     tale.steps(&store, 8).await;
@@ -565,10 +531,7 @@ async fn a_failed_sync_of_the_log_leaves_the_data_file_in_its_place() {
     saboteur.arm(0, 1);
     let error = tale.step(&store).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
-    assert!(
-        !redo(directory.path()).exists(),
-        "it was put into the data file"
-    );
+    assert!(!redo(directory.path()).exists(), "it was put into the data file");
     learn(&mut tale, &store).await;
     tale.steps(&store, 8).await;
     tale.check(&store).await;
@@ -578,10 +541,7 @@ async fn a_failed_sync_of_the_log_leaves_the_data_file_in_its_place() {
 
 /// A log that is put into the data file soon after its last record.
 fn hasty() -> Options {
-    Options {
-        redo_idle: Duration::from_millis(20),
-        ..at_once()
-    }
+    Options { redo_idle: Duration::from_millis(20), ..at_once() }
 }
 
 async fn settled(directory: &Path) {
@@ -597,10 +557,7 @@ async fn settled(directory: &Path) {
 #[tokio::test]
 async fn once_nothing_is_to_do_the_data_file_is_whole() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options {
-        redo_after: 2,
-        ..hasty()
-    };
+    let options = Options { redo_after: 2, ..hasty() };
     let store = RedbStore::open(directory.path(), options).unwrap();
     let mut tale = Tale::new("one", 90);
     tale.steps(&store, 12).await;
@@ -620,10 +577,8 @@ async fn once_nothing_is_to_do_the_data_file_is_whole() {
 async fn a_log_that_cannot_be_put_into_the_data_file_is_not_lost() {
     for kind in [io::ErrorKind::Other, io::ErrorKind::StorageFull] {
         let directory = tempfile::tempdir().unwrap();
-        let (saboteur, hook) = fails(
-            |operation| matches!(operation, Operation::Write { .. } | Operation::Sync),
-            kind,
-        );
+        let (saboteur, hook) =
+            fails(|operation| matches!(operation, Operation::Write { .. } | Operation::Sync), kind);
         let store = RedbStore::open(directory.path(), hooked(hasty(), hook)).unwrap();
         let mut tale = Tale::new("one", 90);
         tale.step(&store).await.unwrap();
@@ -727,10 +682,7 @@ async fn a_disk_with_little_room_takes_what_fits() {
     });
     let store = RedbStore::open(directory.path(), hooked(at_once(), hook)).unwrap();
     tale.steps(&store, 20).await;
-    assert!(
-        !redo(directory.path()).exists(),
-        "a log takes room of its own"
-    );
+    assert!(!redo(directory.path()).exists(), "a log takes room of its own");
     let error = tale.say(&store, &"y".repeat(4_000_000)).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreFull, "{error:?}");
     tale.steps(&store, 2).await;
@@ -831,11 +783,7 @@ async fn a_log_of_zeros_is_refused_and_kept() {
     let (directory, mut tale) = crashed(8).await;
     let whole = fs::read(redo(directory.path())).unwrap();
     fs::write(redo(directory.path()), vec![0; whole.len()]).unwrap();
-    let error = refused(
-        directory.path(),
-        Code::StoreCorrupt,
-        "lacks its first record",
-    );
+    let error = refused(directory.path(), Code::StoreCorrupt, "lacks its first record");
     let copy = error.context("copy").unwrap().as_str().unwrap();
     assert!(copy.contains("executions.redo.damaged-"), "{copy}");
     assert!(fs::read(copy).unwrap().iter().all(|byte| *byte == 0));

@@ -39,9 +39,8 @@ fn names(path: &Path) -> String {
 
 fn listed(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -82,19 +81,9 @@ async fn another_file_takes_the_place_of_one_that_failed_to_sync() {
     tale.step(&store).await.unwrap();
     tale.check(&store).await;
     assert_ne!(inode(&path), before);
-    assert_eq!(
-        said(directory.path()),
-        names(&path),
-        "the lock names the new one"
-    );
-    assert_eq!(
-        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-        0o640
-    );
-    assert_eq!(
-        listed(directory.path()),
-        ["executions.lock", "executions.redb"]
-    );
+    assert_eq!(said(directory.path()), names(&path), "the lock names the new one");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(listed(directory.path()), ["executions.lock", "executions.redb"]);
     // Nobody else may have the new one either.
     let other = RedbStore::open(directory.path(), Options::default()).unwrap_err();
     assert_eq!(other.code(), Code::StoreBusy);
@@ -138,10 +127,7 @@ async fn a_failed_sync_is_known_to_the_next_process() {
     }
     let action = error.suggested_action();
     assert!(action.contains("disk of"), "{action}");
-    assert_eq!(
-        store.load(&tale.id).await.unwrap_err().code(),
-        Code::StoreUnavailable
-    );
+    assert_eq!(store.load(&tale.id).await.unwrap_err().code(), Code::StoreUnavailable);
     drop(store);
     assert_eq!(inode(&path), before, "the old one is still there");
     assert_eq!(said(directory.path()), format!("{} unsynced", names(&path)));
@@ -163,10 +149,7 @@ async fn a_failed_sync_is_known_to_the_next_process() {
 async fn a_process_may_end_at_each_step() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path().to_owned();
-    let (armed, states) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(Mutex::new(Vec::new())),
-    );
+    let (armed, states) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
     let hook = {
         let (armed, states, here) = (Arc::clone(&armed), Arc::clone(&states), here.clone());
         let failed = AtomicBool::new(false);
@@ -228,10 +211,7 @@ fn taken(from: &Path) -> State {
 async fn each_step_may_fail() {
     for at in 0.. {
         let directory = tempfile::tempdir().unwrap();
-        let (failed, count) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-        );
+        let (failed, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let armed = Arc::new(AtomicBool::new(false));
         let hook = {
             let (failed, count, armed) =
@@ -265,10 +245,7 @@ async fn each_step_may_fail() {
         tale.step(&store).await.unwrap();
         tale.check(&store).await;
         drop(store);
-        assert_eq!(
-            listed(directory.path()),
-            ["executions.lock", "executions.redb"]
-        );
+        assert_eq!(listed(directory.path()), ["executions.lock", "executions.redb"]);
     }
 }
 

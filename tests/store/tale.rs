@@ -37,11 +37,7 @@ pub(crate) fn definition(steps: usize) -> Arc<Definition> {
 
 pub(crate) fn definition_of(workflow: &str, steps: usize) -> Arc<Definition> {
     let step = |at: usize| {
-        let before: Vec<_> = at
-            .checked_sub(1)
-            .map(|at| format!("s{at}"))
-            .into_iter()
-            .collect();
+        let before: Vec<_> = at.checked_sub(1).map(|at| format!("s{at}")).into_iter().collect();
         json!({ "id": format!("s{at}"), "depends_on": before, "kind": { "agent": { "agent": "writer" } } })
     };
     let steps: Vec<Value> = (0..steps).map(step).collect();
@@ -91,10 +87,7 @@ impl Tale {
 
     /// One whose ids are others than those of an earlier process.
     pub(crate) fn seeded(name: &str, steps: usize, seed: u64) -> Self {
-        Self {
-            ids: SeededIds::new(seed),
-            ..Self::new(name, steps)
-        }
+        Self { ids: SeededIds::new(seed), ..Self::new(name, steps) }
     }
 
     /// The same at the same place, to go on in another store.
@@ -221,12 +214,7 @@ impl Tale {
     /// The store holds what this tale says, by every way to ask.
     pub(crate) async fn check(&self, store: &dyn Store) {
         let stored = store.load(&self.id).await.unwrap().unwrap();
-        assert_eq!(
-            Some(&stored.execution),
-            self.execution.as_ref(),
-            "{}",
-            self.id
-        );
+        assert_eq!(Some(&stored.execution), self.execution.as_ref(), "{}", self.id);
         let history = store.history(&self.id).await.unwrap();
         assert_eq!(history, self.rows, "{}", self.id);
         let replayed = Execution::replay(&history);

@@ -41,17 +41,8 @@ const READS: [&str; 12] = [
 ];
 
 /// The commands that change nothing and end by themselves.
-const READING: [&str; 9] = [
-    "show",
-    "list",
-    "validate",
-    "help",
-    "schema",
-    "graph",
-    "cat",
-    "completions",
-    "doctor",
-];
+const READING: [&str; 9] =
+    ["show", "list", "validate", "help", "schema", "graph", "cat", "completions", "doctor"];
 
 /// What was done with a piece of advice.
 #[derive(Clone, Copy, Debug)]
@@ -70,10 +61,7 @@ enum Done {
 
 fn note(done: Done, code: &str, advice: &str) {
     let line = format!("{done:?}\t{code}\t{}\n", advice.replace(['\n', '\t'], " "));
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(followed());
+    let file = OpenOptions::new().append(true).create(true).open(followed());
     let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
@@ -81,11 +69,7 @@ fn note(done: Done, code: &str, advice: &str) {
 fn suggested((tool, arguments): (&str, &Value), error: &Value) -> Result<(String, Value), Done> {
     let action = text(&error["suggested_action"]);
     let said = parse(action).ok_or(Done::InWords)?;
-    assert!(
-        TOOLS.contains(&&*said.tool),
-        "there is no {}: {action}",
-        said.tool
-    );
+    assert!(TOOLS.contains(&&*said.tool), "there is no {}: {action}", said.tool);
     if said.person.is_some() {
         return Err(Done::AsksPerson);
     }
@@ -96,11 +80,7 @@ fn suggested((tool, arguments): (&str, &Value), error: &Value) -> Result<(String
         // What is wrong with the call is said in words.
         return Err(Done::InWords);
     }
-    let mut call = if said.is_again {
-        arguments.clone()
-    } else {
-        json!({})
-    };
+    let mut call = if said.is_again { arguments.clone() } else { json!({}) };
     for (name, value) in &said.arguments {
         call[name] = json!(value);
     }
@@ -156,13 +136,9 @@ fn lead_on<C: Client + ?Sized>(client: &mut C, error: &Value, tool: &str, call: 
 /// words.
 #[track_caller]
 pub fn follow_commands(message: &str, run: impl Fn(&[String]) -> Command) {
-    let code = message
-        .split_once("error[")
-        .and_then(|(_, rest)| rest.split_once(']'));
+    let code = message.split_once("error[").and_then(|(_, rest)| rest.split_once(']'));
     let code = code.map_or("-", |(code, _)| code);
-    let is_later = Code::ALL
-        .iter()
-        .any(|known| known.as_str() == code && known.retryable());
+    let is_later = Code::ALL.iter().any(|known| known.as_str() == code && known.retryable());
     let (_, help) = message.split_once("help: ").unwrap_or_default();
     for said in help.split('`').skip(1).step_by(2) {
         if said.strip_prefix("midex ").is_none() {
@@ -187,10 +163,7 @@ pub fn follow_commands(message: &str, run: impl Fn(&[String]) -> Command) {
             continue;
         }
         let mut command = run(&words[1..]);
-        let ended = command
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary starts");
+        let ended = command.stdin(Stdio::null()).output().expect("the binary starts");
         assert!(
             ended.status.code().is_some_and(|code| code < 2),
             "`{said}` does not lead on: {}\nit is named by: {message}",
@@ -254,9 +227,7 @@ pub fn parse(action: &str) -> Option<Said> {
         None => (None, action),
     };
     let rest = rest.strip_prefix("Call ")?;
-    let (tool, rest) = word(rest, |c| {
-        c.is_ascii_lowercase() || matches!(c, '.' | '_' | '/')
-    })?;
+    let (tool, rest) = word(rest, |c| c.is_ascii_lowercase() || matches!(c, '.' | '_' | '/'))?;
     let (is_again, rest) = match rest.strip_prefix(" again") {
         Some(rest) => (true, rest),
         None => (false, rest),

@@ -23,11 +23,7 @@ pub fn assert_has(text: &str, parts: impl Parts) {
 pub fn has_fields(answer: &Value, fields: Value) {
     for (name, expected) in fields.as_object().expect("fields") {
         let path = answer.pointer(name).unwrap_or(&Value::Null);
-        let field = if name.starts_with('/') {
-            path
-        } else {
-            &answer[name]
-        };
+        let field = if name.starts_with('/') { path } else { &answer[name] };
         assert_eq!(field, expected, "`{name}` of {answer}");
     }
 }
@@ -42,11 +38,7 @@ pub fn has_code(refusal: &Value, code: &str) {
 #[track_caller]
 pub fn says(text: &Value, words: impl AsRef<str>) {
     let has = |text: &str| text.contains(words.as_ref());
-    assert!(
-        text.as_str().is_some_and(has),
-        "`{}` is missing in {text}",
-        words.as_ref()
-    );
+    assert!(text.as_str().is_some_and(has), "`{}` is missing in {text}", words.as_ref());
 }
 
 /// Reads a table whose cells are JSON strings, separated by commas, one row per line. For cells with line breaks, spaces

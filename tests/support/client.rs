@@ -17,10 +17,7 @@ pub trait Client {
         assert!(answer["error"].is_null(), "{answer}");
         let result = answer["result"].clone();
         let shown: Value = serde_json::from_str(text(&result["content"][0]["text"])).expect("JSON");
-        assert_eq!(
-            shown, result["structuredContent"],
-            "the text is the same JSON"
-        );
+        assert_eq!(shown, result["structuredContent"], "the text is the same JSON");
         if result["isError"] == true {
             advice::follow(self, (tool, &arguments), &result["structuredContent"]);
         }
@@ -139,11 +136,7 @@ pub trait Client {
             let reply = self.finish(&token, &step);
             done.push(step);
             open.extend(offers(&reply));
-            let state = if open.is_empty() {
-                "completed"
-            } else {
-                "running"
-            };
+            let state = if open.is_empty() { "completed" } else { "running" };
             assert_eq!(reply["workflow_state"], state, "{reply}");
         }
         done

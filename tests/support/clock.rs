@@ -11,15 +11,9 @@ pub struct TokioClock {
 
 impl TokioClock {
     /// A clock that shows `epoch` now. Must be made inside a tokio runtime.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "tokio's clock is what this clock follows"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "tokio's clock is what this clock follows")]
     pub fn starting_at(epoch: Timestamp) -> Self {
-        Self {
-            epoch,
-            start: tokio::time::Instant::now(),
-        }
+        Self { epoch, start: tokio::time::Instant::now() }
     }
 }
 

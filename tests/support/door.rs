@@ -37,15 +37,9 @@ impl Door {
     pub fn knock(data_dir: &Path) -> Self {
         let path = data_dir.join("control.sock");
         let write = until("a door", || UnixStream::connect(&path).ok());
-        write
-            .set_read_timeout(Some(PATIENCE))
-            .expect("a time limit");
+        write.set_read_timeout(Some(PATIENCE)).expect("a time limit");
         let read = BufReader::new(write.try_clone().expect("the same stream"));
-        Self {
-            write,
-            read,
-            next_id: 0,
-        }
+        Self { write, read, next_id: 0 }
     }
 
     /// Says who calls, and shakes hands.
@@ -98,9 +92,7 @@ impl Door {
             self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
                 .expect("the server reads");
         }
-        (0..count)
-            .map(|_| self.line().expect("an answer"))
-            .collect()
+        (0..count).map(|_| self.line().expect("an answer")).collect()
     }
 }
 

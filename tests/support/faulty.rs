@@ -47,9 +47,7 @@ pub struct Faulty {
 
 fn take(count: &AtomicUsize) -> bool {
     let one_less = |count: usize| count.checked_sub(1);
-    count
-        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
-        .is_ok()
+    count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
 }
 
 fn unavailable() -> Error {

@@ -80,14 +80,7 @@ impl HttpServer {
             let (address, _) = rest.split_once("/mcp")?;
             Some(address.parse().expect("an address"))
         });
-        Self {
-            child,
-            stdin,
-            address,
-            stderr,
-            stdout,
-            home: None,
-        }
+        Self { child, stdin, address, stderr, stdout, home: None }
     }
 
     /// Another way to reach it over the loopback.
@@ -126,10 +119,7 @@ impl HttpServer {
     pub fn memory(&self) -> usize {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("it lives");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .expect("a line");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
         let kilobytes = line.trim().trim_end_matches(" kB");
         kilobytes.trim().parse::<usize>().expect("a number") << 10
     }
@@ -188,10 +178,7 @@ impl Answer {
     /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let named = |(key, _): &&(String, String)| key.eq_ignore_ascii_case(name);
-        self.headers
-            .iter()
-            .find(named)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(named).map(|(_, value)| value.as_str())
     }
 
     /// Its body, which must be JSON or a stream that ends with JSON.
@@ -234,18 +221,10 @@ impl Http {
     /// Connects, as soon as somebody listens.
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("somebody listens");
-        stream
-            .set_read_timeout(Some(PATIENCE))
-            .expect("a time limit");
-        stream
-            .set_write_timeout(Some(PATIENCE))
-            .expect("a time limit");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a time limit");
         stream.set_nodelay(true).expect("no delay");
-        Self {
-            address,
-            stream: BufReader::new(stream),
-            begun: None,
-        }
+        Self { address, stream: BufReader::new(stream), begun: None }
     }
 
     /// Writes bytes as they are.
@@ -362,19 +341,12 @@ impl Http {
     /// Whether the server has said or ended anything by now.
     pub fn is_quiet(&mut self) -> bool {
         let stream = self.stream.get_ref();
-        stream
-            .set_read_timeout(Some(Duration::from_millis(1)))
-            .expect("a time limit");
+        stream.set_read_timeout(Some(Duration::from_millis(1))).expect("a time limit");
         let quiet = self.stream.fill_buf().is_err_and(|error| {
-            matches!(
-                error.kind(),
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-            )
+            matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
         });
         let stream = self.stream.get_ref();
-        stream
-            .set_read_timeout(Some(PATIENCE))
-            .expect("a time limit");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
         quiet
     }
 }
@@ -388,11 +360,7 @@ pub fn head(
     length: usize,
 ) -> String {
     let mut head = format!("{method} {path} HTTP/1.1\r\n");
-    let given = |name: &str| {
-        headers
-            .iter()
-            .any(|(key, _)| key.eq_ignore_ascii_case(name))
-    };
+    let given = |name: &str| headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
     if !given("host") {
         let _ = write!(head, "Host: {address}\r\n");
     }
@@ -447,12 +415,7 @@ impl Session {
             return Err(answer);
         };
         assert_eq!(answer.json()["result"]["protocolVersion"], version);
-        let mut session = Self {
-            http,
-            id,
-            version,
-            next_id: 1,
-        };
+        let mut session = Self { http, id, version, next_id: 1 };
         let told = session.tell("notifications/initialized");
         assert_eq!((told.status, told.body.len()), (202, 0), "{told:?}");
         Ok(session)
@@ -460,12 +423,7 @@ impl Session {
 
     /// The headers of every message.
     pub fn headers(&self) -> Vec<(&str, &str)> {
-        vec![
-            ACCEPT,
-            JSON,
-            ("Mcp-Session-Id", &self.id),
-            ("MCP-Protocol-Version", self.version),
-        ]
+        vec![ACCEPT, JSON, ("Mcp-Session-Id", &self.id), ("MCP-Protocol-Version", self.version)]
     }
 
     /// Sends a message as it is, on a connection of its own; the answer.
@@ -490,8 +448,7 @@ impl Session {
     fn head(&self, message: &Value) -> (Http, Answer) {
         let mut http = Http::connect(self.http.address);
         let body = message.to_string();
-        http.send("POST", "/mcp", &self.headers(), body.as_bytes())
-            .expect("it reads");
+        http.send("POST", "/mcp", &self.headers(), body.as_bytes()).expect("it reads");
         let answer = http.answer_head().expect("an answer");
         assert_eq!(answer.status, 200, "{answer:?}");
         (http, answer)
@@ -510,8 +467,7 @@ impl Session {
     /// Opens the stream of what the client did not ask for, as far as its head and its first event.
     pub fn stream(&self) -> Result<Http, Answer> {
         let mut http = Http::connect(self.http.address);
-        http.send("GET", "/mcp", &self.headers(), b"")
-            .expect("it reads");
+        http.send("GET", "/mcp", &self.headers(), b"").expect("it reads");
         let mut answer = http.answer_head().expect("an answer");
         if answer.status == 200 {
             http.chunk().expect("an event");
@@ -555,10 +511,8 @@ impl HttpClient for Session {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        let headers: Vec<_> = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let answer = self.http.ask("POST", &headers, body.as_bytes());
         if answer.status == 200 {
             assert_eq!(answer.header("content-type"), Some("text/event-stream"));
@@ -576,18 +530,12 @@ pub struct Stateless {
 
 impl Stateless {
     pub fn new(address: SocketAddr) -> Self {
-        Self {
-            http: Http::connect(address),
-            next_id: 0,
-        }
+        Self { http: Http::connect(address), next_id: 0 }
     }
 
     /// A call with what the protocol wants beside it: its headers, and its message.
     pub fn message(id: u64, method: &str, mut params: Value) -> (Headers, Value) {
-        let name = ["name", "uri"]
-            .iter()
-            .find_map(|key| params[*key].as_str())
-            .map(str::to_owned);
+        let name = ["name", "uri"].iter().find_map(|key| params[*key].as_str()).map(str::to_owned);
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": STATELESS_VERSION,
             "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
@@ -606,13 +554,8 @@ impl Stateless {
     pub fn begin(address: SocketAddr, method: &str, params: Value) -> Http {
         let mut http = Http::connect(address);
         let (headers, message) = Self::message(1, method, params);
-        http.send(
-            "POST",
-            "/mcp",
-            &headers.all(),
-            message.to_string().as_bytes(),
-        )
-        .expect("it reads");
+        http.send("POST", "/mcp", &headers.all(), message.to_string().as_bytes())
+            .expect("it reads");
         http
     }
 }
@@ -638,9 +581,7 @@ impl HttpClient for Stateless {
     fn exchange(&mut self, method: &str, params: Value) -> Answer {
         self.next_id += 1;
         let (headers, message) = Self::message(self.next_id, method, params);
-        let answer = self
-            .http
-            .ask("POST", &headers.all(), message.to_string().as_bytes());
+        let answer = self.http.ask("POST", &headers.all(), message.to_string().as_bytes());
         assert_eq!(answer.header("content-type"), Some("application/json"));
         assert_eq!(answer.json()["id"], self.next_id);
         answer

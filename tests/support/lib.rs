@@ -65,14 +65,8 @@ pub use self::{
 
 /// The shipped workflows that are manifests with control flow of their own: what is said of the others does not hold for
 /// them.
-pub const MANIFESTS: [&str; 6] = [
-    "announce",
-    "app-scaffold",
-    "incident-runbook",
-    "release",
-    "retract",
-    "review-until-approved",
-];
+pub const MANIFESTS: [&str; 6] =
+    ["announce", "app-scaffold", "incident-runbook", "release", "retract", "review-until-approved"];
 
 /// Every tool by the name that the documents have.
 pub const TOOLS: [&str; 38] = [
@@ -142,11 +136,7 @@ pub fn definition(name: &str, steps: &[(&str, &[&str])]) -> Arc<Definition> {
 pub fn sequence() -> Arc<Definition> {
     definition(
         "sequence",
-        &[
-            ("design", &[]),
-            ("implement", &["design"]),
-            ("review", &["implement"]),
-        ],
+        &[("design", &[]), ("implement", &["design"]), ("review", &["implement"])],
     )
 }
 

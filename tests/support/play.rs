@@ -32,19 +32,12 @@ pub fn good(summary: &str) -> Report {
 
 /// A report that a step could not be done.
 pub fn failed(message: &str, code: Option<&str>) -> Report {
-    Report::Error {
-        message: message.to_owned(),
-        code: code.map(str::to_owned),
-        retryable: None,
-    }
+    Report::Error { message: message.to_owned(), code: code.map(str::to_owned), retryable: None }
 }
 
 /// A change that nobody gives a reason for.
 pub fn change_to(lifecycle: Lifecycle) -> LifecycleChange {
-    LifecycleChange {
-        lifecycle,
-        reason: None,
-    }
+    LifecycleChange { lifecycle, reason: None }
 }
 
 /// A start without inputs, of no project.
@@ -115,9 +108,7 @@ pub trait Calls {
 
 impl Calls for Engine {
     async fn begin(&self, definition: Arc<Definition>, name: &str) -> Advanced {
-        self.start(request(definition, name))
-            .await
-            .expect("a start")
+        self.start(request(definition, name)).await.expect("a start")
     }
 
     async fn report(&self, token: &str, report: Report) -> Advanced {
@@ -143,10 +134,7 @@ impl Calls for Engine {
     }
 
     async fn changed(&self, name: &str, lifecycle: Lifecycle) -> StatusView {
-        let change = LifecycleChange {
-            lifecycle,
-            reason: None,
-        };
+        let change = LifecycleChange { lifecycle, reason: None };
         self.command(&id(name), change).await.expect("a change")
     }
 
@@ -178,16 +166,9 @@ impl Play {
     pub async fn begin_with(lines: &str, inputs: Option<Value>) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let engine = engine(store.clone(), TokioClock::starting_at(EPOCH), 1).await;
-        let request = StartRequest {
-            inputs,
-            ..request(defined(lines), "e")
-        };
+        let request = StartRequest { inputs, ..request(defined(lines), "e") };
         let last = engine.start(request).await.unwrap();
-        Self {
-            engine,
-            store,
-            last,
-        }
+        Self { engine, store, last }
     }
 
     /// Every call from now on wakes the execution from the store.
@@ -201,10 +182,7 @@ impl Play {
     }
 
     pub fn open(&self) -> Vec<&str> {
-        self.offers()
-            .iter()
-            .map(|offer| offer.step_name.as_str())
-            .collect()
+        self.offers().iter().map(|offer| offer.step_name.as_str()).collect()
     }
 
     /// What the model is told to do first.
@@ -233,8 +211,7 @@ impl Play {
     /// Says that the step could not be done.
     pub async fn fails(&mut self, step: &str, code: &str) -> &Advanced {
         let token = self.token(step);
-        self.report(&token, failed("it could not be done", Some(code)))
-            .await
+        self.report(&token, failed("it could not be done", Some(code))).await
     }
 
     pub fn token(&self, step: &str) -> String {
@@ -274,11 +251,7 @@ impl Play {
 
 /// The answer of a person to the gate that this status shows.
 pub fn gate_answer(status: &StatusView, approved: bool, comment: Option<&str>) -> GateAnswer {
-    let wait = status
-        .waits
-        .iter()
-        .find(|wait| wait.gate.is_some())
-        .unwrap();
+    let wait = status.waits.iter().find(|wait| wait.gate.is_some()).unwrap();
     GateAnswer {
         step: StepId::parse(&wait.step_name).unwrap(),
         visit: wait.visit,

@@ -32,10 +32,8 @@ pub fn needs_trust(text: &str) -> bool {
 impl Project {
     /// A project with these files, each `(path, text)`.
     pub fn new(files: &[(&str, &str)]) -> Self {
-        let project = Self {
-            directory: tempfile::tempdir().unwrap(),
-            is_trusted: AtomicBool::new(false),
-        };
+        let project =
+            Self { directory: tempfile::tempdir().unwrap(), is_trusted: AtomicBool::new(false) };
         for (path, text) in files {
             project.write(path, text);
         }
@@ -70,10 +68,7 @@ impl Project {
         let text = fs::read_to_string(self.path(USERS_FILE)).unwrap_or_default();
         if !text.contains("trust = ") {
             let root = self.root().canonicalize().unwrap();
-            self.put(
-                USERS_FILE,
-                &format!("trust = [{:?}]\n{text}", root.display().to_string()),
-            );
+            self.put(USERS_FILE, &format!("trust = [{:?}]\n{text}", root.display().to_string()));
         }
     }
 
@@ -166,11 +161,8 @@ pub fn agent(name: &str, persona: &str) -> String {
 
 /// A project with the workflow `line` of `a`, `b` and `c`, one after another, all done by `worker`.
 pub fn line() -> Project {
-    let phases: [(&str, &str, &[&str]); 3] = [
-        ("a", "worker", &[]),
-        ("b", "worker", &["a"]),
-        ("c", "worker", &["b"]),
-    ];
+    let phases: [(&str, &str, &[&str]); 3] =
+        [("a", "worker", &[]), ("b", "worker", &["a"]), ("c", "worker", &["b"])];
     Project::new(&[
         ("workflows/line.md", &workflow("line", &phases)),
         ("agents/worker.md", &agent("worker", PERSONA)),
@@ -220,9 +212,7 @@ pub fn outlive(expires_at: &Value) {
     let end = text(expires_at);
     // Times of one format sort as texts.
     let now = || SystemClock.now().to_string();
-    eventually("the end of a token's life", || {
-        (*now() > *end).then_some(())
-    });
+    eventually("the end of a token's life", || (*now() > *end).then_some(()));
 }
 
 /// The JSON behind a token.

@@ -83,9 +83,7 @@ impl Reader {
     }
 
     pub fn instructions(&self) -> &str {
-        self.greeting["instructions"]
-            .as_str()
-            .expect("instructions")
+        self.greeting["instructions"].as_str().expect("instructions")
     }
 }
 

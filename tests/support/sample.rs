@@ -31,9 +31,8 @@ pub fn sample(schema: &Value, dice: &mut Dice) -> Value {
 
 fn object(schema: &Value, dice: &mut Dice) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let fields: Map<_, _> = properties
-        .map(|(name, schema)| (name.clone(), sample(schema, dice)))
-        .collect();
+    let fields: Map<_, _> =
+        properties.map(|(name, schema)| (name.clone(), sample(schema, dice))).collect();
     Value::Object(fields)
 }
 

@@ -51,11 +51,7 @@ impl Server {
     /// Starts it and says nothing.
     pub fn spawn(data_dir: &Path, flags: &[&str]) -> Self {
         let mut command = Command::new(binary());
-        command
-            .arg("serve")
-            .arg("--data-dir")
-            .arg(data_dir)
-            .args(flags);
+        command.arg("serve").arg("--data-dir").arg(data_dir).args(flags);
         Self::run(command)
     }
 
@@ -80,13 +76,7 @@ impl Server {
             .expect("the binary starts");
         let stdin = child.stdin.take();
         let stdout = child.stdout.take();
-        Self {
-            child,
-            stdin,
-            stdout,
-            lines: None,
-            next_id: 0,
-        }
+        Self { child, stdin, stdout, lines: None, next_id: 0 }
     }
 
     /// What the server writes, read from the first time it is asked for.
@@ -129,9 +119,7 @@ impl Server {
     /// Writes one line of any text.
     pub fn send_raw(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
-        stdin
-            .write_all(format!("{line}\n").as_bytes())
-            .expect("the server reads");
+        stdin.write_all(format!("{line}\n").as_bytes()).expect("the server reads");
         stdin.flush().expect("the server reads");
     }
 
@@ -145,17 +133,12 @@ impl Server {
 
     /// Calls a tool and does not wait for the answer; the id of the call.
     pub fn post_call(&mut self, tool: &str, arguments: Value) -> u64 {
-        self.post(
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        )
+        self.post("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
     /// The next line that the server writes, as it stands.
     pub fn next_text(&mut self) -> String {
-        self.lines()
-            .recv_timeout(PATIENCE)
-            .expect("the server answers")
+        self.lines().recv_timeout(PATIENCE).expect("the server answers")
     }
 
     /// The next line that the server writes; it must be JSON.
@@ -168,10 +151,7 @@ impl Server {
     pub fn kill_and_drain(&mut self) -> Vec<Value> {
         self.lines();
         self.kill();
-        self.lines()
-            .iter()
-            .filter_map(|line| serde_json::from_str(&line).ok())
-            .collect()
+        self.lines().iter().filter_map(|line| serde_json::from_str(&line).ok()).collect()
     }
 
     /// Asks it to end.
@@ -275,20 +255,12 @@ pub fn wait(child: &mut Child) -> std::process::ExitStatus {
 }
 
 /// The resources of a single execution.
-pub const OF_EXECUTION: [&str; 5] = [
-    "current_step",
-    "workflow_status",
-    "step_history",
-    "workflow_artifacts",
-    "telemetry",
-];
+pub const OF_EXECUTION: [&str; 5] =
+    ["current_step", "workflow_status", "step_history", "workflow_artifacts", "telemetry"];
 
 /// The address of a resource of an execution.
 pub fn address(resource: &str, id: &str) -> String {
-    format!(
-        "midex://workflow/{resource}/{}",
-        midex_domain::uri::encode_segment(id)
-    )
+    format!("midex://workflow/{resource}/{}", midex_domain::uri::encode_segment(id))
 }
 
 /// A command that serves in a directory of its own, `home`: neither a project's nor a user's definitions are found

@@ -25,9 +25,7 @@ pub struct Seen {
 impl Seen {
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
-        headers
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        headers.find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The path and the query.
@@ -55,11 +53,7 @@ pub enum Reply {
 
 /// An answer of JSON.
 pub fn json(status: u16, body: &serde_json::Value) -> Reply {
-    answer(
-        status,
-        &[("content-type", "application/json")],
-        body.to_string().as_bytes(),
-    )
+    answer(status, &[("content-type", "application/json")], body.to_string().as_bytes())
 }
 
 /// An answer with its length.
@@ -72,11 +66,7 @@ pub fn answer(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Reply {
 /// The head of an answer.
 pub fn head(status: u16, headers: &[(&str, &str)], length: Option<usize>) -> String {
     let mut lines = vec![format!("HTTP/1.1 {status} Reason")];
-    lines.extend(
-        headers
-            .iter()
-            .map(|(name, value)| format!("{name}: {value}")),
-    );
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
     lines.extend(length.map(|length| format!("content-length: {length}")));
     lines.join("\r\n") + "\r\n\r\n"
 }
@@ -120,13 +110,7 @@ impl Service {
                 tokio::spawn(connection.clone().serve(stream));
             }
         });
-        Self {
-            host,
-            seen,
-            closed,
-            came,
-            accepting,
-        }
+        Self { host, seen, closed, came, accepting }
     }
 
     pub fn url(&self) -> String {
@@ -209,9 +193,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
             .collect(),
         body: Vec::new(),
     };
-    let length = seen
-        .header("content-length")
-        .map_or(0, |length| length.parse().unwrap());
+    let length = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
     while buffer.len() < length {
         if stream.read_buf(buffer).await.ok()? == 0 {
             return None;

@@ -46,12 +46,7 @@ impl Terminal {
 
     /// Gives it another size, which its command is told.
     pub fn resize(&self, rows: u16, columns: u16) {
-        let size = Winsize {
-            ws_row: rows,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.keys, size).unwrap();
         // Nobody's terminal is told of it by the system.
         kill_process(Pid::from_child(&self.child), Signal::WINCH).unwrap();
@@ -62,34 +57,15 @@ impl Terminal {
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
-        let slave = File::options()
-            .read(true)
-            .write(true)
-            .open(name.to_str().unwrap())
-            .unwrap();
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
+        let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&slave, size).unwrap();
         let end = || Stdio::from(OwnedFd::from(slave.try_clone().unwrap()));
-        let child = command
-            .env("TERM", term)
-            .stdin(end())
-            .stdout(end())
-            .stderr(end())
-            .spawn()
-            .unwrap();
+        let child =
+            command.env("TERM", term).stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
         let keys = File::from(master);
         let shown = read(keys.try_clone().unwrap());
-        Self {
-            child,
-            keys,
-            shown,
-            seen: String::new(),
-        }
+        Self { child, keys, shown, seen: String::new() }
     }
 
     /// Waits until this is shown; what was shown before it since the last time.
@@ -174,10 +150,7 @@ fn read(mut terminal: File) -> mpsc::Receiver<String> {
         let mut bytes = [0; 4096];
         // It ends with an error once nobody holds the other end.
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
-            if send
-                .send(String::from_utf8_lossy(&bytes[..count]).into_owned())
-                .is_err()
-            {
+            if send.send(String::from_utf8_lossy(&bytes[..count]).into_owned()).is_err() {
                 break;
             }
         }

@@ -115,12 +115,8 @@ pub fn table<const N: usize>(table: &str) -> impl Iterator<Item = [String; N]> {
     lines.map(|line| {
         // The first and the last cell may be empty.
         let line = format!(" {} ", line.trim());
-        let cells = line
-            .split(" | ")
-            .map(|cell| cell.trim().replace("\\n", "\n"));
+        let cells = line.split(" | ").map(|cell| cell.trim().replace("\\n", "\n"));
         let cells: Vec<_> = cells.collect();
-        cells
-            .try_into()
-            .unwrap_or_else(|cells| panic!("not {N} cells: {cells:?}"))
+        cells.try_into().unwrap_or_else(|cells| panic!("not {N} cells: {cells:?}"))
     })
 }

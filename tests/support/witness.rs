@@ -40,14 +40,7 @@ impl Witness {
         let token = server.begin("bug-fix", WITNESS)["new_token"].clone();
         let status = server.status(WITNESS);
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        Self {
-            home,
-            flags,
-            server,
-            status,
-            token,
-            asked: 0,
-        }
+        Self { home, flags, server, status, token, asked: 0 }
     }
 
     pub fn home(&self) -> &Path {
@@ -65,11 +58,7 @@ impl Witness {
 
     /// The server lives, and the execution has not noticed anything.
     pub fn unharmed(&mut self) {
-        assert_eq!(
-            self.server.request("ping", json!({}))["result"],
-            json!({}),
-            "it lives"
-        );
+        assert_eq!(self.server.request("ping", json!({}))["result"], json!({}), "it lives");
         assert_eq!(self.server.status(WITNESS), self.status);
         let current = self.server.current(WITNESS);
         assert_eq!(current["continuation_token"], self.token);
@@ -78,24 +67,14 @@ impl Witness {
     /// Not even after a restart, when its token still works.
     pub fn survives(mut self) -> (Server, TempDir) {
         self.unharmed();
-        let Self {
-            home,
-            flags,
-            server,
-            status,
-            token,
-            ..
-        } = self;
+        let Self { home, flags, server, status, token, .. } = self;
         let (exit, ..) = server.close();
         assert!(exit.success(), "{exit}");
         let flags: Vec<_> = flags.iter().map(String::as_str).collect();
         let mut server = Server::greeted(serve_alone(home.path(), &flags));
         assert_eq!(server.status(WITNESS), status);
         let next = server.finish(&token, "found it");
-        has_fields(
-            &next,
-            json!({ "step_name": "fix", "revision": 2, "replayed": null }),
-        );
+        has_fields(&next, json!({ "step_name": "fix", "revision": 2, "replayed": null }));
         (server, home)
     }
 

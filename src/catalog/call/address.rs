@@ -59,9 +59,7 @@ fn refusal_rule_v4(address: Ipv4Addr) -> Option<&'static str> {
     let bits = u32::from(address);
     let is_in =
         |length: u8, start: [u8; 4]| (bits ^ u32::from_be_bytes(start)) >> (32 - length) == 0;
-    let block = NON_PUBLIC_V4_BLOCKS
-        .iter()
-        .find(|(_, length, start)| is_in(*length, *start));
+    let block = NON_PUBLIC_V4_BLOCKS.iter().find(|(_, length, start)| is_in(*length, *start));
     block.map(|(rule, ..)| *rule)
 }
 
@@ -70,13 +68,9 @@ fn refusal_rule_v6(address: Ipv6Addr) -> Option<&'static str> {
     let is_in = |length: u8, start: [u16; 8]| {
         (bits ^ u128::from(Ipv6Addr::from(start))) >> (128 - length) == 0
     };
-    let block = NON_PUBLIC_V6_BLOCKS
-        .iter()
-        .find(|(_, length, start)| is_in(*length, *start));
+    let block = NON_PUBLIC_V6_BLOCKS.iter().find(|(_, length, start)| is_in(*length, *start));
     let is_global = is_in(3, [0x2000, 0, 0, 0, 0, 0, 0, 0]);
-    block
-        .map(|(rule, ..)| *rule)
-        .or((!is_global).then_some("reserved"))
+    block.map(|(rule, ..)| *rule).or((!is_global).then_some("reserved"))
 }
 
 #[cfg(test)]
@@ -104,29 +98,13 @@ mod tests {
             ("::ffff:0:0", "::ffff:255.255.255.255", "v4_mapped"),
             ("64:ff9b::", "64:ff9b::ffff:ffff", "nat64"),
             ("64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff", "nat64"),
-            (
-                "fc00::",
-                "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "unique_local",
-            ),
+            ("fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "unique_local"),
             ("fd00:ec2::254", "fd00:ec2::254", "metadata"),
-            (
-                "fe80::",
-                "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "link_local",
-            ),
-            (
-                "ff00::",
-                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "multicast",
-            ),
+            ("fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "link_local"),
+            ("ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "multicast"),
             ("2001::", "2001:0:ffff:ffff:ffff:ffff:ffff:ffff", "teredo"),
             ("2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "6to4"),
-            (
-                "2001:db8::",
-                "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff",
-                "documentation",
-            ),
+            ("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "documentation"),
             ("100::", "100::ffff:ffff:ffff:ffff", "reserved"),
             ("4000::", "5fff::", "reserved"),
         ] {
@@ -157,11 +135,7 @@ mod tests {
             "2a00::1",
             "3ffe::1",
         ] {
-            assert_eq!(
-                refusal_rule(address.parse().expect("an address")),
-                None,
-                "{address}"
-            );
+            assert_eq!(refusal_rule(address.parse().expect("an address")), None, "{address}");
         }
     }
 }

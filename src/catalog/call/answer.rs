@@ -38,14 +38,8 @@ const KEPT_HEADERS: &[&str] = &[
     "x-ratelimit-remaining",
 ];
 /// JSON pointers at which services put the text of an error.
-const ERROR_TEXT_POINTERS: &[&str] = &[
-    "/message",
-    "/error/message",
-    "/detail",
-    "/error_description",
-    "/error",
-    "/title",
-];
+const ERROR_TEXT_POINTERS: &[&str] =
+    &["/message", "/error/message", "/detail", "/error_description", "/error", "/title"];
 /// JSON pointers at which services list the details of an error, separated by spaces.
 const ERROR_LIST_POINTERS: &str = "/detail /errors /error/errors /error/details";
 /// JSON pointers within such a detail: to its reason, and (`ERROR_PLACE_POINTERS`) to the part of the request that it is about.
@@ -74,14 +68,9 @@ impl Answer {
     /// Takes the body out of the answer, as a file.
     fn take_attachment(&mut self) -> Attachment {
         let payload = std::mem::replace(&mut self.payload, Payload::Empty);
-        let said = self
-            .headers
-            .get("content-type")
-            .map(|said| strip_media_type_parameters(said));
+        let said = self.headers.get("content-type").map(|said| strip_media_type_parameters(said));
         let is_short = |said: &&str| (1..=limits::ARTIFACT_NAME_CHARS_MAX).contains(&said.len());
-        let content_type = said
-            .filter(is_short)
-            .unwrap_or(payload.default_media_type());
+        let content_type = said.filter(is_short).unwrap_or(payload.default_media_type());
         Attachment {
             name: self.name.clone(),
             content_type: content_type.to_owned(),
@@ -102,10 +91,7 @@ impl Answer {
         }
         let attachment = self.take_attachment();
         let around = is_whole.then(|| self.into_value());
-        EffectOutput::Attachment(Attachment {
-            around,
-            ..attachment
-        })
+        EffectOutput::Attachment(Attachment { around, ..attachment })
     }
 
     /// The whole answer: status code, headers, body, number of pages and notes.
@@ -132,11 +118,8 @@ pub(super) async fn read_body(
     most: usize,
     may_be_cut: bool,
 ) -> Result<Vec<u8>> {
-    let too_large = || {
-        Error::limit_exceeded(format!(
-            "an answer may have {most} bytes, and this one has more"
-        ))
-    };
+    let too_large =
+        || Error::limit_exceeded(format!("an answer may have {most} bytes, and this one has more"));
     let announced = response.content_length().unwrap_or_default();
     if !may_be_cut && announced > most as u64 {
         return Err(too_large());
@@ -153,11 +136,7 @@ pub(super) async fn read_body(
         }
         if bytes.len() > most {
             bytes.truncate(most);
-            return if may_be_cut {
-                Ok(bytes)
-            } else {
-                Err(too_large())
-            };
+            return if may_be_cut { Ok(bytes) } else { Err(too_large()) };
         }
     }
 }
@@ -166,18 +145,13 @@ pub(super) async fn read_body(
 pub(super) async fn read_success(response: &mut Response, mask: &SecretMask) -> Result<Answer> {
     let bytes = read_body(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
-    let name = body_file_name(
-        header_text(headers, &CONTENT_DISPOSITION).as_deref(),
-        response.url(),
-    );
+    let name =
+        body_file_name(header_text(headers, &CONTENT_DISPOSITION).as_deref(), response.url());
     let is_kept = |name: &HeaderName| KEPT_HEADERS.contains(&name.as_str());
-    let kept = headers
-        .keys()
-        .filter(|name| is_kept(name))
-        .filter_map(|name| {
-            let value = headers.get(name)?.to_str().ok()?;
-            Some((name.to_string(), mask.mask_text(value).into_owned()))
-        });
+    let kept = headers.keys().filter(|name| is_kept(name)).filter_map(|name| {
+        let value = headers.get(name)?.to_str().ok()?;
+        Some((name.to_string(), mask.mask_text(value).into_owned()))
+    });
     Ok(Answer {
         status: response.status().as_u16(),
         headers: kept.collect(),
@@ -194,23 +168,16 @@ pub(super) async fn read_failure(
     what: &str,
     mask: &SecretMask,
 ) -> OperationFailure {
-    let bytes = read_body(response, limits::CALL_ERROR_READ_BYTES_MAX, true)
-        .await
-        .unwrap_or_default();
+    let bytes =
+        read_body(response, limits::CALL_ERROR_READ_BYTES_MAX, true).await.unwrap_or_default();
     let status = response.status().as_u16();
     let payload = Payload::from_answer(response.headers(), bytes, mask);
     let payload = payload.unwrap_or(Payload::Empty).into_value();
     let said = error_message(&payload).map(|words| {
-        format!(
-            ": {}",
-            truncate_to_chars(words.trim(), limits::CALL_ERROR_WORDS_CHARS_MAX)
-        )
+        format!(": {}", truncate_to_chars(words.trim(), limits::CALL_ERROR_WORDS_CHARS_MAX))
     });
     let reason = response.status().canonical_reason().unwrap_or_default();
-    let message = format!(
-        "{what} answered {status} {reason}{}",
-        said.unwrap_or_default()
-    );
+    let message = format!("{what} answered {status} {reason}{}", said.unwrap_or_default());
     OperationFailure {
         code: Some(format!("HTTP_{status}")),
         retryable: matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504),
@@ -225,16 +192,9 @@ pub(super) async fn read_failure(
 
 /// The message in an error body: its text and its details. If it has neither, the whole body.
 fn error_message(payload: &Value) -> Option<String> {
-    let words = ERROR_TEXT_POINTERS
-        .iter()
-        .find_map(|pointer| payload.pointer(pointer)?.as_str());
-    let listed = ERROR_LIST_POINTERS
-        .split(' ')
-        .filter_map(|pointer| payload.pointer(pointer));
-    let all = words
-        .into_iter()
-        .map(str::to_owned)
-        .chain(listed.flat_map(format_error_details));
+    let words = ERROR_TEXT_POINTERS.iter().find_map(|pointer| payload.pointer(pointer)?.as_str());
+    let listed = ERROR_LIST_POINTERS.split(' ').filter_map(|pointer| payload.pointer(pointer));
+    let all = words.into_iter().map(str::to_owned).chain(listed.flat_map(format_error_details));
     let all: Vec<_> = all.collect();
     match payload {
         Value::Null => None,
@@ -246,34 +206,24 @@ fn error_message(payload: &Value) -> Option<String> {
 /// Formats the details of an error: a list, or an object that maps fields to reasons.
 fn format_error_details(list: &Value) -> Vec<String> {
     let joined = |value: &Value, sign: &str| match value {
-        Value::Array(parts) => parts
-            .iter()
-            .map(to_plain_text)
-            .collect::<Vec<_>>()
-            .join(sign),
+        Value::Array(parts) => parts.iter().map(to_plain_text).collect::<Vec<_>>().join(sign),
         value => to_plain_text(value),
     };
     let at = |entry: &Value, pointers: &str| {
-        let found = pointers
-            .split(' ')
-            .find_map(|pointer| entry.pointer(pointer));
+        let found = pointers.split(' ').find_map(|pointer| entry.pointer(pointer));
         found.map(|found| joined(found, "."))
     };
-    let reason = |entry: &Value| match (
-        at(entry, ERROR_PLACE_POINTERS),
-        at(entry, ERROR_REASON_POINTERS),
-    ) {
-        (Some(place), Some(reason)) => format!("{place}: {reason}"),
-        (None, Some(one)) | (Some(one), None) => one,
-        _ => to_plain_text(entry),
-    };
+    let reason =
+        |entry: &Value| match (at(entry, ERROR_PLACE_POINTERS), at(entry, ERROR_REASON_POINTERS)) {
+            (Some(place), Some(reason)) => format!("{place}: {reason}"),
+            (None, Some(one)) | (Some(one), None) => one,
+            _ => to_plain_text(entry),
+        };
     match list {
         Value::Array(entries) => entries.iter().map(reason).collect(),
         Value::Object(fields) => {
             let fields = fields.iter();
-            fields
-                .map(|(name, value)| format!("{name}: {}", joined(value, "; ")))
-                .collect()
+            fields.map(|(name, value)| format!("{name}: {}", joined(value, "; "))).collect()
         }
         _ => Vec::new(),
     }
@@ -317,11 +267,7 @@ fn truncate_error_body(payload: &Value) -> Option<JsonText> {
 /// answer's own. At most [`limits::CALL_RETRY_AFTER_MAX`].
 fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let said = header_text(headers, &RETRY_AFTER)?;
-    let date = |text: &str| {
-        rfc2822::parse(text.trim())
-            .ok()
-            .map(|date| date.timestamp())
-    };
+    let date = |text: &str| rfc2822::parse(text.trim()).ok().map(|date| date.timestamp());
     let pause = if let Ok(seconds) = said.trim().parse() {
         Duration::from_secs(seconds)
     } else {
@@ -359,10 +305,7 @@ mod tests {
 
     fn header_map(of: &[(&'static str, &str)]) -> HeaderMap {
         let header = |(name, value): &(&'static str, &str)| {
-            (
-                HeaderName::from_static(name),
-                value.parse().expect("a value"),
-            )
+            (HeaderName::from_static(name), value.parse().expect("a value"))
         };
         of.iter().map(header).collect()
     }
@@ -394,17 +337,11 @@ mod tests {
     #[test]
     fn recorded_error_body_is_bounded() {
         assert_eq!(truncate_error_body(&Value::Null), None);
-        assert_eq!(
-            truncate_error_body(&json!({ "a": 1 })).expect("it").value(),
-            json!({ "a": 1 })
-        );
+        assert_eq!(truncate_error_body(&json!({ "a": 1 })).expect("it").value(), json!({ "a": 1 }));
         for long in ["x".repeat(9000), "\u{1}".repeat(9000), "ü".repeat(9000)] {
             for value in [json!(long), json!({ "long": long })] {
                 let bytes = truncate_error_body(&value).expect("it").as_str().len();
-                assert!(
-                    bytes > 1000 && bytes <= limits::CALL_ERROR_BYTES_MAX,
-                    "{bytes}"
-                );
+                assert!(bytes > 1000 && bytes <= limits::CALL_ERROR_BYTES_MAX, "{bytes}");
             }
         }
     }

@@ -98,13 +98,9 @@ impl PreparedOperation {
             }
             required.extend(parameter.is_required.then(|| parameter.argument.clone()));
         }
-        let fields = self
-            .bodies
-            .iter()
-            .find_map(|body| Some((body, body.fields.as_ref()?)));
-        for (body, field) in fields
-            .iter()
-            .flat_map(|(body, all)| all.fields.iter().map(move |field| (body, field)))
+        let fields = self.bodies.iter().find_map(|body| Some((body, body.fields.as_ref()?)));
+        for (body, field) in
+            fields.iter().flat_map(|(body, all)| all.fields.iter().map(move |field| (body, field)))
         {
             let known = fields::short_field_schema(&body.schema, &field.name);
             if schema["properties"][&field.name].is_null() {
@@ -124,15 +120,9 @@ impl PreparedOperation {
         let fields = match (taking.next(), taking.next()) {
             (Some(only), None) => only.clone(),
             // Only the call determines which of several contents is sent, so every field is accepted here.
-            (first, _) => BodyFields {
-                is_open: first.is_some(),
-                ..BodyFields::default()
-            },
+            (first, _) => BodyFields { is_open: first.is_some(), ..BodyFields::default() },
         };
-        Some(BodyFields {
-            is_required,
-            ..fields
-        })
+        Some(BodyFields { is_required, ..fields })
     }
 
     /// Validates the arguments and the body of a step before its expressions are evaluated. If there are expressions
@@ -146,15 +136,11 @@ impl PreparedOperation {
         if has_open && schemas.into_iter().any(chooses) {
             return Vec::new();
         }
-        bind_arguments(self, with, body, true)
-            .err()
-            .unwrap_or_default()
+        bind_arguments(self, with, body, true).err().unwrap_or_default()
     }
 
     fn validate_arguments(&self, given: &Value) -> (Vec<Violation>, bool) {
-        let schema = self
-            .compiled
-            .get_or_init(|| Schema::compile(&self.schema).ok());
+        let schema = self.compiled.get_or_init(|| Schema::compile(&self.schema).ok());
         validate_value(schema.as_ref(), given, "/with", "the arguments")
     }
 
@@ -191,9 +177,8 @@ fn merge_parameter_schemas(parameters: &[Parameter]) -> Value {
     let (mut properties, mut shared) = (Map::new(), Map::new());
     for parameter in parameters {
         let mut schema = parameter.schema.clone();
-        if let Some(Value::Object(own)) = schema
-            .as_object_mut()
-            .and_then(|schema| schema.remove("$defs"))
+        if let Some(Value::Object(own)) =
+            schema.as_object_mut().and_then(|schema| schema.remove("$defs"))
         {
             shared.extend(own);
         }
@@ -229,21 +214,12 @@ pub(super) fn bind_arguments<'a>(
             return Err(vec![Violation::new("/with", "type", message)]);
         }
     };
-    let mut reading = ArgumentReader {
-        prepared,
-        with,
-        violations: Vec::new(),
-        has_several: false,
-    };
+    let mut reading = ArgumentReader { prepared, with, violations: Vec::new(), has_several: false };
     let parameters = reading.bind_parameters(has_key);
     let body = reading.bind_body(body);
     reading.violations.truncate(limits::VIOLATIONS_MAX);
     if reading.violations.is_empty() {
-        Ok(BoundArguments {
-            parameters,
-            body,
-            has_several: reading.has_several,
-        })
+        Ok(BoundArguments { parameters, body, has_several: reading.has_several })
     } else {
         Err(reading.violations)
     }
@@ -284,8 +260,7 @@ impl<'a> ArgumentReader<'a> {
                         "required",
                         message,
                     );
-                    self.violations
-                        .push(missing.with_expected(describe_expected_value(parameter)));
+                    self.violations.push(missing.with_expected(describe_expected_value(parameter)));
                 }
                 None => {}
             }
@@ -297,16 +272,10 @@ impl<'a> ArgumentReader<'a> {
     /// The keys of `with` that are not arguments.
     fn non_argument_keys(&self) -> Map<String, Value> {
         let is_argument = |name: &str| {
-            self.prepared
-                .operation
-                .parameters
-                .iter()
-                .any(|known| known.argument == name)
+            self.prepared.operation.parameters.iter().any(|known| known.argument == name)
         };
         let others = self.with.iter().filter(|(name, _)| !is_argument(name));
-        others
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
+        others.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     fn bind_body(&mut self, body: Option<&'a Value>) -> Option<(&'a BodyContent, Cow<'a, Value>)> {
@@ -325,19 +294,13 @@ impl<'a> ArgumentReader<'a> {
                 ("/with", Cow::Owned(Value::Object(others)))
             }
             (body, _) => {
-                others
-                    .keys()
-                    .for_each(|name| self.report_unknown_argument(name, body.is_some()));
-                (
-                    "/body",
-                    Cow::Borrowed(body.or_else(|| self.report_missing_body())?),
-                )
+                others.keys().for_each(|name| self.report_unknown_argument(name, body.is_some()));
+                ("/body", Cow::Borrowed(body.or_else(|| self.report_missing_body())?))
             }
         };
         let Some((content, taken)) = chosen else {
             let message = format!("`{}` takes no body", prepared.operation.name);
-            self.violations
-                .push(Violation::new("/body", "body", message));
+            self.violations.push(Violation::new("/body", "body", message));
             return None;
         };
         if let Some(judged) = body::value_to_validate(content, &value) {
@@ -352,22 +315,16 @@ impl<'a> ArgumentReader<'a> {
         if body.is_required {
             let chosen = self.prepared.select_content(self.with);
             let media_type = chosen.map(|(content, _)| content.media_type.as_str());
-            let message = format!(
-                "the body is missing, which is `{}`",
-                media_type.unwrap_or_default()
-            );
-            self.violations
-                .push(Violation::new("/body", "required", message));
+            let message =
+                format!("the body is missing, which is `{}`", media_type.unwrap_or_default());
+            self.violations.push(Violation::new("/body", "required", message));
         }
         None
     }
 
     fn report_unknown_argument(&mut self, name: &str, has_body: bool) {
         let operation = self.prepared.operation();
-        let arguments = operation
-            .parameters
-            .iter()
-            .map(|parameter| parameter.argument.as_str());
+        let arguments = operation.parameters.iter().map(|parameter| parameter.argument.as_str());
         let chosen = self.prepared.select_content(self.with);
         let known = chosen.and_then(|(_, taken)| taken.fields.as_ref());
         let is_field = has_body && known.is_some_and(|fields| fields.has_field(name));
@@ -385,10 +342,7 @@ impl<'a> ArgumentReader<'a> {
             message,
         );
         self.violations.push(Violation {
-            suggestion: text.map(|text| Suggestion {
-                text,
-                edits: Vec::new(),
-            }),
+            suggestion: text.map(|text| Suggestion { text, edits: Vec::new() }),
             ..violation
         });
     }

@@ -23,14 +23,9 @@ pub(super) fn value_to_validate<'a>(of: &BodyContent, body: &'a Value) -> Option
         (BodyFormat::Bytes, _) => None,
         (BodyFormat::Multipart, Value::Object(fields)) => {
             let without = |(name, value): (&String, &Value)| {
-                (
-                    name.clone(),
-                    replace_files_by_text(value, takes_file(of, name)),
-                )
+                (name.clone(), replace_files_by_text(value, takes_file(of, name)))
             };
-            Some(Cow::Owned(Value::Object(
-                fields.iter().map(without).collect(),
-            )))
+            Some(Cow::Owned(Value::Object(fields.iter().map(without).collect())))
         }
         _ => Some(Cow::Borrowed(body)),
     }
@@ -56,10 +51,9 @@ fn takes_file(of: &BodyContent, name: &str) -> bool {
 
 fn replace_files_by_text(value: &Value, takes_file: bool) -> Value {
     match value {
-        Value::Array(items) => items
-            .iter()
-            .map(|item| replace_files_by_text(item, takes_file))
-            .collect(),
+        Value::Array(items) => {
+            items.iter().map(|item| replace_files_by_text(item, takes_file)).collect()
+        }
         Value::Object(map) if is_file_value(map, takes_file) => {
             let text = map.get("content").or_else(|| map.get("base64"));
             text.cloned().unwrap_or_default()
@@ -91,10 +85,7 @@ pub(super) fn encode_body(
             Ok(("application/json".to_owned(), body.to_string().into_bytes()))
         }
         BodyFormat::Json => Ok((media_type, body.to_string().into_bytes())),
-        BodyFormat::Form => Ok((
-            media_type,
-            encode_form(of, require_fields(body)?).into_bytes(),
-        )),
+        BodyFormat::Form => Ok((media_type, encode_form(of, require_fields(body)?).into_bytes())),
         BodyFormat::Multipart => encode_multipart(of, require_fields(body)?),
         BodyFormat::Text => encode_text(media_type, body),
         BodyFormat::Bytes => {
@@ -115,8 +106,7 @@ pub(super) fn encode_body(
 
 fn require_fields(body: &Value) -> Result<&Map<String, Value>, Box<Violation>> {
     let message = "the body is a form: an object whose keys name its fields";
-    body.as_object()
-        .ok_or_else(|| Box::new(Violation::new("/body", "type", message)))
+    body.as_object().ok_or_else(|| Box::new(Violation::new("/body", "type", message)))
 }
 
 fn encode_text(media_type: String, body: &Value) -> Result<(String, Vec<u8>), Box<Violation>> {
@@ -128,10 +118,7 @@ fn encode_text(media_type: String, body: &Value) -> Result<(String, Vec<u8>), Bo
         body if media_type.contains("charset") => {
             Ok((media_type, to_plain_text(body).into_bytes()))
         }
-        body => Ok((
-            format!("{media_type}; charset=utf-8"),
-            to_plain_text(body).into_bytes(),
-        )),
+        body => Ok((format!("{media_type}; charset=utf-8"), to_plain_text(body).into_bytes())),
     }
 }
 
@@ -141,9 +128,7 @@ fn encode_form(of: &BodyContent, fields: &Map<String, Value>) -> String {
     let pairs = fields
         .iter()
         .flat_map(|(name, value)| serialize_pairs(name, value, &field_style(of, name, value)));
-    let pairs: Vec<_> = pairs
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
+    let pairs: Vec<_> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
     pairs.join("&")
 }
 
@@ -192,10 +177,7 @@ fn encode_multipart(
         }
     }
     // The boundary is a digest of the contents. So it does not occur in them, and equal requests have equal bytes.
-    let all: Vec<u8> = parts
-        .iter()
-        .flat_map(|part| part.content.iter().copied())
-        .collect();
+    let all: Vec<u8> = parts.iter().flat_map(|part| part.content.iter().copied()).collect();
     let boundary = format!("midex-{}", &Digest::compute(&all).to_string()[..32]);
     let mut body = Vec::new();
     for part in parts {
@@ -212,18 +194,13 @@ fn build_part<'a>(
     name: &'a str,
     value: &'a Value,
 ) -> Result<MultipartPart<'a>, Box<Violation>> {
-    let said = of
-        .encoding
-        .get(name)
-        .and_then(|encoding| encoding.get("contentType")?.as_str());
+    let said = of.encoding.get(name).and_then(|encoding| encoding.get("contentType")?.as_str());
     // A list of types, or a wildcard, leaves the choice to the caller.
     let said = said.filter(|said| !said.contains([',', '*']));
     let (file, content, usual) = match value {
-        Value::Object(map) if is_file_value(map, takes_file(of, name)) => (
-            Some(map),
-            decode_file_bytes(name, map)?,
-            Some("application/octet-stream"),
-        ),
+        Value::Object(map) if is_file_value(map, takes_file(of, name)) => {
+            (Some(map), decode_file_bytes(name, map)?, Some("application/octet-stream"))
+        }
         Value::Object(_) | Value::Array(_) => (
             None,
             serialize_content("application/json", value).into_bytes(),
@@ -287,7 +264,5 @@ impl MultipartPart<'_> {
 /// Escapes a name for a quoted string, as browsers do (WHATWG HTML, 4.10.21.8), so that it cannot end the string or
 /// the line.
 fn escape_quoted_name(name: &str) -> String {
-    name.replace('\r', "%0D")
-        .replace('\n', "%0A")
-        .replace('"', "%22")
+    name.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22")
 }

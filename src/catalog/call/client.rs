@@ -66,9 +66,7 @@ impl Resolve for Checked {
                     return Err(first.into());
                 }
             }
-            let addresses = addresses
-                .into_iter()
-                .map(|address| SocketAddr::new(address, 0));
+            let addresses = addresses.into_iter().map(|address| SocketAddr::new(address, 0));
             Ok(Box::new(addresses) as Addrs)
         })
     }
@@ -112,11 +110,7 @@ pub(super) struct Answered {
 
 impl Clients {
     pub(super) fn new(names: Arc<dyn Resolver>) -> Self {
-        Self {
-            names,
-            public: OnceLock::new(),
-            allowed: OnceLock::new(),
-        }
+        Self { names, public: OnceLock::new(), allowed: OnceLock::new() }
     }
 
     fn of(&self, way: ConnectionRoute) -> Result<&Client> {
@@ -146,19 +140,13 @@ impl Clients {
         for _ in 0..=limits::CALL_REDIRECTS_MAX {
             let response = self.send_once(&request, way, reach).await?;
             let Some(next) = redirected(&request.url, &response, reach)? else {
-                return Ok(Answered {
-                    response,
-                    other_origin,
-                });
+                return Ok(Answered { response, other_origin });
             };
             let changed = follow(&mut request, next, response.status().as_u16())?;
             other_origin = changed.or(other_origin);
             way = reach.admit(&request.url)?;
         }
-        Err(unfollowed(format!(
-            "it is redirected more than {} times",
-            limits::CALL_REDIRECTS_MAX
-        )))
+        Err(unfollowed(format!("it is redirected more than {} times", limits::CALL_REDIRECTS_MAX)))
     }
 
     async fn send_once(
@@ -176,16 +164,10 @@ impl Clients {
             let none = HeaderValue::from_static("0");
             sent.headers_mut().insert(CONTENT_LENGTH, none);
         }
-        let response = self
-            .of(way)?
-            .execute(sent)
-            .await
-            .map_err(|error| fault(error, &request.url, reach))?;
+        let response =
+            self.of(way)?.execute(sent).await.map_err(|error| fault(error, &request.url, reach))?;
         let bytes = |headers: &HeaderMap| -> usize {
-            headers
-                .iter()
-                .map(|(name, value)| name.as_str().len() + value.len())
-                .sum()
+            headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
         };
         match bytes(response.headers()) {
             bytes if bytes <= limits::CALL_HEADERS_BYTES_MAX => Ok(response),
@@ -249,11 +231,7 @@ fn fault(error: reqwest::Error, url: &Url, reach: &Reach) -> Error {
     }
     let is_before = error.is_connect() || error.is_builder();
     let message = format!("`{}`: {}", shown(url), causes(error));
-    if is_before {
-        not_connected(message)
-    } else {
-        broken(message)
-    }
+    if is_before { not_connected(message) } else { broken(message) }
 }
 
 /// The error and its causes, each once, without the URL.
@@ -288,10 +266,8 @@ fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<U
 /// receives no body and only the headers of [`without_secrets`], and a request that changes something is not
 /// redirected there.
 fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String>> {
-    let is_safe = matches!(
-        request.method,
-        Method::Get | Method::Head | Method::Options | Method::Trace
-    );
+    let is_safe =
+        matches!(request.method, Method::Get | Method::Head | Method::Options | Method::Trace);
     let becomes_get =
         status == 303 || (matches!(status, 301 | 302) && request.method == Method::Post);
     if becomes_get && !is_safe {

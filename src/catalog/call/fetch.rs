@@ -35,10 +35,7 @@ impl Caller {
         let most = limits::DOCUMENT_FETCH_MAX;
         match tokio::time::timeout(most, self.send_fetch_request(request, reach)).await {
             Ok(outcome) => outcome.map_err(|error| error_for_fault(error, &place)),
-            Err(_) => Err(fetch_error(
-                &place,
-                &format!("it was not there within {most:?}"),
-            )),
+            Err(_) => Err(fetch_error(&place, &format!("it was not there within {most:?}"))),
         }
     }
 
@@ -53,11 +50,8 @@ impl Caller {
 }
 
 fn fetch_error(place: &str, why: &str) -> Error {
-    Error::new(
-        Code::FetchFailed,
-        format!("`{place}` was not fetched: {why}"),
-    )
-    .with_context("source", place)
+    Error::new(Code::FetchFailed, format!("`{place}` was not fetched: {why}"))
+        .with_context("source", place)
 }
 
 /// The error of a fetch, from that of its request.

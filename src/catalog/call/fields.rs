@@ -145,23 +145,11 @@ mod tests {
             (a.clone(), Some("a!")),
             (json!({ "type": "array" }), None),
             (json!({ "type": "object" }), Some("…")),
-            (
-                json!({ "type": "object", "properties": { "a": {} } }),
-                Some("a"),
-            ),
-            (
-                json!({ "properties": { "a": {} }, "additionalProperties": {} }),
-                Some("a …"),
-            ),
-            (
-                json!({ "allOf": [a, { "required": ["a"] }, b] }),
-                Some("a! b!"),
-            ),
+            (json!({ "type": "object", "properties": { "a": {} } }), Some("a")),
+            (json!({ "properties": { "a": {} }, "additionalProperties": {} }), Some("a …")),
+            (json!({ "allOf": [a, { "required": ["a"] }, b] }), Some("a! b!")),
             (json!({ "oneOf": [a, b], "required": ["b"] }), Some("a b!")),
-            (
-                json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] }),
-                None,
-            ),
+            (json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] }), None),
             (
                 json!({ "$ref": "#/$defs/One~1Two", "$defs": { "One/Two": { "$ref": "#/$defs/A" }, "A": a } }),
                 Some("a!"),
@@ -171,11 +159,7 @@ mod tests {
                 Some("b!"),
             ),
         ] {
-            assert_eq!(
-                describe_fields(schema.clone()).as_deref(),
-                expected,
-                "{schema}"
-            );
+            assert_eq!(describe_fields(schema.clone()).as_deref(), expected, "{schema}");
         }
     }
 }

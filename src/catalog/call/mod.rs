@@ -108,8 +108,7 @@ impl CallTarget {
     /// The base URL of the operation.
     pub fn base_url_of<'a>(&'a self, operation: &'a Operation) -> &'a str {
         let own = operation.servers.first();
-        own.filter(|_| !self.base_url_replaces_servers)
-            .unwrap_or(&self.base_url)
+        own.filter(|_| !self.base_url_replaces_servers).unwrap_or(&self.base_url)
     }
 }
 
@@ -142,10 +141,7 @@ impl Caller {
 
     /// [`Caller::new`] with another resolver of host names.
     pub fn with_resolver(sources: SecretSources, resolver: Arc<dyn Resolver>) -> Self {
-        Self {
-            clients: Arc::new(Clients::new(resolver)),
-            sources: Arc::new(sources),
-        }
+        Self { clients: Arc::new(Clients::new(resolver)), sources: Arc::new(sources) }
     }
 
     /// The sources of the catalogs' secrets.
@@ -198,12 +194,7 @@ impl Caller {
         target: &'a CallTarget,
         options: &'a CallOptions,
     ) -> Call<'a> {
-        Call {
-            caller: self,
-            prepared,
-            target,
-            options,
-        }
+        Call { caller: self, prepared, target, options }
     }
 }
 
@@ -251,10 +242,7 @@ impl Call<'_> {
     }
 
     fn timeout_failure(&self, limit: Duration) -> OperationFailure {
-        let message = format!(
-            "`{}` had no whole answer within {limit:?}",
-            self.operation().name
-        );
+        let message = format!("`{}` had no whole answer within {limit:?}", self.operation().name);
         OperationFailure {
             retryable: self.is_repeatable(),
             ..OperationFailure::new("timeout", message).with_code(FailureCode::StepTimedOut)
@@ -295,18 +283,8 @@ impl Call<'_> {
             operation.idempotency_header.is_some() || operation.method.class() == Class::Standard;
         let key = self.options.idempotency_key.as_ref().filter(|_| takes_key);
         // Each page is a separate call, so it needs its own key.
-        let key = key.map(|key| {
-            if page == 0 {
-                key.clone()
-            } else {
-                format!("{key}-{page}")
-            }
-        });
-        let arguments = CallArguments {
-            with,
-            body,
-            idempotency_key: key.as_deref(),
-        };
+        let key = key.map(|key| if page == 0 { key.clone() } else { format!("{key}-{page}") });
+        let arguments = CallArguments { with, body, idempotency_key: key.as_deref() };
         let base_url = self.target.base_url_of(operation);
         Request::build(self.prepared, base_url, arguments)
             .map_err(|violations| invalid_arguments_failure(operation, &violations))
@@ -347,10 +325,7 @@ impl Call<'_> {
         let failed = |error: Error| answer::failure_of(&error, self.is_repeatable());
         let clients = &self.caller.clients;
         let answered = clients.send(request, way, &self.target.reach).await;
-        let Answered {
-            mut response,
-            other_origin,
-        } = answered.map_err(failed)?;
+        let Answered { mut response, other_origin } = answered.map_err(failed)?;
         let mut notes: Vec<_> = note.into_iter().chain(several).collect();
         notes.extend(other_origin.map(|origin| {
             format!("it was redirected to `{origin}`, which got no headers and credentials of the catalog")
@@ -395,12 +370,8 @@ impl Caller {
             return Err(unsendable(id, vec![violation]));
         }
         let base_url = target.base_url_of(operation);
-        let not_called = |why: &str| {
-            Error::new(
-                Code::AddressRefused,
-                format!("`{id}` was not called: {why}"),
-            )
-        };
+        let not_called =
+            |why: &str| Error::new(Code::AddressRefused, format!("`{id}` was not called: {why}"));
         let no_base = |why: &str, base_url: &str| {
             let error = not_called(why).with_context("base_url", suggest_url_with_host(base_url));
             error.with_next(SET_BASE_URL)
@@ -408,11 +379,7 @@ impl Caller {
         request::check_request_base_url(base_url)
             .map_err(|violation| no_base(&violation.message, base_url))?;
         // Every call that takes an idempotency key is given one later, so its absence is no violation here.
-        let arguments = CallArguments {
-            with,
-            body,
-            idempotency_key: Some(""),
-        };
+        let arguments = CallArguments { with, body, idempotency_key: Some("") };
         let request = Request::build(prepared, base_url, arguments);
         let request = request.map_err(|violations| unsendable(id, violations))?;
         let admitted = target.reach.admit(&request.url).map(drop);
@@ -421,9 +388,7 @@ impl Caller {
             let Some(host) = host else {
                 return no_base(refusal.message(), "");
             };
-            not_called(refusal.message())
-                .with_context("host", host)
-                .with_next(ALLOW)
+            not_called(refusal.message()).with_context("host", host).with_next(ALLOW)
         })
     }
 }
@@ -460,24 +425,15 @@ const ALLOW: NextCall = repeat_call("once it is allowed").after_person_does(
 /// The failure for invalid arguments. Its message lists every violation.
 fn invalid_arguments_failure(operation: &Operation, violations: &[Violation]) -> OperationFailure {
     let line = |violation: &Violation| {
-        let suggestion = violation
-            .suggestion
-            .as_ref()
-            .map(|suggestion| format!(" ({})", suggestion.text));
+        let suggestion =
+            violation.suggestion.as_ref().map(|suggestion| format!(" ({})", suggestion.text));
         let place = Some(&*violation.path).filter(|path| !path.is_empty());
         let place = place.map(|path| format!("{path}: ")).unwrap_or_default();
-        format!(
-            "{place}{}{}",
-            violation.message,
-            suggestion.unwrap_or_default()
-        )
+        format!("{place}{}{}", violation.message, suggestion.unwrap_or_default())
     };
     let lines: Vec<_> = violations.iter().map(line).collect();
     let message = format!("`{}` was not called: {}", operation.name, lines.join("; "));
-    if violations
-        .iter()
-        .any(|one| one.rule == request::BASE_URL_RULE)
-    {
+    if violations.iter().any(|one| one.rule == request::BASE_URL_RULE) {
         return OperationFailure::new("uncallable", message)
             .with_code(FailureCode::OperationUncallable);
     }

@@ -88,9 +88,8 @@ impl ListProgress {
         let mut turn: Self = serde_json::from_str(next.as_str()).map_err(unknown_page_failure)?;
         turn.marks.clone_from(seen);
         let old = std::mem::take(&mut turn.seen).into_iter();
-        turn.new_marks = old
-            .filter_map(|digits| u64::from_str_radix(digits.get(..16)?, 16).ok())
-            .collect();
+        turn.new_marks =
+            old.filter_map(|digits| u64::from_str_radix(digits.get(..16)?, 16).ok()).collect();
         Ok(turn)
     }
 
@@ -121,10 +120,9 @@ pub(super) async fn request_list_page(
     let number = turn.pages;
     let asked = match turn.next.take() {
         None => PageRequest::default(),
-        Some(NextPage::At(url)) => PageRequest::new(
-            number,
-            Some(Url::parse(&url).map_err(unknown_page_failure)?),
-        ),
+        Some(NextPage::At(url)) => {
+            PageRequest::new(number, Some(Url::parse(&url).map_err(unknown_page_failure)?))
+        }
         Some(NextPage::With(argument, value)) => {
             set_argument(&mut with, argument, value);
             PageRequest::new(number, None)
@@ -196,12 +194,7 @@ fn page_without_list(mut answer: Answer, payload: Payload, number: u32) -> Items
         answer.payload = payload;
     }
     let items = (number > 0).then(Vec::new);
-    ItemsPage {
-        answer,
-        items,
-        next: None,
-        incomplete,
-    }
+    ItemsPage { answer, items, next: None, incomplete }
 }
 
 fn set_argument(with: &mut Value, argument: String, value: Value) {
@@ -223,21 +216,14 @@ impl ListProgress {
     /// be missing.
     fn end_with_failure(self, failure: &OperationFailure) -> ItemsPage {
         let words = truncate_to_chars(&failure.message, NOTE_CHARS_MAX);
-        let note = self
-            .is_promised
-            .then(|| format!("there may be more items: {words}"));
+        let note = self.is_promised.then(|| format!("there may be more items: {words}"));
         let answer = Answer {
             status: self.status,
             pages: self.pages,
             notes: note.iter().cloned().collect(),
             ..Answer::default()
         };
-        ItemsPage {
-            answer,
-            items: Some(Vec::new()),
-            next: None,
-            incomplete: note,
-        }
+        ItemsPage { answer, items: Some(Vec::new()), next: None, incomplete: note }
     }
 
     /// Adds the hint of the header `Link`: the next page, or the end of the list if earlier pages had such a link.
@@ -347,9 +333,7 @@ fn find_list_pointer(payload: &Value, declared: Option<&str>) -> Option<String> 
 /// The JSON pointer through these names.
 fn json_pointer<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names = names.into_iter().filter(|name| !name.is_empty());
-    names.fold(String::new(), |path, name| {
-        path + "/" + &name.replace('~', "~0").replace('/', "~1")
-    })
+    names.fold(String::new(), |path, name| path + "/" + &name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The value at a path such as `meta.next_cursor`. The empty path is the whole value.
@@ -369,9 +353,7 @@ fn find_next_page(
         // An answer may have a link to the next page even if the document declares no pagination.
         None | Some(Pagination::Link | Pagination::Url) => {
             let target = signs.url.as_deref();
-            target
-                .map(|target| check_same_origin(url, target))
-                .transpose()
+            target.map(|target| check_same_origin(url, target)).transpose()
         }
         Some(Pagination::LastItem { argument, field }) => {
             let last = items.last().and_then(|item| item.get(field));
@@ -387,11 +369,7 @@ fn find_next_page(
             let cursor = cursor.filter(|_| has_more != Some(false));
             Ok(cursor.map(|cursor| next_page_argument(operation, argument, cursor)))
         }
-        Some(Pagination::Page {
-            argument,
-            size,
-            counts_items,
-        }) => {
+        Some(Pagination::Page { argument, size, counts_items }) => {
             let size = size.as_ref().and_then(|size| with.get(size)?.as_u64());
             let count = items.len() as u64;
             let is_short = size.is_some_and(|size| count < size);
@@ -415,22 +393,14 @@ fn next_page_argument(operation: &Operation, argument: &str, value: &Value) -> N
     let parameter = parameters.find(|parameter| parameter.argument == argument);
     let schema = parameter.map(|parameter| follow_references(&parameter.schema, &parameter.schema));
     let is_text = schema.is_some_and(|schema| non_null_types(schema) == ["string"]);
-    let value = if is_text {
-        json!(to_plain_text(value))
-    } else {
-        value.clone()
-    };
+    let value = if is_text { json!(to_plain_text(value)) } else { value.clone() };
     NextPage::With(argument.to_owned(), value)
 }
 
 /// The number of the requested page, if the list counts pages.
 fn requested_page_number(operation: &Operation, with: &Value) -> Option<u64> {
     match &operation.pagination {
-        Some(Pagination::Page {
-            argument,
-            counts_items: false,
-            ..
-        }) => {
+        Some(Pagination::Page { argument, counts_items: false, .. }) => {
             let given = with.get(argument).and_then(Value::as_u64);
             Some(given.unwrap_or_else(|| first_page_number(operation, argument, false)))
         }
@@ -445,8 +415,7 @@ fn first_page_number(operation: &Operation, argument: &str, counts_items: bool) 
         .find(|parameter| parameter.argument == argument)
         .map(|parameter| &parameter.schema);
     let said = schema.and_then(|schema| schema.get("default").or_else(|| schema.get("minimum")));
-    said.and_then(Value::as_u64)
-        .unwrap_or(u64::from(!counts_items))
+    said.and_then(Value::as_u64).unwrap_or(u64::from(!counts_items))
 }
 
 /// The target of the link with the relation `next` (RFC 8288).

@@ -63,11 +63,8 @@ impl Payload {
     /// Whether the body is stored as an artifact instead of in the output. Expressions read JSON, so JSON stays in
     /// the output of a step however long it is, unless `is_shown`: then only the reply to the caller contains it.
     pub fn is_stored_as_artifact(&self, is_shown: bool) -> bool {
-        let most = if is_shown {
-            limits::CALL_REPLY_SHOWN_MAX
-        } else {
-            limits::CALL_PAYLOAD_SHOWN_MAX
-        };
+        let most =
+            if is_shown { limits::CALL_REPLY_SHOWN_MAX } else { limits::CALL_PAYLOAD_SHOWN_MAX };
         let is_long = |bytes: usize| bytes > most;
         match self {
             Self::Empty => false,
@@ -99,9 +96,7 @@ impl Payload {
             return Ok(Self::Empty);
         }
         let media_type = header_text(headers, &CONTENT_TYPE).unwrap_or_default();
-        let media_type = mask
-            .mask_text(strip_media_type_parameters(&media_type))
-            .into_owned();
+        let media_type = mask.mask_text(strip_media_type_parameters(&media_type)).into_owned();
         let (is_json, most) = (is_json(&media_type), limits::CALL_ANSWER_VALUES_MAX);
         let fits = count_json_values(&bytes) <= most;
         if is_json && !fits {
@@ -118,14 +113,8 @@ impl Payload {
         let bytes = mask.mask_bytes(&bytes).unwrap_or(bytes);
         Ok(match String::from_utf8(bytes) {
             Ok(text) if !text.contains('\0') => Self::Text(text),
-            Ok(text) => Self::Bytes {
-                media_type,
-                bytes: text.into_bytes(),
-            },
-            Err(error) => Self::Bytes {
-                media_type,
-                bytes: error.into_bytes(),
-            },
+            Ok(text) => Self::Bytes { media_type, bytes: text.into_bytes() },
+            Err(error) => Self::Bytes { media_type, bytes: error.into_bytes() },
         })
     }
 }
@@ -180,10 +169,7 @@ fn parse_header_parameters(header: &str) -> impl Iterator<Item = (String, String
     };
     header.split(ends).skip(1).filter_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
-        Some((
-            name.trim().to_ascii_lowercase(),
-            unquote_value(value.trim()),
-        ))
+        Some((name.trim().to_ascii_lowercase(), unquote_value(value.trim())))
     })
 }
 
@@ -228,33 +214,15 @@ mod tests {
             payload_of_bytes("application/json; charset=utf-8", b"{}"),
             Payload::Json(json!({}))
         );
-        assert_eq!(
-            payload_of_bytes("application/problem+json", b"[1]"),
-            Payload::Json(json!([1]))
-        );
-        assert_eq!(
-            payload_of_bytes("application/json", b"<html>"),
-            Payload::Text("<html>".into())
-        );
-        assert_eq!(
-            payload_of_bytes("text/plain", b"1"),
-            Payload::Text("1".into())
-        );
+        assert_eq!(payload_of_bytes("application/problem+json", b"[1]"), Payload::Json(json!([1])));
+        assert_eq!(payload_of_bytes("application/json", b"<html>"), Payload::Text("<html>".into()));
+        assert_eq!(payload_of_bytes("text/plain", b"1"), Payload::Text("1".into()));
         assert_eq!(payload_of_bytes("application/json", b""), Payload::Empty);
-        let bytes = Payload::Bytes {
-            media_type: "image/png".into(),
-            bytes: vec![0x89, 0xff],
-        };
+        let bytes = Payload::Bytes { media_type: "image/png".into(), bytes: vec![0x89, 0xff] };
         assert_eq!(payload_of_bytes("image/png", &[0x89, 0xff]), bytes);
-        assert_eq!(
-            bytes.into_value(),
-            json!({ "content_type": "image/png", "base64": "if8=" })
-        );
+        assert_eq!(bytes.into_value(), json!({ "content_type": "image/png", "base64": "if8=" }));
         let deep = "[".repeat(100_000);
-        assert_eq!(
-            payload_of_bytes("application/json", deep.as_bytes()),
-            Payload::Text(deep)
-        );
+        assert_eq!(payload_of_bytes("application/json", deep.as_bytes()), Payload::Text(deep));
     }
 
     #[test]
@@ -272,16 +240,8 @@ mod tests {
             (Payload::Text(text(shown + 1)), true, true),
             (Payload::Json(json!(text(told))), false, false),
             (Payload::Json(json!(text(told + 1))), false, true),
-            (
-                payload_of_bytes("image/png", &vec![0xff; bytes]),
-                false,
-                false,
-            ),
-            (
-                payload_of_bytes("image/png", &vec![0xff; bytes + 1]),
-                true,
-                true,
-            ),
+            (payload_of_bytes("image/png", &vec![0xff; bytes]), false, false),
+            (payload_of_bytes("image/png", &vec![0xff; bytes + 1]), true, true),
         ] {
             assert_eq!(payload.is_stored_as_artifact(false), of_a_step);
             assert_eq!(payload.is_stored_as_artifact(true), of_a_reply);
@@ -294,19 +254,10 @@ mod tests {
         for (disposition, expected) in [
             ("attachment", "a b.png"),
             ("attachment; filename=x.csv", "x.csv"),
-            (
-                "attachment; FileName = \"x; \\\"y\\\".csv\" ; size=3",
-                "x; \"y\".csv",
-            ),
-            (
-                "inline; filename=\"x.csv\"; filename*=UTF-8''%C3%A9.csv",
-                "é.csv",
-            ),
+            ("attachment; FileName = \"x; \\\"y\\\".csv\" ; size=3", "x; \"y\".csv"),
+            ("inline; filename=\"x.csv\"; filename*=UTF-8''%C3%A9.csv", "é.csv"),
             ("inline; filename*=latin1''%E9.csv; filename=e.csv", "e.csv"),
-            (
-                "attachment; filename=\"C:\\temp\\x.csv\"",
-                "C:\\temp\\x.csv",
-            ),
+            ("attachment; filename=\"C:\\temp\\x.csv\"", "C:\\temp\\x.csv"),
             ("attachment; filename=\"\"", "a b.png"),
             ("attachment; filename=\"open", "\"open"),
         ] {

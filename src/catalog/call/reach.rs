@@ -80,10 +80,7 @@ impl Reach {
             return refuse("scheme", message);
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return refuse(
-                "userinfo",
-                format!("`{}` has a user or password in it", shown(url)),
-            );
+            return refuse("userinfo", format!("`{}` has a user or password in it", shown(url)));
         }
         let Some(host) = host_and_port(url) else {
             return refuse("url", format!("`{}` names no host", shown(url)));
@@ -122,9 +119,7 @@ impl Reach {
             .with_context("catalog_id", catalog.as_str());
         let Some(host) = allowable else { return error };
         let command = format!("`midex catalog allow {catalog} {host}`");
-        error
-            .with_context("host", host)
-            .with_message(format!("{message}; {command} allows it"))
+        error.with_context("host", host).with_message(format!("{message}; {command} allows it"))
     }
 }
 
@@ -162,10 +157,7 @@ pub fn secret_host(text: &str) -> Option<String> {
 /// hexadecimal, short.
 fn literal(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
-    host.trim_start_matches('[')
-        .trim_end_matches(']')
-        .parse()
-        .ok()
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 /// The URL for messages: without user, password, query and fragment, which may contain secrets.
@@ -182,12 +174,7 @@ mod tests {
         let Ok(url) = Url::parse(url) else {
             return Some("url".into());
         };
-        let rule = reach
-            .admit(&url)
-            .err()?
-            .context("rule")?
-            .as_str()?
-            .to_owned();
+        let rule = reach.admit(&url).err()?.context("rule")?.as_str()?.to_owned();
         Some(rule)
     }
 
@@ -288,15 +275,8 @@ mod tests {
 
     #[test]
     fn what_the_user_allowed_is_admitted_and_nothing_beside_it() {
-        let reach = Reach::new(
-            "shop",
-            [
-                "127.0.0.1:8080",
-                "LocalHost:80",
-                "[::1]:9000",
-                "10.0.0.1:443",
-            ],
-        );
+        let reach =
+            Reach::new("shop", ["127.0.0.1:8080", "LocalHost:80", "[::1]:9000", "10.0.0.1:443"]);
         let reach = reach.expect("a reach");
         for url in [
             "http://127.0.0.1:8080/a",
@@ -339,10 +319,8 @@ mod tests {
     #[test]
     fn a_refusal_names_its_rule_and_the_command_that_allows_it() {
         let url = Url::parse("https://10.0.0.1/x?key=secret").expect("a URL");
-        let refusal = Reach::new("shop", [])
-            .expect("a reach")
-            .admit(&url)
-            .expect_err("it is private");
+        let refusal =
+            Reach::new("shop", []).expect("a reach").admit(&url).expect_err("it is private");
         assert_eq!(
             refusal.to_string(),
             "`10.0.0.1:443` leads to 10.0.0.1, which is not public (rule `private`); `midex catalog allow shop 10.0.0.1:443` allows it"
@@ -355,10 +333,7 @@ mod tests {
             origin("https://API.example.com:443/v1?x").as_deref(),
             Some("https://api.example.com")
         );
-        assert_eq!(
-            origin("http://127.0.0.1:8080/").as_deref(),
-            Some("http://127.0.0.1:8080")
-        );
+        assert_eq!(origin("http://127.0.0.1:8080/").as_deref(), Some("http://127.0.0.1:8080"));
         assert_eq!(origin("file:///etc/passwd"), None);
     }
 }

@@ -36,9 +36,7 @@ const CONNECTION_HEADERS: &[&str] = &[
 
 /// Whether a header belongs to the connection, so that no caller may set it.
 pub fn is_connection_header(name: &str) -> bool {
-    CONNECTION_HEADERS
-        .iter()
-        .any(|own| name.eq_ignore_ascii_case(own))
+    CONNECTION_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
 /// The input of a call.
@@ -82,11 +80,7 @@ impl Request {
         base_url: &str,
         arguments: CallArguments<'_>,
     ) -> Result<Self, Vec<Violation>> {
-        let CallArguments {
-            with,
-            body,
-            idempotency_key,
-        } = arguments;
+        let CallArguments { with, body, idempotency_key } = arguments;
         let operation = prepared.operation();
         let given = arguments::bind_arguments(prepared, with, body, idempotency_key.is_some())?;
         let url = build_url(operation, base_url, &given).map_err(|violation| vec![*violation])?;
@@ -99,9 +93,7 @@ impl Request {
             has_several: given.has_several,
         };
         if let Some((content, body)) = &given.body {
-            request
-                .write_body(content, body)
-                .map_err(|violation| vec![*violation])?;
+            request.write_body(content, body).map_err(|violation| vec![*violation])?;
         }
         Ok(request)
     }
@@ -146,11 +138,7 @@ impl Request {
 
     /// Adds a pair to the query.
     pub(super) fn add_query(&mut self, name: &str, value: &str) {
-        let pair = format!(
-            "{}={}",
-            uri::encode_segment(name),
-            uri::encode_segment(value)
-        );
+        let pair = format!("{}={}", uri::encode_segment(name), uri::encode_segment(value));
         let query = self.url.query().filter(|query| !query.is_empty());
         let query = query.map_or_else(|| pair.clone(), |query| format!("{query}&{pair}"));
         self.url.set_query(Some(&query));
@@ -158,9 +146,7 @@ impl Request {
 
     /// Adds a cookie.
     pub(super) fn add_cookie(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let others = self
-            .header(COOKIE.as_str())
-            .map(|others| format!("{others}; "));
+        let others = self.header(COOKIE.as_str()).map(|others| format!("{others}; "));
         let cookie = format!(
             "{}{}={}",
             others.unwrap_or_default(),
@@ -185,9 +171,7 @@ fn validate_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue),
     if is_connection_header(name) {
         return Err(format!("the header `{name}` is midex's own"));
     }
-    let is_plain = value
-        .bytes()
-        .all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+    let is_plain = value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
     let value = HeaderValue::from_str(value).ok().filter(|_| is_plain);
     let value = value.ok_or_else(|| {
         format!("the header `{name}` may have printable ASCII alone, on one line")
@@ -274,12 +258,8 @@ fn fill_path(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<V
         }
         let name = &parameter.argument;
         let text = to_plain_text(value);
-        let written = serialize_segment(
-            &parameter.name,
-            value,
-            &parameter.written,
-            Encoding::Percent,
-        );
+        let written =
+            serialize_segment(&parameter.name, value, &parameter.written, Encoding::Percent);
         if written.is_empty() || matches!(text.as_str(), "" | "." | "..") {
             let message = format!(
                 "the argument `{name}` stands in the path: it cannot be empty, `.` or `..`"
@@ -307,15 +287,9 @@ fn build_headers(
     idempotency_key: Option<&str>,
 ) -> Result<HeaderMap, Vec<Violation>> {
     let mut headers = HeaderMap::new();
-    headers.insert(
-        ACCEPT,
-        HeaderValue::from_static("application/json, */*;q=0.8"),
-    );
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*;q=0.8"));
     if let Some(key) = idempotency_key {
-        let name = operation
-            .idempotency_header
-            .as_deref()
-            .unwrap_or("Idempotency-Key");
+        let name = operation.idempotency_header.as_deref().unwrap_or("Idempotency-Key");
         if let Ok((name, value)) = validate_header(name, key) {
             headers.insert(name, value);
         }
@@ -342,11 +316,7 @@ fn build_headers(
     {
         headers.insert(COOKIE, cookies);
     }
-    if violations.is_empty() {
-        Ok(headers)
-    } else {
-        Err(violations)
-    }
+    if violations.is_empty() { Ok(headers) } else { Err(violations) }
 }
 
 /// The value of a header. JSON in it is escaped to ASCII.

@@ -114,13 +114,11 @@ pub fn has_reference(text: &str) -> bool {
 
 /// The references in the text: `env:NAME`, `file:NAME`.
 pub fn find_references(text: &str) -> Vec<String> {
-    let named = split_at_references(text)
-        .into_iter()
-        .filter_map(|part| match part {
-            SecretSegment::Plain(_) => None,
-            SecretSegment::Environment(name) => Some(format!("env:{name}")),
-            SecretSegment::File(name) => Some(format!("file:{name}")),
-        });
+    let named = split_at_references(text).into_iter().filter_map(|part| match part {
+        SecretSegment::Plain(_) => None,
+        SecretSegment::Environment(name) => Some(format!("env:{name}")),
+        SecretSegment::File(name) => Some(format!("file:{name}")),
+    });
     named.collect()
 }
 
@@ -165,9 +163,7 @@ impl SecretValues {
         let mut names: Vec<_> = texts.flat_map(|text| find_references(text)).collect();
         names.sort_unstable();
         names.dedup();
-        let bare = names
-            .iter()
-            .filter_map(|name| Some(name.split_once(':')?.1));
+        let bare = names.iter().filter_map(|name| Some(name.split_once(':')?.1));
         sources.check_secret_hosts(bare, url)?;
         let of_environment = |name: &str| sources.environment.get(name.strip_prefix("env:")?);
         let is_of_file = |name: &&String| of_environment(name).is_none();
@@ -279,9 +275,7 @@ fn read_private_file(path: &Path) -> Result<String, String> {
     }
     if stat.st_mode & 0o077 != 0 {
         let mode = stat.st_mode & 0o777;
-        return Err(format!(
-            "others may use it (mode {mode:04o}): run `chmod 600` on it"
-        ));
+        return Err(format!("others may use it (mode {mode:04o}): run `chmod 600` on it"));
     }
     let mut text = String::new();
     let most = limits::SECRETS_FILE_BYTES_MAX;
@@ -318,22 +312,15 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("secrets");
         fs::write(&path, "# of mine\n\nA=1=2 \n  B =x\n").expect("a file");
-        for (mode, is_read) in [
-            (0o600, true),
-            (0o400, true),
-            (0o644, false),
-            (0o640, false),
-            (0o604, false),
-        ] {
+        for (mode, is_read) in
+            [(0o600, true), (0o400, true), (0o644, false), (0o640, false), (0o604, false)]
+        {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
             assert_eq!(parse_secrets_file(&path).is_ok(), is_read, "{mode:o}");
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
         let secrets = parse_secrets_file(&path).expect("secrets");
-        assert_eq!(
-            (secrets["A"].as_str(), secrets["B"].as_str()),
-            ("1=2 ", "x")
-        );
+        assert_eq!((secrets["A"].as_str(), secrets["B"].as_str()), ("1=2 ", "x"));
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&path, &link).expect("a link");
         let refused = parse_secrets_file(&link).expect_err("a link");
@@ -341,10 +328,7 @@ mod tests {
         assert!(parse_secrets_file(directory.path()).is_err(), "a directory");
         fs::write(&path, "A=1\nhunter2hunter2\n").expect("a file");
         let refused = parse_secrets_file(&path).expect_err("no `=`");
-        assert!(
-            refused.contains("line 2") && !refused.contains("hunter2"),
-            "{refused}"
-        );
+        assert!(refused.contains("line 2") && !refused.contains("hunter2"), "{refused}");
         let most = usize::try_from(limits::SECRETS_FILE_BYTES_MAX).expect("a length");
         fs::write(&path, format!("A={}", "x".repeat(most - 2))).expect("a file");
         assert!(parse_secrets_file(&path).is_ok());

@@ -37,11 +37,7 @@ pub(super) async fn secure_request(
     }
     let alternative = find_credentials(operation, target);
     let credentials = alternative.iter().map(|(_, _, credential)| *credential);
-    let texts = target
-        .headers
-        .iter()
-        .map(|(_, value)| value)
-        .chain(credentials);
+    let texts = target.headers.iter().map(|(_, value)| value).chain(credentials);
     let filler = SecretValues::look_up_secrets(sources, texts, &request.url).await?;
     let mut covered = Vec::new();
     for (name, scheme, credential) in &alternative {
@@ -56,9 +52,7 @@ pub(super) async fn secure_request(
     }
     for (name, text) in &target.headers {
         let value = filler.fill_references(text);
-        request
-            .set_header(name, &value)
-            .map_err(|why| unusable_credential_failure(name, &why))?;
+        request.set_header(name, &value).map_err(|why| unusable_credential_failure(name, &why))?;
         if is_secret_header(name) && !has_reference(text) {
             let value = value.rsplit(' ').next().unwrap_or_default().to_owned();
             covered.push((value, format!("${{header:{name}}}")));
@@ -80,10 +74,7 @@ fn allow_without_credentials(
         let note = format!(
             "`{origin}` is no origin that the catalog's headers and credentials were given for: it got none"
         );
-        return Ok(SecuredRequest {
-            mask: SecretMask::default(),
-            note: Some(note),
-        });
+        return Ok(SecuredRequest { mask: SecretMask::default(), note: Some(note) });
     }
     let place = shown(&request.url);
     let message = format!(
@@ -104,13 +95,8 @@ fn find_credentials<'a>(
     operation: &'a Operation,
     target: &'a CallTarget,
 ) -> Vec<(&'a String, &'a SecurityScheme, &'a String)> {
-    let of = |name: &'a String| {
-        Some((
-            name,
-            target.schemes.get(name)?,
-            target.credentials.get(name)?,
-        ))
-    };
+    let of =
+        |name: &'a String| Some((name, target.schemes.get(name)?, target.credentials.get(name)?));
     let mut alternatives = operation.security.iter().filter(|names| !names.is_empty());
     let found = alternatives.find_map(|names| names.iter().map(of).collect::<Option<Vec<_>>>());
     found.unwrap_or_default()
@@ -122,24 +108,18 @@ fn add_credential(
     credential: &str,
 ) -> Result<(), String> {
     match scheme {
-        SecurityScheme::ApiKey {
-            location: ParameterLocation::Query,
-            name,
-        } => {
+        SecurityScheme::ApiKey { location: ParameterLocation::Query, name } => {
             if !request.url.query_pairs().any(|(known, _)| known == *name) {
                 request.add_query(name, credential);
             }
             Ok(())
         }
-        SecurityScheme::ApiKey {
-            location: ParameterLocation::Cookie,
-            name,
-        } => request.add_cookie(name, credential),
+        SecurityScheme::ApiKey { location: ParameterLocation::Cookie, name } => {
+            request.add_cookie(name, credential)
+        }
         SecurityScheme::ApiKey { name, .. } => request.set_header(name, credential),
-        SecurityScheme::Basic => request.set_header(
-            "authorization",
-            &format!("Basic {}", BASE64_STANDARD.encode(credential)),
-        ),
+        SecurityScheme::Basic => request
+            .set_header("authorization", &format!("Basic {}", BASE64_STANDARD.encode(credential))),
         SecurityScheme::Bearer => {
             request.set_header("authorization", &format!("Bearer {credential}"))
         }
@@ -157,9 +137,7 @@ fn missing_credential_note(
         return None;
     }
     let names = operation.security.first()?.join("`, `");
-    Some(format!(
-        "it asks for `{names}`, for which the catalog has no credential"
-    ))
+    Some(format!("it asks for `{names}`, for which the catalog has no credential"))
 }
 
 fn unusable_credential_failure(name: &str, why: &str) -> OperationFailure {
@@ -170,9 +148,7 @@ fn unusable_credential_failure(name: &str, why: &str) -> OperationFailure {
 /// Whether a header of this name usually contains a secret.
 pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    [
-        "auth", "cookie", "key", "password", "secret", "session", "token",
-    ]
-    .iter()
-    .any(|word| name.contains(word))
+    ["auth", "cookie", "key", "password", "secret", "session", "token"]
+        .iter()
+        .any(|word| name.contains(word))
 }

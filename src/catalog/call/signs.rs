@@ -65,9 +65,7 @@ impl PaginationHints {
             }
             Value::String(text) if is(NEXT_URL_FIELDS) || is(NEXT_PAGE_FIELDS) => {
                 self.record_hint(!text.is_empty());
-                let is_url = ["http", "/", "?"]
-                    .iter()
-                    .any(|begin| text.starts_with(begin));
+                let is_url = ["http", "/", "?"].iter().any(|begin| text.starts_with(begin));
                 if is_url {
                     self.url = Some(text.clone());
                 }
@@ -97,11 +95,7 @@ mod tests {
             (json!([1]), None, None),
             (json!({ "items": [] }), None, None),
             (json!({ "next": null }), Some(false), None),
-            (
-                json!({ "next": "/x?page=2" }),
-                Some(true),
-                Some("/x?page=2"),
-            ),
+            (json!({ "next": "/x?page=2" }), Some(true), Some("/x?page=2")),
             (json!({ "next": null, "has_more": true }), Some(true), None),
             (json!({ "nextPageToken": "" }), Some(false), None),
             (
@@ -109,11 +103,7 @@ mod tests {
                 Some(true),
                 Some("https://a/?$skip=2"),
             ),
-            (
-                json!({ "_links": { "next": { "href": "/y" } } }),
-                Some(true),
-                Some("/y"),
-            ),
+            (json!({ "_links": { "next": { "href": "/y" } } }), Some(true), Some("/y")),
             (json!({ "links": { "self": "/" } }), None, None),
             (json!({ "page": 2, "pages": 3 }), None, None),
             (json!({ "page": 3, "pages": 3 }), Some(false), None),
@@ -122,11 +112,7 @@ mod tests {
             (json!({ "last": { "name": "x" } }), None, None),
         ] {
             let signs = PaginationHints::from_payload(&payload, Some(1));
-            assert_eq!(
-                (signs.has_more, signs.url.as_deref()),
-                (has_more, url),
-                "{payload}"
-            );
+            assert_eq!((signs.has_more, signs.url.as_deref()), (has_more, url), "{payload}");
         }
     }
 }

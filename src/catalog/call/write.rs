@@ -89,10 +89,9 @@ pub(super) fn serialize_segment(
 /// The parts of a value: the items of a list, or the keys and values of an object, which `explode` joins with `=`.
 fn serialize_parts(value: &Value, explode: bool, encoding: Encoding) -> Vec<String> {
     match value {
-        Value::Array(items) => items
-            .iter()
-            .filter_map(|item| serialize_scalar(item, encoding))
-            .collect(),
+        Value::Array(items) => {
+            items.iter().filter_map(|item| serialize_scalar(item, encoding)).collect()
+        }
         Value::Object(map) => {
             let pairs = map.iter().filter_map(|(key, value)| {
                 Some((encoding.encode(key), serialize_scalar(value, encoding)?))
@@ -138,11 +137,9 @@ pub(super) fn serialize_pairs(
                 uri::encode_segment(&serialize_content(media_type, value)),
             )];
         }
-        ValueStyle::Styled {
-            style,
-            explode,
-            allow_reserved: true,
-        } => (*style, *explode, Encoding::Reserved),
+        ValueStyle::Styled { style, explode, allow_reserved: true } => {
+            (*style, *explode, Encoding::Reserved)
+        }
         ValueStyle::Styled { style, explode, .. } => (*style, *explode, Encoding::Percent),
     };
     let encoded = uri::encode_segment(name);
@@ -158,25 +155,17 @@ pub(super) fn serialize_pairs(
         }
         (_, Value::Array(_)) if explode => {
             let parts = serialize_parts(value, true, encoding);
-            parts
-                .into_iter()
-                .map(|part| (encoded.clone(), part))
-                .collect()
+            parts.into_iter().map(|part| (encoded.clone(), part)).collect()
         }
         (_, Value::Array(_) | Value::Object(_)) => {
             let parts = serialize_parts(value, false, encoding);
             // An empty list is omitted, because an empty text would be read as one item.
             let joined = parts.join(separator(style));
-            if parts.is_empty() {
-                Vec::new()
-            } else {
-                vec![(encoded, joined)]
-            }
+            if parts.is_empty() { Vec::new() } else { vec![(encoded, joined)] }
         }
-        (_, value) => serialize_scalar(value, encoding)
-            .map(|text| (encoded, text))
-            .into_iter()
-            .collect(),
+        (_, value) => {
+            serialize_scalar(value, encoding).map(|text| (encoded, text)).into_iter().collect()
+        }
     }
 }
 
@@ -231,35 +220,20 @@ mod tests {
     use super::*;
 
     fn value_style(style: ParameterStyle, explode: bool) -> ValueStyle {
-        ValueStyle::Styled {
-            style,
-            explode,
-            allow_reserved: false,
-        }
+        ValueStyle::Styled { style, explode, allow_reserved: false }
     }
 
     /// The examples of `OpenAPI`: `color` as a text, a list and an object.
     fn serialize_color_examples(style: ParameterStyle, explode: bool) -> [String; 3] {
-        let values = [
-            json!("blue"),
-            json!(["blue", "black"]),
-            json!({ "R": 100, "G": 200 }),
-        ];
+        let values = [json!("blue"), json!(["blue", "black"]), json!({ "R": 100, "G": 200 })];
         values.map(|value| match style {
             ParameterStyle::Simple | ParameterStyle::Label | ParameterStyle::Matrix => {
-                serialize_segment(
-                    "color",
-                    &value,
-                    &value_style(style, explode),
-                    Encoding::Percent,
-                )
+                serialize_segment("color", &value, &value_style(style, explode), Encoding::Percent)
             }
             _ => {
                 let pairs =
                     serialize_pairs("color", &value, &value_style(style, explode)).into_iter();
-                let pairs: Vec<_> = pairs
-                    .map(|(name, value)| format!("{name}={value}"))
-                    .collect();
+                let pairs: Vec<_> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
                 pairs.join("&")
             }
         })
@@ -278,53 +252,21 @@ mod tests {
                 true,
                 [";color=blue", ";color=blue;color=black", ";R=100;G=200"],
             ),
-            (
-                ParameterStyle::Label,
-                false,
-                [".blue", ".blue,black", ".R,100,G,200"],
-            ),
-            (
-                ParameterStyle::Label,
-                true,
-                [".blue", ".blue.black", ".R=100.G=200"],
-            ),
-            (
-                ParameterStyle::Simple,
-                false,
-                ["blue", "blue,black", "R,100,G,200"],
-            ),
-            (
-                ParameterStyle::Simple,
-                true,
-                ["blue", "blue,black", "R=100,G=200"],
-            ),
-            (
-                ParameterStyle::Form,
-                false,
-                ["color=blue", "color=blue,black", "color=R,100,G,200"],
-            ),
-            (
-                ParameterStyle::Form,
-                true,
-                ["color=blue", "color=blue&color=black", "R=100&G=200"],
-            ),
+            (ParameterStyle::Label, false, [".blue", ".blue,black", ".R,100,G,200"]),
+            (ParameterStyle::Label, true, [".blue", ".blue.black", ".R=100.G=200"]),
+            (ParameterStyle::Simple, false, ["blue", "blue,black", "R,100,G,200"]),
+            (ParameterStyle::Simple, true, ["blue", "blue,black", "R=100,G=200"]),
+            (ParameterStyle::Form, false, ["color=blue", "color=blue,black", "color=R,100,G,200"]),
+            (ParameterStyle::Form, true, ["color=blue", "color=blue&color=black", "R=100&G=200"]),
             (
                 ParameterStyle::SpaceDelimited,
                 false,
-                [
-                    "color=blue",
-                    "color=blue%20black",
-                    "color=R%20100%20G%20200",
-                ],
+                ["color=blue", "color=blue%20black", "color=R%20100%20G%20200"],
             ),
             (
                 ParameterStyle::PipeDelimited,
                 false,
-                [
-                    "color=blue",
-                    "color=blue%7Cblack",
-                    "color=R%7C100%7CG%7C200",
-                ],
+                ["color=blue", "color=blue%7Cblack", "color=R%7C100%7CG%7C200"],
             ),
             (
                 ParameterStyle::DeepObject,
@@ -336,11 +278,7 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(
-                serialize_color_examples(style, explode),
-                expected,
-                "{style:?} {explode}"
-            );
+            assert_eq!(serialize_color_examples(style, explode), expected, "{style:?} {explode}");
         }
     }
 
@@ -348,15 +286,9 @@ mod tests {
     fn separators_in_values_are_encoded_and_reserved_ones_stay_where_that_is_allowed() {
         let value = json!(["a,b", "c d", "e&f=g"]);
         let written = serialize_pairs("x", &value, &value_style(ParameterStyle::Form, false));
-        assert_eq!(
-            written,
-            [("x".to_owned(), "a%2Cb,c%20d,e%26f%3Dg".to_owned())]
-        );
-        let reserved = ValueStyle::Styled {
-            style: ParameterStyle::Form,
-            explode: true,
-            allow_reserved: true,
-        };
+        assert_eq!(written, [("x".to_owned(), "a%2Cb,c%20d,e%26f%3Dg".to_owned())]);
+        let reserved =
+            ValueStyle::Styled { style: ParameterStyle::Form, explode: true, allow_reserved: true };
         let written = serialize_pairs("x", &json!("a/b?c:d#e&f+g[h]"), &reserved);
         assert_eq!(written[0].1, "a/b?c:d%23e%26f%2Bg%5Bh%5D");
         let deep = serialize_pairs(
@@ -368,13 +300,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (name.replace("%5B", "[").replace("%5D", "]"), value.as_str()))
             .collect();
-        assert_eq!(
-            deep,
-            [
-                ("f[a][b][0]".to_owned(), "1"),
-                ("f[a][b][1][c]".to_owned(), "2")
-            ]
-        );
+        assert_eq!(deep, [("f[a][b][0]".to_owned(), "1"), ("f[a][b][1][c]".to_owned(), "2")]);
         let gaps = json!([null, { "a": 1 }, {}, { "a": [{}, 2] }]);
         let written = serialize_pairs("l", &gaps, &value_style(ParameterStyle::DeepObject, true));
         assert_eq!(written[0].0, "l%5B0%5D%5Ba%5D");
@@ -397,14 +323,8 @@ mod tests {
     fn a_document_is_written_as_json() {
         let json_content = ValueStyle::Content("application/json".into());
         let written = serialize_pairs("filter", &json!({ "a": 1 }), &json_content);
-        assert_eq!(
-            written,
-            [("filter".to_owned(), "%7B%22a%22%3A1%7D".to_owned())]
-        );
-        assert_eq!(
-            serialize_segment("x", &json!("a"), &json_content, Encoding::Plain),
-            "\"a\""
-        );
+        assert_eq!(written, [("filter".to_owned(), "%7B%22a%22%3A1%7D".to_owned())]);
+        assert_eq!(serialize_segment("x", &json!("a"), &json_content, Encoding::Plain), "\"a\"");
         assert_eq!(serialize_content("text/plain", &json!("a")), "a");
     }
 }

@@ -42,12 +42,7 @@ pub struct DocumentReader {
 
 impl fmt::Debug for DocumentReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "DocumentReader({}, {} operations)",
-            self.head.title,
-            self.index.entries.len()
-        )
+        write!(f, "DocumentReader({}, {} operations)", self.head.title, self.index.entries.len())
     }
 }
 
@@ -97,11 +92,8 @@ impl CompiledDocument {
     /// Encodes the compiled form, which [`DocumentReader::open`] reads.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES];
-        let operations = self
-            .operations
-            .iter()
-            .map(|operation| append_record(&mut bytes, operation))
-            .collect();
+        let operations =
+            self.operations.iter().map(|operation| append_record(&mut bytes, operation)).collect();
         let schemas = self.schemas.iter();
         let schemas = schemas
             .map(|(name, schema)| (name.as_str().into(), append_record(&mut bytes, schema)))
@@ -116,11 +108,7 @@ impl CompiledDocument {
         );
         let index = RecordIndex {
             head: serde_json::to_string(&self.head()).unwrap_or_default(),
-            entries: self
-                .operations
-                .iter()
-                .map(OperationEntry::from_operation)
-                .collect(),
+            entries: self.operations.iter().map(OperationEntry::from_operation).collect(),
             operations,
             schemas,
             notes,
@@ -129,16 +117,9 @@ impl CompiledDocument {
         let at = bytes.len() as u64;
         bytes.extend_from_slice(&index);
         let length = bytes.len() as u64;
-        let numbers = [length, at, index.len() as u64]
-            .map(u64::to_le_bytes)
-            .concat();
-        let header = [
-            MAGIC,
-            self.digest.as_bytes().as_slice(),
-            &numbers,
-            &checksum(&index),
-        ]
-        .concat();
+        let numbers = [length, at, index.len() as u64].map(u64::to_le_bytes).concat();
+        let header =
+            [MAGIC, self.digest.as_bytes().as_slice(), &numbers, &checksum(&index)].concat();
         bytes[..HEADER_BYTES].copy_from_slice(&header);
         bytes
     }
@@ -161,10 +142,7 @@ fn append_record(bytes: &mut Vec<u8>, value: &impl Serialize) -> RecordPosition 
     let at = bytes.len() as u64;
     bytes.extend_from_slice(&checksum(&json));
     bytes.extend_from_slice(&json);
-    RecordPosition {
-        at,
-        length: u32::try_from(json.len()).unwrap_or(u32::MAX),
-    }
+    RecordPosition { at, length: u32::try_from(json.len()).unwrap_or(u32::MAX) }
 }
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
@@ -174,10 +152,7 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
 }
 
 fn invalid_data_error(what: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("{what}: compile the document again"),
-    )
+    io::Error::new(io::ErrorKind::InvalidData, format!("{what}: compile the document again"))
 }
 
 impl DocumentReader {
@@ -192,15 +167,10 @@ impl DocumentReader {
         }
         source(0, &mut header)?;
         if &header[..16] != MAGIC {
-            return Err(invalid_data_error(
-                "this is no compiled document of this version",
-            ));
+            return Err(invalid_data_error("this is no compiled document of this version"));
         }
         let number = |at: usize| {
-            header[at..at + 8]
-                .iter()
-                .rev()
-                .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
+            header[at..at + 8].iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
         };
         let (all, at, index) = (number(48), number(56), number(64));
         if all != length || at.checked_add(index) != Some(length) {
@@ -209,22 +179,14 @@ impl DocumentReader {
         let mut bytes = vec![0; usize::try_from(index).map_err(io::Error::other)?];
         source(at, &mut bytes)?;
         if checksum(&bytes) != header[72..] {
-            return Err(invalid_data_error(
-                "the index of the compiled document is damaged",
-            ));
+            return Err(invalid_data_error("the index of the compiled document is damaged"));
         }
         let index: RecordIndex = postcard::from_bytes(&bytes)
             .map_err(|_| invalid_data_error("the index of the compiled document cannot be read"))?;
         let head = serde_json::from_str(&index.head)?;
         let digest = postcard::from_bytes(&header[16..48])
             .map_err(|_| invalid_data_error("the digest cannot be read"))?;
-        Ok(Self {
-            source,
-            digest,
-            head,
-            index,
-            words: OnceLock::new(),
-        })
+        Ok(Self { source, digest, head, index, words: OnceLock::new() })
     }
 
     /// Opens a compiled form in memory.
@@ -235,9 +197,7 @@ impl DocumentReader {
         let length = bytes.len() as u64;
         let source: ByteSource = Box::new(move |at, into| {
             let at = usize::try_from(at).map_err(io::Error::other)?;
-            let part = at
-                .checked_add(into.len())
-                .and_then(|end| bytes.get(at..end));
+            let part = at.checked_add(into.len()).and_then(|end| bytes.get(at..end));
             into.copy_from_slice(
                 part.ok_or_else(|| invalid_data_error("the compiled document is cut off"))?,
             );
@@ -264,13 +224,9 @@ impl DocumentReader {
     /// The position of an operation, by its name or one of its aliases.
     pub fn find_operation(&self, name: &str) -> Option<usize> {
         let entries = &self.index.entries;
-        let found = entries
-            .binary_search_by(|entry| (*entry.name).cmp(name))
-            .ok();
+        let found = entries.binary_search_by(|entry| (*entry.name).cmp(name)).ok();
         found.or_else(|| {
-            entries
-                .iter()
-                .position(|entry| entry.aliases.iter().any(|alias| **alias == *name))
+            entries.iter().position(|entry| entry.aliases.iter().any(|alias| **alias == *name))
         })
     }
 
@@ -288,10 +244,7 @@ impl DocumentReader {
             .iter_mut()
             .flat_map(|body| &mut body.contents)
             .map(|content| &mut content.schema);
-        let parameters = operation
-            .parameters
-            .iter_mut()
-            .map(|parameter| &mut parameter.schema);
+        let parameters = operation.parameters.iter_mut().map(|parameter| &mut parameter.schema);
         for schema in parameters.chain(bodies).chain(&mut operation.output) {
             self.add_shared_schemas(schema, &mut read)?;
         }
@@ -304,11 +257,7 @@ impl DocumentReader {
     /// # Errors
     /// As [`Self::read_operation`].
     pub fn read_bare_operation(&self, place: usize) -> io::Result<Operation> {
-        let place = self
-            .index
-            .operations
-            .get(place)
-            .ok_or(io::ErrorKind::NotFound)?;
+        let place = self.index.operations.get(place).ok_or(io::ErrorKind::NotFound)?;
         self.read_record(*place)
     }
 
@@ -322,8 +271,7 @@ impl DocumentReader {
 
     /// The search index of its operations, which is built on first use.
     pub(super) fn search_index(&self) -> &WordIndex {
-        self.words
-            .get_or_init(|| WordIndex::from_entries(&self.index.entries))
+        self.words.get_or_init(|| WordIndex::from_entries(&self.index.entries))
     }
 
     /// Builds the search index now instead of during the first search.
@@ -369,16 +317,10 @@ impl DocumentReader {
         read: &'a mut HashMap<String, (Value, usize)>,
     ) -> io::Result<&'a (Value, usize)> {
         if !read.contains_key(name) {
-            let found = self
-                .index
-                .schemas
-                .binary_search_by(|(known, _)| (**known).cmp(name));
+            let found = self.index.schemas.binary_search_by(|(known, _)| (**known).cmp(name));
             let place = found.map_err(|_| invalid_data_error("a shared schema is not there"))?;
             let place = self.index.schemas[place].1;
-            read.insert(
-                name.to_owned(),
-                (self.read_record(place)?, place.length as usize),
-            );
+            read.insert(name.to_owned(), (self.read_record(place)?, place.length as usize));
         }
         Ok(&read[name])
     }
@@ -388,9 +330,7 @@ impl DocumentReader {
         (self.source)(place.at, &mut bytes)?;
         let (sum, json) = bytes.split_at(CHECKSUM_BYTES);
         if sum != checksum(json) {
-            return Err(invalid_data_error(
-                "a record of the compiled document is damaged",
-            ));
+            return Err(invalid_data_error("a record of the compiled document is damaged"));
         }
         Ok(serde_json::from_slice(json)?)
     }

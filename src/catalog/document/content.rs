@@ -37,10 +37,7 @@ impl<'a> OperationReader<'a, '_> {
             }
         }
         contents.sort_by_key(|content| {
-            (
-                BodyFormat::from_media_type(&content.media_type),
-                is_json_patch(&content.media_type),
-            )
+            (BodyFormat::from_media_type(&content.media_type), is_json_patch(&content.media_type))
         });
         if contents.len() > 1 {
             add_content_type_argument(&contents, &mut operation.parameters);
@@ -73,11 +70,7 @@ impl<'a> OperationReader<'a, '_> {
         };
         let encoding = entries_under_key(content, "encoding")
             .map(|(name, value)| (name.clone(), field_encoding(value)));
-        BodyContent {
-            media_type,
-            schema,
-            encoding: encoding.collect(),
-        }
+        BodyContent { media_type, schema, encoding: encoding.collect() }
     }
 
     /// Reads the schema of the answer. Returns whether an answer declares the header `Link`, which names the next
@@ -127,9 +120,7 @@ impl<'a> OperationReader<'a, '_> {
 /// Adds the argument that selects one of several contents, after the other headers.
 fn add_content_type_argument(contents: &[BodyContent], parameters: &mut Vec<Parameter>) {
     let known: Vec<_> = contents.iter().map(|content| &content.media_type).collect();
-    let at = parameters
-        .iter()
-        .position(|one| one.location == ParameterLocation::Cookie);
+    let at = parameters.iter().position(|one| one.location == ParameterLocation::Cookie);
     let choice = Parameter {
         argument: CONTENT_TYPE_ARGUMENT.to_owned(),
         name: CONTENT_TYPE_ARGUMENT.to_owned(),
@@ -154,12 +145,7 @@ fn is_json_patch(media_type: &str) -> bool {
 
 /// A media type without parameters. Wildcards and an empty type count as JSON, which is what services mean by them.
 fn plain_media_type(media_type: &str) -> String {
-    let bare = media_type
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+    let bare = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match bare.as_str() {
         "*/*" | "application/*" | "" => "application/json".into(),
         _ => bare,
@@ -169,8 +155,6 @@ fn plain_media_type(media_type: &str) -> String {
 /// The encoding of one field: the keys that affect its bytes.
 fn field_encoding(value: &Value) -> Value {
     let keys = ["contentType", "style", "explode", "allowReserved"];
-    let kept = keys
-        .iter()
-        .filter_map(|key| Some(((*key).to_owned(), value.get(*key)?.clone())));
+    let kept = keys.iter().filter_map(|key| Some(((*key).to_owned(), value.get(*key)?.clone())));
     Value::Object(kept.collect::<Map<_, _>>())
 }

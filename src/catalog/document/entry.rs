@@ -29,11 +29,7 @@ impl OperationEntry {
     pub(super) fn from_operation(operation: &Operation) -> Self {
         Self {
             name: operation.name.as_str().into(),
-            aliases: operation
-                .aliases
-                .iter()
-                .map(|alias| alias.as_str().into())
-                .collect(),
+            aliases: operation.aliases.iter().map(|alias| alias.as_str().into()).collect(),
             summary: operation.summary.as_str().into(),
             method: operation.method,
             class: operation.class,

@@ -18,17 +18,10 @@ use midex_domain::{document::type_name, error::Violation, limits, truncate::trun
 /// Why it cannot be imported.
 pub(super) fn check_document_head(root: &Value) -> Result<bool, Inspection> {
     let operation_count = count_operations(root);
-    let refused = |kind, violations| Inspection {
-        kind,
-        operation_count,
-        warnings: Vec::new(),
-        violations,
-    };
+    let refused =
+        |kind, violations| Inspection { kind, operation_count, warnings: Vec::new(), violations };
     if !root.is_object() {
-        let message = format!(
-            "an OpenAPI document is a mapping, this is {}",
-            type_name(root)
-        );
+        let message = format!("an OpenAPI document is a mapping, this is {}", type_name(root));
         let violation = Violation::new("", "document_type", message).with_expected("a mapping");
         return Err(refused(DocumentKind::Unknown, vec![violation]));
     }
@@ -40,10 +33,7 @@ pub(super) fn check_document_head(root: &Value) -> Result<bool, Inspection> {
     }
     let version = root.get("openapi").map(version_text);
     let Some(version) = version.filter(|version| version.starts_with("3.")) else {
-        return Err(refused(
-            DocumentKind::Unknown,
-            vec![openapi_version_violation(root)],
-        ));
+        return Err(refused(DocumentKind::Unknown, vec![openapi_version_violation(root)]));
     };
     match paths_violation(root, operation_count) {
         Some(violation) => Err(refused(DocumentKind::OpenApi3, vec![violation])),
@@ -67,9 +57,7 @@ pub(super) fn size_limit_refusal(root: &Value) -> Inspection {
 
 /// A version as text. YAML reads an unquoted `3.1` as a number.
 fn version_text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn swagger_violation(version: &str) -> Violation {
@@ -94,10 +82,7 @@ fn paths_violation(root: &Value, operation_count: usize) -> Option<Violation> {
         return Some(Violation::new("", "paths_required", message).with_expected("paths"));
     };
     if !paths.is_object() {
-        let message = format!(
-            "`paths` must be a mapping of paths, this is {}",
-            type_name(paths)
-        );
+        let message = format!("`paths` must be a mapping of paths, this is {}", type_name(paths));
         return Some(Violation::new("/paths", "paths_type", message).with_expected("a mapping"));
     }
     let most = limits::DOCUMENT_OPERATIONS_MAX;
@@ -121,21 +106,15 @@ fn count_operations(root: &Value) -> usize {
         entries_under_key(root, "paths").filter_map(|(_, item)| follow_references(root, item).ok());
     items
         .map(|item| {
-            METHODS
-                .iter()
-                .filter(|(word, _)| item.get(*word).is_some_and(Value::is_object))
-                .count()
+            METHODS.iter().filter(|(word, _)| item.get(*word).is_some_and(Value::is_object)).count()
         })
         .sum()
 }
 
 /// A value of `info` as text, shortened if it is long.
 pub(super) fn info_text(root: &Value, key: &str) -> String {
-    let value = root
-        .get("info")
-        .and_then(|info| info.get(key))
-        .map(version_text)
-        .unwrap_or_default();
+    let value =
+        root.get("info").and_then(|info| info.get(key)).map(version_text).unwrap_or_default();
     truncate_to_chars(value.trim(), limits::OPERATION_DESCRIPTION_CHARS_MAX).into_owned()
 }
 
@@ -143,20 +122,13 @@ pub(super) fn info_text(root: &Value, key: &str) -> String {
 pub(super) fn read_security_schemes(root: &Value) -> BTreeMap<String, SecurityScheme> {
     let components = root.get("components").unwrap_or(&Value::Null);
     let scheme = |(name, value): (&String, _)| {
-        Some((
-            name.clone(),
-            read_security_scheme(follow_references(root, value).ok()?),
-        ))
+        Some((name.clone(), read_security_scheme(follow_references(root, value).ok()?)))
     };
-    entries_under_key(components, "securitySchemes")
-        .filter_map(scheme)
-        .collect()
+    entries_under_key(components, "securitySchemes").filter_map(scheme).collect()
 }
 
 fn read_security_scheme(value: &Value) -> SecurityScheme {
-    let other = |scheme: &str| SecurityScheme::Other {
-        scheme: scheme.to_owned(),
-    };
+    let other = |scheme: &str| SecurityScheme::Other { scheme: scheme.to_owned() };
     let location = match text_under_key(value, "in") {
         "query" => ParameterLocation::Query,
         "cookie" => ParameterLocation::Cookie,
@@ -164,14 +136,11 @@ fn read_security_scheme(value: &Value) -> SecurityScheme {
     };
     match (
         text_under_key(value, "type"),
-        text_under_key(value, "scheme")
-            .to_ascii_lowercase()
-            .as_str(),
+        text_under_key(value, "scheme").to_ascii_lowercase().as_str(),
     ) {
-        ("apiKey", _) => SecurityScheme::ApiKey {
-            location,
-            name: text_under_key(value, "name").to_owned(),
-        },
+        ("apiKey", _) => {
+            SecurityScheme::ApiKey { location, name: text_under_key(value, "name").to_owned() }
+        }
         ("oauth2" | "openIdConnect", _) | ("http", "bearer") => SecurityScheme::Bearer,
         ("http", "basic") => SecurityScheme::Basic,
         ("http", scheme) => other(scheme),

@@ -187,8 +187,7 @@ impl Warnings {
     fn into_violations(mut self) -> Vec<Violation> {
         if self.dropped > 0 {
             let message = format!("{} further warnings are not shown", self.dropped);
-            self.kept
-                .push(Violation::new("", "warnings_limit", message));
+            self.kept.push(Violation::new("", "warnings_limit", message));
         }
         self.kept
     }

@@ -54,9 +54,7 @@ pub(super) fn assign_names(
             && let Some(before) = wanted.strip_suffix(":list")
         {
             let shown = format!("{before}:show");
-            operation
-                .aliases
-                .push(std::mem::replace(&mut wanted, shown));
+            operation.aliases.push(std::mem::replace(&mut wanted, shown));
         }
         groups.entry(wanted).or_default().push(operation);
     }
@@ -100,18 +98,10 @@ fn count_operation_ids(operations: &[Operation]) -> HashMap<String, usize> {
 
 /// The precedence among operations with the same derived name: the lowest one gets the name.
 fn name_precedence(operation: &Operation) -> (bool, usize, String, bool) {
-    let changes_existing = matches!(
-        operation.method,
-        Method::Put | Method::Patch | Method::Delete
-    );
+    let changes_existing = matches!(operation.method, Method::Put | Method::Patch | Method::Delete);
     let changes_collection = changes_existing && !ends_with_parameter(&operation.path);
     let parts = operation.path.split('/').count();
-    (
-        changes_collection,
-        parts,
-        operation.path.clone(),
-        operation.method != Method::Patch,
-    )
+    (changes_collection, parts, operation.path.clone(), operation.method != Method::Patch)
 }
 
 fn choose_free_name(
@@ -121,9 +111,7 @@ fn choose_free_name(
     taken: &HashSet<String>,
 ) -> String {
     let own = operation.aliases.iter().map(|id| to_kebab_case(id));
-    let own = own
-        .filter(|id| !id.is_empty() && ids.get(id) == Some(&1))
-        .map(limit_name_length);
+    let own = own.filter(|id| !id.is_empty() && ids.get(id) == Some(&1)).map(limit_name_length);
     // A phrase says more than the last segment of the path.
     let (first, last_of_all): (Vec<_>, Vec<_>) =
         own.partition(|id| is_phrase_id(id, &operation.path));
@@ -149,11 +137,7 @@ fn name_with_last_segment(operation: &Operation, wanted: &str) -> String {
 /// Whether an `operationId`, in the form of a name, is a phrase: `update-number`, but not `numbers-update` for the
 /// path `/numbers`, which repeats the path.
 fn is_phrase_id(id: &str, path: &str) -> bool {
-    let of_path = |word: &str| {
-        name_segments(path)
-            .iter()
-            .any(|part| part.starts_with(word))
-    };
+    let of_path = |word: &str| name_segments(path).iter().any(|part| part.starts_with(word));
     id.split_once('-').is_some_and(|(first, _)| !of_path(first))
 }
 
@@ -179,18 +163,11 @@ fn derive_name(method: Method, path: &str) -> String {
 
 /// The segments of a path that are part of a name.
 pub(super) fn name_segments(path: &str) -> Vec<String> {
-    let all = path
-        .split('/')
-        .map(strip_parameters)
-        .filter(|part| !part.is_empty());
-    let mut parts: Vec<_> = all
-        .filter(|part| !is_version(part))
-        .map(|part| to_kebab_case(&part))
-        .collect();
+    let all = path.split('/').map(strip_parameters).filter(|part| !part.is_empty());
+    let mut parts: Vec<_> =
+        all.filter(|part| !is_version(part)).map(|part| to_kebab_case(&part)).collect();
     parts.retain(|part| !part.is_empty());
-    let roots = parts
-        .iter()
-        .take_while(|part| ["api", "apis", "rest"].contains(&part.as_str()));
+    let roots = parts.iter().take_while(|part| ["api", "apis", "rest"].contains(&part.as_str()));
     let roots = roots.count();
     if roots < parts.len() {
         parts.drain(..roots);
@@ -210,16 +187,11 @@ fn strip_parameters(part: &str) -> String {
             _ => {}
         }
     }
-    left.strip_suffix(".json")
-        .map_or(left.clone(), str::to_owned)
+    left.strip_suffix(".json").map_or(left.clone(), str::to_owned)
 }
 
 pub(super) fn ends_with_parameter(path: &str) -> bool {
-    let last = path
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default();
+    let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     last.contains('{') && to_kebab_case(&strip_parameters(last)).is_empty()
 }
 
@@ -228,9 +200,7 @@ fn is_version(part: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = part.strip_prefix(['v', 'V']).unwrap_or(part);
     let release = number.split(['.', '-']).all(digits);
-    let number_end = number
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(number.len());
+    let number_end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
     let stage = ["alpha", "beta", "rc", "preview"]
         .iter()
         .find_map(|stage| number[number_end..].strip_prefix(stage));
@@ -301,26 +271,10 @@ mod tests {
         for (method, path, name) in [
             (Method::Get, "/v1/services", "services:list"),
             (Method::Get, "/api/v2/services/{id}", "services:info"),
-            (
-                Method::Post,
-                "/apis/apps/v1beta1/deployments",
-                "apps:deployments:create",
-            ),
-            (
-                Method::Put,
-                "/repos/{owner}/{repo}/topics/",
-                "repos:topics:update",
-            ),
-            (
-                Method::Patch,
-                "/pullRequests/{number}",
-                "pull-requests:update",
-            ),
-            (
-                Method::Delete,
-                "/2010-04-01/Accounts/{Sid}.json",
-                "accounts:delete",
-            ),
+            (Method::Post, "/apis/apps/v1beta1/deployments", "apps:deployments:create"),
+            (Method::Put, "/repos/{owner}/{repo}/topics/", "repos:topics:update"),
+            (Method::Patch, "/pullRequests/{number}", "pull-requests:update"),
+            (Method::Delete, "/2010-04-01/Accounts/{Sid}.json", "accounts:delete"),
             (Method::Get, "/2010-04-01/Accounts.json", "accounts:list"),
             (Method::Get, "/files/{id}:download", "files:download:list"),
             (Method::Get, "/compare/{base}...{head}", "compare:info"),
@@ -339,10 +293,8 @@ mod tests {
     #[test]
     fn long_names_stay_unique_and_limited() {
         let path = |end: &str| format!("/{}/{end}", "a".repeat(limits::OPERATION_NAME_BYTES_MAX));
-        let (one, two) = (
-            derive_name(Method::Get, &path("x")),
-            derive_name(Method::Get, &path("y")),
-        );
+        let (one, two) =
+            (derive_name(Method::Get, &path("x")), derive_name(Method::Get, &path("y")));
         assert_ne!(one, two);
         assert_eq!(one.len(), limits::OPERATION_NAME_BYTES_MAX);
     }

@@ -54,11 +54,7 @@ pub(super) fn read_operations(
     warnings: &mut Warnings,
 ) -> Option<(Vec<Operation>, SharedSchemas)> {
     let schemas = SchemaConverter::new(root, is_generation_30);
-    let mut reader = OperationReader {
-        root,
-        schemas,
-        warnings,
-    };
+    let mut reader = OperationReader { root, schemas, warnings };
     let mut made = Vec::new();
     for (path, item) in entries_under_key(root, "paths").filter(|(path, _)| !path.starts_with("x-"))
     {
@@ -102,14 +98,8 @@ impl<'a> OperationReader<'a, '_> {
         self.warn_about_unsent_methods(path, item);
         for (word, method) in METHODS {
             if let Some(value) = item.get(word).filter(|value| value.is_object()) {
-                let operation = self.read_operation(OperationSite {
-                    path,
-                    method,
-                    item,
-                    value,
-                });
-                self.schemas
-                    .count_bytes(estimate_operation_bytes(&operation));
+                let operation = self.read_operation(OperationSite { path, method, item, value });
+                self.schemas.count_bytes(estimate_operation_bytes(&operation));
                 made.push(operation);
             }
         }
@@ -168,26 +158,18 @@ impl<'a> OperationReader<'a, '_> {
         value: &'a Value,
         operation: &mut Operation,
     ) -> Value {
-        self.schemas
-            .convert_schema(value, self.warnings)
-            .unwrap_or_else(|broken| {
-                self.mark_uncallable(operation, broken.to_string());
-                Value::Bool(true)
-            })
+        self.schemas.convert_schema(value, self.warnings).unwrap_or_else(|broken| {
+            self.mark_uncallable(operation, broken.to_string());
+            Value::Bool(true)
+        })
     }
 
     /// Marks the operation as not callable if its request needs a shared schema with an external reference.
     fn check_shared_schemas(&mut self, operation: &mut Operation) {
-        let bodies = operation
-            .body
-            .iter()
-            .flat_map(|body| &body.contents)
-            .map(|content| &content.schema);
-        let mut schemas = operation
-            .parameters
-            .iter()
-            .map(|parameter| &parameter.schema)
-            .chain(bodies);
+        let bodies =
+            operation.body.iter().flat_map(|body| &body.contents).map(|content| &content.schema);
+        let mut schemas =
+            operation.parameters.iter().map(|parameter| &parameter.schema).chain(bodies);
         let broken = schemas
             .find_map(|schema| self.schemas.find_external_reference(schema))
             .map(BrokenReference::to_string);
@@ -198,28 +180,22 @@ impl<'a> OperationReader<'a, '_> {
 
     /// Warns about methods that midex does not send.
     fn warn_about_unsent_methods(&mut self, path: &str, item: &Value) {
-        let query = item
-            .get("query")
-            .filter(|value| value.is_object())
-            .map(|_| "query");
+        let query = item.get("query").filter(|value| value.is_object()).map(|_| "query");
         let more =
             entries_under_key(item, "additionalOperations").map(|(method, _)| method.as_str());
         for method in query.into_iter().chain(more) {
             let message = format!(
                 "midex does not send the method `{method}` of `{path}`: the operation is left out"
             );
-            self.warnings
-                .add_warning(operation_pointer(path, None), "method", message);
+            self.warnings.add_warning(operation_pointer(path, None), "method", message);
         }
     }
 }
 
 /// The summary and the description. A missing summary is replaced by the first line of the description.
 fn summary_and_description(value: &Value) -> (String, String) {
-    let (summary, description) = (
-        text_under_key(value, "summary").trim(),
-        text_under_key(value, "description").trim(),
-    );
+    let (summary, description) =
+        (text_under_key(value, "summary").trim(), text_under_key(value, "description").trim());
     let first = description.lines().next().unwrap_or_default();
     let summary = if summary.is_empty() { first } else { summary };
     let summary = summary.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -240,18 +216,13 @@ fn read_extensions(value: &Value) -> Map<String, Value> {
     let is_kept = |(key, value): &(&String, &Value)| {
         key.starts_with("x-") && json_length(value) <= limits::OPERATION_EXTENSION_BYTES_MAX
     };
-    map.filter(is_kept)
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
+    map.filter(is_kept).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The approximate size of an operation in bytes, without its schemas.
 fn estimate_operation_bytes(operation: &Operation) -> usize {
     let extensions = operation.extensions.len() * limits::OPERATION_EXTENSION_BYTES_MAX / 4;
-    let parameters = operation
-        .parameters
-        .iter()
-        .map(|one| 200 + one.description.len());
+    let parameters = operation.parameters.iter().map(|one| 200 + one.description.len());
     let contents = operation.body.iter().flat_map(|body| &body.contents);
     let encodings: usize = contents.map(|content| 100 * content.encoding.len()).sum();
     500 + operation.description.len() + extensions + parameters.sum::<usize>() + encodings
@@ -262,9 +233,8 @@ fn unusable_path_reason(path: &str) -> Option<String> {
     if !path.starts_with('/') {
         return Some(format!("the path `{path}` does not begin with `/`"));
     }
-    let sign = path
-        .chars()
-        .find(|sign| *sign == '?' || sign.is_control() || sign.is_whitespace())?;
+    let sign =
+        path.chars().find(|sign| *sign == '?' || sign.is_control() || sign.is_whitespace())?;
     Some(format!(
         "the path `{}` has {sign:?} in it, which a path cannot have",
         truncate_to_chars(path, 200)

@@ -62,15 +62,8 @@ const PAGE_NUMBER_PARAMETERS: &[&str] = &["page", "pagenumber", "pageindex", "pa
 /// Names of parameters for the number of items before the page.
 const OFFSET_PARAMETERS: &[&str] = &["offset", "skip", "start", "startat", "startindex"];
 /// Names of parameters for the page size.
-const PAGE_SIZE_PARAMETERS: &[&str] = &[
-    "perpage",
-    "pagesize",
-    "limit",
-    "size",
-    "maxresults",
-    "count",
-    "top",
-];
+const PAGE_SIZE_PARAMETERS: &[&str] =
+    &["perpage", "pagesize", "limit", "size", "maxresults", "count", "top"];
 
 /// Infers the pagination of an operation, except for the header `Link`.
 pub(super) fn infer_pagination(
@@ -81,10 +74,7 @@ pub(super) fn infer_pagination(
         return None;
     }
     let one_of = |names: &[&str]| {
-        operation
-            .parameters
-            .iter()
-            .find(|parameter| is_parameter_named(parameter, names))
+        operation.parameters.iter().find(|parameter| is_parameter_named(parameter, names))
     };
     let field = operation
         .output
@@ -165,15 +155,10 @@ fn find_next_cursor_path(output: &Value, shared: &SharedSchemas, depth: usize) -
 /// The first of these properties that is a string or a number.
 fn find_scalar_field(holder: &Value, names: &[&str], shared: &SharedSchemas) -> Option<String> {
     let all = all_properties(holder, shared);
-    let is_scalar = |value: &Value| {
-        matches!(
-            schema_type(value, shared),
-            Some("string" | "integer" | "number")
-        )
-    };
+    let is_scalar =
+        |value: &Value| matches!(schema_type(value, shared), Some("string" | "integer" | "number"));
     let mut found = names.iter().filter_map(|wanted| {
-        all.iter()
-            .find(|(name, value)| normalize_name(name) == *wanted && is_scalar(value))
+        all.iter().find(|(name, value)| normalize_name(name) == *wanted && is_scalar(value))
     });
     found.next().map(|(name, _)| (*name).to_owned())
 }

@@ -11,13 +11,8 @@ use midex_domain::{limits, truncate::truncate_to_chars};
 
 /// Headers that OpenAPI does not allow as parameters (3.1, 4.8.12.1), and those that midex writes for each request.
 /// No caller may set them.
-const IGNORED_HEADERS: [&str; 5] = [
-    "accept",
-    "content-type",
-    "authorization",
-    "content-length",
-    "host",
-];
+const IGNORED_HEADERS: [&str; 5] =
+    ["accept", "content-type", "authorization", "content-length", "host"];
 /// Headers by which services recognize a repeated call.
 const IDEMPOTENCY_HEADERS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "idempotency_key"];
 
@@ -88,10 +83,7 @@ impl<'a> OperationReader<'a, '_> {
                 );
             }
         };
-        match found
-            .iter_mut()
-            .find(|(at, known, _)| (*at, *known) == (location, name))
-        {
+        match found.iter_mut().find(|(at, known, _)| (*at, *known) == (location, name)) {
             Some(known) => known.2 = value,
             None => found.push((location, name, value)),
         }
@@ -106,16 +98,13 @@ impl<'a> OperationReader<'a, '_> {
     ) -> Parameter {
         let content = entries_under_key(value, "content").next();
         let (schema, written) = match content {
-            Some((media_type, content)) => (
-                content.get("schema"),
-                ValueStyle::Content(media_type.clone()),
-            ),
+            Some((media_type, content)) => {
+                (content.get("schema"), ValueStyle::Content(media_type.clone()))
+            }
             None => (value.get("schema"), parameter_style(location, value)),
         };
-        let schema = schema.map_or_else(
-            || json!({}),
-            |schema| self.convert_request_schema(schema, operation),
-        );
+        let schema = schema
+            .map_or_else(|| json!({}), |schema| self.convert_request_schema(schema, operation));
         Parameter {
             argument: name.to_owned(),
             name: name.to_owned(),
@@ -134,10 +123,7 @@ impl<'a> OperationReader<'a, '_> {
 
 /// The style, `explode` and `allowReserved` of a parameter, with the defaults of OpenAPI 3.1, 4.8.12.2.
 fn parameter_style(location: ParameterLocation, value: &Value) -> ValueStyle {
-    let simple = matches!(
-        location,
-        ParameterLocation::Path | ParameterLocation::Header
-    );
+    let simple = matches!(location, ParameterLocation::Path | ParameterLocation::Header);
     let style = match (text_under_key(value, "style"), location) {
         ("label", ParameterLocation::Path) => ParameterStyle::Label,
         ("matrix", ParameterLocation::Path) => ParameterStyle::Matrix,
@@ -157,10 +143,7 @@ fn parameter_style(location: ParameterLocation, value: &Value) -> ValueStyle {
 
 /// Adds the path parameters that the document does not declare. Without them no URL could be built.
 fn add_undeclared_parameters(path: &str, parameters: &mut Vec<Parameter>) {
-    let names = path
-        .split('{')
-        .skip(1)
-        .filter_map(|rest| Some(rest.split_once('}')?.0));
+    let names = path.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
     for name in names.filter(|name| !name.is_empty()) {
         let is_known =
             |one: &Parameter| one.location == ParameterLocation::Path && one.name == name;

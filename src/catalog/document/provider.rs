@@ -82,9 +82,8 @@ pub struct ProviderUse {
 }
 
 /// Names of fields that identify an object, in order of preference.
-const ID_FIELDS: &[&str] = &[
-    "id", "uuid", "gid", "uid", "sid", "slug", "key", "number", "name", "login", "code",
-];
+const ID_FIELDS: &[&str] =
+    &["id", "uuid", "gid", "uid", "sid", "slug", "key", "number", "name", "login", "code"];
 /// Names of fields that are shown to a person, in order of preference.
 const DISPLAY_FIELDS: &[&str] = &[
     "name",
@@ -100,9 +99,8 @@ const DISPLAY_FIELDS: &[&str] = &[
     "description",
 ];
 /// Names of fields that contain a list, in order of preference.
-const LIST_FIELDS: &[&str] = &[
-    "items", "results", "data", "values", "entries", "list", "value", "records", "objects",
-];
+const LIST_FIELDS: &[&str] =
+    &["items", "results", "data", "values", "entries", "list", "value", "records", "objects"];
 
 /// Infers the providers and their uses. The operations must be ordered by name.
 pub(super) fn infer_providers(operations: &[Operation], shared: &SharedSchemas) -> Providers {
@@ -113,14 +111,8 @@ pub(super) fn infer_providers(operations: &[Operation], shared: &SharedSchemas) 
         .filter_map(|operation| Some((operation, infer_provider(operation, shared)?)))
         .collect();
     let uses = ProviderIndex::from_providers(&found);
-    let uses = operations
-        .iter()
-        .flat_map(|operation| uses.find_uses(operation))
-        .collect();
-    Providers {
-        providers: found.into_iter().map(|(_, provider)| provider).collect(),
-        uses,
-    }
+    let uses = operations.iter().flat_map(|operation| uses.find_uses(operation)).collect();
+    Providers { providers: found.into_iter().map(|(_, provider)| provider).collect(), uses }
 }
 
 fn is_list_operation(operation: &Operation) -> bool {
@@ -136,9 +128,7 @@ pub(super) fn has_single_object_answer(operation: &Operation, shared: &SharedSch
     let is_list = |value: &Value| {
         schema_type(value, shared) == Some("array") || items_schema(value, shared).is_some()
     };
-    let has_id = fields
-        .iter()
-        .any(|(name, _)| ["id", "uuid", "gid", "sid"].contains(name));
+    let has_id = fields.iter().any(|(name, _)| ["id", "uuid", "gid", "sid"].contains(name));
     let has_list = fields.iter().any(|(_, value)| is_list(value));
     !fields.is_empty()
         && !is_list(output)
@@ -188,15 +178,9 @@ fn find_object_list<'a>(
         .into_iter()
         .filter_map(|(name, value)| Some((name, object(value)?)))
         .collect();
-    let best = LIST_FIELDS
-        .iter()
-        .find_map(|list| found.iter().find(|(name, _)| name == list));
-    let own = found
-        .iter()
-        .find(|(name, _)| to_singular(&to_snake_case(name)) == noun);
-    let (name, item) = own
-        .or(best)
-        .or_else(|| found.first().filter(|_| found.len() == 1))?;
+    let best = LIST_FIELDS.iter().find_map(|list| found.iter().find(|(name, _)| name == list));
+    let own = found.iter().find(|(name, _)| to_singular(&to_snake_case(name)) == noun);
+    let (name, item) = own.or(best).or_else(|| found.first().filter(|_| found.len() == 1))?;
     Some(((*name).to_owned(), *item))
 }
 
@@ -236,11 +220,7 @@ fn provider_argument(parameter: &Parameter, path: &str) -> ProviderParameter {
             .filter(|noun| !name.starts_with(noun.as_str()));
         accepts.extend(before.map(|noun| format!("{noun}_{name}")));
     }
-    ProviderParameter {
-        name: parameter.argument.clone(),
-        required: parameter.is_required,
-        accepts,
-    }
+    ProviderParameter { name: parameter.argument.clone(), required: parameter.is_required, accepts }
 }
 
 /// The part of a path before a path parameter.
@@ -251,9 +231,7 @@ fn path_before_parameter<'a>(path: &'a str, parameter: &str) -> Option<&'a str> 
 
 /// The noun for the objects at a path, in the singular: `dyno` for `/apps/{id}/dynos`.
 fn object_noun(path: &str) -> String {
-    to_singular(&to_snake_case(
-        &name_segments(path).pop().unwrap_or_default(),
-    ))
+    to_singular(&to_snake_case(&name_segments(path).pop().unwrap_or_default()))
 }
 
 fn to_snake_case(name: &str) -> String {
@@ -284,18 +262,10 @@ impl<'a> ProviderIndex<'a> {
     fn from_providers(found: &'a [(&'a Operation, Provider)]) -> Self {
         let mut nouns: HashMap<String, Vec<&Provider>> = HashMap::new();
         for (operation, provider) in found {
-            nouns
-                .entry(object_noun(&operation.path))
-                .or_default()
-                .push(provider);
+            nouns.entry(object_noun(&operation.path)).or_default().push(provider);
         }
-        let required = |provider: &&Provider| {
-            provider
-                .arguments
-                .iter()
-                .filter(|need| need.required)
-                .count()
-        };
+        let required =
+            |provider: &&Provider| provider.arguments.iter().filter(|need| need.required).count();
         for providers in nouns.values_mut() {
             providers.sort_by_key(|provider| (required(provider), provider.id.len()));
         }
@@ -331,9 +301,7 @@ impl<'a> ProviderIndex<'a> {
             }
         }
         let name = to_snake_case(&parameter.name);
-        let noun = name
-            .strip_suffix("_id")
-            .or_else(|| name.strip_suffix("_ids"))?;
+        let noun = name.strip_suffix("_id").or_else(|| name.strip_suffix("_ids"))?;
         let has = |need: &ProviderParameter| {
             !need.required
                 || operation
@@ -342,8 +310,6 @@ impl<'a> ProviderIndex<'a> {
                     .any(|own| own.argument == need.name && own.argument != parameter.argument)
         };
         let mut fitting = self.nouns.get(&to_singular(noun))?.iter();
-        fitting
-            .find(|provider| provider.arguments.iter().all(has))
-            .copied()
+        fitting.find(|provider| provider.arguments.iter().all(has)).copied()
     }
 }

@@ -13,11 +13,7 @@ use midex_domain::{document::count_json_values, error::Violation, limits};
 pub(super) fn parse_document(text: &[u8]) -> Result<Value, Box<Violation>> {
     let text = decode_text(text)?;
     match text.trim_start().chars().next() {
-        None => Err(violation_at(
-            "document_empty",
-            "the document is empty".into(),
-            None,
-        )),
+        None => Err(violation_at("document_empty", "the document is empty".into(), None)),
         Some('<') => {
             let message = "this is HTML or XML, not an OpenAPI document: it is probably a page about the API; give the address of its `openapi.json` or `openapi.yaml`";
             Err(violation_at("document_kind", message.into(), Some((1, 1))))
@@ -38,11 +34,7 @@ fn decode_text(bytes: &[u8]) -> Result<&str, Box<Violation>> {
     }
     let text = str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        violation_at(
-            "encoding",
-            format!("the document is no UTF-8 text, from byte {at} on"),
-            None,
-        )
+        violation_at("encoding", format!("the document is no UTF-8 text, from byte {at} on"), None)
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
@@ -100,11 +92,7 @@ fn yaml_options() -> Options {
 }
 
 fn syntax_violation(language: &str, words: &str, place: Option<(usize, usize)>) -> Box<Violation> {
-    violation_at(
-        "syntax",
-        format!("the document cannot be read as {language}: {words}"),
-        place,
-    )
+    violation_at("syntax", format!("the document cannot be read as {language}: {words}"), place)
 }
 
 fn violation_at(rule: &str, message: String, place: Option<(usize, usize)>) -> Box<Violation> {

@@ -71,9 +71,7 @@ pub(super) fn reference_pointer(text: &str) -> Result<String, BrokenReference> {
     let Some(fragment) = text.strip_prefix('#') else {
         return Err(BrokenReference::External(shorten_reference(text)));
     };
-    Ok(percent_decode_str(fragment)
-        .decode_utf8_lossy()
-        .into_owned())
+    Ok(percent_decode_str(fragment).decode_utf8_lossy().into_owned())
 }
 
 fn shorten_reference(text: &str) -> String {

@@ -69,8 +69,7 @@ impl<'a> SchemaConverter<'a> {
         let met = self.last_external.take();
         while let Some((name, value)) = self.unconverted.pop() {
             let made = self.convert_subschema(value, warnings);
-            self.external
-                .extend(self.last_external.take().map(|met| (name.clone(), met)));
+            self.external.extend(self.last_external.take().map(|met| (name.clone(), met)));
             self.shared.insert(name, made);
         }
         met.map_or(Ok(made), Err)
@@ -105,11 +104,7 @@ impl<'a> SchemaConverter<'a> {
             let words = format!(
                 "the schema `{name}` refers to itself for the same value, or through too many schemas: it accepts anything"
             );
-            warnings.add_warning(
-                format!("#/components/schemas/{name}"),
-                "schema_cycle",
-                words,
-            );
+            warnings.add_warning(format!("#/components/schemas/{name}"), "schema_cycle", words);
         }
         self.shared
     }
@@ -174,13 +169,9 @@ impl<'a> SchemaConverter<'a> {
             entries_under_key(told, "mapping")
                 .filter_map(|(value, target)| Some((value.as_str(), target.as_str()?)))
         };
-        let listed = ["oneOf", "anyOf"]
-            .iter()
-            .find_map(|word| map.get(*word)?.as_array());
-        let references = listed
-            .into_iter()
-            .flatten()
-            .filter_map(|option| option.get("$ref")?.as_str());
+        let listed = ["oneOf", "anyOf"].iter().find_map(|word| map.get(*word)?.as_array());
+        let references =
+            listed.into_iter().flatten().filter_map(|option| option.get("$ref")?.as_str());
         let mut mapping = Map::new();
         for text in references {
             let own = text.rsplit('/').next().unwrap_or_default();
@@ -195,10 +186,7 @@ impl<'a> SchemaConverter<'a> {
             };
             for value in values {
                 self.count_bytes(value.len() + name.len());
-                mapping.insert(
-                    value.to_owned(),
-                    format!("{DEFINITIONS_PREFIX}{name}").into(),
-                );
+                mapping.insert(value.to_owned(), format!("{DEFINITIONS_PREFIX}{name}").into());
             }
         }
         if !mapping.is_empty() {
@@ -224,9 +212,8 @@ impl<'a> SchemaConverter<'a> {
             }
             KeywordValueForm::Schemas => {
                 let list = value.as_array()?.iter().filter(|value| is_schema(value));
-                let list: Vec<_> = list
-                    .map(|value| self.convert_subschema(value, warnings))
-                    .collect();
+                let list: Vec<_> =
+                    list.map(|value| self.convert_subschema(value, warnings)).collect();
                 return (!list.is_empty()).then_some(Value::Array(list));
             }
             KeywordValueForm::Named | KeywordValueForm::Patterns => {
@@ -245,9 +232,7 @@ impl<'a> SchemaConverter<'a> {
             KeywordValueForm::Types => return convert_types(value),
             KeywordValueForm::Texts => return Some(unique_texts(value.as_array()?)),
             KeywordValueForm::Count => {
-                let whole = value
-                    .as_f64()
-                    .filter(|number| *number >= 0.0 && number.fract() == 0.0);
+                let whole = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
                 value.is_u64() || whole.is_some()
             }
             KeywordValueForm::Number => value.is_number(),
@@ -298,22 +283,12 @@ impl<'a> SchemaConverter<'a> {
 
     /// A unique name of characters that need no escapes.
     fn unique_schema_name(&mut self, pointer: &str) -> String {
-        let path = pointer
-            .strip_prefix("/components/schemas")
-            .unwrap_or(pointer);
+        let path = pointer.strip_prefix("/components/schemas").unwrap_or(pointer);
         let plain = |c: char| {
-            if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '_'
-            }
+            if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }
         };
-        let name: String = path
-            .trim_start_matches('/')
-            .replace('/', ".")
-            .chars()
-            .map(plain)
-            .collect();
+        let name: String =
+            path.trim_start_matches('/').replace('/', ".").chars().map(plain).collect();
         let mut free = name.clone();
         let mut number = 1;
         while !self.used_names.insert(free.clone()) {
@@ -375,12 +350,9 @@ pub(super) fn collect_shared_names<'a>(value: &'a Value, found: &mut Vec<&'a str
         Value::Object(map) => {
             let reference = map.get("$ref").and_then(Value::as_str);
             found.extend(reference.and_then(parse_shared_name));
-            map.values()
-                .for_each(|value| collect_shared_names(value, found));
+            map.values().for_each(|value| collect_shared_names(value, found));
         }
-        Value::Array(list) => list
-            .iter()
-            .for_each(|value| collect_shared_names(value, found)),
+        Value::Array(list) => list.iter().for_each(|value| collect_shared_names(value, found)),
         _ => {}
     }
 }
@@ -410,10 +382,7 @@ fn convert_types(value: &Value) -> Option<Value> {
     let one = std::slice::from_ref(value);
     let list = value.as_array().map_or(one, Vec::as_slice).iter();
     let known: Vec<_> = list
-        .filter(|name| {
-            name.as_str()
-                .is_some_and(|name| schema::TYPE_NAMES.contains(&name))
-        })
+        .filter(|name| name.as_str().is_some_and(|name| schema::TYPE_NAMES.contains(&name)))
         .collect();
     match known[..] {
         [] => None,
@@ -432,10 +401,7 @@ fn unique_texts<V: std::borrow::Borrow<Value>>(list: &[V]) -> Value {
 /// In OpenAPI 3.0, `exclusiveMinimum: true` makes `minimum` an exclusive bound. It becomes the number
 /// `exclusiveMinimum`.
 fn convert_exclusive_bounds(map: &Map<String, Value>, made: &mut Map<String, Value>) {
-    for (word, exclusive) in [
-        ("minimum", "exclusiveMinimum"),
-        ("maximum", "exclusiveMaximum"),
-    ] {
+    for (word, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
         if map.get(exclusive) == Some(&Value::Bool(true))
             && let Some(bound) = made.shift_remove(word)
         {
@@ -471,17 +437,13 @@ fn convert_example(map: &Map<String, Value>, made: &mut Map<String, Value>) {
 
 /// Changes a schema so that it accepts null too.
 fn make_nullable(mut made: Map<String, Value>) -> Value {
-    let is_open = !["$ref", "allOf", "anyOf", "oneOf", "const"]
-        .iter()
-        .any(|word| made.contains_key(*word));
+    let is_open =
+        !["$ref", "allOf", "anyOf", "oneOf", "const"].iter().any(|word| made.contains_key(*word));
     if !is_open {
         return json!({ "anyOf": [made, { "type": "null" }] });
     }
     if let Some(names) = made.get_mut("type") {
-        let mut list = names
-            .as_array()
-            .cloned()
-            .unwrap_or_else(|| vec![names.clone()]);
+        let mut list = names.as_array().cloned().unwrap_or_else(|| vec![names.clone()]);
         if !list.contains(&"null".into()) {
             list.push("null".into());
         }

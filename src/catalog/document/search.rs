@@ -46,26 +46,17 @@ pub fn search_operations(
 ) -> Vec<SearchHit> {
     let query = SearchQuery::parse(query);
     let all: usize = shelves.iter().map(|shelf| shelf.book.entries().len()).sum();
-    let weights: Vec<_> = query
-        .words
-        .iter()
-        .map(|word| word_rarity(word, shelves, all))
-        .collect();
+    let weights: Vec<_> = query.words.iter().map(|word| word_rarity(word, shelves, all)).collect();
     let mut hits = Vec::new();
     for (number, shelf) in shelves.iter().enumerate() {
-        hits.extend(match_catalog(shelf, &query, &weights).into_iter().map(
-            |(operation, score)| SearchHit {
-                shelf: number,
-                operation,
-                score,
-            },
-        ));
+        hits.extend(
+            match_catalog(shelf, &query, &weights)
+                .into_iter()
+                .map(|(operation, score)| SearchHit { shelf: number, operation, score }),
+        );
     }
     let order = |one: &SearchHit, other: &SearchHit| {
-        let score = other
-            .score
-            .partial_cmp(&one.score)
-            .unwrap_or(Ordering::Equal);
+        let score = other.score.partial_cmp(&one.score).unwrap_or(Ordering::Equal);
         score.then((one.shelf, one.operation).cmp(&(other.shelf, other.operation)))
     };
     if hits.len() > limit && limit > 0 {
@@ -96,16 +87,8 @@ struct ActionVerb {
 }
 
 const ACTION_VERBS: &[ActionVerb] = &[
-    ActionVerb {
-        said: &["list"],
-        methods: &[Method::Get],
-        end: "list",
-    },
-    ActionVerb {
-        said: &["describe"],
-        methods: &[Method::Get],
-        end: "info",
-    },
+    ActionVerb { said: &["list"], methods: &[Method::Get], end: "list" },
+    ActionVerb { said: &["describe"], methods: &[Method::Get], end: "info" },
     ActionVerb {
         said: &["get", "show", "fetch", "read", "retrieve", "view"],
         methods: &[Method::Get],
@@ -142,37 +125,24 @@ struct SearchQuery {
 impl SearchQuery {
     fn parse(text: &str) -> Self {
         let text = to_kebab_case(text);
-        let said = text
-            .split('-')
-            .filter(|word| !word.is_empty() && !STOP_WORDS.contains(word));
+        let said = text.split('-').filter(|word| !word.is_empty() && !STOP_WORDS.contains(word));
         let said: Vec<_> = said.take(limits::SEARCH_WORDS_MAX).collect();
         let first = said.first().copied().unwrap_or_default();
         let verb = ACTION_VERBS.iter().find(|verb| verb.said.contains(&first));
         // If the query is only a verb, the verb is searched for like any other word.
-        let things = said
-            .get(1..)
-            .filter(|rest| verb.is_some() && !rest.is_empty());
-        let mut words: Vec<_> = things
-            .unwrap_or(&said)
-            .iter()
-            .map(|word| stem_word(word))
-            .collect();
+        let things = said.get(1..).filter(|rest| verb.is_some() && !rest.is_empty());
+        let mut words: Vec<_> =
+            things.unwrap_or(&said).iter().map(|word| stem_word(word)).collect();
         let mut seen = HashSet::new();
         words.retain(|word| seen.insert(word.clone()));
-        Self {
-            verb,
-            first: stem_word(first),
-            words,
-        }
+        Self { verb, first: stem_word(first), words }
     }
 }
 
 /// The weight of a word: the rarer, the higher.
 #[expect(clippy::cast_precision_loss, reason = "a weight need not be exact")]
 fn word_rarity(word: &str, shelves: &[SearchableCatalog<'_>], all: usize) -> f32 {
-    let counts = shelves
-        .iter()
-        .map(|shelf| shelf.book.search_index().find_postings(word).len());
+    let counts = shelves.iter().map(|shelf| shelf.book.search_index().find_postings(word).len());
     let count: usize = counts.sum();
     (1.0 + all as f32 / (count as f32 + 1.0)).ln()
 }
@@ -209,9 +179,7 @@ fn match_catalog(
             let found = &mut all[posting.operation as usize];
             found.score += weight * f32::from(posting.weight);
             found.words = found.words.saturating_add(u8::from(!is_about));
-            found.named = found
-                .named
-                .saturating_add(u8::from(posting.weight >= SEGMENT_WEIGHT));
+            found.named = found.named.saturating_add(u8::from(posting.weight >= SEGMENT_WEIGHT));
         }
     }
     let only_about = usize::from(common.words) == query.words.len();
@@ -231,11 +199,7 @@ fn match_catalog(
 fn action_fit_factor(entry: &OperationEntry, query: &SearchQuery) -> f32 {
     let advised = if entry.is_deprecated { 0.8 } else { 1.0 };
     let begin = entry.summary.get(..query.first.len()).unwrap_or_default();
-    let says = if begin.eq_ignore_ascii_case(&query.first) {
-        1.3
-    } else {
-        1.0
-    };
+    let says = if begin.eq_ignore_ascii_case(&query.first) { 1.3 } else { 1.0 };
     let end = entry.name.rsplit(':').next().unwrap_or_default();
     let fits = match query.verb {
         None => 1.0,

@@ -10,11 +10,8 @@ use midex_domain::limits;
 /// default value first, and then their other values.
 pub(super) fn read_base_urls(holder: &Value) -> Vec<String> {
     let list = holder.get("servers").and_then(Value::as_array);
-    let all = list
-        .into_iter()
-        .flatten()
-        .take(limits::DOCUMENT_SERVERS_MAX)
-        .flat_map(expand_variables);
+    let all =
+        list.into_iter().flatten().take(limits::DOCUMENT_SERVERS_MAX).flat_map(expand_variables);
     let mut found: Vec<String> = Vec::new();
     for url in all {
         let url = url.trim().trim_end_matches('/');
@@ -34,21 +31,12 @@ fn expand_variables(server: &Value) -> Vec<String> {
     for (name, variable) in entries_under_key(server, "variables").take(most) {
         let placeholder = format!("{{{name}}}");
         let default = text_under_key(variable, "default");
-        let others = variable
-            .get("enum")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        let others = others
-            .filter_map(Value::as_str)
-            .filter(|value| *value != default);
-        let values = std::iter::once(default)
-            .chain(others)
-            .filter(|value| fits(value));
+        let others = variable.get("enum").and_then(Value::as_array).into_iter().flatten();
+        let others = others.filter_map(Value::as_str).filter(|value| *value != default);
+        let values = std::iter::once(default).chain(others).filter(|value| fits(value));
         let values: Vec<_> = values.take(most).collect();
-        let filled = values
-            .iter()
-            .flat_map(|value| made.iter().map(|url| url.replace(&placeholder, value)));
+        let filled =
+            values.iter().flat_map(|value| made.iter().map(|url| url.replace(&placeholder, value)));
         made = filled.filter(|url| fits(url)).take(most).collect();
     }
     made

@@ -18,10 +18,7 @@ pub(super) fn resolve_schema<'a>(value: &'a Value, shared: &'a SharedSchemas) ->
     let mut at = value;
     for _ in 0..limits::REFERENCE_HOPS_MAX {
         let reference = at.get("$ref").and_then(Value::as_str);
-        match reference
-            .and_then(parse_shared_name)
-            .and_then(|name| shared.get(name))
-        {
+        match reference.and_then(parse_shared_name).and_then(|name| shared.get(name)) {
             Some(next) => at = next,
             None => break,
         }
@@ -48,10 +45,7 @@ fn collect_properties<'a>(
     let value = resolve_schema(value, shared);
     found
         .extend(entries_under_key(value, "properties").map(|(name, value)| (name.as_str(), value)));
-    let parts = value
-        .get("allOf")
-        .and_then(Value::as_array)
-        .filter(|_| depth > 0);
+    let parts = value.get("allOf").and_then(Value::as_array).filter(|_| depth > 0);
     for part in parts.into_iter().flatten() {
         collect_properties(part, shared, depth - 1, found);
     }
@@ -69,9 +63,7 @@ pub(super) fn schema_type<'a>(value: &'a Value, shared: &'a SharedSchemas) -> Op
         if at.get("type").is_some() {
             return non_null_types(at).first().copied();
         }
-        let parts = ["allOf", "anyOf", "oneOf"]
-            .iter()
-            .find_map(|word| at.get(word));
+        let parts = ["allOf", "anyOf", "oneOf"].iter().find_map(|word| at.get(word));
         at = resolve_schema(parts?.as_array()?.first()?, shared);
     }
     None

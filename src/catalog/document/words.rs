@@ -11,11 +11,7 @@ use super::{
 /// The words of a text as they are compared: in lower case and stemmed.
 pub(super) fn stemmed_words(text: &str) -> Vec<String> {
     let dashed = to_kebab_case(text);
-    dashed
-        .split('-')
-        .filter(|word| !word.is_empty())
-        .map(stem_word)
-        .collect()
+    dashed.split('-').filter(|word| !word.is_empty()).map(stem_word).collect()
 }
 
 /// Stems a word: removes the ending of a plural, or of a form of a verb.
@@ -26,9 +22,7 @@ pub(super) fn stem_word(word: &str) -> String {
             return stem.to_owned();
         }
     }
-    word.strip_suffix('e')
-        .filter(|stem| stem.len() > 3)
-        .map_or(word.clone(), str::to_owned)
+    word.strip_suffix('e').filter(|stem| stem.len() > 3).map_or(word.clone(), str::to_owned)
 }
 
 /// The search index of a compiled document.
@@ -65,16 +59,10 @@ impl WordIndex {
             let (words, size) = weigh_words(entry);
             sizes.push(size);
             for (word, weight) in words {
-                found
-                    .entry(word)
-                    .or_default()
-                    .push(Posting { operation, weight });
+                found.entry(word).or_default().push(Posting { operation, weight });
             }
         }
-        let mut made = Self {
-            sizes,
-            ..Self::default()
-        };
+        let mut made = Self { sizes, ..Self::default() };
         for (word, postings) in found {
             made.postings.extend(postings);
             let end = u32::try_from(made.postings.len()).unwrap_or(u32::MAX);
@@ -88,19 +76,13 @@ impl WordIndex {
     /// with it.
     pub(super) fn find_postings(&self, word: &str) -> &[Posting] {
         let first = self.known.partition_point(|(known, _)| **known < *word);
-        let is_known = self
-            .known
-            .get(first)
-            .is_some_and(|(known, _)| **known == *word);
+        let is_known = self.known.get(first).is_some_and(|(known, _)| **known == *word);
         let count = if is_known {
             1
         } else if word.len() < 3 {
             0
         } else {
-            self.known[first..]
-                .iter()
-                .take_while(|(known, _)| known.starts_with(word))
-                .count()
+            self.known[first..].iter().take_while(|(known, _)| known.starts_with(word)).count()
         };
         let end = |at: usize| at.checked_sub(1).map_or(0, |at| self.known[at].1 as usize);
         &self.postings[end(first)..end(first + count)]
@@ -117,23 +99,15 @@ fn weigh_words(entry: &OperationEntry) -> (BTreeMap<String, u8>, u8) {
         }
     };
     let parts = name_segments(&entry.path);
-    let (last, before) = parts
-        .split_last()
-        .map_or(("", &parts[..]), |(last, before)| (last.as_str(), before));
+    let (last, before) =
+        parts.split_last().map_or(("", &parts[..]), |(last, before)| (last.as_str(), before));
     put(last, LAST_SEGMENT_WEIGHT);
     for part in before {
         put(part, SEGMENT_WEIGHT);
     }
-    entry
-        .aliases
-        .iter()
-        .for_each(|alias| put(alias, ALIAS_WEIGHT));
+    entry.aliases.iter().for_each(|alias| put(alias, ALIAS_WEIGHT));
     put(&entry.summary, SUMMARY_WEIGHT);
-    let parameters = entry
-        .path
-        .split('{')
-        .skip(1)
-        .filter_map(|rest| rest.split('}').next());
+    let parameters = entry.path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     parameters.for_each(|name| put(name, PARAMETER_WEIGHT));
     let named: HashSet<_> = parts.iter().flat_map(|part| stemmed_words(part)).collect();
     (found, u8::try_from(named.len()).unwrap_or(u8::MAX))

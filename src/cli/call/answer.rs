@@ -25,22 +25,15 @@ pub(super) fn print_call_notes(answer: &Value, is_written: bool, out: &Output<'_
     let id = text_field(answer, "execution_id");
     let Some(status) = answer["status_code"].as_u64() else {
         let state = text_field(answer, "status");
-        return write_prompt(&format!(
-            "{state}: `midex show {id}` says what it waits for\n"
-        ));
+        return write_prompt(&format!("{state}: `midex show {id}` says what it waits for\n"));
     };
-    let took = answer["duration_ms"]
-        .as_u64()
-        .map(format_duration)
-        .unwrap_or_default();
+    let took = answer["duration_ms"].as_u64().map(format_duration).unwrap_or_default();
     let rows = match list_items(&answer["payload"]).len() {
         0 => String::new(),
         rows => format!(", {}", format_count(rows, "row")),
     };
     write_prompt(&format!("{status} in {took}{rows} ({id})\n"))?;
-    let notes = list_items(&answer["notes"])
-        .iter()
-        .filter_map(Value::as_str);
+    let notes = list_items(&answer["notes"]).iter().filter_map(Value::as_str);
     let left =
         PayloadTable::from_payload(&answer["payload"], &Screen::stdout()).map(|grid| grid.left_out);
     let left = left.filter(|left| !left.is_empty());
@@ -100,20 +93,13 @@ impl PayloadTable {
             !values.any(|value| value.is_object() || value.is_array())
         };
         let cells = |name: &str| -> Vec<String> {
-            objects
-                .iter()
-                .map(|object| format_cell(object.get(name)))
-                .collect()
+            objects.iter().map(|object| format_cell(object.get(name))).collect()
         };
         let mut left = screen.columns();
         let (mut columns, mut all, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         for name in names {
             let cells = cells(name);
-            let width = cells
-                .iter()
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0);
+            let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
             let needed = width.max(name.chars().count()).min(COLUMN_WIDTH_MAX) + COLUMN_GAP;
             // The first column is always shown.
             let fits = needed <= left || columns.is_empty();
@@ -127,11 +113,7 @@ impl PayloadTable {
         }
         let rows = (0..objects.len()).map(|at| all.iter().map(|cells| cells[at].clone()).collect());
         let rows = rows.collect();
-        (!columns.is_empty()).then_some(Self {
-            columns,
-            rows,
-            left_out,
-        })
+        (!columns.is_empty()).then_some(Self { columns, rows, left_out })
     }
 
     fn render(self, screen: &Screen) -> String {
@@ -175,17 +157,8 @@ mod tests {
 
     #[test]
     fn other_values_are_no_table() {
-        for value in [
-            json!([]),
-            json!([1]),
-            json!({ "a": 1 }),
-            json!([{}]),
-            json!([{ "a": [] }]),
-        ] {
-            assert!(
-                PayloadTable::from_payload(&value, &Screen::stdout()).is_none(),
-                "{value}"
-            );
+        for value in [json!([]), json!([1]), json!({ "a": 1 }), json!([{}]), json!([{ "a": [] }])] {
+            assert!(PayloadTable::from_payload(&value, &Screen::stdout()).is_none(), "{value}");
         }
     }
 

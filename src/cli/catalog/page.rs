@@ -56,11 +56,8 @@ pub(crate) fn catalog_state(catalog: &Value) -> &'static str {
 pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &Screen) -> String {
     let id = text_field(catalog, "catalog_id");
     let mut text = name_and_description(&id, &text_field(catalog, "title"), screen);
-    let imported = format!(
-        "{}, {}",
-        text_field(catalog, "source"),
-        text_field(catalog, "imported_at")
-    );
+    let imported =
+        format!("{}, {}", text_field(catalog, "source"), text_field(catalog, "imported_at"));
     let count = &catalog["operations"];
     let count = match text_field(catalog, "document_version") {
         version if version.is_empty() => count.to_string(),
@@ -116,11 +113,7 @@ fn other_base_urls(catalog: &Value) -> String {
 
 fn headers_line(catalog: &Value) -> String {
     let of = |header: &Value| {
-        format!(
-            "{} ({})",
-            text_field(header, "name"),
-            text_field(header, "source")
-        )
+        format!("{} ({})", text_field(header, "name"), text_field(header, "source"))
     };
     let headers: Vec<_> = list_items(&catalog["headers"]).iter().map(of).collect();
     headers.join(", ")
@@ -130,11 +123,7 @@ fn headers_line(catalog: &Value) -> String {
 pub(super) fn required_credentials(schemes: &Value) -> String {
     let of = |scheme: &Value| {
         let source = scheme["source"].as_str().unwrap_or("not set");
-        let source = if source == "literal" {
-            "in the catalog's file"
-        } else {
-            source
-        };
+        let source = if source == "literal" { "in the catalog's file" } else { source };
         format!(
             "{} ({}): {}",
             text_field(scheme, "name"),
@@ -148,11 +137,8 @@ pub(super) fn required_credentials(schemes: &Value) -> String {
 
 /// The texts of a list, separated by commas.
 pub(super) fn join_texts(value: &Value) -> String {
-    let words: Vec<_> = list_items(value)
-        .iter()
-        .filter_map(Value::as_str)
-        .map(replace_hidden_chars)
-        .collect();
+    let words: Vec<_> =
+        list_items(value).iter().filter_map(Value::as_str).map(replace_hidden_chars).collect();
     words.join(", ")
 }
 
@@ -186,16 +172,8 @@ pub(crate) fn command_table(commands: &[Value], screen: &Screen) -> String {
 /// The full description of one command.
 pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
     let id = text_field(command, "id");
-    let called = format!(
-        "{} {}",
-        text_field(command, "http_method"),
-        text_field(command, "path")
-    );
-    let about = format!(
-        "{}{NAME_GAP}{}",
-        text_field(command, "class"),
-        called.trim()
-    );
+    let called = format!("{} {}", text_field(command, "http_method"), text_field(command, "path"));
+    let about = format!("{}{NAME_GAP}{}", text_field(command, "class"), called.trim());
     let mut text = name_and_description(&id, about.trim(), screen);
     let [summary, description] = ["summary", "description"].map(|name| text_field(command, name));
     text += &screen.indent_block(None, INDENT, &summary);
@@ -222,11 +200,7 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
         }
         let _ = write!(text, "\n{}\n", table.trim_fmt());
     }
-    let _ = writeln!(
-        text,
-        "\n{}",
-        screen.paint(TextStyle::Dim, &example_call(command))
-    );
+    let _ = writeln!(text, "\n{}", screen.paint(TextStyle::Dim, &example_call(command)));
     text
 }
 
@@ -259,23 +233,11 @@ fn argument_rows(command: &Value) -> Vec<[String; 5]> {
     let required = required.unwrap_or_default();
     let fields = body["properties"].as_object().into_iter().flatten();
     let fields = fields.map(|(name, schema)| {
-        row(
-            name,
-            "body",
-            schema,
-            root,
-            required.iter().any(|one| one == name),
-        )
+        row(name, "body", schema, root, required.iter().any(|one| one == name))
     });
     let mut rows: Vec<_> = arguments.chain(fields).collect();
     if command["body"].is_object() && body["properties"].is_null() {
-        let mut whole = row(
-            "--body",
-            "body",
-            body,
-            root,
-            command["body"]["required"] == true,
-        );
+        let mut whole = row("--body", "body", body, root, command["body"]["required"] == true);
         whole[2] = text_field(&command["body"], "media_type");
         rows.push(whole);
     }
@@ -285,10 +247,8 @@ fn argument_rows(command: &Value) -> Vec<[String; 5]> {
 /// The type of a value in a few words, or its choices.
 fn describe_type(schema: &Value, root: &Value) -> String {
     let choices = list_items(&schema["enum"]).iter();
-    let choices = choices.map(|one| {
-        one.as_str()
-            .map_or_else(|| one.to_string(), replace_hidden_chars)
-    });
+    let choices =
+        choices.map(|one| one.as_str().map_or_else(|| one.to_string(), replace_hidden_chars));
     match choices.collect::<Vec<_>>() {
         none if none.is_empty() => {
             schema_kind(schema, root).map_or_else(String::new, |kind| replace_hidden_chars(&kind))
@@ -302,27 +262,15 @@ fn example_call(command: &Value) -> String {
     let with = command["example"]["arguments"]["with"].as_object();
     let with = with.into_iter().flatten();
     let with = with.map(|(name, value)| {
-        let value = value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned);
-        format!(
-            " --with {}",
-            quoted(&replace_hidden_chars(&format!("{name}={value}")))
-        )
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!(" --with {}", quoted(&replace_hidden_chars(&format!("{name}={value}"))))
     });
     let body = match &command["example"]["arguments"]["body"] {
         Value::Null => String::new(),
         body if body.to_string().len() > EXAMPLE_BODY_BYTES_MAX => " --body @FILE".to_owned(),
-        body => format!(
-            " --body {}",
-            quoted(&replace_hidden_chars(&body.to_string()))
-        ),
+        body => format!(" --body {}", quoted(&replace_hidden_chars(&body.to_string()))),
     };
-    format!(
-        "midex call {}{}{body}",
-        quoted(&text_field(command, "id")),
-        with.collect::<String>()
-    )
+    format!("midex call {}{}{body}", quoted(&text_field(command, "id")), with.collect::<String>())
 }
 
 /// The maximum size of a body in an example.
@@ -357,11 +305,7 @@ pub(super) fn import_preview(answer: &Value, screen: &Screen) -> String {
     if !changes.is_empty() {
         let _ = write!(text, "\nBeside the catalog that is there:\n{changes}");
     }
-    let _ = write!(
-        text,
-        "\n{}",
-        command_table(list_items(&answer["command_preview"]), screen)
-    );
+    let _ = write!(text, "\n{}", command_table(list_items(&answer["command_preview"]), screen));
     if answer["command_preview_truncated"] == true {
         let shown = list_items(&answer["command_preview"]).len() as u64;
         let all = answer["projected_command_count"].as_u64();
@@ -381,27 +325,16 @@ pub(super) fn document_changes(changes: &Value, screen: &Screen) -> String {
         screen.hanging_block((&lead, lead.len()), Some(style), &text)
     };
     let mut text = String::new();
-    for (key, style, mark) in [
-        ("added", TextStyle::Good, "+"),
-        ("removed", TextStyle::Bad, "-"),
-    ] {
+    for (key, style, mark) in [("added", TextStyle::Good, "+"), ("removed", TextStyle::Bad, "-")] {
         for id in of(key) {
-            text += &line(
-                style,
-                mark,
-                replace_hidden_chars(id.as_str().unwrap_or_default()),
-            );
+            text += &line(style, mark, replace_hidden_chars(id.as_str().unwrap_or_default()));
         }
     }
     for changed in of("changed") {
         text += &line(
             TextStyle::Bold,
             "~",
-            format!(
-                "{}: {}",
-                text_field(changed, "id"),
-                join_texts(&changed["what"])
-            ),
+            format!("{}: {}", text_field(changed, "id"), join_texts(&changed["what"])),
         );
     }
     for broken in of("breaks") {
@@ -430,10 +363,7 @@ pub(super) fn headers_page(answer: &Value, screen: &Screen) -> String {
     for header in headers {
         let source = text_field(header, "source");
         names.extend(
-            source
-                .split(", ")
-                .filter_map(|name| name.strip_prefix("env:"))
-                .map(str::to_owned),
+            source.split(", ").filter_map(|name| name.strip_prefix("env:")).map(str::to_owned),
         );
         let shown = if source == "literal" {
             "as it stands in the catalog's file".to_owned()

@@ -14,9 +14,7 @@ pub(crate) fn schema_kind(schema: &Value, root: &Value) -> Option<String> {
 
 fn schema_kind_at_depth(schema: &Value, root: &Value, depth: usize) -> Option<String> {
     let schema = follow_references(schema, root);
-    let own = non_null_types(schema)
-        .first()
-        .map(|name| (*name).to_owned());
+    let own = non_null_types(schema).first().map(|name| (*name).to_owned());
     own.or_else(|| {
         let depth = depth.checked_sub(1)?;
         let parts = ["anyOf", "oneOf", "allOf"].into_iter();

@@ -61,13 +61,7 @@ impl ConfigFile {
     /// Reads the file at `path`. `users` is the path of the user's file: a warning about a setting that a project must
     /// not make refers to it.
     pub(super) fn read(owner: FileOwner, path: PathBuf, users: Option<&Path>) -> Self {
-        let mut file = Self {
-            owner,
-            path,
-            text: None,
-            settings: Vec::new(),
-            findings: Vec::new(),
-        };
+        let mut file = Self { owner, path, text: None, settings: Vec::new(), findings: Vec::new() };
         if is_missing(&file.path) {
             return file;
         }
@@ -93,13 +87,8 @@ impl ConfigFile {
             Err(error) => return self.findings.push(malformed_toml_finding(text, &error)),
         };
         let keys = all_keys();
-        let context = EntryContext {
-            text,
-            keys: &keys,
-            owner: self.owner,
-            path: &self.path,
-            users,
-        };
+        let context =
+            EntryContext { text, keys: &keys, owner: self.owner, path: &self.path, users };
         for (name, item) in document.iter() {
             let key = document.key(name).and_then(toml_edit::Key::span);
             let at = span_place(text, key);
@@ -123,9 +112,7 @@ fn is_missing(path: &Path) -> bool {
 }
 
 fn span_place(text: &str, span: Option<std::ops::Range<usize>>) -> Place {
-    span.map_or(Place::START, |span| {
-        Place::of_bytes(text, span.start, span.end)
-    })
+    span.map_or(Place::START, |span| Place::of_bytes(text, span.start, span.end))
 }
 
 fn malformed_toml_finding(text: &str, error: &toml_edit::TomlError) -> Finding {
@@ -158,10 +145,7 @@ impl EntryContext<'_> {
         if item.is_array() && items.all(Value::is_str) {
             return Ok(());
         }
-        let message = format!(
-            "`{TRUST_KEY}` is a list of texts, this is {}",
-            item.type_name()
-        );
+        let message = format!("`{TRUST_KEY}` is a list of texts, this is {}", item.type_name());
         let place = span_place(self.text, item.span());
         Err(Finding::new(Rule::UnknownValue, TRUST_KEY, place, message).into())
     }
@@ -207,27 +191,20 @@ impl EntryContext<'_> {
     ) -> Result<FlagSetting, Box<Finding>> {
         let key = self.find_allowed_key(name, at, item)?;
         let value_at = span_place(self.text, item.span());
-        let values = key
-            .parse_values(item)
-            .ok_or_else(|| wrong_type_finding(key, value_at, item))?;
+        let values =
+            key.parse_values(item).ok_or_else(|| wrong_type_finding(key, value_at, item))?;
         key.check_values(&values).map_err(|(words, tip)| {
             Finding::new(Rule::UnknownValue, name, value_at, words).suggest(tip)
         })?;
         let dir = self.path.parent().unwrap_or(Path::new(""));
-        let values = values
-            .into_iter()
-            .map(|value| key.resolve_default(value, dir));
+        let values = values.into_iter().map(|value| key.resolve_default(value, dir));
         let values: Vec<_> = values.collect();
         if key.kind == ValueKind::Path && self.owner == FileOwner::Project {
             for path in &values {
                 self.check_path_in_project(name, value_at, Path::new(path))?;
             }
         }
-        Ok(FlagSetting {
-            key: name.to_owned(),
-            values,
-            line: at.line,
-        })
+        Ok(FlagSetting { key: name.to_owned(), values, line: at.line })
     }
 
     /// The key with this name, if this file may set it.
@@ -248,9 +225,7 @@ impl EntryContext<'_> {
 
     fn user_only_finding(&self, name: &str, at: Place) -> Finding {
         let message = format!("only the user's file may set `{name}`; here it is ignored");
-        let elsewhere = self
-            .users
-            .map(|users| format!("move it to {}", users.display()));
+        let elsewhere = self.users.map(|users| format!("move it to {}", users.display()));
         let finding = Finding::new(Rule::NoEffect, name, at, message).as_warning();
         finding.suggest(elsewhere)
     }
@@ -277,9 +252,7 @@ fn secret_hosts(secret: &Item) -> Option<Vec<&str>> {
 fn missing_hosts_finding(name: &str, at: Place) -> Finding {
     let message = format!("`[secrets.{name}]` has `hosts` alone, a list of texts");
     let finding = Finding::new(Rule::WrongType, SECRETS_TABLE, at, message);
-    finding.suggest(format!(
-        "write `hosts = [\"api.example.com\"]` below `[secrets.{name}]`"
-    ))
+    finding.suggest(format!("write `hosts = [\"api.example.com\"]` below `[secrets.{name}]`"))
 }
 
 fn wrong_type_finding(key: &ConfigKey, at: Place, item: &Item) -> Finding {

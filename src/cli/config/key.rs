@@ -16,14 +16,8 @@ const FLAG_WITHOUT_KEY: &str = "json";
 
 /// The keys that a project's file may set. The others concern the user's machine: the place of executions, the access
 /// to the server, and the environment variables that it reads. A project by another author must not choose them.
-const PROJECT_FILE_KEYS: [&str; 6] = [
-    "workflows",
-    "agents",
-    "token-ttl",
-    "snapshot-every",
-    "toolsets",
-    "tool-names",
-];
+const PROJECT_FILE_KEYS: [&str; 6] =
+    ["workflows", "agents", "token-ttl", "snapshot-every", "toolsets", "tool-names"];
 
 /// The note in a flag's help about the file that can set it.
 pub(super) fn help_note_for_file(name: &str) -> Option<&'static str> {
@@ -67,20 +61,13 @@ pub(super) struct ConfigKey {
 pub(super) fn all_keys() -> Vec<ConfigKey> {
     let command = Cli::command();
     let serve = command.find_subcommand("serve").into_iter();
-    let flags = command
-        .get_arguments()
-        .chain(serve.flat_map(clap::Command::get_arguments));
-    flags
-        .filter_map(|flag| ConfigKey::from_flag(flag.clone()))
-        .collect()
+    let flags = command.get_arguments().chain(serve.flat_map(clap::Command::get_arguments));
+    flags.filter_map(|flag| ConfigKey::from_flag(flag.clone())).collect()
 }
 
 impl ConfigKey {
     fn from_flag(flag: Arg) -> Option<Self> {
-        let name = flag
-            .get_long()
-            .filter(|name| *name != FLAG_WITHOUT_KEY)?
-            .to_owned();
+        let name = flag.get_long().filter(|name| *name != FLAG_WITHOUT_KEY)?.to_owned();
         let kind = value_kind(&flag);
         Some(Self { flag, name, kind })
     }
@@ -97,9 +84,7 @@ impl ConfigKey {
             (ValueKind::Number, Value::Integer(number)) => Some(vec![number.value().to_string()]),
             (ValueKind::List, Value::Array(items)) => {
                 let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
-                texts
-                    .collect::<Option<Vec<_>>>()
-                    .map(|texts| self.join_values(texts))
+                texts.collect::<Option<Vec<_>>>().map(|texts| self.join_values(texts))
             }
             (ValueKind::List | ValueKind::Path | ValueKind::Text, Value::String(text)) => {
                 Some(vec![text.value().clone()])
@@ -121,14 +106,10 @@ impl ConfigKey {
         if self.kind == ValueKind::Switch {
             return Ok(());
         }
-        let flags = values
-            .iter()
-            .map(|value| format!("--{}={value}", self.name));
+        let flags = values.iter().map(|value| format!("--{}={value}", self.name));
         let line = ["midex", "serve"].map(str::to_owned).into_iter();
         let parsed = Cli::command().try_get_matches_from(line.chain(flags));
-        parsed
-            .map(drop)
-            .map_err(|error| split_message_and_tip(&error.to_string()))
+        parsed.map(drop).map_err(|error| split_message_and_tip(&error.to_string()))
     }
 
     /// A value as the default of its flag. Relative paths are relative to the directory of the file, and `~/` is
@@ -161,9 +142,8 @@ fn value_kind(flag: &Arg) -> ValueKind {
 
 /// The message of a refused command line, and its tip. The paragraphs about usage are left out.
 pub(in super::super) fn split_message_and_tip(refusal: &str) -> (String, Option<String>) {
-    let mut paragraphs = refusal
-        .split("\n\n")
-        .map(|one| one.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut paragraphs =
+        refusal.split("\n\n").map(|one| one.split_whitespace().collect::<Vec<_>>().join(" "));
     let first = paragraphs.next().unwrap_or_default();
     let sentence = first.strip_prefix("error: ").unwrap_or(&first).to_owned();
     let tip = paragraphs.find_map(|one| one.strip_prefix("tip: ").map(str::to_owned));

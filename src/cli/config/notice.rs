@@ -25,11 +25,7 @@ fn invalid_flags_notice(args: &ServeArgs) -> Option<ConfigNotice> {
     let error = args.transports.check().err()?;
     Some(ConfigNotice {
         severity: Severity::Error,
-        message: format!(
-            "`midex serve` would end at once: {}: {}",
-            error.code(),
-            error.message()
-        ),
+        message: format!("`midex serve` would end at once: {}: {}", error.code(), error.message()),
         mend: suggested_action(&error),
     })
 }

@@ -68,17 +68,11 @@ fn effective_setting(
 ) -> EffectiveSetting {
     let from = value_source(files, matches, &key);
     let raw = matches.get_raw(key.flag.get_id().as_str());
-    let raw: Vec<_> = raw
-        .into_iter()
-        .flatten()
-        .map(OsStr::to_string_lossy)
-        .collect();
+    let raw: Vec<_> = raw.into_iter().flatten().map(OsStr::to_string_lossy).collect();
     let value = match (key.kind, &raw[..]) {
-        (ValueKind::List, raw) => json!(
-            raw.iter()
-                .flat_map(|names| split_names(names))
-                .collect::<Vec<_>>()
-        ),
+        (ValueKind::List, raw) => {
+            json!(raw.iter().flat_map(|names| split_names(names)).collect::<Vec<_>>())
+        }
         (ValueKind::Path, []) if key.name == "data-dir" => json!(config.data_dir),
         // Without an HTTP address stdio is served, whatever the default of the flag is.
         (ValueKind::Switch, _) if key.name == "stdio" && matches!(from, SettingSource::Default) => {
@@ -92,12 +86,7 @@ fn effective_setting(
         (_, [value, ..]) => json!(value),
     };
     let unless = find_hiding_file(files, &from, &key);
-    EffectiveSetting {
-        name: key.name,
-        value,
-        from,
-        unless,
-    }
+    EffectiveSetting { name: key.name, value, from, unless }
 }
 
 fn absolute_path(path: &str) -> PathBuf {
@@ -111,30 +100,20 @@ fn find_hiding_file(files: &ConfigFiles, from: &SettingSource, key: &ConfigKey) 
         SettingSource::File { path, .. } => Some(path),
         SettingSource::Default => None,
     };
-    let mut paths = files
-        .0
-        .iter()
-        .map(|file| (file, file.path.display().to_string()));
-    let hiding = paths
-        .by_ref()
-        .find(|(file, path)| file.may_hide_setting(key) || Some(path) == from);
-    hiding
-        .filter(|(file, _)| file.may_hide_setting(key))
-        .map(|(_, path)| path)
+    let mut paths = files.0.iter().map(|file| (file, file.path.display().to_string()));
+    let hiding =
+        paths.by_ref().find(|(file, path)| file.may_hide_setting(key) || Some(path) == from);
+    hiding.filter(|(file, _)| file.may_hide_setting(key)).map(|(_, path)| path)
 }
 
 fn value_source(files: &ConfigFiles, matches: &ArgMatches, key: &ConfigKey) -> SettingSource {
-    match (
-        matches.value_source(key.flag.get_id().as_str()),
-        environment_variable(&key.flag),
-    ) {
+    match (matches.value_source(key.flag.get_id().as_str()), environment_variable(&key.flag)) {
         (Some(ValueSource::CommandLine), _) => SettingSource::Flag,
         (Some(ValueSource::EnvVariable), Some(variable)) => SettingSource::Environment { variable },
         _ => match files.find_setting(&key.name) {
-            Some((file, setting)) => SettingSource::File {
-                path: file.path.display().to_string(),
-                line: setting.line,
-            },
+            Some((file, setting)) => {
+                SettingSource::File { path: file.path.display().to_string(), line: setting.line }
+            }
             None => SettingSource::Default,
         },
     }
@@ -162,11 +141,7 @@ fn settings_as_text(files: &ConfigFiles, settings: &[EffectiveSetting]) -> Strin
         .iter()
         .map(|held| (&held.name, format_value(&held.value), describe_source(held)))
         .collect();
-    let width = rows
-        .iter()
-        .map(|(_, value, _)| value.chars().count())
-        .max()
-        .unwrap_or(0);
+    let width = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, value, origin) in rows {
         let _ = writeln!(text, "{name:<15}  {value:<width$}  {origin}");
@@ -174,16 +149,8 @@ fn settings_as_text(files: &ConfigFiles, settings: &[EffectiveSetting]) -> Strin
     text.push('\n');
     for file in &files.0 {
         let path = replace_hidden_chars(&file.path.display().to_string());
-        let state = if file.text.is_some() {
-            ""
-        } else {
-            " (not there)"
-        };
-        let _ = writeln!(
-            text,
-            "{:<15}  {path}{state}",
-            format!("{}'s file", file.owner.as_str())
-        );
+        let state = if file.text.is_some() { "" } else { " (not there)" };
+        let _ = writeln!(text, "{:<15}  {path}{state}", format!("{}'s file", file.owner.as_str()));
     }
     text + &draw_findings(files)
 }
@@ -192,11 +159,9 @@ fn format_value(value: &Value) -> String {
     replace_hidden_chars(&match value {
         Value::Null => "none".to_owned(),
         Value::Array(items) if items.is_empty() => "none".to_owned(),
-        Value::Array(items) => items
-            .iter()
-            .filter_map(Value::as_str)
-            .collect::<Vec<_>>()
-            .join(", "),
+        Value::Array(items) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
         Value::String(text) => text.clone(),
         other => other.to_string(),
     })
@@ -210,10 +175,7 @@ fn describe_source(held: &EffectiveSetting) -> String {
         SettingSource::Default => "default".to_owned(),
     };
     match &held.unless {
-        Some(path) => format!(
-            "{origin}, unless {} says otherwise",
-            replace_hidden_chars(path)
-        ),
+        Some(path) => format!("{origin}, unless {} says otherwise", replace_hidden_chars(path)),
         None => origin,
     }
 }
@@ -225,10 +187,8 @@ fn notices_as_text(notices: &[ConfigNotice]) -> String {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let (message, mend) = (
-            replace_hidden_chars(&notice.message),
-            replace_hidden_chars(&notice.mend),
-        );
+        let (message, mend) =
+            (replace_hidden_chars(&notice.message), replace_hidden_chars(&notice.mend));
         format!("\n{severity}: {message}\n  = help: {mend}\n")
     };
     notices.iter().map(line).collect()
@@ -238,14 +198,10 @@ fn notices_as_text(notices: &[ConfigNotice]) -> String {
 fn draw_findings(files: &ConfigFiles) -> String {
     let with_findings = files.0.iter().filter(|file| !file.findings.is_empty());
     let draw = |file: &ConfigFile| {
-        let (path, text) = (
-            file.path.display().to_string(),
-            file.text.as_deref().unwrap_or_default(),
-        );
-        format!(
-            "\n{}",
-            diagnostic::render(&path, text, &file.findings, takes_color()).trim_end()
-        ) + "\n"
+        let (path, text) =
+            (file.path.display().to_string(), file.text.as_deref().unwrap_or_default());
+        format!("\n{}", diagnostic::render(&path, text, &file.findings, takes_color()).trim_end())
+            + "\n"
     };
     with_findings.map(draw).collect()
 }

@@ -41,29 +41,15 @@ pub(super) async fn catalog_findings(
 }
 
 fn catalogs_summary(catalogs: &[Value]) -> String {
-    let count = |wanted| {
-        catalogs
-            .iter()
-            .filter(|one| catalog_state(one) == wanted)
-            .count()
-    };
+    let count = |wanted| catalogs.iter().filter(|one| catalog_state(one) == wanted).count();
     let states = ["usable", "disabled", "refused", "broken"].map(|state| (count(state), state));
     let states = states.iter().filter(|(count, _)| *count > 0);
-    let states: Vec<_> = states
-        .map(|(count, state)| format!("{count} {state}"))
-        .collect();
-    if states.is_empty() {
-        "none".to_owned()
-    } else {
-        states.join(", ")
-    }
+    let states: Vec<_> = states.map(|(count, state)| format!("{count} {state}")).collect();
+    if states.is_empty() { "none".to_owned() } else { states.join(", ") }
 }
 
 fn broken_catalog_finding(catalog: &Value) -> Option<CheckResult> {
-    let why = list_items(&catalog["findings"])
-        .first()?
-        .as_str()
-        .unwrap_or_default();
+    let why = list_items(&catalog["findings"]).first()?.as_str().unwrap_or_default();
     let id = text_field(catalog, "catalog_id");
     let mend = if catalog_state(catalog) == "refused" {
         "allow the address with that command, if it is meant".to_owned()
@@ -72,11 +58,7 @@ fn broken_catalog_finding(catalog: &Value) -> Option<CheckResult> {
             "mend its files, or run `midex catalog refresh {id} --apply` or `midex catalog remove {id}`"
         )
     };
-    Some(CheckResult::warn(
-        CHECK_NAME,
-        format!("`{id}` cannot be called: {why}"),
-        mend,
-    ))
+    Some(CheckResult::warn(CHECK_NAME, format!("`{id}` cannot be called: {why}"), mend))
 }
 
 /// The available secrets.
@@ -121,10 +103,7 @@ impl AvailableSecrets {
     /// The source of each secret that these catalogs refer to.
     fn describe_sources(&self, catalogs: &[Value]) -> String {
         let names: BTreeSet<_> = catalogs.iter().flat_map(secrets_of_catalog).collect();
-        let sources: Vec<_> = names
-            .iter()
-            .filter_map(|name| self.secret_source(name))
-            .collect();
+        let sources: Vec<_> = names.iter().filter_map(|name| self.secret_source(name)).collect();
         if sources.is_empty() {
             return String::new();
         }
@@ -144,10 +123,7 @@ impl AvailableSecrets {
                 self.path
             )
         } else {
-            format!(
-                "write a line {name}=VALUE into {}, with mode 0600",
-                self.path
-            )
+            format!("write a line {name}=VALUE into {}, with mode 0600", self.path)
         };
         let says = format!(
             "the headers or credentials of `{id}` need the secret `{lacked}`, which is not there for this command"
@@ -158,16 +134,10 @@ impl AvailableSecrets {
 
 /// The finding on executions that wait for a catalog.
 fn awaited_catalogs_finding(stuck: &[Value]) -> Option<CheckResult> {
-    let waiting: Vec<_> = stuck
-        .iter()
-        .filter(|one| one["catalog"].is_string())
-        .collect();
+    let waiting: Vec<_> = stuck.iter().filter(|one| one["catalog"].is_string()).collect();
     let first = waiting.first()?;
     let catalog = text_field(first, "catalog");
-    let ids = waiting
-        .iter()
-        .take(NAMED_EXECUTIONS_MAX)
-        .map(|one| text_field(one, "execution_id"));
+    let ids = waiting.iter().take(NAMED_EXECUTIONS_MAX).map(|one| text_field(one, "execution_id"));
     let ids = ids.collect::<Vec<_>>().join(", ");
     let says = format!(
         "{} wait for a catalog, the first for `{catalog}`: {ids}",

@@ -11,14 +11,8 @@ const CHECK_NAME: &str = "clients";
 /// One finding for all hosts with a sound configuration, and one per file that names another program or cannot be read.
 pub(super) fn client_findings(config: &Config) -> Vec<CheckResult> {
     let found = find_host_entries(config);
-    let drifts = found
-        .iter()
-        .filter_map(|one| hooks_drift_finding(one, &found));
-    let findings: Vec<_> = found
-        .iter()
-        .filter_map(check_client_file)
-        .chain(drifts)
-        .collect();
+    let drifts = found.iter().filter_map(|one| hooks_drift_finding(one, &found));
+    let findings: Vec<_> = found.iter().filter_map(check_client_file).chain(drifts).collect();
     let is_sound = |finding: &CheckResult| finding.verdict == CheckVerdict::Ok;
     let (sound, others): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_sound);
     let mut all = Vec::new();
@@ -31,10 +25,7 @@ pub(super) fn client_findings(config: &Config) -> Vec<CheckResult> {
         let mend = Some(
             "run `midex install --client HOST`; `midex install --help` lists the hosts".to_owned(),
         );
-        all.push(CheckResult {
-            mend,
-            ..CheckResult::ok(CHECK_NAME, "no host names midex here")
-        });
+        all.push(CheckResult { mend, ..CheckResult::ok(CHECK_NAME, "no host names midex here") });
     }
     all
 }
@@ -45,11 +36,7 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
     let names = match &found.names {
         Ok(names) => names,
         Err(error) => {
-            return Some(CheckResult::warn(
-                CHECK_NAME,
-                error.message(),
-                suggested_action(error),
-            ));
+            return Some(CheckResult::warn(CHECK_NAME, error.message(), suggested_action(error)));
         }
     };
     let scope = match found.scope {
@@ -64,9 +51,7 @@ fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
         HostReach::Nothing => (None, &String::new(), "", ""),
     };
     let mend = format!("run `{}{flag}`", install_command(found));
-    let here = std::env::current_exe()
-        .ok()
-        .and_then(|path| path.canonicalize().ok());
+    let here = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
     let says = match find_program(command) {
         _ if command.is_empty() => {
             format!("{path} names neither a program nor an address for midex")

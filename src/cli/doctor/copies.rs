@@ -9,9 +9,7 @@ use midex_server::{app, config::Config};
 pub(super) fn store_copies_finding(config: &Config) -> Option<CheckResult> {
     let entries = fs::read_dir(&config.data_dir).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut copies: Vec<_> = names
-        .filter(|name| name.contains(app::STORE_DAMAGED))
-        .collect();
+    let mut copies: Vec<_> = names.filter(|name| name.contains(app::STORE_DAMAGED)).collect();
     copies.sort();
     let first = copies.first()?;
     let path = config.data_dir.join(first);
@@ -19,10 +17,8 @@ pub(super) fn store_copies_finding(config: &Config) -> Option<CheckResult> {
         0 => String::new(),
         more => format!(", and {more} more beside it"),
     };
-    let says = format!(
-        "a copy of a file that could not be read whole lies at {}{more}",
-        path.display()
-    );
+    let says =
+        format!("a copy of a file that could not be read whole lies at {}{more}", path.display());
     let mend = if first.starts_with(app::STORE_FILE) {
         "remove it once nothing of it is missed"
     } else {

@@ -7,10 +7,7 @@ pub(super) fn check_executions(open: &[Value], stuck: &[Value]) -> CheckResult {
     const CHECK_NAME: &str = "executions";
     let lacking = stuck.iter().find(|stuck| stuck["activity"].is_string());
     if let Some(lacking) = lacking {
-        let (id, activity) = (
-            text_field(lacking, "execution_id"),
-            text_field(lacking, "activity"),
-        );
+        let (id, activity) = (text_field(lacking, "execution_id"), text_field(lacking, "activity"));
         return CheckResult::warn(
             CHECK_NAME,
             format!("{id} waits for the activity `{activity}`, which no process here has"),
@@ -19,34 +16,22 @@ pub(super) fn check_executions(open: &[Value], stuck: &[Value]) -> CheckResult {
     }
     let overdue = stuck.iter().find(|stuck| stuck["due"].is_string());
     if let Some(overdue) = overdue {
-        let (id, due) = (
-            text_field(overdue, "execution_id"),
-            text_field(overdue, "due"),
-        );
+        let (id, due) = (text_field(overdue, "execution_id"), text_field(overdue, "due"));
         return CheckResult::warn(
             CHECK_NAME,
             format!("{id} should have moved at {due}"),
             format!("run `midex show {id}`: it says what it waits for"),
         );
     }
-    let paused = open
-        .iter()
-        .filter(|execution| execution["state"] == "paused");
-    let paused: Vec<_> = paused
-        .map(|execution| text_field(execution, "execution_id"))
-        .collect();
+    let paused = open.iter().filter(|execution| execution["state"] == "paused");
+    let paused: Vec<_> = paused.map(|execution| text_field(execution, "execution_id")).collect();
     if paused.is_empty() {
         return CheckResult::ok(CHECK_NAME, format!("{} open", open.len()));
     }
     let named = &paused[..paused.len().min(NAMED_EXECUTIONS_MAX)];
     CheckResult::warn(
         CHECK_NAME,
-        format!(
-            "{} open, {} of them paused: {}",
-            open.len(),
-            paused.len(),
-            named.join(", ")
-        ),
+        format!("{} open, {} of them paused: {}", open.len(), paused.len(), named.join(", ")),
         "run `midex show EXECUTION`: it says what each waits for",
     )
 }

@@ -12,10 +12,7 @@ pub(super) fn why_not_creatable(directory: &Path, error: &io::Error) -> Option<S
     let absolute = std::path::absolute(directory).ok();
     let whole = absolute.as_deref().unwrap_or(directory);
     // The nearest existing ancestor, in which the missing directories would be created.
-    let nearest = whole
-        .ancestors()
-        .skip(1)
-        .find(|above| fs::symlink_metadata(above).is_ok());
+    let nearest = whole.ancestors().skip(1).find(|above| fs::symlink_metadata(above).is_ok());
     let Some(above) = nearest else {
         return Some(format!("cannot be made: {}", describe_io_error(error)));
     };

@@ -9,9 +9,7 @@ use midex_domain::limits;
 pub(super) fn free_space_finding(directory: &Path) -> Option<CheckResult> {
     let mut there = directory.ancestors();
     let found = there.find_map(|path| rustix::fs::statvfs(path).ok())?;
-    Some(finding_for_free_bytes(
-        found.f_bavail.saturating_mul(found.f_frsize),
-    ))
+    Some(finding_for_free_bytes(found.f_bavail.saturating_mul(found.f_frsize)))
 }
 
 fn finding_for_free_bytes(bytes: u64) -> CheckResult {
@@ -21,11 +19,7 @@ fn finding_for_free_bytes(bytes: u64) -> CheckResult {
         return CheckResult::ok(CHECK_NAME, says);
     }
     let says = format!("{says}: where there is none nothing more is stored");
-    CheckResult::warn(
-        CHECK_NAME,
-        says,
-        "free room on the file system of the directory",
-    )
+    CheckResult::warn(CHECK_NAME, says, "free room on the file system of the directory")
 }
 
 #[cfg(test)]

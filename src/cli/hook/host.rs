@@ -59,11 +59,7 @@ impl HostEvent {
     /// project.
     pub(super) fn session_directory(&self) -> Option<PathBuf> {
         let host = std::env::var_os("CLAUDE_PROJECT_DIR").map(PathBuf::from);
-        let named = [
-            host.as_ref(),
-            self.workspace_roots.first(),
-            self.cwd.as_ref(),
-        ];
+        let named = [host.as_ref(), self.workspace_roots.first(), self.cwd.as_ref()];
         let mut named = named.into_iter().flatten();
         named.find(|dir| dir.is_absolute() && dir.is_dir()).cloned()
     }
@@ -78,17 +74,12 @@ impl HostEvent {
         let mut text = Vec::new();
         let most = limits::HOOK_TRANSCRIPT_BYTES_MAX;
         file.take(most).read_to_end(&mut text).ok()?;
-        Some(strip_whitespace_and_backslashes(&String::from_utf8_lossy(
-            &text,
-        )))
+        Some(strip_whitespace_and_backslashes(&String::from_utf8_lossy(&text)))
     }
 
     /// Whether the agent may be asked to continue: no hook has done so already, and the turn was not aborted.
     pub(super) fn may_continue(&self) -> bool {
-        let completed = self
-            .status
-            .as_ref()
-            .is_none_or(|status| status == "completed");
+        let completed = self.status.as_ref().is_none_or(|status| status == "completed");
         !self.stop_hook_active && self.loop_count == 0 && completed
     }
 

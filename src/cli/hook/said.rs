@@ -33,11 +33,8 @@ pub(super) fn filter_new_reminders(
         let lines: Vec<_> = lines.take(limits::HOOK_STEPS_KEPT_MAX).collect();
         let kept = write_session_file(&directory, &file, &(lines.join("\n") + "\n"));
         kept.map_err(|error| {
-            let message = format!(
-                "`{}` cannot be written: {}",
-                file.display(),
-                describe_io_error(&error)
-            );
+            let message =
+                format!("`{}` cannot be written: {}", file.display(), describe_io_error(&error));
             Error::new(Code::FileUnusable, message)
         })?;
     }
@@ -48,16 +45,9 @@ pub(super) fn filter_new_reminders(
 fn write_session_file(directory: &Path, file: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     fs::write(file, text)?;
-    let written = |entry: &DirEntry| {
-        entry
-            .metadata()
-            .and_then(|metadata| metadata.modified())
-            .ok()
-    };
+    let written = |entry: &DirEntry| entry.metadata().and_then(|metadata| metadata.modified()).ok();
     let mut files: Vec<_> = fs::read_dir(directory)?.flatten().collect();
     files.sort_by_key(written);
     let old = files.len().saturating_sub(limits::HOOK_SESSIONS_MAX);
-    files[..old]
-        .iter()
-        .try_for_each(|file| fs::remove_file(file.path()))
+    files[..old].iter().try_for_each(|file| fs::remove_file(file.path()))
 }

@@ -46,10 +46,7 @@ impl HostFile {
         let before = match before {
             Some((bytes, _)) if bytes.len() as u64 > limits::HOST_FILE_BYTES_MAX => {
                 let most = limits::HOST_FILE_BYTES_MAX >> 20;
-                return Err(invalid_file_error(
-                    path,
-                    &format!("is larger than {most} MiB"),
-                ));
+                return Err(invalid_file_error(path, &format!("is larger than {most} MiB")));
             }
             before => before,
         };
@@ -58,18 +55,9 @@ impl HostFile {
             let at = error.valid_up_to();
             invalid_file_error(path, &format!("is not UTF-8 from byte {at} on"))
         })?;
-        let text = text
-            .strip_prefix(BYTE_ORDER_MARK)
-            .unwrap_or(text)
-            .to_owned();
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).to_owned();
         let path = path.to_owned();
-        Ok(Self {
-            path,
-            real,
-            project: project.map(Path::to_owned),
-            before,
-            text,
-        })
+        Ok(Self { path, real, project: project.map(Path::to_owned), before, text })
     }
 
     /// Whether the file exists.
@@ -83,13 +71,7 @@ impl HostFile {
         let at = usize::try_from(at.unwrap_or_default()).unwrap_or_default();
         let before = self.text.get(..at).unwrap_or(&self.text);
         let line = before.matches('\n').count() + 1;
-        let column = before
-            .rsplit('\n')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .count()
-            + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         let says = format!("cannot be used as it is: at {line}:{column}, {error}");
         invalid_file_error(&self.path, &says)
             .with_context("line", line)
@@ -108,10 +90,7 @@ impl HostFile {
         let folder = folder.map_err(failed)?;
         let now = read_bytes(&self.real).map_err(failed)?;
         if now.map(|(bytes, _)| bytes) != self.before.as_ref().map(|(bytes, _)| bytes.clone()) {
-            return Err(invalid_file_error(
-                &self.path,
-                "was changed by another program just now",
-            ));
+            return Err(invalid_file_error(&self.path, "was changed by another program just now"));
         }
         let copy = self.keep_backup(&folder, has_use).map_err(failed)?;
         self.write(&folder, text).map_err(failed)?;
@@ -140,9 +119,7 @@ impl HostFile {
         let (before, metadata) = self
             .before
             .as_ref()
-            .map_or((&[][..], None), |(bytes, metadata)| {
-                (bytes.as_slice(), Some(metadata))
-            });
+            .map_or((&[][..], None), |(bytes, metadata)| (bytes.as_slice(), Some(metadata)));
         let mut bytes = text.as_bytes().to_vec();
         if before.starts_with("\u{feff}".as_bytes()) {
             bytes.splice(..0, BYTE_ORDER_MARK.to_string().into_bytes());
@@ -190,9 +167,6 @@ fn invalid_file_error(path: &Path, says: &str) -> Error {
 
 fn unusable_file_error(path: &Path, error: &io::Error) -> Error {
     let path = path.display().to_string();
-    let message = format!(
-        "`{path}` cannot be read or written: {}",
-        describe_io_error(error)
-    );
+    let message = format!("`{path}` cannot be read or written: {}", describe_io_error(error));
     Error::new(Code::FileUnusable, message).with_context("path", path)
 }

@@ -8,23 +8,12 @@ use midex_catalog::call::allowable;
 use midex_domain::error::{Code, Error, Result};
 
 /// The flags that both the server and the hooks receive.
-const SHARED_FLAGS: [&str; 6] = [
-    "data_dir",
-    "workflows",
-    "agents",
-    "token_ttl",
-    "allow_env",
-    "secret_env",
-];
+const SHARED_FLAGS: [&str; 6] =
+    ["data_dir", "workflows", "agents", "token_ttl", "allow_env", "secret_env"];
 
 /// The flags that only the server receives.
-const SERVER_ONLY_FLAGS: [&str; 5] = [
-    "secret_host",
-    "import_from",
-    "author_to",
-    "toolsets",
-    "tool_names",
-];
+const SERVER_ONLY_FLAGS: [&str; 5] =
+    ["secret_host", "import_from", "author_to", "toolsets", "tool_names"];
 
 /// The flags of this command line that are passed on to the server, with absolute paths.
 pub(super) fn flags_to_pass_on(matches: &ArgMatches) -> Result<Vec<String>> {
@@ -56,33 +45,21 @@ fn flag_paths(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
         Ok(path) if is_path(value) => path,
         _ => value.into(),
     };
-    given
-        .get_raw(name)
-        .into_iter()
-        .flatten()
-        .map(whole)
-        .collect()
+    given.get_raw(name).into_iter().flatten().map(whole).collect()
 }
 
 /// Parses the address of a server. Without a path it gets that of the MCP endpoint.
 pub(super) fn parse_server_url(text: &str) -> Result<String, String> {
-    let rest = text
-        .strip_prefix("http://")
-        .or_else(|| text.strip_prefix("https://"));
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let is_one = |rest: &&str| {
         !rest.is_empty()
             && !rest.starts_with(['/', ':', '?', '#'])
             && rest.chars().all(|c| c.is_ascii_graphic())
     };
-    let rest = rest
-        .filter(is_one)
-        .ok_or("expected an address such as http://127.0.0.1:8123/mcp")?;
+    let rest =
+        rest.filter(is_one).ok_or("expected an address such as http://127.0.0.1:8123/mcp")?;
     let has_path = rest.trim_end_matches('/').contains(['/', '?', '#']);
-    Ok(if has_path {
-        text.to_owned()
-    } else {
-        format!("{}/mcp", text.trim_end_matches('/'))
-    })
+    Ok(if has_path { text.to_owned() } else { format!("{}/mcp", text.trim_end_matches('/')) })
 }
 
 /// The arguments among these that hooks receive too.
@@ -90,10 +67,8 @@ pub(super) fn shared_arguments(args: &[String]) -> Vec<String> {
     let (mut shared, mut args) = (Vec::new(), args.iter().peekable());
     while let Some(arg) = args.next() {
         let name = arg.split('=').next().unwrap_or_default();
-        let is_shared = |id: &&str| {
-            name.strip_prefix("--")
-                .is_some_and(|name| name == id.replace('_', "-"))
-        };
+        let is_shared =
+            |id: &&str| name.strip_prefix("--").is_some_and(|name| name == id.replace('_', "-"));
         if SHARED_FLAGS.iter().any(is_shared) {
             shared.push(arg.clone());
             let has_value = name != arg;

@@ -40,25 +40,16 @@ pub(crate) enum HostReach {
 pub(crate) fn find_host_entries(config: &Config) -> Vec<HostEntry> {
     let mut found: Vec<HostEntry> = Vec::new();
     let scopes = [InstallScope::User, InstallScope::Project];
-    for (host, scope) in HOSTS
-        .iter()
-        .flat_map(|host| scopes.map(|scope| (host, scope)))
-    {
+    for (host, scope) in HOSTS.iter().flat_map(|host| scopes.map(|scope| (host, scope))) {
         let project = project_in_scope(scope, config);
         let servers = host.servers_path(scope, config).ok().flatten();
         let hooks = host.hooks.as_ref();
         let hooks = hooks.and_then(|hooks| Some((hooks.hooks_path(scope, config).ok()?, hooks)));
         let servers = servers.map(|path| {
-            (
-                read_entries((&path, project), |text| parse_server_entry(text, host)),
-                path,
-            )
+            (read_entries((&path, project), |text| parse_server_entry(text, host)), path)
         });
         let hooks = hooks.map(|(path, hooks)| {
-            (
-                read_entries((&path, project), |text| parse_hook_entries(text, hooks)),
-                path,
-            )
+            (read_entries((&path, project), |text| parse_hook_entries(text, hooks)), path)
         });
         for (names, path) in servers.into_iter().chain(hooks) {
             // Report a file once: the project may be the home directory, and servers and hooks may share a file that
@@ -89,10 +80,7 @@ fn read_entries(
         _ if !file.exists() => Ok(Vec::new()),
         said => said.map_err(|error| file.place(&error)),
     });
-    read.map_or_else(
-        |error| vec![Err(error)],
-        |said| said.into_iter().map(Ok).collect(),
-    )
+    read.map_or_else(|error| vec![Err(error)], |said| said.into_iter().map(Ok).collect())
 }
 
 fn parse_server_entry(text: &str, host: &Host) -> Result<Vec<HostReach>> {

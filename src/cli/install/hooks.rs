@@ -37,10 +37,7 @@ impl HookProgram {
         let words = split_shell_words(command);
         let (program, rest) = words.split_first()?;
         let args = rest.strip_prefix(&["hook".to_owned(), event.to_owned()])?;
-        let run = Self {
-            program: program.clone(),
-            args: args.to_vec(),
-        };
+        let run = Self { program: program.clone(), args: args.to_vec() };
         let is_ours =
             run.is_midex() && shared_arguments(args) == args && run.shell_command(event) == command;
         is_ours.then_some(run)
@@ -64,11 +61,7 @@ impl HookProgram {
 
 /// Joins words into a shell command line.
 pub(super) fn join_shell_words(words: &[String]) -> String {
-    words
-        .iter()
-        .map(|word| quoted(word))
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Splits a command line that [`join_shell_words`] has written into its words.
@@ -121,9 +114,7 @@ pub(super) fn add_hooks(
 pub(super) fn remove_hooks(text: &str, hooks: &HostHooks) -> Result<String> {
     let root = json::parse(text)?;
     for (event, name) in hooks.events.into_iter().zip(HOOK_EVENTS) {
-        midex_entries(&root, event, name)
-            .into_iter()
-            .for_each(HookEntry::remove);
+        midex_entries(&root, event, name).into_iter().for_each(HookEntry::remove);
     }
     Ok(root.to_string())
 }

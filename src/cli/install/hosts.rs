@@ -55,19 +55,11 @@ pub(super) struct UserFile {
 }
 
 const fn home_file(path: &'static str) -> UserFile {
-    UserFile {
-        base: BaseDirectory::Home,
-        path,
-        moved: None,
-    }
+    UserFile { base: BaseDirectory::Home, path, moved: None }
 }
 
 const fn settings_file(path: &'static str) -> UserFile {
-    UserFile {
-        base: BaseDirectory::Settings,
-        path,
-        moved: None,
-    }
+    UserFile { base: BaseDirectory::Settings, path, moved: None }
 }
 
 impl UserFile {
@@ -79,9 +71,7 @@ impl UserFile {
     fn resolve_path(&self) -> Result<PathBuf> {
         let moved = self.moved.and_then(|(variable, path)| {
             let directory = std::env::var_os(variable).filter(|it| !it.is_empty())?;
-            std::path::absolute(directory)
-                .ok()
-                .map(|directory| directory.join(path))
+            std::path::absolute(directory).ok().map(|directory| directory.join(path))
         });
         if let Some(moved) = moved {
             return Ok(moved);
@@ -96,9 +86,7 @@ impl UserFile {
             }
             BaseDirectory::Settings => {
                 let named = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-                named
-                    .filter(|it| it.is_absolute())
-                    .unwrap_or_else(|| home.join(".config"))
+                named.filter(|it| it.is_absolute()).unwrap_or_else(|| home.join(".config"))
             }
         };
         Ok(base.join(self.path))
@@ -191,10 +179,7 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(home_file(".claude.json").with_variable("CLAUDE_CONFIG_DIR", ".claude.json")),
         project: Some(".mcp.json"),
         stdio: &[("type", "stdio")],
-        http: Some(HttpBlock {
-            fixed: &[("type", "http")],
-            url: "url",
-        }),
+        http: Some(HttpBlock { fixed: &[("type", "http")], url: "url" }),
         hooks: Some(HostHooks {
             user: home_file(".claude/settings.json")
                 .with_variable("CLAUDE_CONFIG_DIR", "settings.json"),
@@ -228,10 +213,7 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(home_file(".cursor/mcp.json")),
         project: Some(".cursor/mcp.json"),
         stdio: &[("type", "stdio")],
-        http: Some(HttpBlock {
-            fixed: &[],
-            url: "url",
-        }),
+        http: Some(HttpBlock { fixed: &[], url: "url" }),
         hooks: Some(HostHooks {
             user: home_file(".cursor/hooks.json"),
             project: ".cursor/hooks.json",
@@ -249,10 +231,7 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(settings_file("Code/User/mcp.json")),
         project: Some(".vscode/mcp.json"),
         stdio: &[("type", "stdio")],
-        http: Some(HttpBlock {
-            fixed: &[("type", "http")],
-            url: "url",
-        }),
+        http: Some(HttpBlock { fixed: &[("type", "http")], url: "url" }),
         hooks: Some(HostHooks {
             user: home_file(".copilot/hooks/midex.json"),
             project: ".github/hooks/midex.json",
@@ -270,10 +249,7 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(home_file(".codex/config.toml").with_variable("CODEX_HOME", "config.toml")),
         project: Some(".codex/config.toml"),
         stdio: &[],
-        http: Some(HttpBlock {
-            fixed: &[],
-            url: "url",
-        }),
+        http: Some(HttpBlock { fixed: &[], url: "url" }),
         hooks: Some(HostHooks {
             user: home_file(".codex/hooks.json").with_variable("CODEX_HOME", "hooks.json"),
             project: ".codex/hooks.json",
@@ -294,10 +270,7 @@ pub(super) const HOSTS: &[Host] = &[
         ),
         project: Some(".gemini/settings.json"),
         stdio: &[],
-        http: Some(HttpBlock {
-            fixed: &[],
-            url: "httpUrl",
-        }),
+        http: Some(HttpBlock { fixed: &[], url: "httpUrl" }),
         hooks: Some(HostHooks {
             user: home_file(".gemini/settings.json")
                 .with_variable("GEMINI_CLI_HOME", ".gemini/settings.json"),
@@ -316,10 +289,7 @@ pub(super) const HOSTS: &[Host] = &[
         user: Some(home_file(".codeium/windsurf/mcp_config.json")),
         project: None,
         stdio: &[],
-        http: Some(HttpBlock {
-            fixed: &[],
-            url: "serverUrl",
-        }),
+        http: Some(HttpBlock { fixed: &[], url: "serverUrl" }),
         hooks: None,
     },
 ];
@@ -327,10 +297,7 @@ pub(super) const HOSTS: &[Host] = &[
 impl HostClient {
     /// Its entry in the table.
     pub(super) fn host_entry(self) -> &'static Host {
-        HOSTS
-            .iter()
-            .find(|host| host.client == self)
-            .unwrap_or(&HOSTS[0])
+        HOSTS.iter().find(|host| host.client == self).unwrap_or(&HOSTS[0])
     }
 }
 
@@ -390,10 +357,7 @@ impl Host {
     /// The block of a server that listens at `url`.
     pub(super) fn http_block(&self, url: &str) -> Result<Map<String, Value>> {
         let Some(http) = &self.http else {
-            let message = format!(
-                "{} reads no addresses of servers from this file",
-                self.title
-            );
+            let message = format!("{} reads no addresses of servers from this file", self.title);
             return Err(Error::new(Code::UsageInvalid, message)
                 .with_action("Leave out `--http`, and the host starts midex itself; or add the address in its own settings"));
         };
@@ -404,10 +368,7 @@ impl Host {
 
     /// The message if its documentation names no file.
     pub(super) fn unknown_place_message(&self) -> String {
-        format!(
-            "The documentation of {} names no file on this system",
-            self.title
-        )
+        format!("The documentation of {} names no file on this system", self.title)
     }
 }
 
@@ -418,8 +379,5 @@ pub(super) fn server_address(block: &Value) -> Option<&str> {
 }
 
 fn fixed_fields(fields: FixedFields) -> Map<String, Value> {
-    fields
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), json!(value)))
-        .collect()
+    fields.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
 }

@@ -36,13 +36,8 @@ pub(super) fn set_fields(
 /// The text without the value at `path`; unchanged if there is none.
 pub(super) fn remove_value(text: &str, path: [&str; 2]) -> Result<String> {
     let root = parse(text)?;
-    if let Some(above) = root
-        .object_value()
-        .and_then(|root| find_field(&root, path[0]))
-    {
-        let above = above
-            .object_value()
-            .ok_or_else(|| wrong_type_fault(&above, "an object"))?;
+    if let Some(above) = root.object_value().and_then(|root| find_field(&root, path[0])) {
+        let above = above.object_value().ok_or_else(|| wrong_type_fault(&above, "an object"))?;
         if let Some(field) = find_field(&above, path[1]) {
             field.remove();
         }
@@ -68,10 +63,9 @@ pub(super) fn parse(text: &str) -> Result<CstRootNode> {
         uneditable(error.range().start, error.kind().to_string().to_lowercase())
     })?;
     match root.value() {
-        Some(value) if value.as_object().is_none() => Err(uneditable(
-            node_offset(&value),
-            "the whole is not an object",
-        )),
+        Some(value) if value.as_object().is_none() => {
+            Err(uneditable(node_offset(&value), "the whole is not an object"))
+        }
         _ => Ok(root),
     }
 }
@@ -152,9 +146,7 @@ fn input_value(value: &Value) -> CstInputValue {
         Value::Object(fields) => {
             let fields = fields.iter();
             CstInputValue::Object(
-                fields
-                    .map(|(name, it)| (name.clone(), input_value(it)))
-                    .collect(),
+                fields.map(|(name, it)| (name.clone(), input_value(it))).collect(),
             )
         }
     }
@@ -233,15 +225,9 @@ mod tests {
     fn last_of_duplicate_fields_counts() {
         let text = r#"{"servers": {}, "servers": {"midex": {"command": "/y", "url": "u"}}}"#;
         let with = set_block(text);
-        assert!(
-            with.starts_with(r#"{"servers": {}, "servers": {"#),
-            "{with}"
-        );
+        assert!(with.starts_with(r#"{"servers": {}, "servers": {"#), "{with}");
         let expected = json!({ "command": "/x", "args": ["a\"\n"] });
-        assert_eq!(
-            read_value(&with).expect("JSON")["servers"]["midex"],
-            expected
-        );
+        assert_eq!(read_value(&with).expect("JSON")["servers"]["midex"], expected);
     }
 
     #[test]

@@ -161,9 +161,7 @@ fn remove_table(table: &mut Table) {
 fn document_text(text: &str, document: &DocumentMut) -> String {
     let after = document.to_string();
     let lines = after.split_inclusive('\n');
-    let mut after: String = lines
-        .filter(|line| !line.contains(REMOVED_HEADER_MARK))
-        .collect();
+    let mut after: String = lines.filter(|line| !line.contains(REMOVED_HEADER_MARK)).collect();
     if !text.is_empty() && !text.ends_with('\n') {
         after.truncate(after.trim_end_matches('\n').len());
     }

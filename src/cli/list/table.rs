@@ -26,12 +26,8 @@ pub(super) struct Table<const N: usize> {
 impl<const N: usize> Table<N> {
     /// A table with these columns. Each is given with the width of the terminal from which on it is kept.
     pub(super) fn new(room: usize, cuts: bool, header: [(&str, usize); N]) -> Self {
-        let mut table = Self {
-            room,
-            cuts,
-            kept: header.map(|(_, from)| room >= from),
-            rows: Vec::new(),
-        };
+        let mut table =
+            Self { room, cuts, kept: header.map(|(_, from)| room >= from), rows: Vec::new() };
         table.add_row(header.map(|(name, _)| name.to_owned()));
         table
     }
@@ -50,9 +46,7 @@ impl<const N: usize> Table<N> {
         let widths = widths.unwrap_or_else(|| self.natural_widths(below));
         // If the last column is printed below, its header is left out.
         let header = self.render_row(&self.rows[0][..widths.len()], &widths);
-        let rows = self.rows[1..]
-            .iter()
-            .map(|cells| self.render_row(cells, &widths));
+        let rows = self.rows[1..].iter().map(|cells| self.render_row(cells, &widths));
         rows.fold(header, |text, row| text + &row)
     }
 
@@ -88,9 +82,7 @@ impl<const N: usize> Table<N> {
 
     fn render_row(&self, cells: &[String], widths: &[usize]) -> String {
         let columns = cells.iter().zip(widths);
-        let columns: Vec<_> = columns
-            .map(|(cell, width)| self.cell_lines(cell, *width))
-            .collect();
+        let columns: Vec<_> = columns.map(|(cell, width)| self.cell_lines(cell, *width)).collect();
         let height = columns.iter().map(Vec::len).max().unwrap_or(0);
         let line = |at: usize| {
             let cells = columns.iter().zip(widths);
@@ -118,10 +110,7 @@ impl<const N: usize> Table<N> {
         if !self.cuts {
             return lines;
         }
-        lines
-            .into_iter()
-            .map(|line| truncate_text(&line, width))
-            .collect()
+        lines.into_iter().map(|line| truncate_text(&line, width)).collect()
     }
 }
 
@@ -130,16 +119,9 @@ mod tests {
     use super::*;
 
     fn render_sample_table(room: usize) -> String {
-        let mut table = Table::new(
-            room,
-            true,
-            [("name", 0), ("source", 60), ("description", 0)],
-        );
+        let mut table = Table::new(room, true, [("name", 0), ("source", 60), ("description", 0)]);
         for (name, about) in [
-            (
-                "release",
-                "Release a version once a person has approved of it",
-            ),
+            ("release", "Release a version once a person has approved of it"),
             ("documentation-specialist", "Write"),
         ] {
             table.add_row([name, "shipped", about].map(str::to_owned));
@@ -182,10 +164,7 @@ documentation-specialist
             let is_word = |line: &str| !line.trim().contains(' ');
             let fits = |line: &str| line.width() <= room.max(14) || is_word(line);
             assert!(table.lines().all(fits), "{room}: {table}");
-            assert!(
-                table.contains("documentation-specialist"),
-                "{room}: {table}"
-            );
+            assert!(table.contains("documentation-specialist"), "{room}: {table}");
         }
     }
 

@@ -63,10 +63,7 @@ mod tests {
         assert_eq!(told(&mut kinds, "one", most + 3), most);
         assert_eq!(told(&mut kinds, "other", most), most);
         let later = start + limits::LOG_KIND_SPAN / 2;
-        assert_eq!(
-            kinds.time_to_span_end(later),
-            Some(limits::LOG_KIND_SPAN / 2)
-        );
+        assert_eq!(kinds.time_to_span_end(later), Some(limits::LOG_KIND_SPAN / 2));
         let later = start + limits::LOG_KIND_SPAN * 2;
         assert_eq!(kinds.time_to_span_end(later), Some(Duration::ZERO));
         assert_eq!(kinds.end_span(), "3 more lines like `one` were left out\n");

@@ -79,9 +79,7 @@ impl LineQueue {
     fn write_queued_lines(&self, mut out: impl Write) {
         loop {
             // A closed stderr must not end the server.
-            let _ = out
-                .write_all(&self.wait_for_lines())
-                .and_then(|()| out.flush());
+            let _ = out.write_all(&self.wait_for_lines()).and_then(|()| out.flush());
             self.lock_state().is_writing = false;
             self.0.changed.notify_all();
         }

@@ -110,9 +110,7 @@ fn lock_stop_waiter() -> MutexGuard<'static, Option<oneshot::Sender<()>>> {
 
 /// Sets the printer that redraws the line being read when the process continues.
 pub(super) fn set_redraw_printer(redraw: RedrawPrinter) {
-    *REDRAW_PRINTER
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner) = Some(redraw);
+    *REDRAW_PRINTER.lock().unwrap_or_else(PoisonError::into_inner) = Some(redraw);
 }
 
 /// Reads a line with `read`, and handles stops while it runs.
@@ -120,11 +118,7 @@ pub(super) fn run_reading<T>(read: impl FnOnce() -> T) -> T {
     let Ok(usual) = tcgetattr(io::stdin()) else {
         return read();
     };
-    *lock_active_reading() = Some(TerminalModes {
-        raw: raw_modes(&usual),
-        usual,
-        is_taken: false,
-    });
+    *lock_active_reading() = Some(TerminalModes { raw: raw_modes(&usual), usual, is_taken: false });
     let typed = read();
     lock_active_reading().take();
     typed
@@ -148,9 +142,7 @@ pub(super) fn restore_terminal() {
 }
 
 fn lock_active_reading() -> MutexGuard<'static, Option<TerminalModes>> {
-    ACTIVE_READING
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    ACTIVE_READING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Stops this process, with the terminal restored for the shell, until it is continued.
@@ -174,9 +166,7 @@ fn resume_reading() {
     }
     // The redraw is done without the lock on `ACTIVE_READING`: the editor may be slow to draw, and takes that lock when its
     // line ends.
-    let mut redraw = REDRAW_PRINTER
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut redraw = REDRAW_PRINTER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(redraw) = &mut *redraw {
         let _ = redraw.print(String::new());
     }
@@ -186,9 +176,7 @@ fn resume_reading() {
 fn set_terminal_modes(modes: &Termios, words: &str) {
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
     let mut stdout = io::stdout().lock();
-    let _ = stdout
-        .write_all(words.as_bytes())
-        .and_then(|()| stdout.flush());
+    let _ = stdout.write_all(words.as_bytes()).and_then(|()| stdout.flush());
 }
 
 /// The modes while a line is edited: those of the editor, but with signals, and with type-ahead kept when a signal

@@ -45,12 +45,7 @@ pub(crate) struct AgentArgs {
     #[arg(long = "agent", value_name = "CMD", conflicts_with_all = ["editor", "outputs", "output"])]
     command: Option<String>,
     /// How the task is passed to the command
-    #[arg(
-        long = "agent-format",
-        value_enum,
-        default_value_t,
-        requires = "command"
-    )]
+    #[arg(long = "agent-format", value_enum, default_value_t, requires = "command")]
     format: AgentFormat,
     /// Timeout of the command for one step
     #[arg(
@@ -99,10 +94,7 @@ fn parse_timeout(text: &str) -> std::result::Result<Duration, String> {
     if (Duration::from_secs(1)..=most).contains(&timeout) {
         return Ok(timeout);
     }
-    Err(format!(
-        "a command may take from 1s to {}h",
-        most.as_secs() / 3600
-    ))
+    Err(format!("a command may take from 1s to {}h", most.as_secs() / 3600))
 }
 
 /// The command of `--agent`, which does the work of each step.
@@ -127,11 +119,7 @@ struct CommandEnd {
 
 impl AgentCommand {
     pub(super) fn from_args(args: &AgentArgs) -> Option<Self> {
-        Some(Self {
-            args: args.clone(),
-            command: args.command.clone()?,
-            asked: (String::new(), 0),
-        })
+        Some(Self { args: args.clone(), command: args.command.clone()?, asked: (String::new(), 0) })
     }
 
     /// Runs the command for a step and returns the output or the failure to submit. If the command prints nothing that
@@ -161,9 +149,7 @@ impl AgentCommand {
             let report = if ended.is_success {
                 answer::parse_answer(&ended.output).map(StepReport::Output)
             } else {
-                Some(StepReport::Error(
-                    json!({ "message": failure_message(&ended) }),
-                ))
+                Some(StepReport::Error(json!({ "message": failure_message(&ended) })))
             };
             match report {
                 Some(report) => return Ok(submission_of_person(step, report)),
@@ -205,11 +191,9 @@ impl AgentCommand {
         {
             return Ok(None);
         }
-        Err(Error::new(Code::StateTransitionRefused, message)
-            .with_retryable(true)
-            .with_action(
-                "Wait until it has ended, or end it; --agent-again begins the step again beside it",
-            ))
+        Err(Error::new(Code::StateTransitionRefused, message).with_retryable(true).with_action(
+            "Wait until it has ended, or end it; --agent-again begins the step again beside it",
+        ))
     }
 
     /// Counts a run of the command for a turn. Returns the complaint as an error after
@@ -252,11 +236,7 @@ impl AgentCommand {
 
 /// Why a command failed, as a message: its exit status, and the last line of its stderr.
 fn failure_message(ended: &CommandEnd) -> String {
-    let said = if ended.said.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", ended.said)
-    };
+    let said = if ended.said.is_empty() { String::new() } else { format!(": {}", ended.said) };
     format!("the command of --agent ended with {}{said}", ended.status)
 }
 
@@ -326,11 +306,8 @@ impl ProcessGroup {
 
     /// Writes the task to the command's stdin, reads its output to the end, and waits for its exit.
     async fn write_task_and_wait(&mut self, task: String) -> Result<CommandEnd> {
-        let (stdin, stdout, stderr) = (
-            self.child.stdin.take(),
-            self.child.stdout.take(),
-            self.child.stderr.take(),
-        );
+        let (stdin, stdout, stderr) =
+            (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
         let give = async move {
             let mut stdin = stdin?;
             let task = format!("{}\n{task}", task.len());

@@ -19,10 +19,7 @@ pub(super) fn task_text(step: &OpenStep, complaint: Option<&str>) -> String {
             let _ = write!(task, "# {title}\n\n{}\n\n", words.trim());
         }
     };
-    part(
-        "Who you are",
-        step.agent_content.as_deref().unwrap_or_default(),
-    );
+    part("Who you are", step.agent_content.as_deref().unwrap_or_default());
     part(
         &format!("Step {} ({})", step.name(), ready.progress),
         &[ready.description.as_str(), &ready.instructions].join("\n\n"),
@@ -44,10 +41,7 @@ pub(super) fn task_text(step: &OpenStep, complaint: Option<&str>) -> String {
     let before = ready.previous.iter();
     let before = before.map(|one| format!("{}: {}\n", one.step_name, one.output));
     part("Decided before", &before.collect::<String>());
-    part(
-        "Your last answer could not be taken",
-        complaint.unwrap_or_default(),
-    );
+    part("Your last answer could not be taken", complaint.unwrap_or_default());
     let answer = format!(
         "You have no tools of midex here: what you print is handed in for you. Do the step, then answer with one JSON value \
          that satisfies this JSON Schema, and print nothing after it:\n\n{}",
@@ -80,9 +74,7 @@ pub(super) fn parse_answer(output: &[u8]) -> Option<Value> {
     }
     let text = std::str::from_utf8(output).ok()?.trim();
     let whole = serde_json::from_str(text).ok();
-    whole
-        .or_else(|| last_fenced_json(text))
-        .or_else(|| last_json_in_text(text))
+    whole.or_else(|| last_fenced_json(text)).or_else(|| last_json_in_text(text))
 }
 
 /// The last fenced block that is JSON.
@@ -120,9 +112,7 @@ fn last_json_in_text(text: &str) -> Option<Value> {
 
 /// How many bytes were read before an error.
 fn bytes_before_error(text: &str, error: &serde_json::Error) -> usize {
-    let lines = text
-        .split_inclusive('\n')
-        .take(error.line().saturating_sub(1));
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     lines.map(str::len).sum::<usize>() + error.column()
 }
 
@@ -135,15 +125,9 @@ mod tests {
         for (output, expected) in [
             ("{\"a\": 1}\n", Some(json!({ "a": 1 }))),
             ("42", Some(json!(42))),
-            (
-                "Done.\n```json\n{\"a\": 2}\n```\nBye",
-                Some(json!({ "a": 2 })),
-            ),
+            ("Done.\n```json\n{\"a\": 2}\n```\nBye", Some(json!({ "a": 2 }))),
             ("```\n[1]\n```\n```sh\nls\n```", Some(json!([1]))),
-            (
-                "I saw {x} and made {\"a\": {\"b\": [3]}}.",
-                Some(json!({ "a": { "b": [3] } })),
-            ),
+            ("I saw {x} and made {\"a\": {\"b\": [3]}}.", Some(json!({ "a": { "b": [3] } }))),
             ("{\"a\": 1} then {\"a\": 2}", Some(json!({ "a": 2 }))),
             ("{\"a\": 1} then {\"a\": ", Some(json!({ "a": 1 }))),
             ("nothing", None),
@@ -171,12 +155,7 @@ mod tests {
         });
         let step = OpenStep::with(&step);
         let told = task_text(&step, Some("no number"));
-        for words in [
-            "# Worker",
-            "# Step a (1/2)\n\nDo it\n\nWell",
-            "z: 1",
-            "no number",
-        ] {
+        for words in ["# Worker", "# Step a (1/2)\n\nDo it\n\nWell", "z: 1", "no number"] {
             assert!(told.contains(words), "{words}: {told}");
         }
         assert!(told.trim_end().ends_with("{\"type\":\"integer\"}") && !told.contains("secret"));

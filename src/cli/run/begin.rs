@@ -67,10 +67,7 @@ impl Runner<'_> {
                     self.begun = StartOutcome::Yes;
                     self.source.draft.clear_recorded();
                     self.page.print_started(&reply, &started, inputs.as_ref())?;
-                    started
-                        .warnings
-                        .iter()
-                        .for_each(|warning| print_warning(warning));
+                    started.warnings.iter().for_each(|warning| print_warning(warning));
                     return Ok(true);
                 }
                 Err(error) if may_have_taken_effect(&error) => return Err(error),
@@ -94,10 +91,7 @@ impl Runner<'_> {
             }
             if !is_asked {
                 let declared = self.workflow_details().await.unwrap_or_default().inputs;
-                return Err(inputs::explain_as_flags(
-                    refused,
-                    &declared.unwrap_or_default(),
-                ));
+                return Err(inputs::explain_as_flags(refused, &declared.unwrap_or_default()));
             }
             if !self.ask_inputs(Some(refused)).await? {
                 return Ok(false);
@@ -267,19 +261,15 @@ impl Runner<'_> {
             return Ok(());
         }
         let hint = nearest_hint(name, known.iter().copied());
-        let message = format!(
-            "{place}: workflow '{}' has no step '{name}'{hint}",
-            self.workflow_name()
-        );
+        let message =
+            format!("{place}: workflow '{}' has no step '{name}'{hint}", self.workflow_name());
         Err(Error::new(Code::UsageInvalid, message)
             .with_action("Correct the name; nothing was started"))
     }
 }
 
 fn workflow_required_error() -> Error {
-    Error::new(
-        Code::UsageInvalid,
-        "inputs are given, but no workflow that takes them",
+    Error::new(Code::UsageInvalid, "inputs are given, but no workflow that takes them").with_action(
+        "Name the workflow behind `midex run`; an execution that goes on keeps its inputs",
     )
-    .with_action("Name the workflow behind `midex run`; an execution that goes on keeps its inputs")
 }

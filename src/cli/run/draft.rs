@@ -108,11 +108,8 @@ impl AnswerDraft {
     }
 
     fn unrecorded_text(&self) -> Option<String> {
-        let label = if self.is_unanswered {
-            "handed in, and nobody answered"
-        } else {
-            "not recorded"
-        };
+        let label =
+            if self.is_unanswered { "handed in, and nobody answered" } else { "not recorded" };
         let typed = self.sent.clone().or_else(|| self.typed_text())?;
         let between = if typed.contains('\n') { '\n' } else { ' ' };
         Some(format!("{label}:{between}{typed}"))
@@ -143,19 +140,13 @@ mod tests {
         assert_eq!(draft.unrecorded_text(), None);
         draft.words = "one\ntwo".to_owned();
         let told = draft.unrecorded_text();
-        assert_eq!(
-            told.as_deref(),
-            Some(r#"not recorded: {"summary":"one\ntwo"}"#)
-        );
+        assert_eq!(told.as_deref(), Some(r#"not recorded: {"summary":"one\ntwo"}"#));
         draft.words = "{\"a\":\n\"\u{200d}".to_owned();
         let told = draft.unrecorded_text();
         assert_eq!(told.as_deref(), Some("not recorded:\n{\"a\":\n\"\\u200d"));
         draft.is_text = true;
         draft.words = "one".to_owned();
-        assert_eq!(
-            draft.unrecorded_text().as_deref(),
-            Some(r#"not recorded: "one""#)
-        );
+        assert_eq!(draft.unrecorded_text().as_deref(), Some(r#"not recorded: "one""#));
         draft.clear_recorded();
         draft.push_item("tags", json!("a"));
         draft.push_item("tags", json!("b"));

@@ -67,13 +67,8 @@ impl Editor {
         }
         loop {
             let begun = self.refused.clone().unwrap_or_default();
-            let why = complaint
-                .as_ref()
-                .map(message_with_violations)
-                .unwrap_or_default();
-            let text = self
-                .edit_text(&begun, &editor_template(&open[0], &why))
-                .await?;
+            let why = complaint.as_ref().map(message_with_violations).unwrap_or_default();
+            let text = self.edit_text(&begun, &editor_template(&open[0], &why)).await?;
             if text.is_empty() || (complaint.is_some() && text == begun) {
                 return match complaint {
                     Some(error) if !text.is_empty() => Err(error),
@@ -119,11 +114,8 @@ impl Editor {
         }
         let status = command.status().await;
         let failed = |what: String| {
-            Error::new(
-                Code::FileUnusable,
-                format!("the editor `{}` {what}", self.command),
-            )
-            .with_action("Set EDITOR to a program that ends well, or leave --editor out")
+            Error::new(Code::FileUnusable, format!("the editor `{}` {what}", self.command))
+                .with_action("Set EDITOR to a program that ends well, or leave --editor out")
         };
         match status {
             Ok(status) if status.success() => Ok(()),
@@ -134,11 +126,7 @@ impl Editor {
 }
 
 fn unwritable_file_error(path: &Path, error: io::Error) -> Error {
-    let message = format!(
-        "{} cannot be written: {}",
-        path.display(),
-        describe_io_error(&error)
-    );
+    let message = format!("{} cannot be written: {}", path.display(), describe_io_error(&error));
     unusable_file_error(path, message).with_source(error)
 }
 
@@ -175,9 +163,7 @@ fn editor_template(step: &OpenStep, complaint: &str) -> String {
         told.extend(part.lines().map(str::to_owned));
     }
     let told = told.join("\n");
-    let commented = told
-        .lines()
-        .map(|line| format!("# {line}").trim_end().to_owned() + "\n");
+    let commented = told.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n");
     format!("{TEMPLATE_CUT_LINE}\n{}", commented.collect::<String>())
 }
 
@@ -215,14 +201,8 @@ mod tests {
         let template = editor_template(&OpenStep::with(&step), "wrong\n  a: b");
         assert_eq!(text_above_template(&template), "");
         assert_eq!(text_above_template(&format!("\n{template}")), "");
-        assert_eq!(
-            text_above_template(&format!("# Title\n\ntext\n{template}")),
-            "# Title\n\ntext"
-        );
-        assert_eq!(
-            text_above_template(&format!("\n{template}added\n")),
-            "added"
-        );
+        assert_eq!(text_above_template(&format!("# Title\n\ntext\n{template}")), "# Title\n\ntext");
+        assert_eq!(text_above_template(&format!("\n{template}added\n")), "added");
         assert_eq!(text_above_template("# only this\n"), "# only this");
     }
 }

@@ -33,9 +33,7 @@ impl InputField {
     /// An input of a workflow.
     pub(crate) fn from_input(input: &InputView) -> Self {
         let said = |words: [&Option<String>; 2]| {
-            let words = words
-                .map(|words| optional_text_line(words.as_deref()))
-                .into_iter();
+            let words = words.map(|words| optional_text_line(words.as_deref())).into_iter();
             words.filter(|words| !words.is_empty())
         };
         let about: Vec<_> = said([&input.label, &input.description]).collect();
@@ -140,12 +138,7 @@ impl InputField {
         }
         notes.extend(Some(self.hint.clone()).filter(|hint| !hint.is_empty()));
         let about = if self.about.is_empty() { "" } else { ": " };
-        format!(
-            "{}{about}{} ({})",
-            one_line(&self.name),
-            self.about,
-            notes.join("; ")
-        )
+        format!("{}{about}{} ({})", one_line(&self.name), self.about, notes.join("; "))
     }
 
     fn describe_kind(&self) -> String {
@@ -173,10 +166,7 @@ impl InputField {
     pub(super) fn typed_choices(&self) -> Vec<String> {
         match self.schema_type() {
             Some("boolean") => ["yes", "no"].map(str::to_owned).to_vec(),
-            _ => list_items(&self.schema["enum"])
-                .iter()
-                .map(value_as_typed)
-                .collect(),
+            _ => list_items(&self.schema["enum"]).iter().map(value_as_typed).collect(),
         }
     }
 
@@ -225,10 +215,7 @@ impl InputField {
             }
             Err(error) => describe_json_error(&error),
         };
-        Err(format!(
-            "{why}; you typed {}",
-            escape_json_text(&text.replace('\n', " "))
-        ))
+        Err(format!("{why}; you typed {}", escape_json_text(&text.replace('\n', " "))))
     }
 
     /// Whether a line begins JSON that can be the field's value.
@@ -253,10 +240,8 @@ impl InputField {
 
     /// The field for one item of the list; `None` if this field is no list.
     pub(super) fn item_field(&self) -> Option<Self> {
-        (self.schema_type() == Some("array")).then(|| Self {
-            schema: self.schema["items"].clone(),
-            ..self.clone()
-        })
+        (self.schema_type() == Some("array"))
+            .then(|| Self { schema: self.schema["items"].clone(), ..self.clone() })
     }
 
     /// Why a list of `count` items is too short; `None` if it is long enough.
@@ -318,9 +303,8 @@ fn find_choice(one_of: &[Value], text: &str) -> Result<Value, String> {
         return Ok(value.clone());
     }
     let begun = text.to_lowercase();
-    let mut begins = one_of
-        .iter()
-        .filter(|value| value_as_typed(value).to_lowercase().starts_with(&begun));
+    let mut begins =
+        one_of.iter().filter(|value| value_as_typed(value).to_lowercase().starts_with(&begun));
     if let (Some(value), None) = (begins.next(), begins.next()) {
         return Ok(value.clone());
     }
@@ -330,21 +314,15 @@ fn find_choice(one_of: &[Value], text: &str) -> Result<Value, String> {
 
 /// A value as it is typed: a string without quotes.
 fn value_as_typed(value: &Value) -> String {
-    one_line(
-        &value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned),
-    )
+    one_line(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
 /// An example as it is typed: the items of a list one after the other.
 fn example_as_typed(example: &Value) -> String {
     match example.as_array() {
-        Some(items) if items.iter().all(Value::is_string) => items
-            .iter()
-            .map(value_as_typed)
-            .collect::<Vec<_>>()
-            .join(", then "),
+        Some(items) if items.iter().all(Value::is_string) => {
+            items.iter().map(value_as_typed).collect::<Vec<_>>().join(", then ")
+        }
         _ => value_as_typed(example),
     }
 }
@@ -403,11 +381,7 @@ pub(super) fn fields_to_ask_again(
 ) -> Vec<InputField> {
     let found: Vec<_> = fields
         .iter()
-        .filter(|field| {
-            violations
-                .iter()
-                .any(|violation| field.is_violated_by(violation))
-        })
+        .filter(|field| violations.iter().any(|violation| field.is_violated_by(violation)))
         .map(|field| field.field_to_ask_again(violations))
         .collect();
     let is_told = |violation: &Violation| found.iter().any(|field| field.is_violated_by(violation));
@@ -470,10 +444,7 @@ mod tests {
             "schema": { "type": "integer", "minimum": 1, "maximum": 5 }
         });
         let level = field(level);
-        assert_eq!(
-            level.describe_in_line(),
-            "level: How deep (whole number; 1 to 5)"
-        );
+        assert_eq!(level.describe_in_line(), "level: How deep (whole number; 1 to 5)");
         assert_eq!(level.prompt_text(), "level [2]> ");
         let tone = json!({
             "name": "tone", "required": false, "hint": "how it should sound", "example": "warm",
@@ -519,36 +490,16 @@ mod tests {
     fn typed_text_becomes_a_value() {
         let one_of = field_from_schema(&json!({ "enum": ["short", "long", 3] }));
         for (field, text, expected) in [
-            (
-                &field_from_schema(&json!({ "type": "string" })),
-                "12",
-                Ok(json!("12")),
-            ),
-            (
-                &field_from_schema(&json!({ "type": "string" })),
-                "\"later\"",
-                Ok(json!("later")),
-            ),
-            (
-                &field_from_schema(&json!({ "type": "integer" })),
-                "12",
-                Ok(json!(12)),
-            ),
+            (&field_from_schema(&json!({ "type": "string" })), "12", Ok(json!("12"))),
+            (&field_from_schema(&json!({ "type": "string" })), "\"later\"", Ok(json!("later"))),
+            (&field_from_schema(&json!({ "type": "integer" })), "12", Ok(json!(12))),
             (
                 &field_from_schema(&json!({ "type": "integer" })),
                 "x",
                 Err("that is no whole number"),
             ),
-            (
-                &field_from_schema(&json!({ "type": "boolean" })),
-                "Y",
-                Ok(json!(true)),
-            ),
-            (
-                &field_from_schema(&json!({ "type": "boolean" })),
-                "perhaps",
-                Err("type yes or no"),
-            ),
+            (&field_from_schema(&json!({ "type": "boolean" })), "Y", Ok(json!(true))),
+            (&field_from_schema(&json!({ "type": "boolean" })), "perhaps", Err("type yes or no")),
             (&field_from_schema(&json!({})), "[1]", Ok(json!([1]))),
             (&field_from_schema(&json!({})), "words", Ok(json!("words"))),
             (&one_of, "s", Ok(json!("short"))),
@@ -587,10 +538,7 @@ mod tests {
         // If all fields are asked again, each keeps its value.
         let given = json!({ "b": "long ago" });
         let again = fields_to_ask_again(&fields, &[about("/")], given.as_object().expect("values"));
-        assert_eq!(
-            [again[0].has_kept_value(), again[1].has_kept_value()],
-            [false, true]
-        );
+        assert_eq!([again[0].has_kept_value(), again[1].has_kept_value()], [false, true]);
         assert_eq!(again[1].prompt_text(), "b [long ago]> ");
         assert!(again[1].describe_in_line().contains("\"\" takes it away"));
         assert!(again[1].is_clearing_line("\"\"") && !again[0].is_clearing_line("\"\""));

@@ -89,10 +89,7 @@ impl FieldForm<'_, '_> {
             &asked.describe_in_line(),
         ))?;
         loop {
-            let line = match self
-                .prompt_line(&asked.prompt_text(), &asked.typed_choices())
-                .await?
-            {
+            let line = match self.prompt_line(&asked.prompt_text(), &asked.typed_choices()).await? {
                 PromptInput::Line(line) => line.trim().to_owned(),
                 left => return Ok(FieldAnswer::Word(word_for_leaving(&left))),
             };
@@ -223,9 +220,7 @@ impl FieldForm<'_, '_> {
             }
             match self.at.classify_line(&line) {
                 LineMeaning::Value => {
-                    return Ok(LineMeaning::Word(PersonAction::Failed(strip_json_quotes(
-                        &line,
-                    ))));
+                    return Ok(LineMeaning::Word(PersonAction::Failed(strip_json_quotes(&line))));
                 }
                 LineMeaning::Word(PersonAction::Failed(why)) if why.is_empty() => {
                     self.print_explanation(FAILURE_REASON_PROMPT)?;
@@ -289,9 +284,7 @@ impl FieldForm<'_, '_> {
             Err(word) => return Ok(ParsedLine::Word(word)),
         };
         self.draft.truncate_items(count);
-        Ok(parsed_line_from_result(
-            item.check_json_value(&text, serde_json::from_str(&text)),
-        ))
+        Ok(parsed_line_from_result(item.check_json_value(&text, serde_json::from_str(&text))))
     }
 
     /// Reads the next line of a list; `None` at its end.
@@ -302,10 +295,7 @@ impl FieldForm<'_, '_> {
         loop {
             let count = self.draft.item_count();
             let too_short = asked.too_few_items_message(count).filter(|_| count > 0);
-            let line = match (
-                self.prompt_line(CONTINUATION_PROMPT, &[]).await?,
-                &too_short,
-            ) {
+            let line = match (self.prompt_line(CONTINUATION_PROMPT, &[]).await?, &too_short) {
                 (PromptInput::Line(line), _) => line.trim().to_owned(),
                 (PromptInput::End, None) => return Ok(Ok(None)),
                 (left, _) => return Ok(Err(word_for_leaving(&left))),
@@ -399,10 +389,7 @@ fn split_pasted_items(item: &InputField, typed: String) -> Vec<String> {
         }
     }
     let lines = typed.lines().map(str::trim);
-    lines
-        .filter(|line| !line.is_empty())
-        .map(str::to_owned)
-        .collect()
+    lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 /// Whether the typed text has several lines. Only a paste has, and it is never a command word.

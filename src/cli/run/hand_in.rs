@@ -30,21 +30,10 @@ impl Runner<'_> {
         // An output that a person typed here counts as the user's own answer.
         let is_of_user = step.input().is_some_and(|it| it["via"] == "elicitation");
         let of_user = submission.is_by_person && name == "output" && is_of_user;
-        let tool = if of_user {
-            "execution.answer"
-        } else {
-            "workflow.next_step"
-        };
+        let tool = if of_user { "execution.answer" } else { "workflow.next_step" };
         self.source.draft.mark_submission_sent(&submission);
         match self.link.advance(tool, arguments).await {
-            Ok((
-                reply,
-                Advanced {
-                    execution_id,
-                    workflow_state,
-                    ..
-                },
-            )) => {
+            Ok((reply, Advanced { execution_id, workflow_state, .. })) => {
                 self.source.draft.clear_recorded();
                 let page = &mut self.page;
                 page.print_reply(&reply, &execution_id, &workflow_state, "")?;

@@ -24,11 +24,8 @@ pub(crate) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
     let read =
         File::open(path).and_then(|file| file.take(bytes_max as u64 + 1).read_to_end(&mut bytes));
     read.map_err(|error| {
-        unusable_file_error(
-            path,
-            format!("{shown} cannot be read: {}", describe_io_error(&error)),
-        )
-        .with_source(error)
+        unusable_file_error(path, format!("{shown} cannot be read: {}", describe_io_error(&error)))
+            .with_source(error)
     })?;
     if bytes.len() > bytes_max {
         return Err(too_long_error(&shown, bytes_max));
@@ -58,10 +55,7 @@ pub(crate) struct StdinLines {
 
 impl StdinLines {
     pub(crate) fn stdin() -> Self {
-        Self {
-            reader: BufReader::new(tokio::io::stdin()),
-            number: 0,
-        }
+        Self { reader: BufReader::new(tokio::io::stdin()), number: 0 }
     }
 
     /// The number of the last line that was read, from 1.
@@ -86,10 +80,7 @@ impl StdinLines {
             }
         };
         read.map_err(|error| {
-            let what = format!(
-                "standard input cannot be read: {}",
-                describe_io_error(&error)
-            );
+            let what = format!("standard input cannot be read: {}", describe_io_error(&error));
             unusable_file_error(&PathBuf::from("stdin"), what).with_source(error)
         })?;
         self.number += 1;

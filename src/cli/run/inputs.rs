@@ -41,10 +41,7 @@ const INPUTS_OBJECT_ADVICE: &str =
 /// `USAGE_INVALID` if it is no JSON; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
 pub(crate) fn parse_json_flag(name: &str, flag: &str, bytes_max: usize) -> Result<(String, Value)> {
     let (place, text) = match flag.strip_prefix('@') {
-        Some(path) => (
-            format!("{name}: {path}"),
-            read_file(Path::new(path), bytes_max)?,
-        ),
+        Some(path) => (format!("{name}: {path}"), read_file(Path::new(path), bytes_max)?),
         None => (name.to_owned(), flag.to_owned()),
     };
     if let Some(fault) = oversized_integer_message(text.as_bytes()) {
@@ -105,9 +102,9 @@ pub(crate) fn merge_inputs(
 pub(super) fn has_same_inputs(given: Option<&Value>, kept: &Value, declared: bool) -> bool {
     let Some(given) = given else { return true };
     match given {
-        Value::Object(given) if declared => given
-            .iter()
-            .all(|(name, value)| value.is_null() || kept.get(name) == Some(value)),
+        Value::Object(given) if declared => {
+            given.iter().all(|(name, value)| value.is_null() || kept.get(name) == Some(value))
+        }
         given => given == kept,
     }
 }
@@ -158,9 +155,8 @@ mod tests {
         ]
         .map(|(name, schema)| (name.to_owned(), schema));
         let flags = ["n=5", "s=5", "l=[1,{}]", "e=1", "x=5", "s=a=b"];
-        let single = flags
-            .map(|flag| split_name_and_value("--input", flag).expect("a flag"))
-            .to_vec();
+        let single =
+            flags.map(|flag| split_name_and_value("--input", flag).expect("a flag")).to_vec();
         let whole = json!({ "n": 1, "kept": true });
         assert_eq!(
             merge_inputs(Some(whole), single, &declared),
@@ -193,9 +189,7 @@ mod tests {
     }
 
     fn split_error_code(flag: &str) -> Code {
-        split_name_and_value("--input", flag)
-            .expect_err("no flag")
-            .code()
+        split_name_and_value("--input", flag).expect_err("no flag").code()
     }
 
     #[test]
@@ -210,11 +204,7 @@ mod tests {
             (Some(json!({ "a": 1 })), false, false),
             (Some(kept.clone()), false, true),
         ] {
-            assert_eq!(
-                has_same_inputs(given.as_ref(), &kept, declared),
-                expected,
-                "{given:?}"
-            );
+            assert_eq!(has_same_inputs(given.as_ref(), &kept, declared), expected, "{given:?}");
         }
     }
 }

@@ -28,11 +28,7 @@ impl SubmissionLines {
     pub(super) fn from_file(path: &Path) -> Result<Self> {
         let shown = path.display().to_string();
         let text = input::read_file(path, limits::OUTPUTS_FILE_BYTES_MAX)?;
-        let mut lines = Self {
-            named: Vec::new(),
-            ordered: VecDeque::new(),
-            input: None,
-        };
+        let mut lines = Self { named: Vec::new(), ordered: VecDeque::new(), input: None };
         for (line, number) in text.lines().zip(1_usize..) {
             if !line.trim().is_empty() {
                 let submission = parse_submission_line(line, format!("{shown}:{number}"));
@@ -44,11 +40,7 @@ impl SubmissionLines {
 
     /// Reads lines from standard input when they are needed.
     pub(super) fn from_stdin() -> Self {
-        Self {
-            named: Vec::new(),
-            ordered: VecDeque::new(),
-            input: Some(StdinLines::stdin()),
-        }
+        Self { named: Vec::new(), ordered: VecDeque::new(), input: Some(StdinLines::stdin()) }
     }
 
     fn keep_submission(&mut self, submission: Submission) {
@@ -92,10 +84,7 @@ impl SubmissionLines {
         if self.named.len() <= limits::OUTPUTS_WAITING_MAX {
             return Ok(());
         }
-        let limit = format!(
-            "at most {} outputs ahead of their step",
-            limits::OUTPUTS_WAITING_MAX
-        );
+        let limit = format!("at most {} outputs ahead of their step", limits::OUTPUTS_WAITING_MAX);
         let message = format!("too many outputs wait for a step that is not open: {limit}");
         Err(Error::new(Code::LimitExceeded, message).with_context("limit", limit))
     }
@@ -127,24 +116,15 @@ mod tests {
 
     #[test]
     fn named_lines_wait_for_their_step() {
-        let mut lines = SubmissionLines {
-            named: Vec::new(),
-            ordered: VecDeque::new(),
-            input: None,
-        };
-        for line in [
-            r#"{"step_name":"c","output":1}"#,
-            "2",
-            r#"{"step_name":"b","output":3}"#,
-            "4",
-        ] {
+        let mut lines =
+            SubmissionLines { named: Vec::new(), ordered: VecDeque::new(), input: None };
+        for line in [r#"{"step_name":"c","output":1}"#, "2", r#"{"step_name":"b","output":3}"#, "4"]
+        {
             lines.keep_submission(parse_submission_line(line, line.into()).expect("a line"));
         }
         let mut take = |names: &[&str]| {
-            let open: Vec<_> = names
-                .iter()
-                .map(|name| OpenStep::with(&json!({ "step_name": name })))
-                .collect();
+            let open: Vec<_> =
+                names.iter().map(|name| OpenStep::with(&json!({ "step_name": name }))).collect();
             let submission = lines.take_for_open_step(&open)?;
             let step = submission.step_in(&open)?.name().to_owned();
             Some((step, submission.report))

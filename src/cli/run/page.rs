@@ -91,11 +91,7 @@ impl<'a> RunPage<'a> {
         let line = |(name, value): (&String, &Value)| {
             self.named_line(&one_line(name), &one_line_summary(value))
         };
-        named
-            .iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(line)
-            .collect()
+        named.iter().filter(|(_, value)| !value.is_null()).map(line).collect()
     }
 
     /// Prints that an existing execution continues, and its inputs.
@@ -136,27 +132,17 @@ impl<'a> RunPage<'a> {
             attempt_suffix(&ready.step)
         );
         let title = self.screen.paint(TextStyle::Bold, &title);
-        let by = if agent.is_empty() {
-            String::new()
-        } else {
-            format!(" ({agent})")
-        };
+        let by = if agent.is_empty() { String::new() } else { format!(" ({agent})") };
         let mut text = format!("\n{title}{by}\n");
-        text += &self
-            .screen
-            .indent_block(None, STEP_LINE_INDENT, &ready.description);
+        text += &self.screen.indent_block(None, STEP_LINE_INDENT, &ready.description);
         if !agent.is_empty() {
             text += &self.persona_text(step, &agent);
         }
-        text += &self
-            .screen
-            .indent_block(None, AUTHOR_TEXT_MARGIN, &ready.instructions);
+        text += &self.screen.indent_block(None, AUTHOR_TEXT_MARGIN, &ready.instructions);
         // The properties of an `input` step are asked one by one, so they are not listed here.
         if let Some(input) = step.input().filter(|_| step.kind() != "input") {
             text += &self.named_line("input", "");
-            text += &self
-                .screen
-                .indent_block(None, AUTHOR_TEXT_MARGIN, &json_text(input, true));
+            text += &self.screen.indent_block(None, AUTHOR_TEXT_MARGIN, &json_text(input, true));
         }
         for before in &ready.previous {
             let name = format!("before, {}", one_line(&before.step_name));
@@ -174,14 +160,10 @@ impl<'a> RunPage<'a> {
             return String::new();
         }
         if self.has_personas {
-            return self
-                .screen
-                .indent_block(Some(TextStyle::Dim), AUTHOR_TEXT_MARGIN, persona);
+            return self.screen.indent_block(Some(TextStyle::Dim), AUTHOR_TEXT_MARGIN, persona);
         }
-        let words = persona
-            .lines()
-            .map(str::trim)
-            .find(|line| !line.is_empty() && !line.starts_with('#'));
+        let words =
+            persona.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
         let words = one_line(words.unwrap_or_default());
         self.named_line("persona (--persona shows it)", &words)
     }
@@ -195,11 +177,7 @@ impl<'a> RunPage<'a> {
         let names = schema["properties"].as_object().map(|properties| {
             let required = list_items(&schema["required"]);
             let name = |name: &String| {
-                let mark = if required.contains(&Value::from(name.as_str())) {
-                    ""
-                } else {
-                    "?"
-                };
+                let mark = if required.contains(&Value::from(name.as_str())) { "" } else { "?" };
                 format!("{}{mark}", one_line(name))
             };
             properties.keys().map(name).collect::<Vec<_>>().join(", ")
@@ -216,20 +194,14 @@ impl<'a> RunPage<'a> {
 
     /// Prints that the run continues with a child execution.
     pub(super) fn print_child(&mut self, id: &str) -> Result<()> {
-        self.print_text(&format!(
-            "\nIts child {} is next\n",
-            replace_hidden_chars(id)
-        ))
+        self.print_text(&format!("\nIts child {} is next\n", replace_hidden_chars(id)))
     }
 
     /// Prints how a child execution ended.
     pub(super) fn print_child_end(&mut self, status: &StatusView) -> Result<()> {
         let id = one_line(&status.execution_id);
         let state = self.screen.paint_state(&status.state);
-        self.print_text(&format!(
-            "\nThe child {id} is {state}{}\n",
-            outcome_text(status)
-        ))
+        self.print_text(&format!("\nThe child {id} is {state}{}\n", outcome_text(status)))
     }
 
     /// Prints, once, what the execution waits for if no step is open, and the commands that answer it.
@@ -238,9 +210,7 @@ impl<'a> RunPage<'a> {
         let mut text = String::new();
         let mut waited = String::new();
         for wait in &current.waits {
-            text += &self
-                .screen
-                .indent_block(None, "", &waits::describe_wait(wait, now, true));
+            text += &self.screen.indent_block(None, "", &waits::describe_wait(wait, now, true));
             // Compare the waits without the remaining time, which changes constantly.
             let _ = write!(waited, "{wait:?}");
             if let Some(way) = waits::wait_action(wait, &current.execution_id, &[]) {
@@ -287,15 +257,9 @@ impl<'a> RunPage<'a> {
         }
         let took = status.duration_ms.map(format_duration);
         let (done, total) = (status.steps.completed, status.steps.total);
-        text += &self.named_line(
-            "steps",
-            &format!("{done} of {total} in {}", took.unwrap_or_default()),
-        );
-        let output = status
-            .final_output
-            .as_ref()
-            .map(field_lines)
-            .unwrap_or_default();
+        text += &self
+            .named_line("steps", &format!("{done} of {total} in {}", took.unwrap_or_default()));
+        let output = status.final_output.as_ref().map(field_lines).unwrap_or_default();
         for line in output.into_iter().chain(final_output_faults(status)) {
             text += &self.screen.indent_block(None, STEP_LINE_INDENT, &line);
         }
@@ -334,10 +298,7 @@ impl<'a> RunPage<'a> {
 
     /// A named line, cut to the width.
     fn named_line(&self, name: &str, text: &str) -> String {
-        let room = self
-            .screen
-            .columns()
-            .saturating_sub(STEP_LINE_INDENT.len() + name.len() + 2);
+        let room = self.screen.columns().saturating_sub(STEP_LINE_INDENT.len() + name.len() + 2);
         let name = self.screen.paint(TextStyle::Dim, &format!("{name}:"));
         format!("{STEP_LINE_INDENT}{name} {}\n", truncate_text(text, room))
     }
@@ -368,9 +329,8 @@ impl<'a> RunPage<'a> {
 /// ` (item 2 of 6)` for a step inside a `foreach`; else empty.
 fn item_suffix(step: &StepView) -> String {
     let of = step.items.map(|items| format!(" of {items}"));
-    step.item.map_or_else(String::new, |item| {
-        format!(" (item {}{})", item + 1, of.unwrap_or_default())
-    })
+    step.item
+        .map_or_else(String::new, |item| format!(" (item {}{})", item + 1, of.unwrap_or_default()))
 }
 
 /// ` (attempt 2)` for a repeated attempt; else empty.

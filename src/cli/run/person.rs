@@ -83,13 +83,7 @@ impl Person {
         draft: &'a mut AnswerDraft,
         link: &'a mut ServerLink<'b>,
     ) -> FieldForm<'a, 'b> {
-        FieldForm {
-            prompt: self.open_prompt(),
-            draft,
-            link,
-            screen: Screen::stdout(),
-            at,
-        }
+        FieldForm { prompt: self.open_prompt(), draft, link, screen: Screen::stdout(), at }
     }
 
     /// Prints which other answers are possible, unless the last step was of the same kind.
@@ -109,13 +103,7 @@ impl Person {
 fn output_fields(step: &OpenStep) -> Option<Vec<InputField>> {
     let input = step.input().filter(|_| step.kind() == "input");
     match input.and_then(|input| AskedInputs::deserialize(input).ok()) {
-        Some(asked) => Some(
-            asked
-                .properties
-                .iter()
-                .map(InputField::from_input)
-                .collect(),
-        ),
+        Some(asked) => Some(asked.properties.iter().map(InputField::from_input).collect()),
         None => InputField::from_schema(step.ready.output_schema.as_ref()?),
     }
 }
@@ -161,11 +149,7 @@ impl FieldForm<'_, '_> {
             self.draft.begin_version();
             self.draft.print_unrecorded();
         }
-        let what = if accepts_any_output(step) {
-            "text or JSON"
-        } else {
-            "what came of it"
-        };
+        let what = if accepts_any_output(step) { "text or JSON" } else { "what came of it" };
         let what = format!("{what}, ended by an empty line");
         question::write_prompt(&self.screen.indent_block(Some(TextStyle::Dim), "  ", &what))?;
         // The step may have scrolled off the screen, so the prompt repeats its name.
@@ -239,7 +223,5 @@ fn act_on_word(step: &OpenStep, word: PersonAction, draft: &mut AnswerDraft) -> 
 
 /// The context for command words at this step: an optional step can be skipped.
 fn answer_context(step: &OpenStep) -> AnswerContext {
-    AnswerContext::Step {
-        is_optional: step.ready.step.optional,
-    }
+    AnswerContext::Step { is_optional: step.ready.step.optional }
 }

@@ -33,9 +33,7 @@ pub(super) struct ProgressLine {
 impl ProgressLine {
     /// The progress line for the waits of an execution.
     pub(super) fn from_waits(waits: &[WaitView], is_json: bool) -> Self {
-        let waits = waits
-            .iter()
-            .map(|wait| (wait_name(wait), wait_deadline(wait)));
+        let waits = waits.iter().map(|wait| (wait_name(wait), wait_deadline(wait)));
         Self {
             waits: waits.collect(),
             begun: SystemClock.now(),
@@ -59,11 +57,7 @@ impl ProgressLine {
 
     /// The escape sequence that erases the rest of a longer line.
     fn erase_sequence(&self) -> &'static str {
-        if self.screen.is_plain() {
-            ""
-        } else {
-            "\u{1b}[K"
-        }
+        if self.screen.is_plain() { "" } else { "\u{1b}[K" }
     }
 }
 

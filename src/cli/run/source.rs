@@ -54,11 +54,7 @@ impl OutputSource {
     /// # Errors
     /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` if a file or the editor cannot be used.
     pub(super) fn from_flags(from: &OutputFrom) -> Result<Self> {
-        let mut lines = from
-            .outputs
-            .as_deref()
-            .map(SubmissionLines::from_file)
-            .transpose()?;
+        let mut lines = from.outputs.as_deref().map(SubmissionLines::from_file).transpose()?;
         let given = from.output.as_deref().map(read_whole_input).transpose()?;
         let takes_stdin = from.output.as_deref() == Some(Path::new("-"));
         let is_terminal = io::stdin().is_terminal() && !takes_stdin;
@@ -138,9 +134,7 @@ impl OutputSource {
             (Answerer::Editor(editor), _) => {
                 // Editing may take long: release the store so that other processes can open it.
                 link.release_store().await?;
-                let found = editor
-                    .ask_for_output(open, complaint, &mut self.draft)
-                    .await?;
+                let found = editor.ask_for_output(open, complaint, &mut self.draft).await?;
                 Ok(found.map_or_else(
                     || RunDecision::Stop(self.why_none.to_owned()),
                     RunDecision::Submit,
@@ -151,9 +145,7 @@ impl OutputSource {
                 Ok(RunDecision::Submit(submission))
             }
             (_, Some(person)) => {
-                person
-                    .ask_step_answer(open, complaint, &mut self.draft, link)
-                    .await
+                person.ask_step_answer(open, complaint, &mut self.draft, link).await
             }
             (_, None) => Ok(RunDecision::Stop(self.why_none.to_owned())),
         }
@@ -193,10 +185,7 @@ impl OutputSource {
 
     /// Keeps a submission, to submit it again with a renewed token.
     pub(super) fn retry_later(&mut self, submission: Submission) {
-        self.pending = Some(Submission {
-            is_retry: true,
-            ..submission
-        });
+        self.pending = Some(Submission { is_retry: true, ..submission });
     }
 
     /// The first step name in the lines that is not in `known`, and its place.
@@ -210,10 +199,7 @@ impl OutputSource {
 
     /// The places of the lines that were not used.
     pub(super) fn unused_line_places(&self) -> Vec<String> {
-        let lines = self
-            .lines
-            .iter()
-            .flat_map(SubmissionLines::unused_submissions);
+        let lines = self.lines.iter().flat_map(SubmissionLines::unused_submissions);
         let lines = lines.map(|submission| submission.place.clone());
         let given = self.given.iter().map(|_| "--output".to_owned());
         lines.chain(given).collect()
@@ -222,10 +208,6 @@ impl OutputSource {
 
 /// The text of a file, or of standard input for `-`.
 fn read_whole_input(path: &Path) -> Result<String> {
-    let path = if path == Path::new("-") {
-        Path::new("/dev/stdin")
-    } else {
-        path
-    };
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
     input::read_file(path, limits::OUTPUTS_FILE_BYTES_MAX)
 }

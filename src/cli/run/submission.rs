@@ -73,13 +73,7 @@ pub(super) fn parse_submission_line(line: &str, place: String) -> Result<Submiss
         Value::Object(map) if is_step_line_object(&map) => parse_step_line(map).map_err(bad)?,
         output => (None, StepReport::Output(output)),
     };
-    Ok(Submission {
-        step,
-        report,
-        place,
-        is_by_person: false,
-        is_retry: false,
-    })
+    Ok(Submission { step, report, place, is_by_person: false, is_retry: false })
 }
 
 /// Whether the object has exactly the keys of a line that names its step.
@@ -183,10 +177,7 @@ mod tests {
         for (line, what) in [
             ("{", "f:1: not JSON: it ends too early"),
             (r#"{"step_name":"a","error":1}"#, "f:1: `error` must be"),
-            (
-                r#"{"step_name":"a","output":1,"error":"x"}"#,
-                "f:1: `output` and",
-            ),
+            (r#"{"step_name":"a","output":1,"error":"x"}"#, "f:1: `output` and"),
         ] {
             let error = parse_submission_line(line, "f:1".into()).expect_err("no line");
             assert!(error.message().starts_with(what), "{}", error.message());

@@ -108,21 +108,14 @@ const STEP_REQUIRED_MESSAGE: &str =
     "the workflow needs this step: `failed: WHY` says that it cannot be done";
 
 /// The prefixes that report a failure.
-const FAILURE_PREFIXES: &[&str] = &[
-    "failed:",
-    "this failed, because ",
-    "this failed because ",
-    "this failed:",
-];
+const FAILURE_PREFIXES: &[&str] =
+    &["failed:", "this failed, because ", "this failed because ", "this failed:"];
 
 /// Parses a command word; `None` if the line is a value, or part of one.
 fn parse_command_word(line: &str) -> Option<PersonAction> {
     let line = line.trim();
     let low = line.to_lowercase();
-    if let Some(start) = FAILURE_PREFIXES
-        .iter()
-        .find(|start| low.starts_with(*start))
-    {
+    if let Some(start) = FAILURE_PREFIXES.iter().find(|start| low.starts_with(*start)) {
         let why = line.get(start.len()..).unwrap_or_default().trim();
         return Some(PersonAction::Failed(why.to_owned()));
     }
@@ -180,24 +173,15 @@ mod tests {
         assert!(
             explained(AnswerContext::Start.classify_line("skip")).starts_with("nothing runs yet")
         );
-        assert_eq!(
-            AnswerContext::Start.classify_line("failed: the login"),
-            LineMeaning::Value
-        );
+        assert_eq!(AnswerContext::Start.classify_line("failed: the login"), LineMeaning::Value);
         assert_eq!(
             AnswerContext::Start.classify_line("later"),
             LineMeaning::Word(PersonAction::Later)
         );
         assert!(!explained(AnswerContext::Start.classify_line("?")).contains("pause"));
         assert!(explained(needed.classify_line("skip")).contains("needs this step"));
-        assert_eq!(
-            optional.classify_line("skip"),
-            LineMeaning::Word(PersonAction::Skip)
-        );
-        assert_eq!(
-            needed.classify_line("pause"),
-            LineMeaning::Word(PersonAction::Pause)
-        );
+        assert_eq!(optional.classify_line("skip"), LineMeaning::Word(PersonAction::Skip));
+        assert_eq!(needed.classify_line("pause"), LineMeaning::Word(PersonAction::Pause));
         assert!(explained(optional.classify_line("?")).contains("- skip"));
         assert!(!explained(needed.classify_line("?")).contains("- skip"));
         assert!(!needed.describe_other_answers().contains("skip"));

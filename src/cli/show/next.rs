@@ -27,11 +27,7 @@ pub(super) fn next_commands_section(shown: &ExecutionView, how: &DisplayOptions<
         let what = format!("  ({does})");
         let room = screen.columns().saturating_sub(SECTION_INDENT.width());
         let is_room = command.width() + what.width() <= room;
-        let what = if is_room {
-            screen.paint(TextStyle::Dim, &what)
-        } else {
-            String::new()
-        };
+        let what = if is_room { screen.paint(TextStyle::Dim, &what) } else { String::new() };
         // The command is never truncated: it has to be complete to be typed.
         let _ = writeln!(text, "{SECTION_INDENT}{command}{what}");
     }

@@ -40,9 +40,8 @@ fn step_notes(
     // Each page of a paginated list is an attempt without a result; those are not shown.
     let tried = tried.map(|row| (row.attempt, short_result(row)));
     let tried = tried.filter(|(_, result)| !result.is_empty());
-    let tried: Vec<_> = tried
-        .map(|(attempt, result)| format!("attempt {attempt}: {result}"))
-        .collect();
+    let tried: Vec<_> =
+        tried.map(|(attempt, result)| format!("attempt {attempt}: {result}")).collect();
     StepNotes {
         beside: latest.map_or_else(String::new, |row| describe_visit(row, now, tried.len())),
         below: own
@@ -80,10 +79,6 @@ fn describe_visit(row: &HistoryRow, now: Timestamp, failures: usize) -> String {
 
 /// Whether a gate was approved or rejected, and by whom.
 fn gate_answer_text(answered: &AnsweredView) -> String {
-    let what = if answered.approved {
-        "approved"
-    } else {
-        "rejected"
-    };
+    let what = if answered.approved { "approved" } else { "rejected" };
     format!("{what} by {}", one_line(&answered.by))
 }

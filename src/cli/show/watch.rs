@@ -34,11 +34,7 @@ pub(super) async fn watch_execution(
     flags: &str,
     is_json: bool,
 ) -> Result<()> {
-    let mut drawn = DrawnScreen {
-        is_json,
-        flags: flags.to_owned(),
-        ..DrawnScreen::default()
-    };
+    let mut drawn = DrawnScreen { is_json, flags: flags.to_owned(), ..DrawnScreen::default() };
     let mut pace = redraw_interval();
     let mut window = TerminalEvents::new()?;
     let mut looks = StorePolling::default();
@@ -207,12 +203,7 @@ impl DrawnScreen {
     }
 
     fn display_options<'a>(&'a self, screen: &'a Screen) -> DisplayOptions<'a> {
-        DisplayOptions {
-            screen,
-            flags: &self.flags,
-            has_visits: false,
-            is_served: self.is_served,
-        }
+        DisplayOptions { screen, flags: &self.flags, has_visits: false, is_served: self.is_served }
     }
 
     /// Whether each page is printed in full below the previous one, instead of being redrawn.
@@ -261,9 +252,7 @@ impl DrawnScreen {
 
 fn write_to_stdout(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(unwritable_output_error),
@@ -338,10 +327,7 @@ mod tests {
     }
 
     fn split_lines(text: &str) -> Vec<String> {
-        text.split(' ')
-            .filter(|line| !line.is_empty())
-            .map(str::to_owned)
-            .collect()
+        text.split(' ').filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
     #[test]
@@ -361,13 +347,8 @@ mod tests {
 
     #[test]
     fn the_screen_shows_the_last_page() {
-        for pages in [
-            ["a b c", "a X c"],
-            ["a", "a b c"],
-            ["a b c", "a"],
-            ["", "a"],
-            ["a b", "c d"],
-        ] {
+        for pages in [["a b c", "a X c"], ["a", "a b c"], ["a b c", "a"], ["", "a"], ["a b", "c d"]]
+        {
             let [before, now] = pages.map(split_lines);
             // An unchanged line is skipped with a cursor movement, so draw the old page first.
             let first = line_changes(&[], &before);
@@ -386,16 +367,10 @@ mod tests {
         drawn.invalidate_after(WatchEvent::Sized);
         let lower = drawn.draw_page("a\nb\nc\nd", 3);
         assert!(lower.starts_with(CLEAR_SCREEN), "{lower:?}");
-        assert_eq!(
-            terminal_lines(&lower[CLEAR_SCREEN.len()..]),
-            ["a", "b", "… 2 more lines"]
-        );
+        assert_eq!(terminal_lines(&lower[CLEAR_SCREEN.len()..]), ["a", "b", "… 2 more lines"]);
         drawn.invalidate_after(WatchEvent::Sized);
         let higher = drawn.draw_page("a\nb\nc\nd", 9);
-        assert_eq!(
-            terminal_lines(&higher[CLEAR_SCREEN.len()..]),
-            ["a", "b", "c", "d"]
-        );
+        assert_eq!(terminal_lines(&higher[CLEAR_SCREEN.len()..]), ["a", "b", "c", "d"]);
         drawn.invalidate_after(WatchEvent::TakenUp);
         let below = drawn.draw_page("a\nb\nc\nd", 9);
         assert_eq!(terminal_lines(&below), ["a", "b", "c", "d"]);
@@ -405,10 +380,7 @@ mod tests {
 
     #[test]
     fn long_page_counts_hidden_lines() {
-        assert_eq!(
-            fit_page_to_rows("a\nb\nc\nd", 3),
-            ["a", "b", "… 2 more lines"]
-        );
+        assert_eq!(fit_page_to_rows("a\nb\nc\nd", 3), ["a", "b", "… 2 more lines"]);
         assert_eq!(fit_page_to_rows("a\nb", 3), ["a", "b"]);
     }
 }

@@ -24,13 +24,8 @@ const INDENT: &str = "  ";
 
 /// Shows a workflow of the registry, or the findings if its definition is invalid.
 pub(super) fn show_workflow(name: &str, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
-    let entry = registry
-        .workflow(name)
-        .ok_or_else(|| registry.workflow_not_found_error(name))?;
-    out.print(
-        || workflow_json(entry),
-        || workflow_page(entry, &Screen::stdout()),
-    )?;
+    let entry = registry.workflow(name).ok_or_else(|| registry.workflow_not_found_error(name))?;
+    out.print(|| workflow_json(entry), || workflow_page(entry, &Screen::stdout()))?;
     Ok(EXIT_OK)
 }
 
@@ -67,11 +62,7 @@ fn workflow_page(entry: &WorkflowEntry, screen: &Screen) -> String {
         text += &inputs_text(workflow, screen);
         let _ = writeln!(text, "\n{}", screen.paint(TextStyle::Dim, "steps"));
         text += &draw_graph(&GraphView::of(workflow), screen, |_| StepNotes::default());
-        text += &screen.indent_block(
-            None,
-            "",
-            &format!("\nstart it: {}", start_command(workflow)),
-        );
+        text += &screen.indent_block(None, "", &format!("\nstart it: {}", start_command(workflow)));
     }
     text
 }
@@ -86,11 +77,7 @@ fn findings_text(findings: &[Finding], screen: &Screen) -> String {
 }
 
 fn inputs_text(workflow: &Workflow, screen: &Screen) -> String {
-    let declared = workflow
-        .inputs
-        .as_ref()
-        .map(view::input_views)
-        .unwrap_or_default();
+    let declared = workflow.inputs.as_ref().map(view::input_views).unwrap_or_default();
     if declared.is_empty() {
         return String::new();
     }
@@ -105,15 +92,8 @@ fn inputs_text(workflow: &Workflow, screen: &Screen) -> String {
 /// The command that starts it, with its required inputs.
 fn start_command(workflow: &Workflow) -> String {
     let mut command = format!("midex run {}", quoted(workflow.name.as_str()));
-    let declared = workflow
-        .inputs
-        .as_ref()
-        .map(view::input_views)
-        .unwrap_or_default();
-    for input in declared
-        .iter()
-        .filter(|input| input.required && input.default.is_none())
-    {
+    let declared = workflow.inputs.as_ref().map(view::input_views).unwrap_or_default();
+    for input in declared.iter().filter(|input| input.required && input.default.is_none()) {
         let _ = write!(command, " --input {}=…", quoted(&input.name));
     }
     command

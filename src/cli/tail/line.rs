@@ -28,9 +28,7 @@ pub(super) fn event_line(event: &Value, everywhere: bool, screen: &Screen) -> Op
     let (words, style) = event_text(event)?;
     let time = event_time(event, screen);
     let place = event_place(event, everywhere, screen);
-    let room = screen
-        .columns()
-        .saturating_sub(time.width() + place.width() + 2);
+    let room = screen.columns().saturating_sub(time.width() + place.width() + 2);
     // The reason of a failure is not truncated, and may take a second line.
     let words = if style == Some(TextStyle::Bad) || !screen.is_terminal() {
         words
@@ -61,11 +59,7 @@ fn event_time(event: &Value, screen: &Screen) -> String {
 fn event_place(event: &Value, everywhere: bool, screen: &Screen) -> String {
     let (mut place, step) = (String::new(), text_field(event, "step_name"));
     if everywhere {
-        let columns = if is_narrow_screen(screen) {
-            ID_COLUMNS_NARROW
-        } else {
-            ID_COLUMNS
-        };
+        let columns = if is_narrow_screen(screen) { ID_COLUMNS_NARROW } else { ID_COLUMNS };
         let id = truncate_front(&text_field(event, "execution_id"), columns);
         place = format!("{id:<columns$}  ");
     }

@@ -96,19 +96,10 @@ mod tests {
             [8, 9]
         );
         assert!(window.take_new_events(events_with_ids(1..=9)).is_empty());
-        assert_eq!(
-            event_ids(&window.take_new_events(events_with_ids(5..=11))),
-            [10, 11]
-        );
+        assert_eq!(event_ids(&window.take_new_events(events_with_ids(5..=11))), [10, 11]);
         // An event may be missing from a reply although later ones are in it.
-        assert_eq!(
-            event_ids(&window.take_new_events(events_with_ids([10, 11, 14]))),
-            [14]
-        );
-        assert_eq!(
-            event_ids(&window.take_new_events(events_with_ids([10, 12, 14, 15]))),
-            [12, 15]
-        );
+        assert_eq!(event_ids(&window.take_new_events(events_with_ids([10, 11, 14]))), [14]);
+        assert_eq!(event_ids(&window.take_new_events(events_with_ids([10, 12, 14, 15]))), [12, 15]);
     }
 
     #[test]
@@ -131,17 +122,11 @@ mod tests {
         for at in 1..20 {
             let from = at * most / 2;
             assert_eq!(
-                window
-                    .take_new_events(events_with_ids(from..from + most))
-                    .len() as u64,
+                window.take_new_events(events_with_ids(from..from + most)).len() as u64,
                 most / 2 - u64::from(at < 2)
             );
             assert!(window.seen.len() as u64 <= 5 * most);
         }
-        assert!(
-            window
-                .take_new_events(events_with_ids([1, 2, 3]))
-                .is_empty()
-        );
+        assert!(window.take_new_events(events_with_ids([1, 2, 3])).is_empty());
     }
 }

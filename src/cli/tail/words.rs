@@ -20,11 +20,9 @@ pub(super) fn event_text(event: &Value) -> Option<(String, Option<TextStyle>)> {
             format!("the execution failed: {}", failure_reason_text(metadata))
         }
         EventType::StepStarted => step_began_text(event),
-        EventType::StepCompleted => format!(
-            "{}done{}",
-            item_and_hook_prefix(metadata),
-            duration_suffix(metadata)
-        ),
+        EventType::StepCompleted => {
+            format!("{}done{}", item_and_hook_prefix(metadata), duration_suffix(metadata))
+        }
         EventType::StepFailed => step_failed_text(metadata),
         EventType::TokenGenerated if metadata["renewed"] == true => "has a new token".to_owned(),
         EventType::TokenExpired => {
@@ -87,10 +85,7 @@ fn artifact_stored_text(metadata: &Value) -> String {
         Some(1) => "1 byte".to_owned(),
         bytes => format!("{} bytes", bytes.unwrap_or_default()),
     };
-    let (name, kind) = (
-        text_field(metadata, "name"),
-        text_field(metadata, "artifact_type"),
-    );
+    let (name, kind) = (text_field(metadata, "name"), text_field(metadata, "artifact_type"));
     format!("kept {name} ({kind}, {size})")
 }
 
@@ -140,11 +135,7 @@ mod tests {
     #[test]
     fn each_event_type_has_a_text() {
         for (kind, metadata, expected) in [
-            (
-                "workflow_created",
-                json!({ "workflow_name": "bug-fix" }),
-                "bug-fix begins",
-            ),
+            ("workflow_created", json!({ "workflow_name": "bug-fix" }), "bug-fix begins"),
             (
                 "workflow_state_transition",
                 json!({ "old_state": "running", "new_state": "paused" }),
@@ -155,43 +146,19 @@ mod tests {
                 json!({ "old_state": "paused", "new_state": "running" }),
                 "goes on",
             ),
-            (
-                "workflow_completed",
-                json!({ "total_steps": 1 }),
-                "completed: 1 step",
-            ),
+            ("workflow_completed", json!({ "total_steps": 1 }), "completed: 1 step"),
             (
                 "workflow_failed",
                 json!({ "error": "no room\nleft" }),
                 "the execution failed: no room left",
             ),
             ("step_started", Value::Null, "begins, for fixer"),
-            (
-                "step_started",
-                json!({ "body": "on_success" }),
-                "on_success begins, for fixer",
-            ),
-            (
-                "step_completed",
-                json!({ "duration_ms": 1250 }),
-                "done after 1.2 s",
-            ),
+            ("step_started", json!({ "body": "on_success" }), "on_success begins, for fixer"),
+            ("step_completed", json!({ "duration_ms": 1250 }), "done after 1.2 s"),
             ("step_completed", json!({ "duration_ms": 0 }), "done"),
-            (
-                "step_failed",
-                json!({ "duration_ms": 5, "error": "x" }),
-                "failed after 5 ms: x",
-            ),
-            (
-                "token_generated",
-                json!({ "renewed": true }),
-                "has a new token",
-            ),
-            (
-                "token_expired",
-                json!({ "error": "x" }),
-                "a token had expired: x",
-            ),
+            ("step_failed", json!({ "duration_ms": 5, "error": "x" }), "failed after 5 ms: x"),
+            ("token_generated", json!({ "renewed": true }), "has a new token"),
+            ("token_expired", json!({ "error": "x" }), "a token had expired: x"),
             (
                 "artifact_stored",
                 json!({ "name": "a.md", "artifact_type": "report", "size_bytes": 3 }),
@@ -208,17 +175,9 @@ mod tests {
                 "the output did not fit and was refused",
             ),
         ] {
-            assert_eq!(
-                text_of_event(kind, &metadata).as_deref(),
-                Some(expected),
-                "{kind}"
-            );
+            assert_eq!(text_of_event(kind, &metadata).as_deref(), Some(expected), "{kind}");
         }
-        for (old, new) in [
-            ("idle", "running"),
-            ("running", "completed"),
-            ("paused", "failed"),
-        ] {
+        for (old, new) in [("idle", "running"), ("running", "completed"), ("paused", "failed")] {
             let change = json!({ "old_state": old, "new_state": new });
             assert_eq!(text_of_event("workflow_state_transition", &change), None);
         }
@@ -226,9 +185,6 @@ mod tests {
             assert_eq!(text_of_event(silent, &json!({})), None);
         }
         let told = ["step_failed", "workflow_failed", "error"];
-        assert!(
-            told.iter()
-                .all(|kind| text_of_event(kind, &Value::Null).is_some())
-        );
+        assert!(told.iter().all(|kind| text_of_event(kind, &Value::Null).is_some()));
     }
 }

@@ -71,10 +71,7 @@ pub(super) struct SchemaWalker<'a> {
 
 impl<'a> SchemaWalker<'a> {
     pub(super) fn new(whole: &'a Value) -> Self {
-        Self {
-            whole,
-            left: limits::ANSWER_SCHEMAS_WALKED_MAX,
-        }
+        Self { whole, left: limits::ANSWER_SCHEMAS_WALKED_MAX }
     }
 
     /// Counts one visited schema; false once the limit is reached.
@@ -93,9 +90,7 @@ impl<'a> SchemaWalker<'a> {
     ) -> ResponsePathResult<'a> {
         let mut at = from;
         for (place, segment) in path.iter().enumerate() {
-            let steps = at
-                .into_iter()
-                .map(|schema| self.apply_segment(schema, segment));
+            let steps = at.into_iter().map(|schema| self.apply_segment(schema, segment));
             match combine_any_of(steps.collect()) {
                 SegmentResult::Silent | SegmentResult::Open => return ResponsePathResult::Possible,
                 SegmentResult::Next(next) => at = next,
@@ -199,9 +194,9 @@ fn apply_to_own_keywords<'a>(schema: &'a Value, segment: &Segment) -> SegmentRes
         ([], _) if is_null => SegmentResult::Missing(Vec::new()),
         ([], None) if properties.is_none() => SegmentResult::Silent,
         (["array"], items) | ([], items @ Some(_)) if properties.is_none() => match segment {
-            Segment::Index(_) => items.map_or(SegmentResult::Open, |items| {
-                SegmentResult::Next(vec![items])
-            }),
+            Segment::Index(_) => {
+                items.map_or(SegmentResult::Open, |items| SegmentResult::Next(vec![items]))
+            }
             Segment::Key(_) => SegmentResult::NoIndex,
         },
         ([] | ["object"], _) => match properties.and_then(|all| all.get(&*key)) {
@@ -249,14 +244,10 @@ fn combine_any_of(said: Vec<SegmentResult<'_>>) -> SegmentResult<'_> {
 /// Combines the parts of one schema (`allOf`): a property that one part declares exists, even if other parts do not
 /// declare it.
 fn combine_all_of(said: Vec<SegmentResult<'_>>) -> SegmentResult<'_> {
-    let said: Vec<_> = said
-        .into_iter()
-        .filter(|step| !matches!(step, SegmentResult::Silent))
-        .collect();
+    let said: Vec<_> =
+        said.into_iter().filter(|step| !matches!(step, SegmentResult::Silent)).collect();
     let is_open = |step: &SegmentResult<'_>| matches!(step, SegmentResult::Open);
-    let has_next = said
-        .iter()
-        .any(|step| matches!(step, SegmentResult::Next(_)));
+    let has_next = said.iter().any(|step| matches!(step, SegmentResult::Next(_)));
     if said.is_empty() {
         SegmentResult::Silent
     } else if !has_next && said.iter().any(is_open) {
@@ -279,9 +270,7 @@ pub(super) fn undeclared_path_finding(
         // The author provides a default value, and so knows that the value may be missing.
         ResponsePathResult::Missing(..) if reference.is_guarded => None,
         ResponsePathResult::Missing(place, known) => {
-            let name = segment_below_response(reference, step, *place)?
-                .as_key()
-                .into_owned();
+            let name = segment_below_response(reference, step, *place)?.as_key().into_owned();
             let message = format!(
                 "`{reference}` is hardly there: the document names no `{name}` in the answer of `{called}`"
             );
@@ -290,15 +279,11 @@ pub(super) fn undeclared_path_finding(
                 [] => "nothing stands below it there".to_owned(),
                 known => format!("there are {}", join_first_names(known)),
             };
-            let finding = site
-                .reference_finding(rule, reference, message)
-                .suggest(hint);
+            let finding = site.reference_finding(rule, reference, message).suggest(hint);
             Some(site.suggest_name(&[], finding, reference, &name, known.iter().copied()))
         }
         ResponsePathResult::NoIndex(place) => {
-            let name = segment_below_response(reference, step, *place)?
-                .as_key()
-                .into_owned();
+            let name = segment_below_response(reference, step, *place)?.as_key().into_owned();
             let message = format!(
                 "`{reference}` leads through a list: `{called}` answers several, each of which may have `{name}`"
             );

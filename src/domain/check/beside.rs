@@ -41,10 +41,7 @@ pub(super) fn set_run_when_failing(step: Step, draft: &StepDraft) -> Step {
     if !draft.is_provision {
         return step;
     }
-    Step {
-        run_when: RunWhen::Failing,
-        ..step
-    }
+    Step { run_when: RunWhen::Failing, ..step }
 }
 
 /// Adds a finding for each join that can never be satisfied, and for each key that another key makes ineffective.
@@ -55,9 +52,7 @@ pub(super) fn check_joins_and_run_when(
 ) {
     for (position, step) in steps.iter().enumerate() {
         let join = step.read_value::<String>("join");
-        let join = join
-            .and_then(|text| JoinRule::parse(&text))
-            .unwrap_or_default();
+        let join = join.and_then(|text| JoinRule::parse(&text)).unwrap_or_default();
         check_quorum(found, step, join, flow.dependencies()[position].len());
         if let Some(field) = step.field("losers").filter(|_| join == JoinRule::All) {
             let message = "`losers` has no effect on a step that waits for all before it";

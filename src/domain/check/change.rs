@@ -65,8 +65,7 @@ fn side_effect_field<'a>(
 }
 
 fn has_kind(step: &StepDraft, kind: &str) -> bool {
-    step.step_and_foreach_body()
-        .any(|body| body.field(kind).is_some())
+    step.step_and_foreach_body().any(|body| body.field(kind).is_some())
 }
 
 /// Warns once for each chain of changes: a gate before the first also covers the later ones, so a step is skipped if an
@@ -78,10 +77,7 @@ fn warn_ungated_changes(
 ) {
     let mut told: Vec<&SideEffectStep<'_>> = Vec::new();
     for change in changes {
-        let is_asked = change
-            .earlier
-            .iter()
-            .any(|at| has_kind(&steps[*at], "gate"));
+        let is_asked = change.earlier.iter().any(|at| has_kind(&steps[*at], "gate"));
         let is_told = told
             .iter()
             .any(|one| one.class >= change.class && change.earlier.contains(&one.position));
@@ -119,30 +115,19 @@ fn warn_change_before_read(
     changes: &[SideEffectStep<'_>],
 ) {
     let running = |step: &StepDraft| {
-        step.step_and_foreach_body()
-            .filter(|body| body.field("run").is_some())
-            .count()
+        step.step_and_foreach_body().filter(|body| body.field("run").is_some()).count()
     };
-    let changes = || {
-        changes
-            .iter()
-            .filter(|change| change.field.key.name == "run")
-    };
+    let changes = || changes.iter().filter(|change| change.field.key.name == "run");
     let is_first = |change: &&SideEffectStep<'_>| {
         changes().all(|other| !change.earlier.contains(&other.position))
     };
     let Some(first) = changes().find(is_first) else {
         return;
     };
-    let mut before = first
-        .earlier
-        .iter()
-        .flat_map(|at| steps[*at].step_and_foreach_body());
+    let mut before = first.earlier.iter().flat_map(|at| steps[*at].step_and_foreach_body());
     let may_look = |step: &StepDraft| {
         step.field("run").is_some()
-            && calls
-                .operation_of_step(step)
-                .is_none_or(|callable| callable.class == Class::Safe)
+            && calls.operation_of_step(step).is_none_or(|callable| callable.class == Class::Safe)
     };
     if steps.iter().map(running).sum::<usize>() < 2 || before.any(may_look) {
         return;
@@ -153,10 +138,5 @@ fn warn_change_before_read(
     );
     let hint = "begin with a `run` step whose operation only reads: where it fails, nothing has been changed yet";
     let rule = Rule::WorkflowMutationBeforePreflight;
-    found.push(
-        first
-            .field
-            .value_finding(rule, message)
-            .suggest(hint.to_owned()),
-    );
+    found.push(first.field.value_finding(rule, message).suggest(hint.to_owned()));
 }

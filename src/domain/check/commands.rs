@@ -137,11 +137,9 @@ pub(super) fn check_requirements(
         };
         if !commands.is_requirement_met(&requirement) {
             let (is, until, hint) = match commands.disabled_catalog_for(&requirement) {
-                Some(id) => (
-                    format!("the catalog `{id}` is disabled"),
-                    "enabled",
-                    enable_catalog_call(&id),
-                ),
+                Some(id) => {
+                    (format!("the catalog `{id}` is disabled"), "enabled", enable_catalog_call(&id))
+                }
                 None => (
                     format!("there is no catalog of {requirement} here"),
                     "imported",
@@ -160,18 +158,12 @@ pub(super) fn check_requirements(
 
 /// The tool call that enables a disabled catalog.
 pub fn enable_catalog_call(id: &str) -> String {
-    format!(
-        "catalog.set_enabled with catalog_id '{}' and enabled 'true'",
-        double_quotes(id)
-    )
+    format!("catalog.set_enabled with catalog_id '{}' and enabled 'true'", double_quotes(id))
 }
 
 /// The catalogs that a workflow requires.
 pub(super) fn required_catalogs(draft: &WorkflowDraft) -> Vec<CatalogRequirement> {
-    required_catalog_nodes(draft)
-        .iter()
-        .filter_map(parse_requirement)
-        .collect()
+    required_catalog_nodes(draft).iter().filter_map(parse_requirement).collect()
 }
 
 fn parse_requirement(node: &DocumentNode) -> Option<CatalogRequirement> {
@@ -317,28 +309,18 @@ fn check_arguments(
         return;
     }
     let with = step.field("with");
-    let given = with
-        .and_then(|field| field.value.entries())
-        .unwrap_or_default();
+    let given = with.and_then(|field| field.value.entries()).unwrap_or_default();
     let has_body = step.field("body").is_some();
     if let Some(body) = step.field("body").filter(|_| callable.body.is_none()) {
         let message = "the operation takes no body";
-        found.push(
-            body.key_finding(Rule::NoEffect, message)
-                .suggest("leave it out".to_owned()),
-        );
+        found.push(body.key_finding(Rule::NoEffect, message).suggest("leave it out".to_owned()));
     }
     // Without `body`, arguments that are no parameters become fields of the body.
     let fields = callable.body.as_ref().filter(|_| !has_body);
-    let names = callable
-        .arguments
-        .iter()
-        .chain(fields.iter().flat_map(|body| &body.fields));
+    let names = callable.arguments.iter().chain(fields.iter().flat_map(|body| &body.fields));
     let names: Vec<_> = names.map(|argument| argument.name.as_str()).collect();
     if !fields.is_some_and(|body| body.is_open) {
-        let unknown = given
-            .iter()
-            .filter(|entry| !names.contains(&entry.key.as_str()));
+        let unknown = given.iter().filter(|entry| !names.contains(&entry.key.as_str()));
         let path = with.map_or("with", |field| &field.path);
         let unknown = unknown
             .map(|entry| unknown_argument_finding(&format!("{path}.{}", entry.key), entry, &names));
@@ -347,14 +329,9 @@ fn check_arguments(
     let is_given = |name: &str| given.iter().any(|entry| entry.key == name);
     let of_body = fields
         .filter(|body| body.is_required || body.fields.iter().any(|field| is_given(&field.name)));
-    let needed = callable
-        .arguments
-        .iter()
-        .chain(of_body.iter().flat_map(|body| &body.fields));
+    let needed = callable.arguments.iter().chain(of_body.iter().flat_map(|body| &body.fields));
     let lacking = needed.filter(|argument| argument.is_required && !is_given(&argument.name));
-    let lacking: Vec<_> = lacking
-        .map(|argument| format!("`{}`", argument.name))
-        .collect();
+    let lacking: Vec<_> = lacking.map(|argument| format!("`{}`", argument.name)).collect();
     if !lacking.is_empty() {
         let message = format!("the operation needs {}", lacking.join(", "));
         let finding = run.value_finding(Rule::MissingArgument, message);

@@ -33,9 +33,7 @@ pub(super) fn warn_unused_inputs(
     steps: &[StepDraft],
     uses: &InputUses,
 ) {
-    let declared = draft
-        .field("inputs")
-        .and_then(|field| field.value.entries());
+    let declared = draft.field("inputs").and_then(|field| field.value.entries());
     let has = |kinds: &[&str]| {
         let mut bodies = steps.iter().flat_map(StepDraft::step_and_foreach_body);
         bodies.any(|step| kinds.iter().any(|kind| step.field(kind).is_some()))
@@ -57,19 +55,13 @@ pub(super) fn warn_unused_inputs(
     let asked = asked.filter(|field| ["input", "extract"].contains(&field.key.name));
     let asked = asked.filter_map(|field| field.value.get("properties")?.items());
     let asked = asked.flatten().filter_map(DocumentNode::as_text);
-    let asked: BTreeSet<_> = asked
-        .chain(input::provider::bound_input_names(draft))
-        .collect();
+    let asked: BTreeSet<_> = asked.chain(input::provider::bound_input_names(draft)).collect();
     for input in declared.unwrap_or_default() {
         let name = input.key.as_str();
         if !uses.inputs.contains(name) && !asked.contains(name) {
             let message = format!("nothing reads the input `{name}`");
-            let finding = Finding::new(
-                Rule::UnusedInput,
-                format!("inputs.{name}"),
-                input.place,
-                message,
-            );
+            let finding =
+                Finding::new(Rule::UnusedInput, format!("inputs.{name}"), input.place, message);
             found.push(finding.suggest(format!(
                 "write `${{{{ inputs.{name} }}}}` where it is meant, or leave it out"
             )));
@@ -87,14 +79,10 @@ pub(super) fn warn_short_loops(
     steps: &[StepDraft],
     flow: &FlowGraph<'_>,
 ) {
-    let of_all = draft
-        .field("limits")
-        .and_then(|field| field.value.get("max_visits"));
+    let of_all = draft.field("limits").and_then(|field| field.value.get("max_visits"));
     for (position, step) in steps.iter().enumerate() {
         let own = step.value("max_visits");
-        let Some((node, most)) = own
-            .or(of_all)
-            .and_then(|node| Some((node, node.as_count()?)))
+        let Some((node, most)) = own.or(of_all).and_then(|node| Some((node, node.as_count()?)))
         else {
             continue;
         };

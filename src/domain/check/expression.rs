@@ -111,9 +111,7 @@ pub(super) fn check_expressions(
     for (position, step) in steps.iter().enumerate() {
         checker.check_step(position, step, None);
         if let Some(each) = &step.each {
-            let alias = step
-                .value("foreach")
-                .and_then(|node| node.get("as")?.as_text());
+            let alias = step.value("foreach").and_then(|node| node.get("as")?.as_text());
             checker.check_step(
                 position,
                 each,
@@ -122,16 +120,9 @@ pub(super) fn check_expressions(
         }
     }
     let inputs = checker.uses.inputs.iter().take(UNDECLARED_LISTED_MAX);
-    let lines: Vec<_> = inputs
-        .map(|name| format!("{name}: {{ type: string }}"))
-        .collect();
-    let lines = format!(
-        "add `inputs: {{ {} }}` with the types that are meant",
-        lines.join(", ")
-    );
-    checker
-        .found
-        .extend(checker.undeclared.map(|one| one.suggest(lines)));
+    let lines: Vec<_> = inputs.map(|name| format!("{name}: {{ type: string }}")).collect();
+    let lines = format!("add `inputs: {{ {} }}` with the types that are meant", lines.join(", "));
+    checker.found.extend(checker.undeclared.map(|one| one.suggest(lines)));
     checker.uses
 }
 
@@ -190,8 +181,7 @@ impl ExpressionChecker<'_, '_, '_> {
                 field.key.shape,
                 ValueShape::Value | ValueShape::Values | ValueShape::Memory(_)
             ) {
-                self.found
-                    .extend(quoted::quoted_expression_finding(&site, &self.types));
+                self.found.extend(quoted::quoted_expression_finding(&site, &self.types));
             }
         }
     }
@@ -239,15 +229,9 @@ impl ExpressionChecker<'_, '_, '_> {
         self.uses.all = true;
         let name = site.text.get(fault.offset..fault.offset + fault.length)?;
         let is_step = self.flow.step_position(name).is_some();
-        let is_input = self
-            .inputs
-            .as_ref()
-            .is_some_and(|known| known.contains(&name));
+        let is_input = self.inputs.as_ref().is_some_and(|known| known.contains(&name));
         // Memory also has the output of each step under the step's id.
-        let is_kept = self
-            .memory
-            .as_ref()
-            .is_some_and(|known| known.contains(name));
+        let is_kept = self.memory.as_ref().is_some_and(|known| known.contains(name));
         let roots = [
             (ReferenceRoot::Inputs, is_input),
             (ReferenceRoot::Steps, is_step),
@@ -255,9 +239,7 @@ impl ExpressionChecker<'_, '_, '_> {
         ];
         let mut all = roots.iter().filter(|(_, is_there)| *is_there);
         let (root, _) = all.next()?;
-        all.next()
-            .is_none()
-            .then(|| format!("{}.{name}", root.root_word()))
+        all.next().is_none().then(|| format!("{}.{name}", root.root_word()))
     }
 
     /// Adds a warning for each part of a text that looks like an expression in another syntax and is not evaluated.
@@ -308,14 +290,12 @@ impl ExpressionChecker<'_, '_, '_> {
             return scope.alias.is_some();
         };
         match reference.root {
-            ReferenceRoot::Inputs => self
-                .inputs
-                .as_ref()
-                .is_none_or(|known| known.contains(&&*name)),
-            ReferenceRoot::Memory => self
-                .memory
-                .as_ref()
-                .is_none_or(|known| known.contains(&*name)),
+            ReferenceRoot::Inputs => {
+                self.inputs.as_ref().is_none_or(|known| known.contains(&&*name))
+            }
+            ReferenceRoot::Memory => {
+                self.memory.as_ref().is_none_or(|known| known.contains(&*name))
+            }
             ReferenceRoot::Steps => self.flow.step_position(&name).is_some(),
             ReferenceRoot::Run => {
                 names::unknown_run_field(&reference.path, scope.is_beside, self.flow.step_ids())
@@ -366,8 +346,7 @@ impl ExpressionChecker<'_, '_, '_> {
             }
             ReferenceRoot::Item | ReferenceRoot::Index if scope.alias.is_none() => {
                 let message = format!("`{reference}` is only there in what a `foreach` does");
-                self.found
-                    .push(site.reference_finding(Rule::UnknownReference, reference, message));
+                self.found.push(site.reference_finding(Rule::UnknownReference, reference, message));
             }
             ReferenceRoot::Inputs => self.check_input_reference(site, reference),
             ReferenceRoot::Memory => self.check_memory_reference(site, reference),
@@ -524,8 +503,7 @@ impl ExpressionChecker<'_, '_, '_> {
             return;
         }
         let order =
-            self.flow
-                .try_add_dependency(first, position, has_room_for_suggestions(self.found));
+            self.flow.try_add_dependency(first, position, has_room_for_suggestions(self.found));
         let Some(is_loop) = order else {
             return;
         };
@@ -568,10 +546,8 @@ impl ExpressionChecker<'_, '_, '_> {
             "memory outlives the jump: write `{set}` in a step after `{id}`, and `{instead}` here"
         ));
         let keep = format!("keep_{name}");
-        let Some(below) = self
-            .flow
-            .next_in_order(first)
-            .filter(|_| self.flow.step_position(&keep).is_none())
+        let Some(below) =
+            self.flow.next_in_order(first).filter(|_| self.flow.step_position(&keep).is_none())
         else {
             return finding;
         };

@@ -55,21 +55,12 @@ fn literal_template_edit(
     site: &ExpressionSite<'_>,
     fault: &ExpressionFault,
 ) -> Option<((usize, usize), String)> {
-    let is_meant = fault
-        .suggestion
-        .as_ref()
-        .is_some_and(|hint| hint.starts_with("did you"));
+    let is_meant = fault.suggestion.as_ref().is_some_and(|hint| hint.starts_with("did you"));
     let is_unknown = fault.kind == FaultKind::UnknownName && !is_meant;
-    let open = site
-        .text
-        .get(..fault.offset)?
-        .rfind("${{")
-        .filter(|_| is_unknown)?;
+    let open = site.text.get(..fault.offset)?.rfind("${{").filter(|_| is_unknown)?;
     let whole = site.text.get(open..)?;
     let whole = &whole[..whole.find("}}")? + 2];
-    let quote = ['\'', '"']
-        .into_iter()
-        .find(|quote| !whole.contains(*quote))?;
+    let quote = ['\'', '"'].into_iter().find(|quote| !whole.contains(*quote))?;
     let literal = format!("${{{{ {quote}{whole}{quote} }}}}");
     Some(((open, whole.len()), literal))
 }

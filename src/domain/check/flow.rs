@@ -175,11 +175,7 @@ impl<'a> FlowGraph<'a> {
 
     /// Makes `then` depend on `first`, because it refers to its output.
     pub(super) fn add_dependency(&mut self, first: usize, then: usize) {
-        self.before[then].push(StepDependency {
-            position: first,
-            implied: false,
-            stated: None,
-        });
+        self.before[then].push(StepDependency { position: first, implied: false, stated: None });
         self.before[then].sort_by_key(|before| before.position);
     }
 
@@ -208,24 +204,17 @@ impl<'a> FlowGraph<'a> {
 
     fn check_arms(&self, found: &mut Vec<Finding>, branch: &RawField) {
         let arms = branch_jumps(branch);
-        let targets: BTreeSet<usize> = arms
-            .iter()
-            .filter_map(|arm| self.step_position(arm.to))
-            .collect();
+        let targets: BTreeSet<usize> =
+            arms.iter().filter_map(|arm| self.step_position(arm.to)).collect();
         let mut seen = BTreeSet::new();
         for arm in &arms {
-            let Some(start) = self
-                .step_position(arm.to)
-                .filter(|start| seen.insert(*start))
-            else {
+            let Some(start) = self.step_position(arm.to).filter(|start| seen.insert(*start)) else {
                 continue;
             };
             if let Some((last, into)) = self.find_fallthrough_arm(start, &targets) {
                 let (last, into) = (self.step_id(last), self.step_id(into));
-                let message = format!(
-                    "arm `{}` runs on into `{into}`, which is another arm",
-                    arm.to
-                );
+                let message =
+                    format!("arm `{}` runs on into `{into}`, which is another arm", arm.to);
                 let hint = format!(
                     "end `{last}` with `next: {}`, or with the step where both go on",
                     grammar::END_TARGET
@@ -247,13 +236,11 @@ impl<'a> FlowGraph<'a> {
             let next = after(at).map(|(next, _)| next);
             next.filter(|next| !arms.contains(next)).collect()
         };
-        reachable_positions(vec![start], outside)
-            .into_iter()
-            .find_map(|at| {
-                let mut next = after(at).filter(|(next, implied)| *implied && *next != start);
-                let (into, _) = next.find(|(next, _)| arms.contains(next))?;
-                Some((at, into))
-            })
+        reachable_positions(vec![start], outside).into_iter().find_map(|at| {
+            let mut next = after(at).filter(|(next, implied)| *implied && *next != start);
+            let (into, _) = next.find(|(next, _)| arms.contains(next))?;
+            Some((at, into))
+        })
     }
 
     fn check_unreachable_steps(&self, found: &mut Vec<Finding>) {
@@ -316,10 +303,7 @@ fn step_jumps(step: &StepDraft) -> Vec<Jump<'_>> {
         parse_jump(field.path.clone(), &field.value, words)
     };
     let branch = step.field("branch").map(branch_jumps).unwrap_or_default();
-    let fields = [
-        of("next", &[grammar::END_TARGET]),
-        of("on_error", grammar::ON_ERROR_WORDS),
-    ];
+    let fields = [of("next", &[grammar::END_TARGET]), of("on_error", grammar::ON_ERROR_WORDS)];
     fields.into_iter().flatten().chain(branch).collect()
 }
 
@@ -328,12 +312,7 @@ fn parse_jump<'a>(
     node: &'a DocumentNode,
     words: &'static [&'static str],
 ) -> Option<Jump<'a>> {
-    Some(Jump {
-        path,
-        place: node.place,
-        to: node.as_text()?,
-        words,
-    })
+    Some(Jump { path, place: node.place, to: node.as_text()?, words })
 }
 
 fn branch_jumps(branch: &RawField) -> Vec<Jump<'_>> {
@@ -360,9 +339,7 @@ fn unknown_target_finding(
     if !has_room {
         return Some(finding);
     }
-    Some(suggest_word(
-        finding, &jump.path, jump.place, jump.to, known,
-    ))
+    Some(suggest_word(finding, &jump.path, jump.place, jump.to, known))
 }
 
 /// The finding for a jump between regular steps and `on_failure` steps.
@@ -389,9 +366,7 @@ pub(super) fn is_conditional(step: &StepDraft) -> bool {
 
 fn check_untaken_arms(found: &mut Vec<Finding>, branch: &RawField) {
     let arms = branch.value.items().unwrap_or_default();
-    let always = arms
-        .iter()
-        .position(|arm| arm.entries().is_some() && arm.get("if").is_none());
+    let always = arms.iter().position(|arm| arm.entries().is_some() && arm.get("if").is_none());
     let Some(always) = always else { return };
     for (at, arm) in arms.iter().enumerate().skip(always + 1) {
         let message = format!("this arm can never be taken: arm {} always is", always + 1);

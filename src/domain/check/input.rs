@@ -71,12 +71,7 @@ impl<'a> DeclaredInput<'a> {
         check_record(found, node, path, &grammar::DECLARED_INPUT_SHAPE);
         let sound =
             fields_without_findings(&found[own..], node, path, &grammar::DECLARED_INPUT_SHAPE);
-        let declared = Self {
-            input: build_input(&entry.key, sound.clone())?,
-            node,
-            path,
-            sound,
-        };
+        let declared = Self { input: build_input(&entry.key, sound.clone())?, node, path, sound };
         declared.check_bound_order(found);
         declared.check_contradictions(found);
         declared.check_values(found, quota);
@@ -97,20 +92,11 @@ impl<'a> DeclaredInput<'a> {
 
     /// Adds a finding for each pair of bounds that no value can satisfy.
     fn check_bound_order(&self, found: &mut Vec<Finding>) {
-        let InputRules {
-            min_length,
-            max_length,
-            min,
-            max,
-            ..
-        } = &self.input.validate;
+        let InputRules { min_length, max_length, min, max, .. } = &self.input.validate;
         let number = |number: &Option<serde_json::Number>| number.as_ref()?.as_f64();
         let lengths = max_length.is_some() && min_length > max_length;
         let numbers = number(max).is_some() && number(min) > number(max);
-        let pairs = [
-            (lengths, "min_length", "max_length"),
-            (numbers, "min", "max"),
-        ];
+        let pairs = [(lengths, "min_length", "max_length"), (numbers, "min", "max")];
         for (_, low, high) in pairs.into_iter().filter(|(is_turned, ..)| *is_turned) {
             let message = format!("`{low}` is greater than `{high}`: no value fits");
             found.extend(self.validate_rule_finding(Rule::Contradiction, high, message));
@@ -122,8 +108,7 @@ impl<'a> DeclaredInput<'a> {
         let rules = self.sound.get("validate").and_then(Value::as_object);
         let Some(rules) = rules else { return };
         let says = |list: Option<&Value>| {
-            list.and_then(Value::as_array)
-                .is_some_and(|all| !all.is_empty())
+            list.and_then(Value::as_array).is_some_and(|all| !all.is_empty())
         };
         let both = says(self.sound.get("enum")) && says(rules.get("enum"));
         if both && self.input.one_of.is_empty() {
@@ -151,10 +136,9 @@ impl<'a> DeclaredInput<'a> {
 
     fn required_and_optional_finding(&self, required: Option<&Value>) -> Option<Finding> {
         let (message, hint) = match (required?.as_bool()?, self.input.optional) {
-            (true, true) => (
-                "the input is `optional: true` and `required: true`",
-                "remove one of them",
-            ),
+            (true, true) => {
+                ("the input is `optional: true` and `required: true`", "remove one of them")
+            }
             (false, false) if self.node.get("default").is_none() => (
                 "`required: false` makes no input optional",
                 "write `optional: true` beside `validate`",
@@ -185,9 +169,9 @@ fn fields_without_findings(
             return Some(value.to_json());
         }
         match key.shape {
-            ValueShape::Record(inner) if inner.what == grammar::VALIDATE_SHAPE.what => Some(
-                Value::Object(fields_without_findings(findings, value, &path, inner)),
-            ),
+            ValueShape::Record(inner) if inner.what == grammar::VALIDATE_SHAPE.what => {
+                Some(Value::Object(fields_without_findings(findings, value, &path, inner)))
+            }
             _ => None,
         }
     };

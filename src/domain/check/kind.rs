@@ -26,12 +26,8 @@ pub(super) fn build_step_kind(
     let node = draft.value(key)?;
     let idempotent = || draft.read_value::<bool>("idempotent");
     Some(match key {
-        "guidance" => StepKind::Guidance {
-            text: node.deserialize_as()?,
-        },
-        "tool" => StepKind::Tool {
-            name: node.deserialize_as()?,
-        },
+        "guidance" => StepKind::Guidance { text: node.deserialize_as()? },
+        "tool" => StepKind::Tool { name: node.deserialize_as()? },
         "input" => StepKind::Input {
             properties: node.deserialize_key("properties")?,
             via: read_optional(node, "via")?,
@@ -55,28 +51,19 @@ pub(super) fn build_step_kind(
                 whole: false,
             }
         }
-        "activity" => StepKind::Activity {
-            name: node.deserialize_as()?,
-            idempotent: idempotent(),
-        },
-        "workflow" => StepKind::Workflow {
-            name: node.deserialize_as()?,
-        },
-        "branch" => StepKind::Branch {
-            arms: node.items()?.iter().map(parse_arm).collect::<Option<_>>()?,
-        },
+        "activity" => StepKind::Activity { name: node.deserialize_as()?, idempotent: idempotent() },
+        "workflow" => StepKind::Workflow { name: node.deserialize_as()? },
+        "branch" => {
+            StepKind::Branch { arms: node.items()?.iter().map(parse_arm).collect::<Option<_>>()? }
+        }
         "foreach" => parse_foreach(node, each?)?,
         "gate" => StepKind::Gate {
-            ask: node
-                .deserialize_as()
-                .or_else(|| node.deserialize_key("ask"))?,
+            ask: node.deserialize_as().or_else(|| node.deserialize_key("ask"))?,
             approvers: read_optional(node, "approvers")?,
             expires: read_optional(node, "expires")?,
         },
         "wait" => StepKind::Wait(parse_wait(node)?),
-        "set" => StepKind::Set {
-            entries: node.deserialize_as()?,
-        },
+        "set" => StepKind::Set { entries: node.deserialize_as()? },
         "fail" => StepKind::Fail {
             code: node.deserialize_key("code")?,
             message: node.deserialize_key("message")?,
@@ -87,8 +74,7 @@ pub(super) fn build_step_kind(
 
 /// The value under a key that may be left out; `None` if it is there and is no `T`.
 fn read_optional<T: DeserializeOwned + Default>(node: &DocumentNode, key: &str) -> Option<T> {
-    node.get(key)
-        .map_or_else(|| Some(T::default()), DocumentNode::deserialize_as)
+    node.get(key).map_or_else(|| Some(T::default()), DocumentNode::deserialize_as)
 }
 
 fn parse_wait(node: &DocumentNode) -> Option<WaitTrigger> {
@@ -117,10 +103,7 @@ fn parse_foreach(node: &DocumentNode, body: Step) -> Option<StepKind> {
 }
 
 fn parse_arm(node: &DocumentNode) -> Option<BranchArm> {
-    Some(BranchArm {
-        condition: node.deserialize_key("if"),
-        next: parse_next(node.get("next")?)?,
-    })
+    Some(BranchArm { condition: node.deserialize_key("if"), next: parse_next(node.get("next")?)? })
 }
 
 /// The branches that a step offers, in authoring order.
@@ -130,14 +113,8 @@ fn parse_branches(node: &DocumentNode) -> Vec<BranchOffer> {
         Some(BranchOffer {
             pattern: entry.key.clone(),
             tool_name: entry.value.deserialize_key("toolName")?,
-            parameters: entry
-                .value
-                .deserialize_key("parameters")
-                .unwrap_or_default(),
-            continue_workflow: entry
-                .value
-                .deserialize_key("continueWorkflow")
-                .unwrap_or(true),
+            parameters: entry.value.deserialize_key("parameters").unwrap_or_default(),
+            continue_workflow: entry.value.deserialize_key("continueWorkflow").unwrap_or(true),
         })
     });
     branches.collect()
@@ -159,9 +136,7 @@ pub(super) fn set_common_fields(step: Step, draft: &StepDraft) -> Step {
         timeout: draft.read_value("timeout"),
         repeat: value("repeat").and_then(parse_repeat),
         optional: draft.read_value("optional").unwrap_or_default(),
-        on_error: value("on_error")
-            .and_then(parse_on_error)
-            .unwrap_or_default(),
+        on_error: value("on_error").and_then(parse_on_error).unwrap_or_default(),
         run_when: draft.read_value("run_when").unwrap_or_default(),
         next: value("next").and_then(parse_next),
         max_visits: value("max_visits").and_then(DocumentNode::as_u32),
@@ -178,14 +153,8 @@ fn parse_join(node: &DocumentNode) -> Option<JoinRule> {
 
 fn parse_retry(node: &DocumentNode, is_of_model: bool) -> RetryPolicy {
     // Default backoff: none for a model, which is asked again at once.
-    let usual = if is_of_model {
-        Duration::ZERO
-    } else {
-        limits::RETRY_BACKOFF_DEFAULT
-    };
-    let backoff = node
-        .deserialize_key("backoff")
-        .unwrap_or(HumanDuration::from_duration(usual));
+    let usual = if is_of_model { Duration::ZERO } else { limits::RETRY_BACKOFF_DEFAULT };
+    let backoff = node.deserialize_key("backoff").unwrap_or(HumanDuration::from_duration(usual));
     // The default upper limit is never below the declared backoff.
     let max_backoff =
         || HumanDuration::from_duration(limits::RETRY_BACKOFF_MAX_DEFAULT).max(backoff);
@@ -195,9 +164,7 @@ fn parse_retry(node: &DocumentNode, is_of_model: bool) -> RetryPolicy {
             .and_then(DocumentNode::as_u32)
             .unwrap_or(limits::RETRY_ATTEMPTS_DEFAULT),
         backoff,
-        max_backoff: node
-            .deserialize_key("max_backoff")
-            .unwrap_or_else(max_backoff),
+        max_backoff: node.deserialize_key("max_backoff").unwrap_or_else(max_backoff),
         jitter: node.deserialize_key("jitter").unwrap_or(true),
         on: node
             .get("on")
@@ -210,9 +177,7 @@ fn parse_retry(node: &DocumentNode, is_of_model: bool) -> RetryPolicy {
 /// The failure names in `retry.on`, normalised.
 fn normalize_failure_names(named: &[DocumentNode]) -> Vec<String> {
     let written = named.iter().filter_map(DocumentNode::text_or_number);
-    written
-        .map(|word| normalize_failure_name(&word).unwrap_or(word))
-        .collect()
+    written.map(|word| normalize_failure_name(&word).unwrap_or(word)).collect()
 }
 
 fn parse_repeat(node: &DocumentNode) -> Option<RepeatPolicy> {

@@ -55,9 +55,7 @@ impl PartialEq for OperationsSnapshot {
 impl ServerCapabilities {
     /// The operations that steps may name, if they are known.
     pub fn operation_lookup(&self) -> Option<&dyn OperationLookup> {
-        self.operations
-            .as_ref()
-            .map(|operations| &*operations.commands)
+        self.operations.as_ref().map(|operations| &*operations.commands)
     }
 }
 

@@ -155,15 +155,9 @@ const FOREIGN_PATH_FRAGMENTS: [(&str, &str); 10] = [
 
 /// Translates a path of another system.
 fn translate_foreign_path(path: &str) -> String {
-    FOREIGN_PATH_FRAGMENTS
-        .iter()
-        .fold(path.to_owned(), |path, (theirs, ours)| {
-            let is_there = path.starts_with(theirs)
-                || !theirs.starts_with(char::is_alphabetic) && path.contains(theirs);
-            if is_there {
-                path.replacen(theirs, ours, 1)
-            } else {
-                path
-            }
-        })
+    FOREIGN_PATH_FRAGMENTS.iter().fold(path.to_owned(), |path, (theirs, ours)| {
+        let is_there = path.starts_with(theirs)
+            || !theirs.starts_with(char::is_alphabetic) && path.contains(theirs);
+        if is_there { path.replacen(theirs, ours, 1) } else { path }
+    })
 }

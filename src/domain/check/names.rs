@@ -31,11 +31,7 @@ pub(super) fn memory_keys<'a>(
         names.extend(entries.map(|entry| entry.key.as_str()));
     }
     // Memory also holds the output of each step under the step's id.
-    names.extend(
-        steps
-            .iter()
-            .filter_map(|step| Some(step.id.as_ref()?.value.as_str())),
-    );
+    names.extend(steps.iter().filter_map(|step| Some(step.id.as_ref()?.value.as_str())));
     Some(names)
 }
 
@@ -49,10 +45,7 @@ pub(super) fn unknown_run_field<'a>(
     let beside = if is_beside { HOOK_RUN_FIELDS } else { &[] };
     let mut known = RUN_FIELDS.iter().chain(beside);
     let Some((_, below)) = known.clone().find(|(name, _)| *name == first) else {
-        return Some(new_unknown_name(
-            &first,
-            known.by_ref().map(|(name, _)| *name),
-        ));
+        return Some(new_unknown_name(&first, known.by_ref().map(|(name, _)| *name)));
     };
     let (fields, rest) = match below {
         SubpathRule::Nothing => (&[][..], &path[1..]),
@@ -72,10 +65,7 @@ pub(super) fn unknown_run_field<'a>(
 }
 
 fn new_unknown_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> UnknownName<'a> {
-    UnknownName {
-        name: name.to_owned(),
-        known: known.collect(),
-    }
+    UnknownName { name: name.to_owned(), known: known.collect() }
 }
 
 /// The result of following a path through a schema.
@@ -155,19 +145,14 @@ fn missing_path_result<'a>(
 
 /// The names of declared fields.
 fn declared_field_names(properties: Option<&DocumentNode>) -> impl Iterator<Item = &str> {
-    let entries = properties
-        .and_then(DocumentNode::entries)
-        .unwrap_or_default();
+    let entries = properties.and_then(DocumentNode::entries).unwrap_or_default();
     entries.iter().map(|entry| entry.key.as_str())
 }
 
 /// Whether an object may have only the properties that are declared.
 fn is_closed(schema: &DocumentNode) -> bool {
-    let is_false = |keyword| {
-        schema
-            .get(keyword)
-            .is_some_and(|node| node.content == NodeContent::Bool(false))
-    };
+    let is_false =
+        |keyword| schema.get(keyword).is_some_and(|node| node.content == NodeContent::Bool(false));
     is_false("additionalProperties") || is_false("unevaluatedProperties")
 }
 

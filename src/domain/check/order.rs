@@ -53,11 +53,9 @@ fn build_edges<'a>(
         form == WorkflowFormat::Manifest || steps.iter().all(|step| step.depends_on.is_none());
     let of = |(position, step): (usize, &'a StepDraft)| match &step.depends_on {
         Some(list) => resolve_stated_dependencies(found, (steps, position), list, &positions),
-        None if list_is_order && position > 0 => vec![StepDependency {
-            position: position - 1,
-            implied: true,
-            stated: None,
-        }],
+        None if list_is_order && position > 0 => {
+            vec![StepDependency { position: position - 1, implied: true, stated: None }]
+        }
         None => Vec::new(),
     };
     let mut edges: Vec<_> = steps.iter().enumerate().map(of).collect();
@@ -74,13 +72,8 @@ fn link_on_failure_steps(steps: &[StepDraft], edges: &mut [Vec<StepDependency<'_
     let waited: BTreeSet<_> = own.map(|edge| edge.position).collect();
     let is_first = |at: &usize| steps[*at].depends_on.as_ref().is_none_or(Vec::is_empty);
     let leaves = (0..first).filter(|at| !waited.contains(at));
-    let leaves: Vec<_> = leaves
-        .map(|position| StepDependency {
-            position,
-            implied: false,
-            stated: None,
-        })
-        .collect();
+    let leaves: Vec<_> =
+        leaves.map(|position| StepDependency { position, implied: false, stated: None }).collect();
     // `on_failure` steps without declared dependencies follow each other in order.
     for at in (first..steps.len()).filter(is_first) {
         if at == first || steps[at].depends_on.is_some() {
@@ -118,11 +111,9 @@ fn resolve_stated_dependencies<'a>(
                 let message = format!("`{}` is named twice", at.value);
                 found.push(at.finding(Rule::DuplicateDependency, message));
             }
-            Some(&position) => edges.push(StepDependency {
-                position,
-                implied: false,
-                stated: Some(at),
-            }),
+            Some(&position) => {
+                edges.push(StepDependency { position, implied: false, stated: Some(at) });
+            }
         }
     }
     edges
@@ -198,23 +189,14 @@ fn cycle_finding(
     let name = |position: usize| step_id(&steps[position]).unwrap_or("?");
     let mut names: Vec<_> = path.iter().map(|(at, _)| name(*at)).collect();
     names.push(names[0]);
-    let taken = || {
-        path.iter()
-            .map(|(at, followed)| (*at, edges[*at][followed - 1]))
-    };
+    let taken = || path.iter().map(|(at, followed)| (*at, edges[*at][followed - 1]));
     // Reported at the last declared dependency of the cycle, or at its first step if all are implied.
-    let (at, place): (String, Place) = taken()
-        .filter_map(|(_, edge)| edge.stated)
-        .next_back()
-        .map_or_else(
+    let (at, place): (String, Place) =
+        taken().filter_map(|(_, edge)| edge.stated).next_back().map_or_else(
             || (steps[path[0].0].path.clone(), steps[path[0].0].place),
             |stated| (stated.path.clone(), stated.place),
         );
-    let message = format!(
-        "these {}s wait for each other: {}",
-        form.step_noun(),
-        names.join(" → ")
-    );
+    let message = format!("these {}s wait for each other: {}", form.step_noun(), names.join(" → "));
     let implied = taken()
         .find(|(_, edge)| edge.stated.is_none())
         .map(|(position, edge)| {
@@ -248,10 +230,7 @@ fn check_allow_parallel(
         else {
             continue;
         };
-        let (before, after) = (
-            reachable_from(&before, position),
-            reachable_from(&after, position),
-        );
+        let (before, after) = (reachable_from(&before, position), reachable_from(&after, position));
         let beside = (0..steps.len()).find(|at| !before.contains(at) && !after.contains(at));
         if let Some(other) = beside.and_then(|other| step_id(&steps[other])) {
             let message = format!("`{other}` may run beside this {}", form.step_noun());

@@ -13,9 +13,7 @@ use super::site::ExpressionSite;
 
 /// The declared types of the inputs.
 pub(super) fn input_types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
-    let inputs = draft
-        .field("inputs")
-        .and_then(|field| field.value.entries());
+    let inputs = draft.field("inputs").and_then(|field| field.value.entries());
     let inputs = inputs.unwrap_or_default().iter();
     let typed = inputs.filter_map(|input| {
         let kind = input.value.get("type").and_then(DocumentNode::as_text)?;

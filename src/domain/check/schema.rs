@@ -24,11 +24,7 @@ fn check_result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut Pattern
         return;
     };
     let (schema, faults) = Schema::compile_with_faults(&field.value.to_json(), quota);
-    found.extend(
-        faults
-            .iter()
-            .map(|fault| schema_fault_finding(fault, field)),
-    );
+    found.extend(faults.iter().map(|fault| schema_fault_finding(fault, field)));
     if let Some(example) = draft.field("example").filter(|_| faults.is_empty()) {
         found.extend(validate_example(&schema, field, example));
     }
@@ -82,16 +78,14 @@ fn suggest_object_schema(finding: Finding, node: &DocumentNode) -> Finding {
             (false, true) => format!("type: object, properties: {{{key}"),
             (false, false) => key.clone(),
         };
-        let closing = if !is_block && entry.place == last.place {
-            "}"
-        } else {
-            ""
-        };
+        let closing = if !is_block && entry.place == last.place { "}" } else { "" };
         let kind = entry.value.as_text().unwrap_or_default();
         let closed = format!("{{type: {kind}}}{closing}");
-        finding = finding
-            .edit_rewrite_unquoted(entry.place, key, &opened)
-            .edit_rewrite_unquoted(entry.value.place, kind, &closed);
+        finding = finding.edit_rewrite_unquoted(entry.place, key, &opened).edit_rewrite_unquoted(
+            entry.value.place,
+            kind,
+            &closed,
+        );
     }
     finding
 }
@@ -103,18 +97,10 @@ fn validate_example(schema: &Schema, field: &RawField, example: &RawField) -> Ve
     let steps = limits::SCHEMA_STEPS_EXAMPLE + limits::SCHEMA_STEPS_PER_VALUE * values as u64;
     let violations = schema.violations_within(&example.value.to_json(), "the example", steps);
     let finding = |violation: crate::error::Violation| {
-        let (node, path) = example
-            .value
-            .find_by_pointer(&violation.path, &example.path);
-        let rule = if violation.rule == BUDGET_RULE {
-            Rule::LimitExceeded
-        } else {
-            Rule::ExampleMismatch
-        };
-        let message = format!(
-            "the example does not satisfy `result`: {}",
-            violation.message
-        );
+        let (node, path) = example.value.find_by_pointer(&violation.path, &example.path);
+        let rule =
+            if violation.rule == BUDGET_RULE { Rule::LimitExceeded } else { Rule::ExampleMismatch };
+        let message = format!("the example does not satisfy `result`: {}", violation.message);
         let mut finding = Finding::new(rule, path, node.place, message);
         (finding.expected, finding.actual) = (violation.expected, violation.actual);
         finding.suggest(violation.suggestion.map(|meant| meant.text))

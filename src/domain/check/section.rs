@@ -44,10 +44,8 @@ pub(super) fn add_section_instructions<'a>(
         let taken = given.get(at.value.as_str()).copied();
         let taken = taken.or_else(|| instructions.map(|field| field.place.line));
         if let Some(line) = taken {
-            let message = format!(
-                "step `{}` has its instructions on line {line} already",
-                at.value
-            );
+            let message =
+                format!("step `{}` has its instructions on line {line} already", at.value);
             found.push(at.finding(Rule::DuplicateKey, message));
         } else if section.text.value.is_empty() {
             let message = format!("the section of step `{}` is empty", at.value);
@@ -70,9 +68,7 @@ fn misspelt_heading_finding(
 ) -> Option<Finding> {
     let title = heading.title.to_lowercase();
     let title = title.trim_matches(|c: char| !c.is_alphanumeric());
-    let of_step = title
-        .strip_prefix("step")
-        .map(|rest| rest.strip_prefix('s').unwrap_or(rest));
+    let of_step = title.strip_prefix("step").map(|rest| rest.strip_prefix('s').unwrap_or(rest));
     let of_step = of_step.filter(|rest| !rest.starts_with(char::is_alphabetic));
     let name = of_step.unwrap_or(title);
     // Skip a number before the name, as in `Step 1: write`.
@@ -94,9 +90,7 @@ fn misspelt_heading_finding(
         None if has_room => {
             let ids: Vec<_> = ids.values().copied().collect();
             let ids = ids.join("`, `## step: ");
-            finding.suggest(format!(
-                "write it as that of one of the steps: `## step: {ids}`"
-            ))
+            finding.suggest(format!("write it as that of one of the steps: `## step: {ids}`"))
         }
         None => finding,
     })

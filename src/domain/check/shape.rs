@@ -39,9 +39,9 @@ pub fn wrong_type_finding(node: &DocumentNode, path: &str, expected: &str) -> Fi
     let finding = node.finding(Rule::WrongType, path, message);
     let finding = finding.with_expected(expected, node.type_name());
     match suggest_correction(node, expected) {
-        Some((old, new)) => finding
-            .suggest(format!("write {new}"))
-            .edit_rewrite_unquoted(node.place, &old, &new),
+        Some((old, new)) => {
+            finding.suggest(format!("write {new}")).edit_rewrite_unquoted(node.place, &old, &new)
+        }
         None => finding,
     }
 }
@@ -174,12 +174,10 @@ fn check_text(found: &mut Vec<Finding>, node: &DocumentNode, path: &str, shape: 
         ValueShape::Condition => at.check_length(limits::EXPRESSION_BYTES_MAX),
         ValueShape::Name(max) => at.check_name().or_else(|| at.check_length(*max)),
         ValueShape::Id(id) => at.check_id(*id),
-        ValueShape::Word => at
-            .check_word()
-            .or_else(|| at.check_length(limits::WORD_BYTES_MAX)),
-        ValueShape::Operation => at
-            .check_operation()
-            .or_else(|| at.check_length(limits::WORD_BYTES_MAX)),
+        ValueShape::Word => at.check_word().or_else(|| at.check_length(limits::WORD_BYTES_MAX)),
+        ValueShape::Operation => {
+            at.check_operation().or_else(|| at.check_length(limits::WORD_BYTES_MAX))
+        }
         ValueShape::SpanOrTemplate | ValueShape::InstantOrTemplate if has_template(text) => {
             at.check_length(limits::EXPRESSION_BYTES_MAX)
         }
@@ -257,9 +255,7 @@ fn check_memory_entries(found: &mut Vec<Finding>, node: &DocumentNode, path: &st
 
 /// Whether an argument is a binding to another value, as opposed to a literal.
 pub(super) fn is_binding(node: &DocumentNode) -> bool {
-    ["from_input", "from_step"]
-        .iter()
-        .any(|key| node.get(key).is_some())
+    ["from_input", "from_step"].iter().any(|key| node.get(key).is_some())
 }
 
 fn check_bindings(
@@ -285,11 +281,7 @@ fn check_scalars(found: &mut Vec<Finding>, node: &DocumentNode, path: &str, max:
     check_entry_count(found, node, path, (entries.len(), 0, max));
     for entry in entries {
         let path = join_path(path, &entry.key);
-        let key = TextNode {
-            text: &entry.key,
-            path: &path,
-            place: entry.place,
-        };
+        let key = TextNode { text: &entry.key, path: &path, place: entry.place };
         found.extend(key.check_length(limits::METADATA_TEXT_BYTES_MAX));
         match &entry.value.content {
             NodeContent::Text(text) => {
@@ -356,10 +348,7 @@ fn check_list(
     for (at, item) in items.iter().enumerate() {
         let path = format!("{path}[{at}]");
         let name = item.as_text().filter(|_| {
-            matches!(
-                of,
-                ValueShape::Name(_) | ValueShape::Id(_) | ValueShape::Failure
-            )
+            matches!(of, ValueShape::Name(_) | ValueShape::Id(_) | ValueShape::Failure)
         });
         if name.is_some_and(|name| !names.insert(name)) {
             let message = format!("`{}` is named twice", name.unwrap_or_default());
@@ -432,10 +421,7 @@ fn check_keys(
     let mut there: HashSet<_> = entries.iter().map(|entry| entry.key.as_str()).collect();
     let mut seen = HashSet::new();
     // A repeated key has a finding already.
-    for entry in entries
-        .iter()
-        .filter(|entry| seen.insert(entry.key.as_str()))
-    {
+    for entry in entries.iter().filter(|entry| seen.insert(entry.key.as_str())) {
         let path = join_path(path, &entry.key);
         match record.find_key(&entry.key) {
             None if record.is_open => {}
@@ -486,10 +472,7 @@ fn unknown_record_key_finding(
         {
             let kinds = record.keys.iter().filter(|key| key.is_step_kind());
             let kinds: Vec<_> = kinds.map(|key| key.name).collect();
-            finding.suggest(format!(
-                "nobody is asked here: its kinds are {}",
-                kinds.join(", ")
-            ))
+            finding.suggest(format!("nobody is asked here: its kinds are {}", kinds.join(", ")))
         }
         None if record.keys.len() > KEYS_LISTED_MAX => finding,
         None => {
@@ -503,10 +486,7 @@ fn unknown_record_key_finding(
 fn is_manifest_only_key(record: &MappingShape, key: &str) -> bool {
     let fronts = [grammar::FRONT_MATTER_SHAPE.what, grammar::PHASE_SHAPE.what];
     let manifests = [&grammar::MANIFEST_SHAPE, &grammar::STEP_SHAPE];
-    fronts.contains(&record.what)
-        && manifests
-            .iter()
-            .any(|record| record.find_key(key).is_some())
+    fronts.contains(&record.what) && manifests.iter().any(|record| record.find_key(key).is_some())
 }
 
 fn check_missing_keys(
@@ -520,10 +500,7 @@ fn check_missing_keys(
     let missing = |key: &&MappingKey| key.required && !there.contains(key.name) && !excused(key);
     for (at, key) in record.keys.iter().filter(missing).enumerate() {
         let message = if path.is_empty() && there.is_empty() && at == 0 {
-            format!(
-                "there is nothing in it, and {} needs `{}`",
-                record.what, key.name
-            )
+            format!("there is nothing in it, and {} needs `{}`", record.what, key.name)
         } else {
             format!("{} has no `{}`", record.what, key.name)
         };

@@ -45,9 +45,7 @@ impl ExpressionSite<'_> {
         name: &str,
         known: impl Iterator<Item = &'k str>,
     ) -> Finding {
-        let near = has_room_for_suggestions(found)
-            .then(|| find_nearest(name, known))
-            .flatten();
+        let near = has_room_for_suggestions(found).then(|| find_nearest(name, known)).flatten();
         let Some(near) = near else {
             return finding;
         };

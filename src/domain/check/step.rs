@@ -64,11 +64,7 @@ pub(super) fn check_step(
     let beside = StepId::workflow_pseudo_step();
     let bodies =
         check_hooks_and_compensation(found, &draft.beside, id.as_ref().unwrap_or(beside), known);
-    Some(Step {
-        depends_on,
-        bodies,
-        ..kind::set_common_fields(Step::new(id?, kind?), draft)
-    })
+    Some(Step { depends_on, bodies, ..kind::set_common_fields(Step::new(id?, kind?), draft) })
 }
 
 /// Checks the hooks and the compensation of a step with this id.
@@ -92,9 +88,7 @@ fn set_hook_defaults(step: Step, body: BodyKind, draft: &StepDraft) -> Step {
     }
     Step {
         required: draft.read_value("required").unwrap_or_default(),
-        timeout: step
-            .timeout
-            .or(Some(HumanDuration::from_duration(limits::HOOK_TIMEOUT))),
+        timeout: step.timeout.or(Some(HumanDuration::from_duration(limits::HOOK_TIMEOUT))),
         ..step
     }
 }
@@ -109,27 +103,19 @@ fn check_foreach_body(
     let kind = check_and_build_kind(found, draft, WorkflowFormat::Manifest, known, None);
     let bodies = check_hooks_and_compensation(found, &draft.beside, &id, known);
     check_foreach_body_fields(found, draft);
-    Some(Step {
-        bodies,
-        ..kind::set_common_fields(Step::new(id, kind?), draft)
-    })
+    Some(Step { bodies, ..kind::set_common_fields(Step::new(id, kind?), draft) })
 }
 
 /// Adds a finding for each field that has no effect in the body of a `foreach`.
 fn check_foreach_body_fields(found: &mut Vec<Finding>, draft: &StepDraft) {
     for field in &draft.fields {
         if let Some(instead) = field.key.not_each {
-            let message = format!(
-                "`{}` has no effect in what a `foreach` does",
-                field.key.name
-            );
+            let message = format!("`{}` has no effect in what a `foreach` does", field.key.name);
             let finding = field.key_finding(Rule::NoEffect, message);
             found.push(finding.suggest(instead.to_owned()));
         }
     }
-    let leads = draft
-        .field("on_error")
-        .and_then(|field| Some((field, field.value.as_text()?)));
+    let leads = draft.field("on_error").and_then(|field| Some((field, field.value.as_text()?)));
     if let Some((field, text)) = leads.filter(|(_, text)| !grammar::ON_ERROR_WORDS.contains(text)) {
         let message = format!("`on_error` cannot lead to `{text}` from inside a `foreach`");
         let hint = "write fail or continue here, and the step at the `foreach`";
@@ -173,10 +159,8 @@ fn idle_field_finding(field: &RawField, kind: &RawField) -> Option<Finding> {
     }
     let (key, kind) = (field.key.name, kind.key.name);
     let message = format!("`{key}` has no effect on a step with `{kind}`");
-    let hint = instead.map_or_else(
-        || format!("it belongs to steps with {}", kinds.join(", ")),
-        str::to_owned,
-    );
+    let hint = instead
+        .map_or_else(|| format!("it belongs to steps with {}", kinds.join(", ")), str::to_owned);
     Some(field.key_finding(Rule::NoEffect, message).suggest(hint))
 }
 
@@ -223,15 +207,9 @@ const ANY_FAILURE_WORDS: [&str; 6] = ["all", "any", "always", "error", "errors",
 /// reported.
 fn unknown_failure_findings(draft: &StepDraft, kind: &str) -> Vec<Finding> {
     let on = draft.value("retry").and_then(|retry| retry.get("on"));
-    let named = on
-        .and_then(DocumentNode::items)
-        .unwrap_or_default()
-        .iter()
-        .enumerate();
+    let named = on.and_then(DocumentNode::items).unwrap_or_default().iter().enumerate();
     let finding = |(at, node): (usize, &DocumentNode)| {
-        let word = node
-            .as_text()
-            .filter(|word| normalize_failure_name(word).is_none())?;
+        let word = node.as_text().filter(|word| normalize_failure_name(word).is_none())?;
         let is_slip = ANY_FAILURE_WORDS.contains(&&*word.to_lowercase())
             || find_nearest(word, failure_class_and_code_names()).is_some();
         if !has_shape(node, &ValueShape::Failure) || kind != "run" && !is_slip {
@@ -261,10 +239,7 @@ fn find_kind_field<'a>(
     // A phase must have an `agent`; the grammar checks that.
     if first.is_none() && form == WorkflowFormat::Manifest {
         let (message, hint) = if draft.is_beside {
-            (
-                "nothing says what the server does",
-                "add `run`, `activity`, `workflow` or `set`",
-            )
+            ("nothing says what the server does", "add `run`, `activity`, `workflow` or `set`")
         } else {
             (
                 "the step does not say who acts",
@@ -276,10 +251,7 @@ fn find_kind_field<'a>(
     }
     let first = first?;
     for extra in kinds {
-        let message = format!(
-            "a step has one kind: this one has `{}` already",
-            first.key.name
-        );
+        let message = format!("a step has one kind: this one has `{}` already", first.key.name);
         let finding = extra.key_finding(Rule::SeveralKinds, message);
         found.push(finding.suggest("make it two steps".to_owned()));
     }

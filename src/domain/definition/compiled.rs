@@ -72,9 +72,7 @@ impl CompiledWorkflow {
                 Value::Object(map) if !map.is_empty() => {
                     let parts = map.iter();
                     CompiledOutput::Keys(
-                        parts
-                            .map(|(key, value)| (key.clone(), template(value)))
-                            .collect(),
+                        parts.map(|(key, value)| (key.clone(), template(value))).collect(),
                     )
                 }
                 value => CompiledOutput::Whole(template(value)),
@@ -89,9 +87,7 @@ fn compile_bodies(
     names: &[&str],
 ) -> BTreeMap<BodyKind, CompiledStep> {
     let compiled = bodies.iter();
-    compiled
-        .map(|(body, step)| (*body, CompiledStep::compile(step, names)))
-        .collect()
+    compiled.map(|(body, step)| (*body, CompiledStep::compile(step, names))).collect()
 }
 
 /// The template of an empty object.
@@ -113,15 +109,11 @@ impl CompiledStep {
             }
         };
         let condition = step.condition.as_ref().and_then(&mut expression);
-        let until = step
-            .repeat
-            .as_ref()
-            .and_then(|repeat| expression(&repeat.until));
+        let until = step.repeat.as_ref().and_then(|repeat| expression(&repeat.until));
         let arms = match &step.kind {
-            StepKind::Branch { arms } => arms
-                .iter()
-                .map(|arm| arm.condition.as_ref().and_then(&mut expression))
-                .collect(),
+            StepKind::Branch { arms } => {
+                arms.iter().map(|arm| arm.condition.as_ref().and_then(&mut expression)).collect()
+            }
             _ => Vec::new(),
         };
         let mut template = |value: &Value| {
@@ -134,19 +126,13 @@ impl CompiledStep {
         let mut branch = |branch: &BranchOffer| {
             let parameters = template(&Value::Object(branch.parameters.clone()));
             let pattern = OutputPattern::parse(&branch.pattern).ok()?;
-            Some(CompiledBranch {
-                pattern,
-                parameters,
-            })
+            Some(CompiledBranch { pattern, parameters })
         };
         let branches = step.branches.iter().filter_map(&mut branch).collect();
         let (items, body) = match &step.kind {
-            StepKind::Foreach {
-                items, alias, body, ..
-            } => (
-                Some(template(items)),
-                Some(Box::new(Self::compile(body, &[alias]))),
-            ),
+            StepKind::Foreach { items, alias, body, .. } => {
+                (Some(template(items)), Some(Box::new(Self::compile(body, &[alias]))))
+            }
             _ => (None, None),
         };
         Self {
@@ -173,10 +159,7 @@ pub fn collect_expression_texts(step: &Step) -> Value {
     let mut input = Map::new();
     let mut put =
         |key: &str, value: Option<Value>| input.extend(value.map(|value| (key.to_owned(), value)));
-    put(
-        "instructions",
-        step.instructions.as_ref().map(|text| json!(text)),
-    );
+    put("instructions", step.instructions.as_ref().map(|text| json!(text)));
     put("with", step.with.clone().map(Value::Object));
     match &step.kind {
         StepKind::Guidance { text } => put("guidance", Some(json!(text))),

@@ -21,19 +21,12 @@ pub struct StepGraph {
 impl StepGraph {
     /// Builds the graph of `steps`. Dependencies that name no step are ignored; a checked workflow has none.
     pub fn from_steps(steps: &[Step]) -> Self {
-        let position: HashMap<_, _> = steps
-            .iter()
-            .enumerate()
-            .map(|(at, step)| (step.id.clone(), at))
-            .collect();
+        let position: HashMap<_, _> =
+            steps.iter().enumerate().map(|(at, step)| (step.id.clone(), at)).collect();
         let mut dependencies = vec![Vec::new(); steps.len()];
         let mut dependents = vec![Vec::new(); steps.len()];
         for (at, step) in steps.iter().enumerate() {
-            for before in step
-                .depends_on
-                .iter()
-                .filter_map(|id| position.get(id).copied())
-            {
+            for before in step.depends_on.iter().filter_map(|id| position.get(id).copied()) {
                 dependencies[at].push(before);
                 dependents[before].push(at);
             }
@@ -75,10 +68,7 @@ impl StepGraph {
     pub fn ordered_dependents(&self, position: usize) -> Vec<usize> {
         let among = self.downstream(position);
         let waits = |at: &usize| {
-            self.dependencies(*at)
-                .iter()
-                .filter(|before| among.contains(before))
-                .count()
+            self.dependencies(*at).iter().filter(|before| among.contains(before)).count()
         };
         let mut waiting: HashMap<usize, usize> = among.iter().map(|at| (*at, waits(at))).collect();
         let (mut ready, mut order) = (BTreeSet::from([position]), Vec::new());
@@ -141,8 +131,7 @@ impl StepGraph {
     /// counted as dependents.
     pub fn leaves(&self) -> impl Iterator<Item = usize> {
         let ends = self.dependents.iter().enumerate().take(self.provisions);
-        ends.filter(|(_, after)| after.iter().all(|at| *at >= self.provisions))
-            .map(|(at, _)| at)
+        ends.filter(|(_, after)| after.iter().all(|at| *at >= self.provisions)).map(|(at, _)| at)
     }
 
     /// A dependency cycle, as positions in the order in which each step waits for the next; `None` if there is none.
@@ -162,10 +151,7 @@ impl StepGraph {
         let mut path = vec![waiting.iter().position(|&count| count > 0)?];
         loop {
             let last = *path.last()?;
-            let before = *self
-                .dependencies(last)
-                .iter()
-                .find(|&&before| waiting[before] > 0)?;
+            let before = *self.dependencies(last).iter().find(|&&before| waiting[before] > 0)?;
             if let Some(start) = path.iter().position(|&at| at == before) {
                 return Some(path.split_off(start));
             }

@@ -36,10 +36,7 @@ impl CatalogRequirement {
     /// The tool call that imports the required catalog.
     pub fn import_catalog_call(&self) -> String {
         let title = self.title.as_deref().unwrap_or(&self.vendor);
-        let source = self
-            .source
-            .as_deref()
-            .unwrap_or("PATH OR URL OF ITS OPENAPI DOCUMENT");
+        let source = self.source.as_deref().unwrap_or("PATH OR URL OF ITS OPENAPI DOCUMENT");
         format!(
             "catalog.import_openapi with source '{source}', catalog_title '{title}' and vendor '{}'",
             self.vendor

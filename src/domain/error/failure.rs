@@ -99,26 +99,16 @@ impl FailureCode {
 
 /// Failure classes. Each covers several codes, or failures whose code has another name. The classes of HTTP statuses,
 /// such as `http_4xx`, are not listed.
-const FAILURE_CLASSES: [&str; 6] = [
-    "timeout",
-    "network",
-    "too_large",
-    "incomplete",
-    "child",
-    "uncallable",
-];
+const FAILURE_CLASSES: [&str; 6] =
+    ["timeout", "network", "too_large", "incomplete", "child", "uncallable"];
 
 /// The HTTP statuses that count as a failure of a call.
 pub const FAILED_HTTP_STATUSES: std::ops::RangeInclusive<u16> = 300..=599;
 
 /// All classes and codes, without those of HTTP statuses.
 pub fn failure_class_and_code_names() -> impl Iterator<Item = &'static str> {
-    let codes = FailureCode::ALL
-        .iter()
-        .filter(|code| **code != FailureCode::Http);
-    FAILURE_CLASSES
-        .into_iter()
-        .chain(codes.map(|code| code.as_str()))
+    let codes = FailureCode::ALL.iter().filter(|code| **code != FailureCode::Http);
+    FAILURE_CLASSES.into_iter().chain(codes.map(|code| code.as_str()))
 }
 
 /// Normalises a word of `retry.on` to a code or class, ignoring case: `503` and `http_503` become `HTTP_503`, `5xx`
@@ -139,10 +129,9 @@ pub fn normalize_failure_name(word: &str) -> Option<String> {
 /// The class of a code, if it has one besides its own name.
 pub fn class_of_failure(code: &str) -> Option<String> {
     match code.strip_prefix("HTTP_") {
-        Some(status) if status.len() == 3 => Some(format!(
-            "http_{}xx",
-            &status[..status.floor_char_boundary(1)]
-        )),
+        Some(status) if status.len() == 3 => {
+            Some(format!("http_{}xx", &status[..status.floor_char_boundary(1)]))
+        }
         _ => (code == FailureCode::StepTimedOut.as_str()).then(|| "timeout".to_owned()),
     }
 }
@@ -164,11 +153,7 @@ mod tests {
     fn codes_are_distinct_and_fit() {
         let names: BTreeSet<_> = FailureCode::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(names.len(), FailureCode::ALL.len());
-        assert!(
-            names
-                .iter()
-                .all(|name| name.len() <= limits::FAILURE_CODE_BYTES_MAX)
-        );
+        assert!(names.iter().all(|name| name.len() <= limits::FAILURE_CODE_BYTES_MAX));
     }
 
     #[test]

@@ -48,14 +48,7 @@ pub const fn call_tool(
     arguments: &'static [(&'static str, &'static str)],
     words: &'static str,
 ) -> NextCall {
-    NextCall {
-        person: "",
-        tool,
-        is_again: false,
-        is_corrected: false,
-        arguments,
-        words,
-    }
+    NextCall { person: "", tool, is_again: false, is_corrected: false, arguments, words }
 }
 
 /// A read of a resource. `uri` is the whole address; its variables are encoded when they are filled in.
@@ -68,18 +61,12 @@ pub const fn read_resource(
 
 /// The refused call again.
 pub const fn repeat_call(words: &'static str) -> NextCall {
-    NextCall {
-        is_again: true,
-        ..call_tool("{tool}", &[], words)
-    }
+    NextCall { is_again: true, ..call_tool("{tool}", &[], words) }
 }
 
 /// The refused call with the corrected `arguments` of the context; again as it was if there are none, or not all are texts.
 pub(crate) const fn repeat_corrected_call(words: &'static str) -> NextCall {
-    NextCall {
-        is_corrected: true,
-        ..repeat_call(words)
-    }
+    NextCall { is_corrected: true, ..repeat_call(words) }
 }
 
 /// The argument of a read.
@@ -118,10 +105,7 @@ impl NextCall {
         {
             text.extend(["Ask your user to ", &person, ". "]);
         }
-        let corrected = self
-            .is_corrected
-            .then(|| corrected_arguments(context))
-            .flatten();
+        let corrected = self.is_corrected.then(|| corrected_arguments(context)).flatten();
         let is_again = self.is_again && corrected.is_none();
         let tool = match fill_template(self.tool, context) {
             Some(tool) => format!("Call {tool}"),
@@ -153,18 +137,14 @@ impl NextCall {
         context: &Map<String, Value>,
     ) -> Option<Vec<(&'a str, String)>> {
         let arguments = self.arguments.iter();
-        arguments
-            .map(|(name, value)| Some((*name, fill_template(value, context)?)))
-            .collect()
+        arguments.map(|(name, value)| Some((*name, fill_template(value, context)?))).collect()
     }
 }
 
 /// The `arguments` of the context, if all of them are texts.
 fn corrected_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String)>> {
     let arguments = context.get("arguments")?.as_object()?.iter();
-    arguments
-        .map(|(name, value)| Some((name.as_str(), value.as_str()?.to_owned())))
-        .collect()
+    arguments.map(|(name, value)| Some((name.as_str(), value.as_str()?.to_owned()))).collect()
 }
 
 const CORRECTED_CALL_REASON: &str = "if that is the one meant";
@@ -202,9 +182,8 @@ fn fill_placeholders(
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
         filled.push_str(before);
-        let Some((name, after)) = after
-            .split_once('}')
-            .filter(|(name, _)| is_placeholder_name(name))
+        let Some((name, after)) =
+            after.split_once('}').filter(|(name, _)| is_placeholder_name(name))
         else {
             filled.push('{');
             rest = after;
@@ -217,11 +196,7 @@ fn fill_placeholders(
         };
         // In a URI an id or a name must be one path segment; `{address}` is several.
         let is_segment = name != "address" && ends_in_uri_path(&filled);
-        filled.push_str(&if is_segment {
-            uri::encode_segment(&value)
-        } else {
-            value
-        });
+        filled.push_str(&if is_segment { uri::encode_segment(&value) } else { value });
         rest = after;
     }
     filled.push_str(rest);
@@ -229,10 +204,7 @@ fn fill_placeholders(
 }
 
 fn is_placeholder_name(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 /// Whether `text` ends within the path of a URI of midex.
@@ -281,10 +253,7 @@ mod tests {
                 read_resource(address!("current_step/{execution_id}"), "x"),
                 "Call workflow.read with uri 'midex://workflow/current_step/it%27s%20a%2Fb': x",
             ),
-            (
-                repeat_call("send less, {limit}"),
-                "Call workflow.start again: send less, 9 bytes",
-            ),
+            (repeat_call("send less, {limit}"), "Call workflow.start again: send less, 9 bytes"),
             (
                 repeat_call("").with_arguments(by_id),
                 "Call workflow.start again with execution_id 'it''s a/b' and project '*'",
@@ -320,20 +289,14 @@ mod tests {
 
     #[test]
     fn missing_context_values_are_not_printed() {
-        assert_eq!(
-            print_with_context(call_tool("a.b", &[("x", "{x}")], ""), &json!({})),
-            None
-        );
+        assert_eq!(print_with_context(call_tool("a.b", &[("x", "{x}")], ""), &json!({})), None);
         let lacking = repeat_call("see {limit}").after_person_does("free {path}");
         assert_eq!(
             print_with_context(lacking, &json!({})).as_deref(),
             Some("Send the same call again")
         );
         let optional = call_tool("a.b", &[], "x[ --at '{path}'] y");
-        assert_eq!(
-            print_with_context(optional, &json!({})).as_deref(),
-            Some("Call a.b: x y")
-        );
+        assert_eq!(print_with_context(optional, &json!({})).as_deref(), Some("Call a.b: x y"));
         assert_eq!(
             print_with_context(optional, &json!({ "path": "/p" })).as_deref(),
             Some("Call a.b: x --at '/p' y")

@@ -16,58 +16,28 @@ const MESSAGES_BY_ERRNO: &[(Errno, &str)] = &[
 /// Words for the error kinds that users encounter.
 const MESSAGES_BY_ERROR_KIND: &[(io::ErrorKind, &str)] = &[
     (io::ErrorKind::NotFound, "it is not there"),
-    (
-        io::ErrorKind::PermissionDenied,
-        "this user has no permission for that",
-    ),
+    (io::ErrorKind::PermissionDenied, "this user has no permission for that"),
     (io::ErrorKind::AlreadyExists, "something is there already"),
-    (
-        io::ErrorKind::NotADirectory,
-        "it, or what it is to lie in, is not a directory",
-    ),
+    (io::ErrorKind::NotADirectory, "it, or what it is to lie in, is not a directory"),
     (io::ErrorKind::IsADirectory, "it is a directory"),
-    (
-        io::ErrorKind::DirectoryNotEmpty,
-        "the directory is not empty",
-    ),
-    (
-        io::ErrorKind::ReadOnlyFilesystem,
-        "the file system can only be read",
-    ),
+    (io::ErrorKind::DirectoryNotEmpty, "the directory is not empty"),
+    (io::ErrorKind::ReadOnlyFilesystem, "the file system can only be read"),
     (io::ErrorKind::StorageFull, "no room is left there"),
-    (
-        io::ErrorKind::QuotaExceeded,
-        "this user has no room left there",
-    ),
+    (io::ErrorKind::QuotaExceeded, "this user has no room left there"),
     (io::ErrorKind::FileTooLarge, "it would be too large"),
     (io::ErrorKind::InvalidFilename, "the name is too long"),
-    (
-        io::ErrorKind::InvalidInput,
-        "the system does not take such a name or value",
-    ),
+    (io::ErrorKind::InvalidInput, "the system does not take such a name or value"),
     (io::ErrorKind::InvalidData, "its content is damaged"),
     (io::ErrorKind::UnexpectedEof, "it ends too early"),
     (io::ErrorKind::ResourceBusy, "something else uses it"),
-    (
-        io::ErrorKind::AddrInUse,
-        "another process listens there already",
-    ),
-    (
-        io::ErrorKind::AddrNotAvailable,
-        "this machine has no such address",
-    ),
+    (io::ErrorKind::AddrInUse, "another process listens there already"),
+    (io::ErrorKind::AddrNotAvailable, "this machine has no such address"),
     (io::ErrorKind::ConnectionRefused, "nobody listens there"),
-    (
-        io::ErrorKind::ConnectionReset,
-        "the other side broke the connection off",
-    ),
+    (io::ErrorKind::ConnectionReset, "the other side broke the connection off"),
     (io::ErrorKind::TimedOut, "it took too long"),
     (io::ErrorKind::BrokenPipe, "its reader is gone"),
     (io::ErrorKind::OutOfMemory, "there is not enough memory"),
-    (
-        io::ErrorKind::Unsupported,
-        "the file system or the machine cannot do that",
-    ),
+    (io::ErrorKind::Unsupported, "the file system or the machine cannot do that"),
 ];
 
 /// The reason of the error as a clause that follows a colon. An error with a custom message keeps that message.
@@ -76,17 +46,10 @@ pub fn describe_io_error(error: &io::Error) -> String {
         return error.to_string();
     }
     let number = error.raw_os_error();
-    let by_number = MESSAGES_BY_ERRNO
-        .iter()
-        .find(|(known, _)| Some(known.raw_os_error()) == number);
-    let by_kind = || {
-        MESSAGES_BY_ERROR_KIND
-            .iter()
-            .find(|(kind, _)| *kind == error.kind())
-    };
-    let words = by_number
-        .map(|(_, words)| *words)
-        .or_else(|| by_kind().map(|(_, words)| *words));
+    let by_number =
+        MESSAGES_BY_ERRNO.iter().find(|(known, _)| Some(known.raw_os_error()) == number);
+    let by_kind = || MESSAGES_BY_ERROR_KIND.iter().find(|(kind, _)| *kind == error.kind());
+    let words = by_number.map(|(_, words)| *words).or_else(|| by_kind().map(|(_, words)| *words));
     words.map_or_else(|| strip_error_number(&error.to_string()), str::to_owned)
 }
 
@@ -117,14 +80,8 @@ mod tests {
             (40, "its links lead in a circle"),
             (71, "protocol error"),
         ] {
-            assert_eq!(
-                describe_io_error(&io::Error::from_raw_os_error(number)),
-                words
-            );
+            assert_eq!(describe_io_error(&io::Error::from_raw_os_error(number)), words);
         }
-        assert_eq!(
-            describe_io_error(&io::Error::other("our own words")),
-            "our own words"
-        );
+        assert_eq!(describe_io_error(&io::Error::other("our own words")), "our own words");
     }
 }

@@ -51,10 +51,7 @@ impl Violation {
     /// Adds the value that the rule asks for.
     #[must_use]
     pub fn with_expected(self, expected: impl Into<String>) -> Self {
-        Self {
-            expected: Some(expected.into()),
-            ..self
-        }
+        Self { expected: Some(expected.into()), ..self }
     }
 }
 

@@ -40,10 +40,8 @@ impl Execution {
                 }
                 let report = builder.report_of_submission(position, submission);
                 let report = report.as_deref();
-                let consumed = ConsumedCall {
-                    grant: token.grant(),
-                    call: submission.call_digest(report),
-                };
+                let consumed =
+                    ConsumedCall { grant: token.grant(), call: submission.call_digest(report) };
                 let turn = OpenTurn {
                     position,
                     step,
@@ -67,26 +65,21 @@ impl Execution {
             TokenMatch::Superseded => {
                 let message =
                     "Token superseded: a newer one was issued, or its step was closed without it";
-                Err(self
-                    .step_error(Code::TokenSuperseded, &token.step_name, message)
-                    .into())
+                Err(self.step_error(Code::TokenSuperseded, &token.step_name, message).into())
             }
             TokenMatch::Foreign => {
                 token
                     .check_not_from_future(builder.row.at)
                     .map_err(|error| self.with_execution_context(error))?;
                 let message = "Token mismatch: this execution never issued it";
-                Err(self
-                    .step_error(Code::TokenMismatch, &token.step_name, message)
-                    .into())
+                Err(self.step_error(Code::TokenMismatch, &token.step_name, message).into())
             }
         }
     }
 
     fn match_token(&self, token: &Token) -> TokenMatch<'_> {
-        let Some((position, step)) = self
-            .step(&token.step_name)
-            .filter(|_| token.execution_id == self.id)
+        let Some((position, step)) =
+            self.step(&token.step_name).filter(|_| token.execution_id == self.id)
         else {
             return TokenMatch::Foreign;
         };
@@ -95,10 +88,7 @@ impl Execution {
             return TokenMatch::Consumed(position, step, None, *call);
         }
         // Open visits are searched first, because a `foreach` may have thousands of closed items.
-        let mut open = step
-            .latest_visit()
-            .into_iter()
-            .chain(step.items.open_items());
+        let mut open = step.latest_visit().into_iter().chain(step.items.open_items());
         let is_live = |visit: &&Visit| visit.last_token().is_some_and(|grant| grant.matches(token));
         if let Some(visit) = open.find(is_live) {
             return TokenMatch::Open(position, step, visit);
@@ -219,11 +209,7 @@ impl Execution {
 
     /// Adds the next call to the refusal of a step's last allowed output, if the execution continues without the step.
     fn with_next_call_after_failure(&self, refusal: Error) -> Error {
-        if self.state.is_final() {
-            refusal
-        } else {
-            refusal.with_next(STEP_PASSED_NEXT_CALL)
-        }
+        if self.state.is_final() { refusal } else { refusal.with_next(STEP_PASSED_NEXT_CALL) }
     }
 
     /// The refusal of a call for a held step.
@@ -238,10 +224,8 @@ impl Execution {
     }
 
     fn describe_open_steps(&self) -> String {
-        let open: Vec<_> = self
-            .open_visits()
-            .map(|(_, step, _)| format!("'{}'", step.id))
-            .collect();
+        let open: Vec<_> =
+            self.open_visits().map(|(_, step, _)| format!("'{}'", step.id)).collect();
         if open.is_empty() {
             format!("the execution is {}", self.state)
         } else {
@@ -274,9 +258,5 @@ fn format_duration(duration: Duration) -> String {
         60..3600 => (seconds / 60, "minute"),
         _ => (seconds / 3600, "hour"),
     };
-    if count == 1 {
-        format!("1 {unit}")
-    } else {
-        format!("{count} {unit}s")
-    }
+    if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
 }

@@ -57,12 +57,7 @@ impl Question {
 
     /// The question for the next attempt: the missing inputs, and the values that were refused.
     fn for_next_attempt(asked: Vec<String>, missing: Vec<String>, taken: &ResolvedAnswers) -> Self {
-        Self {
-            asked,
-            missing,
-            refused: taken.rejected.clone(),
-            utterance: None,
-        }
+        Self { asked, missing, refused: taken.rejected.clone(), utterance: None }
     }
 
     /// The violations that keep the step open: refused values first, then missing inputs that have no refused value.
@@ -77,11 +72,7 @@ impl Question {
             let open = declared?.unanswered_violation(name);
             open.map(|open| Violation { path, ..open })
         });
-        self.refused
-            .iter()
-            .map(violation_from_refused_answer)
-            .chain(open)
-            .collect()
+        self.refused.iter().map(violation_from_refused_answer).chain(open).collect()
     }
 
     /// Adds this question to the input of a visit.
@@ -128,11 +119,7 @@ impl TransitionBuilder<'_> {
             StepKind::Input { .. } => missing.clone(),
             _ => Vec::new(),
         };
-        let question = Question {
-            asked,
-            missing,
-            ..Question::default()
-        };
+        let question = Question { asked, missing, ..Question::default() };
         let input = self.store_visit_input(question.add_to_input(input))?;
         self.open_visit(visit_id.clone(), self.new_token(), Some(input));
         Ok(())
@@ -172,13 +159,7 @@ impl TransitionBuilder<'_> {
             Value::Object(_) => left.violations(declared),
             _ => vec![not_an_object_violation("", "the output")],
         };
-        Ok(AnswerCheck {
-            has_changed: after != before,
-            after,
-            taken,
-            question: left,
-            violations,
-        })
+        Ok(AnswerCheck { has_changed: after != before, after, taken, question: left, violations })
     }
 
     /// The violations of an output that was refused for the last time, for a repeat of that call.
@@ -291,9 +272,7 @@ impl Execution {
         }
         let output = build_answer_output(step, &check.after, check.taken, missing);
         let whole = make_payload(&output, limits::OUTPUT_BYTES_MAX, "output")?;
-        Ok(ReportJudgement::Accepted(Box::new(
-            AcceptedOutput::without_artifacts(output, whole),
-        )))
+        Ok(ReportJudgement::Accepted(Box::new(AcceptedOutput::without_artifacts(output, whole))))
     }
 
     fn user_alone_error(&self, step: &StepId) -> Error {
@@ -306,12 +285,7 @@ impl Execution {
 /// The user's own words, if the answer consists of nothing else and the step has `reextract`. Not accepted while the
 /// question already holds words to extract from.
 fn parse_utterance(step: &Step, question: &Question, value: &Value) -> Option<String> {
-    let StepKind::Input {
-        reextract: true,
-        properties,
-        ..
-    } = &step.kind
-    else {
+    let StepKind::Input { reextract: true, properties, .. } = &step.kind else {
         return None;
     };
     if question.utterance.is_some() || properties.iter().any(|name| name == UTTERANCE_FIELD) {

@@ -80,7 +80,6 @@ impl Execution {
         })
     }
 
-    #[expect(clippy::too_many_lines, reason = "a match with one arm for each event")]
     pub(super) fn apply(&mut self, row: &Row, event: &Event) {
         match event {
             Event::Created(_) | Event::GateAnswered(_) | Event::CameLate { .. } => {}
@@ -100,15 +99,10 @@ impl Execution {
                 self.pages.remove(visit_id);
                 self.update_visit(visit_id, |visit| visit.input = Some(input.digest));
             }
-            Event::PageKept {
-                visit_id,
-                items,
-                cursor,
-            } => self.keep_page(visit_id, *items, cursor),
-            Event::SignalKept { name, payload } => self.signals.push(Signal {
-                name: name.clone(),
-                payload: payload.digest,
-            }),
+            Event::PageKept { visit_id, items, cursor } => self.keep_page(visit_id, *items, cursor),
+            Event::SignalKept { name, payload } => {
+                self.signals.push(Signal { name: name.clone(), payload: payload.digest });
+            }
             Event::SignalTaken { name } => self.remove_signal(name),
             Event::FailureBegan { failure } => self.failing = Some(failure.clone()),
             Event::FinalOutput { value, faults } => {
@@ -139,11 +133,12 @@ impl Execution {
             Event::EndingBegan { to } => self.ending = Some(*to),
             Event::CompensationsGivenUp { why } => {
                 let left = std::mem::take(&mut self.compensations).into_iter().rev();
-                self.not_compensated
-                    .extend(left.map(|left| UncompensatedVisit {
+                self.not_compensated.extend(
+                    left.map(|left| UncompensatedVisit {
                         visit_id: left.visit_id,
                         why: why.clone(),
-                    }));
+                    }),
+                );
             }
             Event::VisitClosed(closed) => {
                 if closed.outcome == Outcome::Voided {
@@ -166,8 +161,7 @@ impl Execution {
                 self.add_offer(row.revision, visit_id, options.digest);
             }
             Event::OptionsWithdrawn { steps } => {
-                self.offers
-                    .retain(|offer| !steps.contains(offer.visit_id.step()));
+                self.offers.retain(|offer| !steps.contains(offer.visit_id.step()));
             }
             Event::OptionChosen(chosen) => {
                 let is_other = |offer: &Offer| Some(&offer.visit_id) != chosen.offered_by.as_ref();
@@ -176,13 +170,11 @@ impl Execution {
             Event::AttemptEnded(ended) => self.update_visit(&ended.visit_id, |visit| {
                 visit.end_attempt(row.revision, ended);
             }),
-            Event::WaitingChanged {
-                visit_id,
-                attempt,
-                awaiting,
-            } => self.update_visit(visit_id, |visit| {
-                visit.change_wait(*attempt, awaiting);
-            }),
+            Event::WaitingChanged { visit_id, attempt, awaiting } => {
+                self.update_visit(visit_id, |visit| {
+                    visit.change_wait(*attempt, awaiting);
+                });
+            }
         }
     }
 
@@ -235,9 +227,7 @@ impl Execution {
     }
 
     fn keep_compensation(&mut self, visit_id: &VisitId, list: Option<Digest>) {
-        let closed = self
-            .visit(visit_id)
-            .and_then(|(_, _, visit)| visit.closed.as_ref());
+        let closed = self.visit(visit_id).and_then(|(_, _, visit)| visit.closed.as_ref());
         self.compensations.push(Compensation {
             output: closed.and_then(VisitEnd::output_reference),
             visit_id: visit_id.clone(),
@@ -250,10 +240,8 @@ impl Execution {
     fn record_interrupted_work(&mut self, visit_id: &VisitId) {
         let visit = self.visit(visit_id).map(|(.., visit)| visit);
         let awaiting = visit.and_then(|visit| visit.awaiting.as_ref());
-        let is_in_work = matches!(
-            awaiting,
-            Some(WaitCondition::Operation { .. } | WaitCondition::Unknown)
-        );
+        let is_in_work =
+            matches!(awaiting, Some(WaitCondition::Operation { .. } | WaitCondition::Unknown));
         if is_in_work && visit_id.body == BodyKind::Work {
             self.not_compensated.push(UncompensatedVisit {
                 visit_id: visit_id.clone(),
@@ -273,10 +261,8 @@ impl Execution {
             self.compensations.remove(at);
         }
         if let Outcome::Failed(failure) = outcome {
-            self.not_compensated.push(UncompensatedVisit {
-                visit_id: work,
-                why: failure.message.clone(),
-            });
+            self.not_compensated
+                .push(UncompensatedVisit { visit_id: work, why: failure.message.clone() });
         }
     }
 

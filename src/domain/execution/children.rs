@@ -49,20 +49,15 @@ impl Execution {
             let acting = step_of_visit(definition, at, step, visit)?;
             Some((attempt_id, acting.kind.clone(), visit.input))
         });
-        waiting
-            .filter(|(attempt_id, ..)| !alive.contains(attempt_id))
-            .collect()
+        waiting.filter(|(attempt_id, ..)| !alive.contains(attempt_id)).collect()
     }
 
     /// Whether all its open visits wait for children. A client that looks for open work is then shown the children
     /// instead.
     pub fn waits_for_children(&self) -> bool {
-        let waits = self
-            .open_visits()
-            .filter_map(|(.., visit)| visit.awaiting.as_ref());
-        let mut waits = waits
-            .filter(|awaiting| !matches!(awaiting, WaitCondition::Items { .. }))
-            .peekable();
+        let waits = self.open_visits().filter_map(|(.., visit)| visit.awaiting.as_ref());
+        let mut waits =
+            waits.filter(|awaiting| !matches!(awaiting, WaitCondition::Items { .. })).peekable();
         waits.peek().is_some() && waits.all(|one| matches!(one, WaitCondition::Child { .. }))
     }
 
@@ -183,11 +178,10 @@ impl Execution {
 
     /// The children that its open visits wait for.
     pub fn awaited_children(&self) -> impl Iterator<Item = ExecutionId> + '_ {
-        self.open_visits()
-            .filter_map(|(.., visit)| match visit.awaiting.as_ref()? {
-                WaitCondition::Child { execution_id } => Some(execution_id.clone()),
-                _ => None,
-            })
+        self.open_visits().filter_map(|(.., visit)| match visit.awaiting.as_ref()? {
+            WaitCondition::Child { execution_id } => Some(execution_id.clone()),
+            _ => None,
+        })
     }
 
     /// Carries out an order of the parent. Idempotent, because an order may arrive twice.
@@ -239,12 +233,10 @@ impl TransitionBuilder<'_> {
         attempt_id: &AttemptId,
     ) -> WaitCondition {
         match step.kind {
-            StepKind::Workflow { .. } => WaitCondition::Child {
-                execution_id: attempt_id.child_execution_id(&self.next.id),
-            },
-            _ => WaitCondition::Operation {
-                owner: self.facts.owner,
-            },
+            StepKind::Workflow { .. } => {
+                WaitCondition::Child { execution_id: attempt_id.child_execution_id(&self.next.id) }
+            }
+            _ => WaitCondition::Operation { owner: self.facts.owner },
         }
     }
 

@@ -42,10 +42,7 @@ impl Execution {
             return Ok(None);
         };
         let mut all = builder.all_offered_options()?;
-        let last = self
-            .offers
-            .iter()
-            .rfind(|offer| builder.follows_offer(offer, turn));
+        let last = self.offers.iter().rfind(|offer| builder.follows_offer(offer, turn));
         all.push(TakenOption {
             offered_by: last.map(|offer| offer.visit_id.clone()),
             option: StepOption::new_continue_option(""),
@@ -54,14 +51,12 @@ impl Execution {
             return Ok(Some(all.swap_remove(at)));
         }
         let mut named = all.iter().enumerate();
-        let mut named = named
-            .by_ref()
-            .filter(|(_, known)| has_tool_name(&known.option, choice));
+        let mut named = named.by_ref().filter(|(_, known)| has_tool_name(&known.option, choice));
         match (named.next().map(|(at, _)| at), named.next().is_some()) {
             (Some(at), false) => Ok(Some(all.swap_remove(at))),
-            (_, is_ambiguous) => Err(self
-                .unknown_choice_error(turn, choice, &all, is_ambiguous)
-                .into()),
+            (_, is_ambiguous) => {
+                Err(self.unknown_choice_error(turn, choice, &all, is_ambiguous).into())
+            }
         }
     }
 
@@ -153,11 +148,7 @@ impl TransitionBuilder<'_> {
                 Err(need) => missing.push(need),
             }
         }
-        if missing.is_empty() {
-            Ok(all)
-        } else {
-            Err(Interrupt::Needs(missing))
-        }
+        if missing.is_empty() { Ok(all) } else { Err(Interrupt::Needs(missing)) }
     }
 
     /// Records the chosen option, together with everything that was offered.

@@ -157,10 +157,7 @@ pub struct Submission {
 
 impl From<Report> for Submission {
     fn from(report: Report) -> Self {
-        Self {
-            report: Some(report),
-            choice: None,
-        }
+        Self { report: Some(report), choice: None }
     }
 }
 
@@ -183,11 +180,9 @@ impl Report {
             Self::Output(value) | Self::Answer(value) => {
                 canonical_list_digest([&json!("output"), value])
             }
-            Self::Error {
-                message,
-                code,
-                retryable,
-            } => canonical_digest(&json!(["error", message, code, retryable])),
+            Self::Error { message, code, retryable } => {
+                canonical_digest(&json!(["error", message, code, retryable]))
+            }
         }
     }
 }
@@ -210,13 +205,8 @@ pub enum Lifecycle {
 
 impl Lifecycle {
     /// Every change.
-    pub const ALL: [Self; 5] = [
-        Self::Pause,
-        Self::Resume,
-        Self::Abandon,
-        Self::Diverge,
-        Self::Fail,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Pause, Self::Resume, Self::Abandon, Self::Diverge, Self::Fail];
 
     /// The state it leads to.
     pub const fn target_state(self) -> State {
@@ -251,10 +241,7 @@ pub struct SignalRequest {
 impl SignalRequest {
     /// A signal of this name.
     pub fn new(name: impl Into<String>, payload: Value) -> Self {
-        Self {
-            name: name.into(),
-            payload: Arc::new(payload),
-        }
+        Self { name: name.into(), payload: Arc::new(payload) }
     }
 }
 

@@ -105,9 +105,7 @@ impl<'a> TransitionBuilder<'a> {
         });
         let kept = kept.transpose()?;
         // A path that is not Unicode cannot be serialised: the execution then uses the server's definitions.
-        let lookup = start
-            .lookup
-            .and_then(|lookup| serde_json::to_vec(&lookup).ok());
+        let lookup = start.lookup.and_then(|lookup| serde_json::to_vec(&lookup).ok());
         let lookup = lookup.map(|bytes| {
             let digest = Digest::compute(&bytes);
             contents.push((digest, bytes.into()));
@@ -125,16 +123,9 @@ impl<'a> TransitionBuilder<'a> {
             parent: start.parent.map(|parent| *parent),
             lookup,
         }));
-        let row = Row {
-            execution_id: start.id,
-            revision: 1,
-            at: now,
-            events: vec![created],
-        };
+        let row = Row { execution_id: start.id, revision: 1, at: now, events: vec![created] };
         let Some(next) = Execution::apply_row(None, &row) else {
-            return Err(Error::internal(
-                "an execution cannot be made of its first event",
-            ));
+            return Err(Error::internal("an execution cannot be made of its first event"));
         };
         let mut builder = Self::new(next, row, facts, ids);
         builder.contents = contents;
@@ -186,11 +177,7 @@ impl Execution {
         if same && self.revision == 1 {
             return Ok(1);
         }
-        let why = if same {
-            "and has moved on since its start"
-        } else {
-            "with other arguments"
-        };
+        let why = if same { "and has moved on since its start" } else { "with other arguments" };
         let message = format!("Execution ID '{}' already exists {why}", self.id);
         Err(self.with_execution_context(Error::new(Code::ExecutionIdTaken, message)))
     }
@@ -216,10 +203,9 @@ impl Execution {
             Command::RenewTokens => Ok(self.decide_renewal(builder)),
             Command::Change(change) => self.decide_lifecycle_change(builder, change),
             Command::Tick => self.decide_tick(builder),
-            Command::Outcome {
-                attempt_id,
-                outcome,
-            } => self.decide_outcome(builder, attempt_id, outcome),
+            Command::Outcome { attempt_id, outcome } => {
+                self.decide_outcome(builder, attempt_id, outcome)
+            }
             Command::PutOff { attempt_id } => {
                 Ok(self.decide_postponed_attempt(builder, attempt_id))
             }
@@ -279,11 +265,7 @@ impl Execution {
     /// Whether an open token has outlived `token_ttl` at `now`.
     pub fn has_expired_token(&self, token_ttl: Duration, now: Timestamp) -> bool {
         let now = self.time_at(now);
-        !self.state.is_final()
-            && self
-                .visits_with_expired_token(token_ttl, now)
-                .next()
-                .is_some()
+        !self.state.is_final() && self.visits_with_expired_token(token_ttl, now).next().is_some()
     }
 
     /// A refusal with the context of this execution and of `step`.

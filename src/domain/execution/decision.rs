@@ -71,10 +71,7 @@ pub struct Need {
 impl Need {
     /// A value that is stored by digest, whatever its size.
     pub const fn by_digest(digest: Digest) -> Self {
-        Self {
-            digest,
-            revision: None,
-        }
+        Self { digest, revision: None }
     }
 }
 

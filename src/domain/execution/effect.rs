@@ -40,10 +40,7 @@ impl Execution {
     /// The open attempts of the server and of children.
     pub fn open_attempts(&self) -> impl Iterator<Item = AttemptId> {
         self.open_visits().filter_map(|(_, step, visit)| {
-            let is_operation = visit
-                .awaiting
-                .as_ref()
-                .is_some_and(WaitCondition::is_attempt);
+            let is_operation = visit.awaiting.as_ref().is_some_and(WaitCondition::is_attempt);
             is_operation.then(|| attempt_id(step, visit))
         })
     }
@@ -74,10 +71,7 @@ impl Execution {
         let Some((position, state, visit)) = self.visit(&attempt_id.visit_id) else {
             return Ok(Decision::Stay);
         };
-        let is_awaited = visit
-            .awaiting
-            .as_ref()
-            .is_some_and(WaitCondition::is_attempt);
+        let is_awaited = visit.awaiting.as_ref().is_some_and(WaitCondition::is_attempt);
         if visit.attempt != attempt_id.attempt || !is_awaited {
             return Ok(Decision::Stay);
         }
@@ -151,10 +145,7 @@ impl Execution {
 }
 
 pub(super) fn attempt_id(step: &StepState, visit: &Visit) -> AttemptId {
-    AttemptId {
-        visit_id: visit.visit_id(&step.id),
-        attempt: visit.attempt,
-    }
+    AttemptId { visit_id: visit.visit_id(&step.id), attempt: visit.attempt }
 }
 
 impl TransitionBuilder<'_> {
@@ -241,13 +232,7 @@ impl TransitionBuilder<'_> {
         due: Timestamp,
     ) {
         let AttemptId { visit_id, attempt } = attempt_id;
-        self.end_attempt(
-            visit_id,
-            *attempt,
-            failure,
-            None,
-            WaitCondition::Retry { due },
-        );
+        self.end_attempt(visit_id, *attempt, failure, None, WaitCondition::Retry { due });
     }
 
     /// Stores a response body as an artifact, in the same transition as the output that refers to it.
@@ -371,11 +356,7 @@ impl TransitionBuilder<'_> {
         let what = format!("what step '{}' brought", visit_id.step());
         if let Some(error) = budget_exceeded_error(&what, &violations) {
             let message = error.message();
-            return Err(Interrupt::step_failure(
-                step,
-                FailureCode::LimitExceeded,
-                message,
-            ));
+            return Err(Interrupt::step_failure(step, FailureCode::LimitExceeded, message));
         }
         let message = format!(
             "{what} breaks its schema in {}: {}: {}",
@@ -383,11 +364,7 @@ impl TransitionBuilder<'_> {
             first.path,
             first.message
         );
-        Err(Interrupt::step_failure(
-            step,
-            FailureCode::OutputInvalid,
-            message,
-        ))
+        Err(Interrupt::step_failure(step, FailureCode::OutputInvalid, message))
     }
 
     /// When a step with `repeat` is to be executed again; `None` once its `until` holds.
@@ -404,20 +381,15 @@ impl TransitionBuilder<'_> {
         };
         let compiled = self.facts.definition.compiled_step(position);
         let compiled = compiled.body.as_deref().unwrap_or(compiled);
-        let here = EvalContext {
-            own: Some(output),
-            ..EvalContext::for_visit(visit_id)
-        };
+        let here = EvalContext { own: Some(output), ..EvalContext::for_visit(visit_id) };
         if let Some(until) = &compiled.until
             && self.evaluate_condition(until, &here)?
         {
             return Ok(None);
         }
         if visit.repeats + 1 >= repeat.max_attempts {
-            let message = format!(
-                "`{}` did not hold after {} attempts",
-                repeat.until, repeat.max_attempts
-            );
+            let message =
+                format!("`{}` did not hold after {} attempts", repeat.until, repeat.max_attempts);
             let code = FailureCode::RepeatExhausted;
             return Err(Interrupt::step_failure(step, code, message));
         }
@@ -425,11 +397,7 @@ impl TransitionBuilder<'_> {
         match repeat.timeout {
             Some(most) if due > visit.opened_at.after(most.duration()) => {
                 let message = format!("`{}` did not hold within {most}", repeat.until);
-                Err(Interrupt::step_failure(
-                    step,
-                    FailureCode::RepeatTimedOut,
-                    message,
-                ))
+                Err(Interrupt::step_failure(step, FailureCode::RepeatTimedOut, message))
             }
             _ => Ok(Some(due)),
         }
@@ -444,11 +412,7 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         if self.next.state == State::Paused {
             let attempt = self.attempt_number(visit_id);
-            self.change_wait(
-                visit_id,
-                attempt,
-                WaitCondition::Deferred(Box::new(reported)),
-            );
+            self.change_wait(visit_id, attempt, WaitCondition::Deferred(Box::new(reported)));
             return Ok(());
         }
         let outcome = match reported {
@@ -497,11 +461,7 @@ impl RetryPolicy {
     /// The pause after this number of failures in a row. It doubles each time, up to `max_backoff`. With jitter it is
     /// spread by `random` between half of its length and the whole.
     pub fn retry_pause(&self, failures: u32, random: u128) -> Duration {
-        let whole = backoff_pause(
-            failures,
-            self.backoff.duration(),
-            self.max_backoff.duration(),
-        );
+        let whole = backoff_pause(failures, self.backoff.duration(), self.max_backoff.duration());
         if !self.jitter {
             return whole;
         }

@@ -169,11 +169,7 @@ impl TransitionBuilder<'_> {
             item: self.compensated_item(left)?,
             ..EvalContext::default()
         };
-        let position = self
-            .facts
-            .definition
-            .graph()
-            .step_position(left.visit_id.step());
+        let position = self.facts.definition.graph().step_position(left.visit_id.step());
         let visit_id = left.visit_id.with_body(BodyKind::Compensation);
         self.enter_hook_or_compensation(position.unwrap_or_default(), &visit_id, here)
     }
@@ -186,14 +182,8 @@ impl TransitionBuilder<'_> {
         };
         self.find_value(need).map(Some).map_err(|_| {
             let next = self.next.compensations.iter().rev();
-            let needs = next
-                .take(self.done_at_once + 1)
-                .filter_map(|left| left.output);
-            Interrupt::Needs(
-                needs
-                    .filter(|need| self.find_value(*need).is_err())
-                    .collect(),
-            )
+            let needs = next.take(self.done_at_once + 1).filter_map(|left| left.output);
+            Interrupt::Needs(needs.filter(|need| self.find_value(*need).is_err()).collect())
         })
     }
 
@@ -233,10 +223,7 @@ impl TransitionBuilder<'_> {
     pub(super) fn end_now(&mut self, to: State, failure: Option<Failure>) -> DecideResult<()> {
         self.fails = to == State::Failed;
         self.void_all_visits();
-        let had_begun = self
-            .next
-            .ending_state()
-            .filter(|to| *to != State::Completed);
+        let had_begun = self.next.ending_state().filter(|to| *to != State::Completed);
         if had_begun.is_some() {
             self.lift_all_pauses()?;
         }

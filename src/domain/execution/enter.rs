@@ -130,31 +130,18 @@ impl TransitionBuilder<'_> {
     fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
         self.check_compensations(step, 1)?;
         let workflow = &self.facts.definition.workflow;
-        let most = step
-            .max_visits
-            .or(workflow.max_visits)
-            .unwrap_or(limits::VISITS_DEFAULT);
+        let most = step.max_visits.or(workflow.max_visits).unwrap_or(limits::VISITS_DEFAULT);
         if visit_id.visit > most {
             let message = format!(
                 "step '{}' may be entered {most} times and was to be entered once more",
                 step.id
             );
-            return Err(Interrupt::step_failure(
-                step,
-                FailureCode::MaxVisits,
-                message,
-            ));
+            return Err(Interrupt::step_failure(step, FailureCode::MaxVisits, message));
         }
-        let most = workflow
-            .max_steps
-            .unwrap_or(limits::EXECUTION_VISITS_DEFAULT);
+        let most = workflow.max_steps.unwrap_or(limits::EXECUTION_VISITS_DEFAULT);
         if self.next.visits >= most {
             let message = format!("the steps of an execution may be entered {most} times together");
-            return Err(Interrupt::step_failure(
-                step,
-                FailureCode::MaxSteps,
-                message,
-            ));
+            return Err(Interrupt::step_failure(step, FailureCode::MaxSteps, message));
         }
         Ok(())
     }
@@ -226,9 +213,7 @@ impl TransitionBuilder<'_> {
                 break;
             }
         }
-        let next = taken
-            .map(|(_, next)| next)
-            .or(self.step(position).next.as_ref());
+        let next = taken.map(|(_, next)| next).or(self.step(position).next.as_ref());
         let output = branch_output(taken.map(|(at, _)| at), next);
         let output = self.store_value(output, limits::OUTPUT_BYTES_MAX, "output")?;
         self.push_event(Event::StepDone {
@@ -275,9 +260,9 @@ impl TransitionBuilder<'_> {
         let said = to_plain_text(&input["wait"]);
         let due = match wait {
             WaitTrigger::Signal(_) => return self.wait_for_signal(position, visit_id, said),
-            WaitTrigger::For(_) => said
-                .parse()
-                .map(|span: HumanDuration| self.row.at.after(span.duration())),
+            WaitTrigger::For(_) => {
+                said.parse().map(|span: HumanDuration| self.row.at.after(span.duration()))
+            }
             WaitTrigger::Until(_) => said.parse::<Timestamp>().map_err(|_| {
                 format!(
                     "`{}` is not an instant: write one like 2030-01-31T09:00:00Z",
@@ -308,11 +293,7 @@ impl TransitionBuilder<'_> {
         let input = self.store_value_by_digest(input, limits::INPUTS_BYTES_MAX, "question")?;
         let due = expires.map(|span| self.row.at.after(span.duration()));
         let shown = input.digest;
-        self.open_visit(
-            visit_id.clone(),
-            WaitCondition::Gate { shown, due },
-            Some(input),
-        );
+        self.open_visit(visit_id.clone(), WaitCondition::Gate { shown, due }, Some(input));
         Ok(())
     }
 
@@ -325,9 +306,7 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         // A constant input is not stored; views read it from the definition.
         let is_constant = compiled.input.is_constant();
-        let input = (!is_constant)
-            .then(|| self.store_visit_input(input))
-            .transpose()?;
+        let input = (!is_constant).then(|| self.store_visit_input(input)).transpose()?;
         self.open_visit(visit_id.clone(), self.new_token(), input);
         Ok(())
     }
@@ -348,10 +327,7 @@ impl TransitionBuilder<'_> {
             self.change_wait(visit_id, 0, awaiting);
             return Ok(());
         }
-        let attempt_id = AttemptId {
-            visit_id: visit_id.clone(),
-            attempt: 1,
-        };
+        let attempt_id = AttemptId { visit_id: visit_id.clone(), attempt: 1 };
         let awaiting = self.awaiting_for_attempt(step, &attempt_id);
         self.open_visit(visit_id.clone(), awaiting, Some(kept));
         self.begin_work(step, attempt_id, input);

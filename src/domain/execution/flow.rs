@@ -161,10 +161,7 @@ impl<'a> TransitionBuilder<'a> {
         visit_id: &VisitId,
         outcome: &Outcome,
     ) -> DecideResult<()> {
-        self.push_event(Event::StepDone {
-            visit_id: visit_id.clone(),
-            outcome: outcome.clone(),
-        });
+        self.push_event(Event::StepDone { visit_id: visit_id.clone(), outcome: outcome.clone() });
         self.keep_step_compensation(visit_id);
         if visit_id.body == BodyKind::Work && visit_id.item.is_some() {
             return self.apply_item_end(position, visit_id, outcome);
@@ -344,10 +341,7 @@ impl<'a> TransitionBuilder<'a> {
         let again = self.facts.definition.graph().downstream(target);
         self.void_visits_of_steps(|position| again.contains(&position));
         let entered = |position: &&usize| self.next.steps[**position].status != StepStatus::Pending;
-        let steps = again
-            .iter()
-            .filter(entered)
-            .map(|at| self.step(*at).id.clone());
+        let steps = again.iter().filter(entered).map(|at| self.step(*at).id.clone());
         let steps = steps.collect();
         self.push_event(Event::StepsReset { steps });
         self.queue.retain(|position| !again.contains(position));
@@ -410,8 +404,6 @@ impl<'a> TransitionBuilder<'a> {
     fn settleable_pending_steps(&self) -> impl Iterator<Item = usize> {
         let steps = self.next.steps.iter().enumerate();
         let pending = steps.filter(|(_, step)| step.status == StepStatus::Pending);
-        pending
-            .map(|(at, _)| at)
-            .filter(|at| !matches!(self.readiness(*at), Readiness::Waits))
+        pending.map(|(at, _)| at).filter(|at| !matches!(self.readiness(*at), Readiness::Waits))
     }
 }

@@ -56,10 +56,8 @@ impl TransitionBuilder<'_> {
         let Some(step) = &visit_id.step else {
             return failure.map_or(Ok(()), |failure| self.fail_execution(failure.clone()));
         };
-        let is_done = self
-            .next
-            .step(step)
-            .is_some_and(|(_, step)| step.status == StepStatus::Completed);
+        let is_done =
+            self.next.step(step).is_some_and(|(_, step)| step.status == StepStatus::Completed);
         if let Some(failure) = failure.filter(|_| is_done) {
             self.push_event(Event::StepFailed {
                 visit_id: visit_id.work_visit(),
@@ -117,10 +115,7 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         here: EvalContext<'_>,
     ) -> DecideResult<()> {
-        let here = EvalContext {
-            visit_id: Some(visit_id),
-            ..here
-        };
+        let here = EvalContext { visit_id: Some(visit_id), ..here };
         let entered = self.try_enter_hook_or_compensation(position, visit_id, &here);
         self.fail_if_entry_failed(position, visit_id, entered)
     }
@@ -146,11 +141,6 @@ impl TransitionBuilder<'_> {
         let had = |hook: &BodyKind| visits.clone().any(|visit| visit.body == *hook);
         let mut left = BodyKind::hooks(to).iter().filter(|hook| !had(hook));
         let body = *left.find(|hook| bodies.contains_key(hook))?;
-        Some(VisitId {
-            step: None,
-            body,
-            visit: 1,
-            item: None,
-        })
+        Some(VisitId { step: None, body, visit: 1, item: None })
     }
 }

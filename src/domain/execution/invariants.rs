@@ -10,10 +10,7 @@ impl Execution {
         self.assert_offers();
         let is_open =
             |visit_id| (self.visit(visit_id)).is_some_and(|(.., visit)| visit.awaiting.is_some());
-        assert!(
-            self.pages.keys().all(is_open),
-            "pages are kept for open visits"
-        );
+        assert!(self.pages.keys().all(is_open), "pages are kept for open visits");
         let visits: usize = self.steps.iter().map(|step| step.visits.len()).sum();
         assert_eq!(self.visits as usize, visits, "every visit is counted");
         for step in &self.steps {
@@ -79,16 +76,8 @@ impl StepState {
             !before.is_some_and(|visit| is_open(visit)),
             "step '{id}' has one open visit at most"
         );
-        for visit in last
-            .into_iter()
-            .map(|visit| &**visit)
-            .chain(self.items.open_items())
-        {
-            assert_eq!(
-                is_open(visit),
-                visit.closed.is_none(),
-                "a visit of step '{id}'"
-            );
+        for visit in last.into_iter().map(|visit| &**visit).chain(self.items.open_items()) {
+            assert_eq!(is_open(visit), visit.closed.is_none(), "a visit of step '{id}'");
         }
         let total = match last.and_then(|visit| visit.awaiting.as_ref()) {
             Some(WaitCondition::Items { total, .. }) => *total as usize,

@@ -23,9 +23,7 @@ impl StepState {
         let StepKind::Foreach { parallel, .. } = &step.kind else {
             return false;
         };
-        let awaiting = self
-            .latest_visit()
-            .and_then(|visit| visit.awaiting.as_ref());
+        let awaiting = self.latest_visit().and_then(|visit| visit.awaiting.as_ref());
         let Some(WaitCondition::Items { total, .. }) = awaiting else {
             return false;
         };
@@ -50,11 +48,7 @@ impl TransitionBuilder<'_> {
         };
         let Value::Array(items) = &list else {
             let message = format!("`in` of step '{}' is no list", step.id);
-            return Err(Interrupt::step_failure(
-                step,
-                FailureCode::NotAList,
-                message,
-            ));
+            return Err(Interrupt::step_failure(step, FailureCode::NotAList, message));
         };
         if items.is_empty() {
             return self.complete_at_once(position, visit_id, list);
@@ -66,17 +60,11 @@ impl TransitionBuilder<'_> {
                 items.len(),
                 limits::FOREACH_ITEMS_MAX
             );
-            return Err(Interrupt::step_failure(
-                step,
-                FailureCode::LimitExceeded,
-                message,
-            ));
+            return Err(Interrupt::step_failure(step, FailureCode::LimitExceeded, message));
         }
         self.check_compensations(step.acting(), items.len())?;
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
-        let list = self
-            .store_value_by_digest(list, limits::OUTPUT_BYTES_MAX, "list")?
-            .digest;
+        let list = self.store_value_by_digest(list, limits::OUTPUT_BYTES_MAX, "list")?.digest;
         self.open_visit(visit_id.clone(), WaitCondition::Items { list, total }, None);
         self.open_items(position, visit_id)
     }
@@ -88,9 +76,8 @@ impl TransitionBuilder<'_> {
             let is_whole = visit.item.is_none() && visit.body == BodyKind::Work;
             is_whole && step.has_room_for_item(self.step(*position))
         });
-        let visit_ids: Vec<_> = with_room
-            .map(|(position, step, visit)| (position, visit.visit_id(&step.id)))
-            .collect();
+        let visit_ids: Vec<_> =
+            with_room.map(|(position, step, visit)| (position, visit.visit_id(&step.id))).collect();
         for (position, visit_id) in visit_ids {
             self.open_items(position, &visit_id)?;
         }
@@ -109,17 +96,13 @@ impl TransitionBuilder<'_> {
         };
         for _ in 0..limits::ITEMS_AT_ONCE_MAX {
             let state = &self.next.steps[position];
-            let is_current = state
-                .latest_visit()
-                .is_some_and(|visit| visit.number == visit_id.visit);
+            let is_current =
+                state.latest_visit().is_some_and(|visit| visit.number == visit_id.visit);
             let is_full = self.row.events.len() >= limits::EVENTS_PER_ROW_MAX / 4;
             if !is_current || is_full || !state.has_room_for_item(step) {
                 return Ok(());
             }
-            let item = VisitId {
-                item: u32::try_from(state.items.len()).ok(),
-                ..visit_id.clone()
-            };
+            let item = VisitId { item: u32::try_from(state.items.len()).ok(), ..visit_id.clone() };
             let entered = self.enter_item(position, body, compiled, &item);
             self.fail_if_entry_failed(position, &item, entered)?;
         }
@@ -135,10 +118,7 @@ impl TransitionBuilder<'_> {
     ) -> DecideResult<()> {
         let index = visit_id.item.unwrap_or_default() as usize;
         let here = EvalContext {
-            item: Some(ForeachItem {
-                value: self.item_value(visit_id)?,
-                index,
-            }),
+            item: Some(ForeachItem { value: self.item_value(visit_id)?, index }),
             ..EvalContext::for_visit(visit_id)
         };
         if !self.is_condition_met(body, compiled, &here)? {
@@ -259,11 +239,8 @@ impl TransitionBuilder<'_> {
         if !missing.is_empty() {
             return Err(Interrupt::Needs(missing));
         }
-        let output = self.store_value(
-            Value::Array(outputs),
-            limits::OUTPUT_BYTES_MAX,
-            "list of outputs",
-        );
+        let output =
+            self.store_value(Value::Array(outputs), limits::OUTPUT_BYTES_MAX, "list of outputs");
         let outcome = match output {
             Ok(output) => Outcome::Completed(output),
             Err(error) => Outcome::Failed(Failure::from_error(&error, parent.step())),
@@ -278,8 +255,5 @@ fn item_label(item: &Value) -> String {
     const ITEM_LABEL_FIELDS: [&str; 5] = ["id", "key", "name", "title", "path"];
     let mut names = ITEM_LABEL_FIELDS.iter().filter_map(|name| item.get(name));
     let name = names.find(|name| name.is_string() || name.is_number());
-    to_plain_text(name.unwrap_or(item))
-        .chars()
-        .take(limits::ITEM_SHOWN_CHARS)
-        .collect()
+    to_plain_text(name.unwrap_or(item)).chars().take(limits::ITEM_SHOWN_CHARS).collect()
 }

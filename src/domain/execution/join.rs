@@ -28,9 +28,8 @@ impl TransitionBuilder<'_> {
         };
         let before = graph.dependencies(position);
         let ended = before.iter().filter(|at| !self.is_open(**at));
-        let (ended, counted) = ended.fold((0, 0), |(ended, counted), at| {
-            (ended + 1, counted + u32::from(counts(*at)))
-        });
+        let (ended, counted) = ended
+            .fold((0, 0), |(ended, counted), at| (ended + 1, counted + u32::from(counts(*at))));
         let is_failing = self.next.failing.is_some();
         let is_for_failure = run_when == RunWhen::Failing && !is_failing;
         if is_for_failure || counted < wanted && ended < before.len() {

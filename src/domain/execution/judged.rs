@@ -56,11 +56,7 @@ impl Execution {
     ) -> DecideResult<ReportJudgement> {
         let value = match report {
             Report::Output(value) | Report::Answer(value) => value,
-            Report::Error {
-                message,
-                code,
-                retryable,
-            } => {
+            Report::Error { message, code, retryable } => {
                 let code = code.as_deref().unwrap_or(FailureCode::StepFailed.as_str());
                 let code = truncate_to_bytes(code, limits::FAILURE_CODE_BYTES_MAX);
                 let failure = Failure::new(code, message, Some(&turn.step.id));
@@ -71,13 +67,7 @@ impl Execution {
             self.with_execution_context(error.with_context("step_id", turn.step.id.as_str()))
         };
         let whole = make_payload(value, limits::OUTPUT_BYTES_MAX, "output").map_err(placed)?;
-        if builder
-            .step(turn.position)
-            .acting()
-            .kind
-            .requested_inputs()
-            .is_some()
-        {
+        if builder.step(turn.position).acting().kind.requested_inputs().is_some() {
             let judged = self.judge_answers(builder, turn, value);
             return judged.map_err(|interrupt| interrupt.with_error_context(placed));
         }
@@ -140,20 +130,17 @@ impl Execution {
                 "that was the last one: the step is held until execution.resume",
                 Some(HELD_STEP_NEXT_CALL),
             ),
-            AttemptsExhausted::Fails => (
-                "that was the last one: the step failed",
-                Some(STEP_FAILED_NEXT_CALL),
-            ),
+            AttemptsExhausted::Fails => {
+                ("that was the last one: the step failed", Some(STEP_FAILED_NEXT_CALL))
+            }
         };
         let count = format_count(violations.len(), "place");
         let message = format!(
             "the output of step '{}' breaks its schema in {count} (malformed output {seen} of {most}; {what})",
             step.id
         );
-        let whose = format!(
-            "the output of step '{}' (malformed output {seen} of {most}; {what})",
-            step.id
-        );
+        let whose =
+            format!("the output of step '{}' (malformed output {seen} of {most}; {what})", step.id);
         let error = budget_exceeded_error(&whose, &violations)
             .unwrap_or_else(|| Error::new(Code::StepOutputInvalid, message))
             .with_context("step_id", step.id.as_str());
@@ -172,21 +159,14 @@ impl TransitionBuilder<'_> {
         let step = self.step(position);
         let leads_on = |step: &Step| step.optional || step.on_error != OnError::Fail;
         let fails = leads_on(step) || leads_on(step.acting()) || self.next.failing.is_some();
-        if fails {
-            AttemptsExhausted::Fails
-        } else {
-            AttemptsExhausted::Holds
-        }
+        if fails { AttemptsExhausted::Fails } else { AttemptsExhausted::Holds }
     }
 
     /// Holds the visit until a resume. Other open visits are not affected.
     pub(super) fn hold_visit(&mut self, turn: &OpenTurn<'_>, output: Digest) -> DecideResult<()> {
         let visit_id = turn.visit_id();
         let awaiting = WaitCondition::OutputInvalid(turn.consumed.grant);
-        self.push_event(Event::OutputRefused {
-            visit_id: visit_id.clone(),
-            output,
-        });
+        self.push_event(Event::OutputRefused { visit_id: visit_id.clone(), output });
         self.change_wait(&visit_id, turn.visit.attempt, awaiting);
         self.run_to_quiescence()
     }
@@ -277,11 +257,8 @@ impl TransitionBuilder<'_> {
         pause: Duration,
     ) {
         let due = self.row.at.after(pause);
-        let awaiting = if pause.is_zero() {
-            self.new_token()
-        } else {
-            WaitCondition::Retry { due }
-        };
+        let awaiting =
+            if pause.is_zero() { self.new_token() } else { WaitCondition::Retry { due } };
         self.end_attempt(visit_id, attempt, failure, consumed, awaiting.clone());
         if pause.is_zero() {
             self.change_wait(visit_id, attempt + 1, awaiting);

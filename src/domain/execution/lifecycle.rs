@@ -106,10 +106,7 @@ impl TransitionBuilder<'_> {
 }
 
 fn check_reason(change: &LifecycleChange) -> Result<()> {
-    let length = change
-        .reason
-        .as_ref()
-        .map_or(0, |reason| reason.chars().count());
+    let length = change.reason.as_ref().map_or(0, |reason| reason.chars().count());
     if length <= limits::REASON_CHARS_MAX {
         return Ok(());
     }

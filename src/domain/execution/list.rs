@@ -110,9 +110,7 @@ mod tests {
     /// The number of blocks that the two lists do not share.
     fn count_unshared_blocks(one: &Items, other: &Items) -> usize {
         let blocks = one.blocks.iter().zip(&other.blocks);
-        blocks
-            .filter(|(one, other)| !Arc::ptr_eq(one, other))
-            .count()
+        blocks.filter(|(one, other)| !Arc::ptr_eq(one, other)).count()
     }
 
     #[test]
@@ -131,13 +129,7 @@ mod tests {
         assert_eq!(before.get(most / 2).unwrap().attempt, 1);
         items.push(open_item_visit(most));
         assert_eq!(count_unshared_blocks(&before, &items), 2);
-        assert_eq!(
-            items
-                .open_items()
-                .map(|visit| visit.item)
-                .collect::<Vec<_>>(),
-            [Some(most)]
-        );
+        assert_eq!(items.open_items().map(|visit| visit.item).collect::<Vec<_>>(), [Some(most)]);
         assert_eq!(items.iter().count(), most as usize + 1);
     }
 }

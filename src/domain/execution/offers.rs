@@ -42,13 +42,8 @@ impl Execution {
 
     /// Adds an offer, which replaces an earlier offer of the same step.
     pub(super) fn add_offer(&mut self, revision: u64, visit_id: &VisitId, options: Digest) {
-        self.offers
-            .retain(|offer| offer.visit_id.step() != visit_id.step());
-        self.offers.push(Offer {
-            visit_id: visit_id.clone(),
-            revision,
-            options,
-        });
+        self.offers.retain(|offer| offer.visit_id.step() != visit_id.step());
+        self.offers.push(Offer { visit_id: visit_id.clone(), revision, options });
         let too_many = self.offers.len().saturating_sub(limits::OFFERS_MAX);
         self.offers.drain(..too_many);
     }
@@ -155,10 +150,7 @@ impl TransitionBuilder<'_> {
         let compiled = &self.facts.definition.compiled_step(position).branches;
         for (branch, compiled) in step.branches.iter().zip(compiled) {
             if compiled.pattern.matches(output) {
-                let here = EvalContext {
-                    own: Some(output),
-                    ..EvalContext::for_visit(visit_id)
-                };
+                let here = EvalContext { own: Some(output), ..EvalContext::for_visit(visit_id) };
                 let parameters = self.render_template(&compiled.parameters, &here);
                 add_branch(&mut offered, &step.id, branch, parameters)?;
             }
@@ -181,11 +173,7 @@ impl TransitionBuilder<'_> {
 
     /// Withdraws the offers that this turn follows, because its step is done.
     pub(super) fn withdraw_followed_offers(&mut self, turn: &OpenTurn<'_>) {
-        let past = self
-            .next
-            .offers
-            .iter()
-            .filter(|offer| self.follows_offer(offer, turn));
+        let past = self.next.offers.iter().filter(|offer| self.follows_offer(offer, turn));
         let past: Vec<_> = past.map(|offer| offer.visit_id.step().clone()).collect();
         self.withdraw(past);
     }

@@ -104,13 +104,7 @@ impl TransitionBuilder<'_> {
             cursor: next.clone(),
         });
         let owner = self.facts.owner;
-        self.end_attempt(
-            visit_id,
-            *attempt,
-            None,
-            None,
-            WaitCondition::Operation { owner },
-        );
+        self.end_attempt(visit_id, *attempt, None, None, WaitCondition::Operation { owner });
         if self.next.state != State::Running {
             self.postpone_attempt(visit_id, *attempt);
             return Ok(());
@@ -135,15 +129,8 @@ impl TransitionBuilder<'_> {
         for (at, items) in kept.iter().enumerate() {
             let is_last = at + 1 == kept.len();
             let next = if is_last { &next } else { &Value::Null };
-            let cursor = Cursor {
-                next: JsonText::from_value(next),
-                seen: Vec::new(),
-            };
-            self.push_event(Event::PageKept {
-                visit_id: visit_id.clone(),
-                items: *items,
-                cursor,
-            });
+            let cursor = Cursor { next: JsonText::from_value(next), seen: Vec::new() };
+            self.push_event(Event::PageKept { visit_id: visit_id.clone(), items: *items, cursor });
         }
         Ok(())
     }
@@ -162,9 +149,8 @@ impl TransitionBuilder<'_> {
     /// The items of all pages, with those of the last one.
     fn join_pages(&self, before: Option<&FetchedPages>, last: &OutputPage) -> DecideResult<Value> {
         let kept = before.map_or(&[][..], |pages| &pages.kept).iter();
-        let (found, needed): (Vec<_>, Vec<_>) = kept
-            .map(|digest| self.find_value(Need::by_digest(*digest)))
-            .partition(Result::is_ok);
+        let (found, needed): (Vec<_>, Vec<_>) =
+            kept.map(|digest| self.find_value(Need::by_digest(*digest))).partition(Result::is_ok);
         let needed: Vec<_> = needed.into_iter().filter_map(Result::err).collect();
         if !needed.is_empty() {
             return Err(Interrupt::Needs(needed));

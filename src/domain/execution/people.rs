@@ -74,10 +74,7 @@ impl Execution {
         let refuse = |code, message: String| {
             Interrupt::Refused(self.step_error(code, &answer.step, message))
         };
-        let of_step = || {
-            self.open_visits()
-                .filter(|(_, step, _)| step.id == answer.step)
-        };
+        let of_step = || self.open_visits().filter(|(_, step, _)| step.id == answer.step);
         let is_gate = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Gate { .. }));
         let asks = |visit: &Visit| matches!(visit.awaiting, Some(WaitCondition::Gate { shown, .. }) if shown == answer.shown);
         // A `foreach` may have several open gates: the digest of the question tells them apart.
@@ -155,8 +152,7 @@ impl Execution {
     /// The visits whose outcome is unknown.
     fn visits_with_unknown_outcome(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
         let is_unknown = |visit: &Visit| visit.awaiting == Some(WaitCondition::Unknown);
-        self.open_visits()
-            .filter(move |(_, _, visit)| is_unknown(visit))
+        self.open_visits().filter(move |(_, _, visit)| is_unknown(visit))
     }
 
     fn find_unknown_outcome(
@@ -169,9 +165,8 @@ impl Execution {
             let is_attempt = resolution.attempt.is_none_or(|meant| meant == attempt);
             step.id == resolution.step && is_item && is_attempt
         };
-        let mut found = self
-            .visits_with_unknown_outcome()
-            .filter(|(_, step, visit)| meant(step, visit));
+        let mut found =
+            self.visits_with_unknown_outcome().filter(|(_, step, visit)| meant(step, visit));
         let first = found.next();
         let refuse = |message: String| {
             Interrupt::Refused(self.step_error(Code::OutcomeKnown, &resolution.step, message))

@@ -85,10 +85,7 @@ impl Rehearsal {
             blocked: BTreeSet::new(),
             opaque: BTreeSet::new(),
             open: BTreeMap::new(),
-            inputs: open
-                .into_iter()
-                .map(|name| (name, NO_INPUT_VALUE_REASON.to_owned()))
-                .collect(),
+            inputs: open.into_iter().map(|name| (name, NO_INPUT_VALUE_REASON.to_owned())).collect(),
             memory: UnknownReasons::new(),
             set_beside: memory_names_set_by_hooks(facts.definition),
             losers,
@@ -167,8 +164,7 @@ impl RehearsalRun<'_> {
         if let Err(Interrupt::Fails(failure)) = &entered {
             self.note_failed(position, failure);
         }
-        self.builder
-            .fail_if_entry_failed(position, &visit_id, entered)
+        self.builder.fail_if_entry_failed(position, &visit_id, entered)
     }
 
     fn note_failed(&mut self, position: usize, failure: &Failure) {
@@ -208,18 +204,14 @@ impl RehearsalRun<'_> {
                         self.block(position, Some(true), why);
                         return Ok(());
                     }
-                    if self
-                        .builder
-                        .evaluate_condition(arm, &EvalContext::for_visit(visit_id))?
-                    {
+                    if self.builder.evaluate_condition(arm, &EvalContext::for_visit(visit_id))? {
                         break;
                     }
                 }
                 self.builder.execute_step(position, visit_id)
             }
             StepKind::Fail { code, .. } => {
-                self.builder
-                    .fail_execution(Failure::new(code, "", Some(&step.id)))
+                self.builder.fail_execution(Failure::new(code, "", Some(&step.id)))
             }
             kind => {
                 for name in kind.requested_inputs().into_iter().flatten() {
@@ -260,15 +252,10 @@ impl RehearsalRun<'_> {
             self.memory.retain(|name, _| !entries.contains_key(name));
             return self.builder.execute_step(position, visit_id);
         }
-        let why = format!(
-            "step `{}` sets it to what is not known yet",
-            visit_id.step()
-        );
-        self.memory
-            .extend(entries.keys().map(|name| (name.clone(), why.clone())));
+        let why = format!("step `{}` sets it to what is not known yet", visit_id.step());
+        self.memory.extend(entries.keys().map(|name| (name.clone(), why.clone())));
         self.opaque.insert(position);
-        self.builder
-            .record_instant_end(position, visit_id, &unknown_output(visit_id))
+        self.builder.record_instant_end(position, visit_id, &unknown_output(visit_id))
     }
 
     /// Fills memory with its initial values, one name at a time, so that an unknown value affects no other.
@@ -282,10 +269,7 @@ impl RehearsalRun<'_> {
             match unresolved.into_iter().next() {
                 Some(unresolved) => drop(self.memory.insert(name.clone(), unresolved.why)),
                 None if self.builder.write_memory(name, value).is_ok() => {}
-                None => drop(
-                    self.memory
-                        .insert(name.clone(), "it is too large".to_owned()),
-                ),
+                None => drop(self.memory.insert(name.clone(), "it is too large".to_owned())),
             }
         }
     }
@@ -298,10 +282,7 @@ impl RehearsalRun<'_> {
 
     fn note_entered(&mut self, position: usize) {
         // In a loop only the first visit of a step is reported.
-        if self.steps[position]
-            .as_ref()
-            .is_some_and(|known| known.will_run == Some(true))
-        {
+        if self.steps[position].as_ref().is_some_and(|known| known.will_run == Some(true)) {
             return;
         }
         let step = self.builder.step(position);
@@ -311,12 +292,8 @@ impl RehearsalRun<'_> {
             None => "it follows the steps that it depends on",
         };
         let (rendered, unresolved) = self.preview_step_input(position);
-        self.steps[position] = Some(RehearsedStep {
-            will_run: Some(true),
-            why: why.to_owned(),
-            rendered,
-            unresolved,
-        });
+        self.steps[position] =
+            Some(RehearsedStep { will_run: Some(true), why: why.to_owned(), rendered, unresolved });
     }
 
     /// Records the steps that were skipped since the last call, and empties the row.
@@ -347,9 +324,7 @@ impl RehearsalRun<'_> {
     }
 
     fn step_reason(&self, position: usize) -> &str {
-        self.steps[position]
-            .as_ref()
-            .map_or("", |step| step.why.as_str())
+        self.steps[position].as_ref().map_or("", |step| step.why.as_str())
     }
 
     fn finish_rehearsal(mut self) -> Rehearsal {
@@ -377,11 +352,7 @@ impl RehearsalRun<'_> {
                 Some(CompiledOutput::Whole(template)) => self.preview(template, usize::MAX),
                 Some(CompiledOutput::Keys(parts)) => self.preview_parts(parts),
             };
-        Rehearsal {
-            steps,
-            final_output,
-            final_output_unresolved,
-        }
+        Rehearsal { steps, final_output, final_output_unresolved }
     }
 
     fn preview_parts(&self, parts: &[(String, Template)]) -> (Value, Vec<UnresolvedExpression>) {
@@ -389,11 +360,7 @@ impl RehearsalRun<'_> {
         for (key, template) in parts {
             let (part, unresolved) = self.preview(template, usize::MAX);
             value.insert(key.clone(), part);
-            all.extend(
-                unresolved
-                    .into_iter()
-                    .map(|one| prefix_unresolved_path(key, one)),
-            );
+            all.extend(unresolved.into_iter().map(|one| prefix_unresolved_path(key, one)));
         }
         (Value::Object(value), all)
     }
@@ -465,11 +432,8 @@ fn unknown_output(visit_id: &VisitId) -> Outcome {
 }
 
 fn prefix_unresolved_path(key: &str, mut unresolved: UnresolvedExpression) -> UnresolvedExpression {
-    let joint = if unresolved.path.is_empty() || unresolved.path.starts_with('[') {
-        ""
-    } else {
-        "."
-    };
+    let joint =
+        if unresolved.path.is_empty() || unresolved.path.starts_with('[') { "" } else { "." };
     unresolved.path = format!("{key}{joint}{}", unresolved.path);
     unresolved
 }

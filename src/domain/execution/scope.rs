@@ -36,10 +36,7 @@ pub(super) struct EvalContext<'a> {
 
 impl<'a> EvalContext<'a> {
     pub(super) fn for_visit(visit_id: &'a VisitId) -> Self {
-        Self {
-            visit_id: Some(visit_id),
-            ..Self::default()
-        }
+        Self { visit_id: Some(visit_id), ..Self::default() }
     }
 }
 
@@ -65,8 +62,7 @@ impl TransitionBuilder<'_> {
         template: &Template,
         here: &EvalContext<'_>,
     ) -> DecideResult<Value> {
-        self.render_with_secret_places(template, here)
-            .map(|rendered| rendered.value)
+        self.render_with_secret_places(template, here).map(|rendered| rendered.value)
     }
 
     /// Like [`Self::render_template`], but also returns the places where secrets are to be filled in.
@@ -125,10 +121,7 @@ impl TransitionBuilder<'_> {
         let mut missing = Vec::new();
         for &at in before {
             let id = &self.next.steps[at].id;
-            match self
-                .step_output_reference(id)
-                .map(|need| self.find_value(need))
-            {
+            match self.step_output_reference(id).map(|need| self.find_value(need)) {
                 Some(Ok(value)) => drop(found.insert(id.to_string(), Value::clone(&value))),
                 Some(Err(need)) => missing.push(need),
                 None => {}
@@ -177,9 +170,7 @@ impl TransitionBuilder<'_> {
         for reference in references {
             gathered.add_reference(reference);
         }
-        let RootsBuilder {
-            mut roots, missing, ..
-        } = gathered;
+        let RootsBuilder { mut roots, missing, .. } = gathered;
         if !missing.is_empty() {
             return Err(Interrupt::Needs(missing));
         }
@@ -233,11 +224,7 @@ impl FinalOutput {
     }
 
     fn fault(&mut self, key: Option<&String>, code: String, message: String) {
-        self.faults.push(OutputFailure {
-            part: key.cloned(),
-            code,
-            message,
-        });
+        self.faults.push(OutputFailure { part: key.cloned(), code, message });
     }
 }
 
@@ -250,10 +237,7 @@ struct RootsBuilder<'a, 'b> {
 
 impl RootsBuilder<'_, '_> {
     fn add_reference(&mut self, reference: &Reference) {
-        let first = reference
-            .path
-            .first()
-            .map(|segment| segment.as_key().into_owned());
+        let first = reference.path.first().map(|segment| segment.as_key().into_owned());
         let builder = self.builder;
         match (reference.root, first) {
             (ReferenceRoot::Inputs, first) => self.add_input(first.as_deref()),
@@ -341,9 +325,9 @@ impl RootsBuilder<'_, '_> {
     /// The value in memory, or else the output of the step of that name.
     fn add_memory(&mut self, name: &str) {
         let found = match self.builder.next.memory.get(name) {
-            Some(&digest) => self
-                .find_value(Need::by_digest(digest))
-                .map(|value| Value::clone(&value)),
+            Some(&digest) => {
+                self.find_value(Need::by_digest(digest)).map(|value| Value::clone(&value))
+            }
             None if name == ALL_INPUTS_MEMORY_KEY => {
                 self.add_input(None);
                 Some(Value::Object(self.roots.inputs.clone()))
@@ -360,11 +344,7 @@ impl RootsBuilder<'_, '_> {
     fn add_run(&mut self, path: &[Segment]) {
         let mut keys = path.iter().map(Segment::as_key);
         let (part, step) = (keys.next(), keys.next());
-        let beside = if self.hook_visit().is_some() {
-            HOOK_RUN_FIELDS
-        } else {
-            &[]
-        };
+        let beside = if self.hook_visit().is_some() { HOOK_RUN_FIELDS } else { &[] };
         let parts = RUN_FIELDS.iter().chain(beside).map(|(part, _)| *part);
         let named = parts.clone().find(|known| part.as_deref() == Some(known));
         if let Some(part) = named {
@@ -390,10 +370,7 @@ impl RootsBuilder<'_, '_> {
             "visits" => self.add_run_part_of_steps("visits", step, visit_count_value),
             "steps" => self.add_run_part_of_steps("steps", step, step_end_value),
             "failure" => json!(self.handled_failure()),
-            "outcome" => json!(
-                self.hook_visit()
-                    .map(|visit_id| self.hook_outcome(visit_id))
-            ),
+            "outcome" => json!(self.hook_visit().map(|visit_id| self.hook_outcome(visit_id))),
             _ => self.hook_output().unwrap_or_default(),
         };
     }
@@ -424,17 +401,8 @@ impl RootsBuilder<'_, '_> {
     fn handled_failure(&self) -> Option<Value> {
         let of_work = self.hook_visit().map(VisitId::work_visit);
         let of_work = of_work.and_then(|visit_id| self.builder.visit_failure(&visit_id));
-        let failing = || {
-            self.builder
-                .next
-                .failing
-                .as_ref()
-                .map(failure_value_with_step)
-        };
-        of_work
-            .as_ref()
-            .map(failure_value_with_step)
-            .or_else(failing)
+        let failing = || self.builder.next.failing.as_ref().map(failure_value_with_step);
+        of_work.as_ref().map(failure_value_with_step).or_else(failing)
     }
 
     /// The visit that is evaluated for, if it is that of a hook or a compensation.
@@ -450,9 +418,7 @@ impl RootsBuilder<'_, '_> {
         let of_all = execution.ending_state().unwrap_or(execution.state).as_str();
         match (&visit_id.step, visit_id.body) {
             (None, _) | (_, BodyKind::Compensation) => of_all,
-            (Some(id), _) => execution
-                .step(id)
-                .map_or(of_all, |(_, step)| step.status.as_str()),
+            (Some(id), _) => execution.step(id).map_or(of_all, |(_, step)| step.status.as_str()),
         }
     }
 
@@ -514,14 +480,8 @@ impl TransitionBuilder<'_> {
             place => format!(" in `{}`", dotted_path(place)),
         };
         // The step's own output exists here, so a missing value below it is not explained by the status of the step.
-        let own = here
-            .own
-            .and(here.visit_id)
-            .and_then(|own| own.step.as_ref());
-        let why = fault
-            .path
-            .as_deref()
-            .and_then(|path| self.why_no_output(path, own));
+        let own = here.own.and(here.visit_id).and_then(|own| own.step.as_ref());
+        let why = fault.path.as_deref().and_then(|path| self.why_no_output(path, own));
         let message = format!("{}{}{wherein}", fault.message, why.unwrap_or_default());
         let step = here.visit_id.and_then(|visit_id| visit_id.step.as_ref());
         Interrupt::Fails(Failure::new(FailureCode::ExpressionFailed, message, step))

@@ -27,9 +27,7 @@ impl Execution {
             let most = limits::SIGNALS_KEPT_MAX;
             if self.signals.len() >= most {
                 let limit = format!("an execution keeps {most} signals that nothing waits for");
-                return Err(self
-                    .with_execution_context(Error::limit_exceeded(limit))
-                    .into());
+                return Err(self.with_execution_context(Error::limit_exceeded(limit)).into());
             }
             let payload =
                 builder.store_value_by_digest(payload, limits::SIGNAL_BYTES_MAX, "payload")?;

@@ -47,11 +47,10 @@ impl Execution {
 
     /// The name of the first catalog that one of its steps waits for.
     pub fn missing_catalog_name(&self) -> Option<&str> {
-        self.open_visits()
-            .find_map(|(_, _, visit)| match &visit.awaiting {
-                Some(WaitCondition::Catalog { catalog }) => Some(catalog.as_str()),
-                _ => None,
-            })
+        self.open_visits().find_map(|(_, _, visit)| match &visit.awaiting {
+            Some(WaitCondition::Catalog { catalog }) => Some(catalog.as_str()),
+            _ => None,
+        })
     }
 
     /// Whether a step waits for a catalog, which may have been added since.
@@ -64,9 +63,7 @@ impl Execution {
 
     /// Whether it has a pause reason that stops its timers.
     fn is_timer_stopped(&self) -> bool {
-        self.pauses
-            .iter()
-            .any(|reason| !reason.is_set_by_scheduler())
+        self.pauses.iter().any(|reason| !reason.is_set_by_scheduler())
     }
 
     /// The instant of the workflow's `timeout`.
@@ -132,10 +129,7 @@ impl Execution {
         definition: &Definition,
         opened_at: Timestamp,
     ) -> Option<Timestamp> {
-        let most = definition
-            .workflow
-            .timeout
-            .filter(|_| self.failing.is_some())?;
+        let most = definition.workflow.timeout.filter(|_| self.failing.is_some())?;
         let least = opened_at.after(limits::AFTERMATH_STEP_MAX);
         Some(self.timeout_end(most).max(least))
     }
@@ -159,11 +153,7 @@ pub(super) fn step_of_visit<'a>(
         return body.map(|(step, _)| step);
     }
     let step = definition.workflow.steps.get(position)?;
-    Some(if visit.item.is_some() {
-        step.acting()
-    } else {
-        step
-    })
+    Some(if visit.item.is_some() { step.acting() } else { step })
 }
 
 impl TransitionBuilder<'_> {
@@ -175,14 +165,11 @@ impl TransitionBuilder<'_> {
             self.expire()?;
         }
         let definition = self.facts.definition;
-        let due = self
-            .next
-            .open_visits()
-            .filter_map(|(position, step, visit)| {
-                let acting = step_of_visit(definition, position, step, visit)?;
-                let due = self.next.visit_deadline(definition, acting, visit)?;
-                (due <= now).then(|| (due, visit.visit_id(&step.id)))
-            });
+        let due = self.next.open_visits().filter_map(|(position, step, visit)| {
+            let acting = step_of_visit(definition, position, step, visit)?;
+            let due = self.next.visit_deadline(definition, acting, visit)?;
+            (due <= now).then(|| (due, visit.visit_id(&step.id)))
+        });
         let mut due: Vec<_> = due.collect();
         // The sort is stable: visits that are due at the same instant keep authoring order.
         due.sort_by_key(|(due, _)| *due);
@@ -264,15 +251,12 @@ impl TransitionBuilder<'_> {
     /// Begins the visits that waited for a catalog which is available now.
     fn begin_visits_with_catalogs(&mut self) -> DecideResult<()> {
         let definition = self.facts.definition;
-        let waiting = self
-            .next
-            .open_visits()
-            .filter_map(|(position, state, visit)| {
-                let waits = matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
-                let step = waits.then(|| step_of_visit(definition, position, state, visit))??;
-                let is_there = !self.facts.safety.lacks_catalog(&step.kind);
-                is_there.then(|| (step, visit.visit_id(&state.id), visit.clone()))
-            });
+        let waiting = self.next.open_visits().filter_map(|(position, state, visit)| {
+            let waits = matches!(visit.awaiting, Some(WaitCondition::Catalog { .. }));
+            let step = waits.then(|| step_of_visit(definition, position, state, visit))??;
+            let is_there = !self.facts.safety.lacks_catalog(&step.kind);
+            is_there.then(|| (step, visit.visit_id(&state.id), visit.clone()))
+        });
         let waiting: Vec<_> = waiting.collect();
         for (step, visit_id, visit) in waiting {
             self.lift_open_visit_pauses()?;

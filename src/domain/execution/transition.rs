@@ -76,12 +76,7 @@ impl<'a> TransitionBuilder<'a> {
         ids: &'a dyn IdSource,
     ) -> Self {
         let revision = execution.revision + 1;
-        let row = Row {
-            execution_id: execution.id.clone(),
-            revision,
-            at: now,
-            events: Vec::new(),
-        };
+        let row = Row { execution_id: execution.id.clone(), revision, at: now, events: Vec::new() };
         let mut next = execution.clone();
         (next.revision, next.updated_at) = (revision, now);
         Self::new(next, row, facts, ids)
@@ -118,15 +113,9 @@ impl<'a> TransitionBuilder<'a> {
 
     pub(super) fn become_state(&mut self, to: State, failure: Option<Failure>) -> Result<()> {
         let from = self.next.state;
-        from.check_transition(to)
-            .map_err(|error| self.next.with_execution_context(error))?;
+        from.check_transition(to).map_err(|error| self.next.with_execution_context(error))?;
         let steps_total = u32::try_from(self.next.steps.len()).unwrap_or(u32::MAX);
-        self.push_event(Event::StateChanged {
-            from,
-            to,
-            failure,
-            steps_total,
-        });
+        self.push_event(Event::StateChanged { from, to, failure, steps_total });
         Ok(())
     }
 
@@ -209,11 +198,7 @@ impl<'a> TransitionBuilder<'a> {
         // Only after the cancellation: the attempt may be about to begin the child, and is stopped before the order is
         // sent.
         if let WaitCondition::Child { execution_id } = awaiting {
-            let what = if self.fails {
-                OrderKind::Fail
-            } else {
-                OrderKind::Abandon
-            };
+            let what = if self.fails { OrderKind::Fail } else { OrderKind::Abandon };
             self.push_child_order(execution_id.clone(), what);
         }
     }
@@ -253,11 +238,7 @@ impl<'a> TransitionBuilder<'a> {
         attempt: u32,
         awaiting: WaitCondition,
     ) {
-        self.push_event(Event::WaitingChanged {
-            visit_id: visit_id.clone(),
-            attempt,
-            awaiting,
-        });
+        self.push_event(Event::WaitingChanged { visit_id: visit_id.clone(), attempt, awaiting });
     }
 
     /// Ends an attempt, but not its visit.
@@ -309,9 +290,8 @@ impl<'a> TransitionBuilder<'a> {
     /// Voids the open visits of the steps for whose position `is_meant` returns true.
     pub(super) fn void_visits_of_steps(&mut self, is_meant: impl Fn(usize) -> bool) {
         let open = self.next.open_visits().filter(|(at, ..)| is_meant(*at));
-        let open: Vec<_> = open
-            .map(|(_, step, visit)| (visit.visit_id(&step.id), visit.clone()))
-            .collect();
+        let open: Vec<_> =
+            open.map(|(_, step, visit)| (visit.visit_id(&step.id), visit.clone())).collect();
         for (visit_id, visit) in open {
             self.close_visit(&visit_id, &visit, Outcome::Voided, None);
         }
@@ -352,18 +332,14 @@ impl<'a> TransitionBuilder<'a> {
 
     /// A value by reference: created in this transition, or looked up before. Else the missing reference.
     pub(super) fn find_value(&self, need: Need) -> std::result::Result<Arc<Value>, Need> {
-        let known = self
-            .made
-            .get(&need.digest)
-            .or_else(|| self.facts.values.get(&need.digest));
+        let known = self.made.get(&need.digest).or_else(|| self.facts.values.get(&need.digest));
         known.cloned().ok_or(need)
     }
 
     /// Like [`Self::find_value`], but interrupts the decision if the value is missing. For callers that need only one value
     /// at a time.
     pub(super) fn require_value(&self, need: Need) -> DecideResult<Arc<Value>> {
-        self.find_value(need)
-            .map_err(|need| Interrupt::Needs(vec![need]))
+        self.find_value(need).map_err(|need| Interrupt::Needs(vec![need]))
     }
 }
 
@@ -378,9 +354,7 @@ pub(super) fn make_payload(
 ) -> Result<(Payload, Content)> {
     if nesting_depth(value) > limits::JSON_DEPTH_MAX {
         let most = limits::JSON_DEPTH_MAX;
-        return Err(Error::limit_exceeded(format!(
-            "the {what} may be nested {most} levels deep"
-        )));
+        return Err(Error::limit_exceeded(format!("the {what} may be nested {most} levels deep")));
     }
     let document = JsonText::from_value(value);
     let bytes = document.as_str().len();
@@ -392,14 +366,7 @@ pub(super) fn make_payload(
     let digest = document.digest();
     let inline = bytes <= limits::INLINE_BYTES_MAX;
     let content = (!inline).then(|| (digest, document.as_str().as_bytes().into()));
-    Ok((
-        Payload {
-            digest,
-            bytes: bytes as u64,
-            inline: inline.then_some(document),
-        },
-        content,
-    ))
+    Ok((Payload { digest, bytes: bytes as u64, inline: inline.then_some(document) }, content))
 }
 
 /// Moves an inline value of a payload to `contents`, so that it is read by digest, without the journal.
@@ -412,8 +379,5 @@ pub(super) fn move_to_contents(
         .as_ref()
         .map(|document| (payload.digest, document.as_str().as_bytes().into()));
     contents.extend(content.or(inline));
-    Payload {
-        inline: None,
-        ..payload
-    }
+    Payload { inline: None, ..payload }
 }

@@ -153,9 +153,7 @@ impl StepState {
     pub(super) fn clear_items(&mut self) {
         let items = std::mem::take(&mut self.items);
         self.collect_superseded_tokens(&items);
-        let past = items
-            .iter()
-            .filter_map(|item| item.closed.as_ref()?.recorded_call());
+        let past = items.iter().filter_map(|item| item.closed.as_ref()?.recorded_call());
         self.past.extend(past);
         self.past.sort_by_key(|past| past.revision);
         let too_many = self.past.len().saturating_sub(limits::PAST_CALLS_MAX);
@@ -198,11 +196,7 @@ impl StepState {
         let visits = match (visit_id.body, visit_id.item) {
             (BodyKind::Work, None) => &mut self.visits,
             (BodyKind::Work, Some(item)) => {
-                if self
-                    .items
-                    .get(item)
-                    .is_some_and(|visit| visit.has_id(visit_id))
-                {
+                if self.items.get(item).is_some_and(|visit| visit.has_id(visit_id)) {
                     self.items.update_item(item, change);
                 }
                 return;
@@ -219,10 +213,7 @@ impl StepState {
 impl VisitEnd {
     /// A reference to the output of the visit, if it has one.
     pub(crate) fn output_reference(&self) -> Option<Need> {
-        Some(Need {
-            digest: self.output?,
-            revision: Some(self.revision),
-        })
+        Some(Need { digest: self.output?, revision: Some(self.revision) })
     }
 
     /// The call that ended the visit, if a call did.

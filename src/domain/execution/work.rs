@@ -162,19 +162,13 @@ impl OperationFailure {
     /// Sets the stable error code.
     #[must_use]
     pub fn with_code(self, code: FailureCode) -> Self {
-        Self {
-            code: Some(code.into()),
-            ..self
-        }
+        Self { code: Some(code.into()), ..self }
     }
 
     /// Marks the failure as retryable.
     #[must_use]
     pub fn as_retryable(self) -> Self {
-        Self {
-            retryable: true,
-            ..self
-        }
+        Self { retryable: true, ..self }
     }
 
     /// Replaces secrets that the failure repeats by their placeholders.
@@ -182,11 +176,7 @@ impl OperationFailure {
     pub fn with_secrets_masked(mut self, mask: &SecretMask) -> Self {
         self.code = self.code.map(|code| mask.mask_text(&code).into_owned());
         self.message = mask.mask_text(&self.message).into_owned();
-        if let Some(Response {
-            payload: Some(payload),
-            ..
-        }) = self.response.as_deref_mut()
-        {
+        if let Some(Response { payload: Some(payload), .. }) = self.response.as_deref_mut() {
             let mut value = payload.value();
             mask.mask_value(&mut value);
             *payload = JsonText::from_value(&value);

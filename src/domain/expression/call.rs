@@ -34,19 +34,11 @@ impl Parser<'_> {
             return Ok(node.clone());
         };
         if let Err(message) = filter.check_arguments(&arguments) {
-            self.note_new_fault(
-                FaultKind::Filter,
-                (token.start, self.last_token_end()),
-                message,
-            );
+            self.note_new_fault(FaultKind::Filter, (token.start, self.last_token_end()), message);
         }
         self.check_attribute_test(filter, &arguments);
         let subject = self.translate_subject(node, filter.is_default());
-        let text = format!(
-            "({subject}|{}({}))",
-            filter.name,
-            translate_arguments(&arguments)
-        );
+        let text = format!("({subject}|{}({}))", filter.name, translate_arguments(&arguments));
         self.join_nodes(text, subject_and_arguments(node, &arguments))
     }
 
@@ -65,17 +57,11 @@ impl Parser<'_> {
         };
         if arguments.len() != known.arguments || arguments.iter().any(|a| a.name.is_some()) {
             let message = format!("the test `{written}` takes {} values", known.arguments);
-            self.note_new_fault(
-                FaultKind::Filter,
-                (token.start, self.last_token_end()),
-                message,
-            );
+            self.note_new_fault(FaultKind::Filter, (token.start, self.last_token_end()), message);
         }
         let subject = self.translate_subject(node, known.is_presence_test());
-        let text = format!(
-            "({subject} is {negated}{written}({}))",
-            translate_arguments(&arguments)
-        );
+        let text =
+            format!("({subject} is {negated}{written}({}))", translate_arguments(&arguments));
         self.join_nodes(text, subject_and_arguments(node, &arguments))
     }
 
@@ -151,20 +137,12 @@ impl Parser<'_> {
         };
         if !tests.contains(&test.as_str()) {
             let inside = (node.start + 1, node.end.saturating_sub(1));
-            let message = format!(
-                "`{}` has no test `{}`",
-                known.name,
-                shorten_for_message(&test)
-            );
+            let message = format!("`{}` has no test `{}`", known.name, shorten_for_message(&test));
             let fault = ExpressionFault::new(FaultKind::Filter, (node.start, node.end), message);
             self.note_with_suggestion(fault, inside, &test, "test", tests);
         } else if arguments.len() == 2 {
             let message = format!("the test `{test}` needs a value to compare with");
-            self.note_new_fault(
-                FaultKind::Filter,
-                (node.start, self.last_token_end()),
-                message,
-            );
+            self.note_new_fault(FaultKind::Filter, (node.start, self.last_token_end()), message);
         }
     }
 

@@ -43,17 +43,11 @@ impl Program {
         parsed: &ParsedExpression,
     ) -> Result<Self, String> {
         let budget = EvaluationBudget::default();
-        let constants = parsed
-            .constants
-            .iter()
-            .map(|value| to_engine_value(value, &budget));
+        let constants = parsed.constants.iter().map(|value| to_engine_value(value, &budget));
         let constants = constants.collect::<Result<_, _>>();
         let expression = environment.compile_expression_owned(parsed.text.clone());
         match (constants, expression) {
-            (Ok(constants), Ok(expression)) => Ok(Self {
-                expression,
-                constants,
-            }),
+            (Ok(constants), Ok(expression)) => Ok(Self { expression, constants }),
             (Err(error), _) | (_, Err(error)) => Err(error_message(&error)),
         }
     }
@@ -175,9 +169,9 @@ impl EvaluationScope {
 pub(super) fn charge_value(value: &Inner, budget: &EvaluationBudget) -> Result<(), Error> {
     budget.spend_bytes(value.as_str().map_or(0, str::len))?;
     match value.kind() {
-        ValueKind::Seq | ValueKind::Iterable => value
-            .try_iter()?
-            .try_for_each(|item| charge_value(&item, budget)),
+        ValueKind::Seq | ValueKind::Iterable => {
+            value.try_iter()?.try_for_each(|item| charge_value(&item, budget))
+        }
         ValueKind::Map => map_pairs(value).try_for_each(|(key, item)| {
             charge_value(&key, budget)?;
             charge_value(&item, budget)
@@ -187,9 +181,7 @@ pub(super) fn charge_value(value: &Inner, budget: &EvaluationBudget) -> Result<(
 }
 
 pub(super) fn map_pairs(map: &Inner) -> impl Iterator<Item = (Inner, Inner)> {
-    let pairs = map
-        .as_object()
-        .and_then(minijinja::value::DynObject::try_iter_pairs);
+    let pairs = map.as_object().and_then(minijinja::value::DynObject::try_iter_pairs);
     pairs.into_iter().flatten()
 }
 
@@ -242,17 +234,13 @@ pub(super) fn from_engine_value(
         ValueKind::Number => Value::Number(number_from_engine(value)?),
         ValueKind::String => Value::from(value.as_str().unwrap_or_default()),
         ValueKind::Seq | ValueKind::Iterable => {
-            let items = value
-                .try_iter()?
-                .map(|item| from_engine_value(&item, budget, depth + 1));
+            let items = value.try_iter()?.map(|item| from_engine_value(&item, budget, depth + 1));
             Value::Array(items.collect::<Result<_, _>>()?)
         }
         ValueKind::Map => Value::Object(map_from_engine(value, budget, depth)?),
         ValueKind::Undefined => return Err(Error::from(ErrorKind::UndefinedError)),
         _ => {
-            return Err(invalid_value_error(
-                "the result is nothing that JSON can hold",
-            ));
+            return Err(invalid_value_error("the result is nothing that JSON can hold"));
         }
     })
 }
@@ -304,9 +292,7 @@ pub(super) fn limit_error(message: String) -> Error {
 
 fn budget_exceeded_error() -> Error {
     let most = limits::EXPRESSION_WORK_BYTES_MAX >> 20;
-    limit_error(format!(
-        "the expression handles more than {most} MiB of values"
-    ))
+    limit_error(format!("the expression handles more than {most} MiB of values"))
 }
 
 /// Converts an error of minijinja to a fault.

@@ -87,11 +87,7 @@ impl ExpressionFault {
         (start, end): (usize, usize),
         replacement: String,
     ) -> Self {
-        self.edit = Some(Box::new(SuggestedEdit {
-            start,
-            end,
-            replacement,
-        }));
+        self.edit = Some(Box::new(SuggestedEdit { start, end, replacement }));
         self
     }
 

@@ -49,12 +49,7 @@ const fn new_filter(
     named: &'static [&'static str],
     run: FilterFunction,
 ) -> JinjaFilter {
-    JinjaFilter {
-        name,
-        arguments,
-        named,
-        run,
-    }
+    JinjaFilter { name, arguments, named, run }
 }
 
 /// A filter without arguments.
@@ -70,62 +65,37 @@ static FILTERS: &[JinjaFilter] = &[
     filter_without_arguments("float", |call| call.to_number(given::float)),
     filter_without_arguments("fromjson", |call| call.parse_json()),
     filter_without_arguments("int", |call| call.to_number(given::int)),
-    filter_without_arguments("items", |call| {
-        call.map_entries(|key, item| vec![key, item].into())
-    }),
+    filter_without_arguments("items", |call| call.map_entries(|key, item| vec![key, item].into())),
     new_filter("join", (0, 1), &[], |call| call.join()),
     filter_without_arguments("keys", |call| call.map_entries(|key, _| key)),
-    filter_without_arguments("last", |call| {
-        given::last(call.expect_text_or_list()?.clone())
-    }),
+    filter_without_arguments("last", |call| given::last(call.expect_text_or_list()?.clone())),
     filter_without_arguments("length", |call| call.length()),
-    filter_without_arguments("lower", |call| {
-        call.charge_text(call.expect_text()?.to_lowercase())
-    }),
-    new_filter("map", (0, 0), &["attribute", "default"], |call| {
-        call.map_attribute()
-    }),
+    filter_without_arguments("lower", |call| call.charge_text(call.expect_text()?.to_lowercase())),
+    new_filter("map", (0, 0), &["attribute", "default"], |call| call.map_attribute()),
     filter_without_arguments("max", |call| {
         given::max(call.state, call.expect_sortable_list(None)?)
     }),
     filter_without_arguments("min", |call| {
         given::min(call.state, call.expect_sortable_list(None)?)
     }),
-    new_filter("rejectattr", (1, 3), &[], |call| {
-        call.select_by_attribute(false)
-    }),
+    new_filter("rejectattr", (1, 3), &[], |call| call.select_by_attribute(false)),
     new_filter("replace", (2, 2), &[], |call| call.replace()),
     filter_without_arguments("reverse", |call| call.reverse()),
     new_filter("round", (0, 1), &[], |call| {
         let (precision,) = from_args(&call.arguments)?;
         given::round(call.value, precision)
     }),
-    new_filter("selectattr", (1, 3), &[], |call| {
-        call.select_by_attribute(true)
-    }),
-    new_filter(
-        "sort",
-        (0, 0),
-        &["attribute", "case_sensitive", "reverse"],
-        |call| call.sort(),
-    ),
+    new_filter("selectattr", (1, 3), &[], |call| call.select_by_attribute(true)),
+    new_filter("sort", (0, 0), &["attribute", "case_sensitive", "reverse"], |call| call.sort()),
     new_filter("split", (0, 1), &[], |call| call.split()),
-    filter_without_arguments("string", |call| {
-        call.charge_text(value_to_text(&call.to_json()?))
-    }),
+    filter_without_arguments("string", |call| call.charge_text(value_to_text(&call.to_json()?))),
     filter_without_arguments("sum", |call| call.sum_items()),
-    filter_without_arguments("tojson", |call| {
-        call.charge_text(call.to_json()?.to_string())
-    }),
+    filter_without_arguments("tojson", |call| call.charge_text(call.to_json()?.to_string())),
     filter_without_arguments("trim", |call| {
         call.charge_text(call.expect_text()?.trim().to_owned())
     }),
-    new_filter("unique", (0, 0), &["attribute", "case_sensitive"], |call| {
-        call.unique()
-    }),
-    filter_without_arguments("upper", |call| {
-        call.charge_text(call.expect_text()?.to_uppercase())
-    }),
+    new_filter("unique", (0, 0), &["attribute", "case_sensitive"], |call| call.unique()),
+    filter_without_arguments("upper", |call| call.charge_text(call.expect_text()?.to_uppercase())),
     filter_without_arguments("values", |call| call.map_entries(|_, item| item)),
 ];
 
@@ -198,11 +168,7 @@ const fn new_test(
     arguments: usize,
     run: fn(&Inner, &[Inner]) -> Result<bool, Error>,
 ) -> JinjaTest {
-    JinjaTest {
-        name,
-        arguments,
-        run,
-    }
+    JinjaTest { name, arguments, run }
 }
 
 static TESTS: &[JinjaTest] = &[
@@ -219,12 +185,8 @@ static TESTS: &[JinjaTest] = &[
     new_test("string", 0, |value, _| Ok(tests::is_string(value))),
     new_test("sequence", 0, |value, _| Ok(tests::is_sequence(value))),
     new_test("mapping", 0, |value, _| Ok(tests::is_mapping(value))),
-    new_test("odd", 0, |value, _| {
-        Ok(is_divisible_by(value, 2) == Some(false))
-    }),
-    new_test("even", 0, |value, _| {
-        Ok(is_divisible_by(value, 2) == Some(true))
-    }),
+    new_test("odd", 0, |value, _| Ok(is_divisible_by(value, 2) == Some(false))),
+    new_test("even", 0, |value, _| Ok(is_divisible_by(value, 2) == Some(true))),
     new_test("divisibleby", 1, |value, arguments| {
         let (by,) = from_args(arguments)?;
         Ok(is_divisible_by(value, by) == Some(true))
@@ -240,9 +202,7 @@ static TESTS: &[JinjaTest] = &[
 ];
 
 fn is_divisible_by(value: &Inner, by: i128) -> Option<bool> {
-    let number = i128::try_from(value.clone())
-        .ok()
-        .filter(|_| value.is_integer())?;
+    let number = i128::try_from(value.clone()).ok().filter(|_| value.is_integer())?;
     number.checked_rem_euclid(by).map(|rest| rest == 0)
 }
 

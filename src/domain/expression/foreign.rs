@@ -47,11 +47,8 @@ impl Parser<'_> {
             let other = self.parse_conditional()?;
             let value = self.source_slice((other.start, other.end));
             let instead = format!("({before}) | default({value})");
-            let fault = foreign_token_fault(
-                &token,
-                "`??` is not an operator here",
-                "write `| default(…)`",
-            );
+            let fault =
+                foreign_token_fault(&token, "`??` is not an operator here", "write `| default(…)`");
             self.note_fault(fault.with_replacement((node.start, other.end), instead));
         } else if let Some(token) = self.take_sign("?") {
             let yes = self.parse_conditional()?;
@@ -83,16 +80,10 @@ impl Parser<'_> {
     /// Parses `value.name(…)`, and notes that there are no methods.
     pub(super) fn parse_foreign_method(&mut self, node: &ExpressionNode) -> ParseResult {
         self.next_token();
-        let name = self
-            .next_token()
-            .map(|token| self.token_text(&token))
-            .unwrap_or_default();
+        let name = self.next_token().map(|token| self.token_text(&token)).unwrap_or_default();
         let arguments = self.parse_grouped_arguments()?;
         let instead = equivalent_expression(&self.parenthesized_source(node), &name, &arguments);
-        let message = format!(
-            "`.{}(…)`: there are no methods here",
-            shorten_for_message(&name)
-        );
+        let message = format!("`.{}(…)`: there are no methods here", shorten_for_message(&name));
         self.note_call_fault(node.start, message, instead);
         Ok(self.placeholder_after_call(node.clone()))
     }
@@ -102,9 +93,7 @@ impl Parser<'_> {
         let fault = ExpressionFault::new(FaultKind::Foreign, span, message);
         let fault = if let Some(instead) = instead {
             let suggestion = format!("write `{}`", shorten_for_message(&instead));
-            fault
-                .with_suggestion(suggestion)
-                .with_replacement(span, instead)
+            fault.with_suggestion(suggestion).with_replacement(span, instead)
         } else {
             let filters: Vec<_> = filters::filter_names().collect();
             let filters = filters.join(", ");
@@ -125,9 +114,7 @@ impl Parser<'_> {
     fn parse_grouped_arguments(&mut self) -> ParseResult<Vec<String>> {
         let arguments = self.parse_arguments()?;
         let texts = arguments.iter();
-        Ok(texts
-            .map(|argument| self.parenthesized_source(&argument.node))
-            .collect())
+        Ok(texts.map(|argument| self.parenthesized_source(&argument.node)).collect())
     }
 
     /// The source of a node, in parentheses unless it is a single value.
@@ -135,11 +122,7 @@ impl Parser<'_> {
         let text = self.source_slice((node.start, node.end));
         let single = node.reference.is_some() || node.constant;
         let enclosed = text.starts_with(['[', '{']) && node.depth > 0;
-        if single || enclosed {
-            text
-        } else {
-            format!("({text})")
-        }
+        if single || enclosed { text } else { format!("({text})") }
     }
 
     /// Stops at a token that cannot follow an expression.

@@ -83,9 +83,9 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
             (ValueKind::Bool, _) => Ok(self.value.clone()),
             (_, Some("true")) => Ok(true.into()),
             (_, Some("false")) => Ok(false.into()),
-            (_, Some(_)) => Err(invalid_value_error(
-                "`bool`: the text is neither `true` nor `false`",
-            )),
+            (_, Some(_)) => {
+                Err(invalid_value_error("`bool`: the text is neither `true` nor `false`"))
+            }
             _ => Err(self.type_error("true, false, or one of them as text")),
         }
     }
@@ -124,21 +124,13 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
     pub(super) fn sort(&self) -> Result<Inner, Error> {
         let named = self.case_sensitive_arguments()?;
         let path = named.peek::<Option<String>>("attribute")?;
-        given::sort(
-            self.state,
-            self.expect_sortable_list(path.as_deref())?,
-            named,
-        )
+        given::sort(self.state, self.expect_sortable_list(path.as_deref())?, named)
     }
 
     /// Returns the items of the list that differ from those before them.
     pub(super) fn unique(&self) -> Result<Inner, Error> {
         self.charge_comparisons()?;
-        given::unique(
-            self.state,
-            self.value.clone(),
-            self.case_sensitive_arguments()?,
-        )
+        given::unique(self.state, self.value.clone(), self.case_sensitive_arguments()?)
     }
 
     /// The named arguments. Strings are compared by code point, as `==`, `<`, `min` and `max` do, unless an argument
@@ -176,9 +168,7 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
 
     pub(super) fn length(&self) -> Result<Inner, Error> {
         let length = self.value.len();
-        length
-            .map(Inner::from)
-            .ok_or_else(|| self.type_error("text, a list or a map"))
+        length.map(Inner::from).ok_or_else(|| self.type_error("text, a list or a map"))
     }
 
     pub(super) fn replace(&self) -> Result<Inner, Error> {
@@ -192,11 +182,7 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
     pub(super) fn split(&self) -> Result<Inner, Error> {
         let (by,): (Option<&str>,) = from_args(&self.arguments)?;
         let text = self.expect_text()?;
-        let part = |part: &str| {
-            self.budget
-                .spend_bytes(part.len())
-                .map(|()| Inner::from(part))
-        };
+        let part = |part: &str| self.budget.spend_bytes(part.len()).map(|()| Inner::from(part));
         let parts: Result<Vec<_>, _> = match by {
             Some("") => return Err(invalid_value_error("`split` needs a text to split at")),
             Some(by) => text.split(by).map(part).collect(),
@@ -209,8 +195,7 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
         /// The bytes of memory that a byte of dense JSON may take once it is parsed.
         const PARSED_BYTES_PER_BYTE: usize = 8;
         let text = self.expect_text()?;
-        self.budget
-            .spend_bytes(text.len().saturating_mul(PARSED_BYTES_PER_BYTE))?;
+        self.budget.spend_bytes(text.len().saturating_mul(PARSED_BYTES_PER_BYTE))?;
         if let Some(fault) = oversized_integer_message(text.as_bytes()) {
             return Err(invalid_value_error(format!("`fromjson`: {fault}")));
         }
@@ -260,18 +245,12 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
 
     pub(super) fn sum_items(&self) -> Result<Inner, Error> {
         self.expect_list()?;
-        self.charge_items()?
-            .iter()
-            .try_fold(Inner::from(0), |sum, item| {
-                if !item.is_number() {
-                    return Err(wrong_type_error(
-                        self.name,
-                        "a list of numbers, and here is",
-                        item,
-                    ));
-                }
-                add_values(&sum, item, true)
-            })
+        self.charge_items()?.iter().try_fold(Inner::from(0), |sum, item| {
+            if !item.is_number() {
+                return Err(wrong_type_error(self.name, "a list of numbers, and here is", item));
+            }
+            add_values(&sum, item, true)
+        })
     }
 
     /// `map(attribute="name")`: the attribute of every item. Items that are null are passed over without a `default`: those of
@@ -339,23 +318,16 @@ impl<'c, 't, 'e> FilterCall<'c, 't, 'e> {
 }
 
 pub(super) fn require_text<'v>(value: &'v Inner, name: &str) -> Result<&'v str, Error> {
-    value
-        .as_str()
-        .ok_or_else(|| wrong_type_error(name, "text", value))
+    value.as_str().ok_or_else(|| wrong_type_error(name, "text", value))
 }
 
 fn require_list(value: &Inner, name: &str) -> Result<(), Error> {
     let is_list = matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
-    is_list
-        .then_some(())
-        .ok_or_else(|| wrong_type_error(name, "a list", value))
+    is_list.then_some(()).ok_or_else(|| wrong_type_error(name, "a list", value))
 }
 
 fn wrong_type_error(name: &str, what: &str, value: &Inner) -> Error {
-    invalid_value_error(format!(
-        "`{name}` takes {what}, not {}",
-        type_description(value)
-    ))
+    invalid_value_error(format!("`{name}` takes {what}, not {}", type_description(value)))
 }
 
 /// Follows the path `a.b.c` from `item`.

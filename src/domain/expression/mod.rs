@@ -162,17 +162,14 @@ impl Expression {
 
     /// Evaluates the expression to its value.
     pub fn evaluate(&self, roots: &EvaluationContext) -> Result<Value, ExpressionFault> {
-        let mut found = self
-            .references
-            .iter()
-            .map(|reference| roots.resolve_reference(reference));
+        let mut found = self.references.iter().map(|reference| roots.resolve_reference(reference));
         match &self.form {
-            ExpressionForm::Path => found
-                .next()
-                .map_or(Ok(Value::Null), |value| value.map(Cow::into_owned)),
-            ExpressionForm::Computed(program) => program
-                .run(found, &self.source)
-                .map_err(|fault| self.shift_fault_offset(fault)),
+            ExpressionForm::Path => {
+                found.next().map_or(Ok(Value::Null), |value| value.map(Cow::into_owned))
+            }
+            ExpressionForm::Computed(program) => {
+                program.run(found, &self.source).map_err(|fault| self.shift_fault_offset(fault))
+            }
         }
     }
 
@@ -248,13 +245,9 @@ fn unclosed_fault(text: &str, open: usize) -> ExpressionFault {
     let message = "the `${{` that begins here has no `}}`";
     let fault = ExpressionFault::new(FaultKind::Syntax, (open, open + 3), message);
     // It may be closed by a single brace: `${{ inputs.x }`.
-    let line = text
-        .get(open + 3..)
-        .and_then(|rest| rest.lines().next())
-        .unwrap_or_default();
-    let half = line
-        .find('}')
-        .filter(|at| !line[..*at].contains("${{") && !line[..*at].contains('{'));
+    let line = text.get(open + 3..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+    let half =
+        line.find('}').filter(|at| !line[..*at].contains("${{") && !line[..*at].contains('{'));
     match half {
         Some(at) => {
             let at = open + 3 + at;

@@ -81,17 +81,13 @@ impl Parser<'_> {
                     "did you mean `{meant}{}.summary`, or a field of its `result`?",
                     shorten_for_message(id)
                 )),
-                None => fault
-                    .did_you_mean(token.span(), meant)
-                    .with_suggestion(format!(
-                        "did you mean `{meant}{}`?",
-                        shorten_for_message(&rest)
-                    )),
+                None => fault.did_you_mean(token.span(), meant).with_suggestion(format!(
+                    "did you mean `{meant}{}`?",
+                    shorten_for_message(&rest)
+                )),
             }
         } else {
-            let words = ReferenceRoot::ALL
-                .iter()
-                .map(|(word, _)| format!("`{word}`"));
+            let words = ReferenceRoot::ALL.iter().map(|(word, _)| format!("`{word}`"));
             let words = words.collect::<Vec<_>>().join(", ");
             fault.with_suggestion(format!("quote it if it is text; names begin with {words}"))
         };
@@ -138,10 +134,7 @@ impl Parser<'_> {
 
     fn reference_node(&mut self, reference: Reference) -> ExpressionNode {
         let (start, end) = reference.span();
-        let known = self
-            .references
-            .iter()
-            .position(|known| known.is_same_path(&reference));
+        let known = self.references.iter().position(|known| known.is_same_path(&reference));
         let number = known.unwrap_or(self.references.len());
         if known.is_none() {
             self.references.push(reference);
@@ -174,10 +167,7 @@ impl Parser<'_> {
     /// Takes a dot, and the name or index after it.
     fn parse_dot_segment(&mut self) -> ParseResult<Segment> {
         self.next_token();
-        match self
-            .next_token()
-            .filter(|token| token.kind == TokenKind::Word)
-        {
+        match self.next_token().filter(|token| token.kind == TokenKind::Word) {
             Some(token) => Ok(Segment::from_word(&self.token_text(&token))),
             None => self.halt_at_missing("a name or an index"),
         }

@@ -89,10 +89,8 @@ fn evaluate_sum(state: &State<'_, '_>, signs: &str, values: Rest<Inner>) -> Resu
         total = match (total.kind(), value.kind()) {
             (ValueKind::Number, ValueKind::Number) => add_values(&total, &value, sign == '+')?,
             (ValueKind::String, ValueKind::String) if sign == '+' => {
-                let (first, second) = (
-                    total.as_str().unwrap_or_default(),
-                    value.as_str().unwrap_or_default(),
-                );
+                let (first, second) =
+                    (total.as_str().unwrap_or_default(), value.as_str().unwrap_or_default());
                 budget.spend_bytes(first.len() + second.len())?;
                 Inner::from([first, second].concat())
             }
@@ -121,18 +119,9 @@ fn operand_type_error(sign: char, left: &Inner, right: &Inner) -> Error {
 
 pub(super) fn add_values(left: &Inner, right: &Inner, plus: bool) -> Result<Inner, Error> {
     if left.is_integer() && right.is_integer() {
-        let (left, right) = (
-            i128::try_from(left.clone())?,
-            i128::try_from(right.clone())?,
-        );
-        let sum = if plus {
-            left.checked_add(right)
-        } else {
-            left.checked_sub(right)
-        };
-        return sum
-            .map(Inner::from)
-            .ok_or_else(|| invalid_value_error("the sum is too large"));
+        let (left, right) = (i128::try_from(left.clone())?, i128::try_from(right.clone())?);
+        let sum = if plus { left.checked_add(right) } else { left.checked_sub(right) };
+        return sum.map(Inner::from).ok_or_else(|| invalid_value_error("the sum is too large"));
     }
     let (left, right) = (f64::try_from(left.clone())?, f64::try_from(right.clone())?);
     Ok(Inner::from(if plus { left + right } else { left - right }))
@@ -161,12 +150,7 @@ fn slice_value(
     if let Some(text) = value.as_str() {
         budget.spend_bytes(text.len())?;
         let (from, count) = slice_bounds(text.chars().count(), from, to);
-        return Ok(text
-            .chars()
-            .skip(from)
-            .take(count)
-            .collect::<String>()
-            .into());
+        return Ok(text.chars().skip(from).take(count).collect::<String>().into());
     }
     if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
         return Err(invalid_value_error(format!(
@@ -184,11 +168,7 @@ fn slice_value(
 fn slice_bounds(length: usize, from: Option<i64>, to: Option<i64>) -> (usize, usize) {
     let place = |at: i64| {
         let distance = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
-        if at < 0 {
-            length.saturating_sub(distance)
-        } else {
-            distance.min(length)
-        }
+        if at < 0 { length.saturating_sub(distance) } else { distance.min(length) }
     };
     let (from, to) = (from.map_or(0, place), to.map_or(length, place));
     (from, to.saturating_sub(from))

@@ -120,10 +120,8 @@ impl Parser<'_> {
 
     fn refuse_secrets(&mut self) {
         let secrets = self.references.iter();
-        let secrets: Vec<_> = secrets
-            .filter(|r| r.root == ReferenceRoot::Secrets)
-            .cloned()
-            .collect();
+        let secrets: Vec<_> =
+            secrets.filter(|r| r.root == ReferenceRoot::Secrets).cloned().collect();
         for secret in secrets {
             let message =
                 format!("nothing can be done with `{secret}`: its value is not known here");
@@ -301,9 +299,7 @@ impl Parser<'_> {
         while self.take_sign("~").is_some() {
             nodes.push(self.parse_product()?);
         }
-        self.merge_nodes(nodes, |_, nodes| {
-            format!("_text({})", join_translations(nodes, ", "))
-        })
+        self.merge_nodes(nodes, |_, nodes| format!("_text({})", join_translations(nodes, ", ")))
     }
 
     fn parse_product(&mut self) -> ParseResult {
@@ -366,11 +362,8 @@ fn translate_comparison(signs: &[&str], nodes: &[ExpressionNode]) -> String {
     let mut text = nodes[0].text.clone();
     for (sign, node) in signs.iter().zip(&nodes[1..]) {
         // A literal is as long as it is written; any other value may be large, so the comparison is charged for it.
-        let operand = if node.constant {
-            node.text.clone()
-        } else {
-            format!("_charge({})", node.text)
-        };
+        let operand =
+            if node.constant { node.text.clone() } else { format!("_charge({})", node.text) };
         text = format!("{text} {sign} {operand}");
     }
     format!("({text})")
@@ -397,10 +390,7 @@ impl Parser<'_> {
     pub(super) fn is_method(&self) -> bool {
         let parenthesis = self.tokens.get(self.at + 2);
         let called = parenthesis.is_some_and(|token| token.kind == TokenKind::Sign("("));
-        called
-            && self
-                .peek_second()
-                .is_some_and(|token| token.kind == TokenKind::Word)
+        called && self.peek_second().is_some_and(|token| token.kind == TokenKind::Word)
     }
 
     /// Takes `[`, one token and `]`, if these come next.
@@ -443,14 +433,11 @@ impl Parser<'_> {
     /// Takes the next token if it is this sign.
     pub(super) fn take_sign(&mut self, sign: &'static str) -> Option<Token> {
         let token = self.peek()?;
-        (token.kind == TokenKind::Sign(sign))
-            .then(|| self.next_token())
-            .flatten()
+        (token.kind == TokenKind::Sign(sign)).then(|| self.next_token()).flatten()
     }
 
     pub(super) fn is_next_sign(&self, sign: &'static str) -> bool {
-        self.peek()
-            .is_some_and(|token| token.kind == TokenKind::Sign(sign))
+        self.peek().is_some_and(|token| token.kind == TokenKind::Sign(sign))
     }
 
     /// Takes the next token if it is one of these words or signs; returns it with its spelling and its meaning.
@@ -463,9 +450,7 @@ impl Parser<'_> {
             return None;
         }
         let written = self.token_text(&token);
-        let found = spellings
-            .iter()
-            .find(|(spelling, _)| *spelling == written)?;
+        let found = spellings.iter().find(|(spelling, _)| *spelling == written)?;
         self.next_token();
         Some((token, found.0, found.1))
     }
@@ -566,10 +551,9 @@ impl Parser<'_> {
     /// Stops because `what` should stand where the next token is.
     pub(super) fn halt_at_missing<T>(&mut self, what: &str) -> ParseResult<T> {
         let (span, found) = match self.peek() {
-            Some(token) => (
-                token.span(),
-                format!("`{}`", shorten_for_message(&self.token_text(&token))),
-            ),
+            Some(token) => {
+                (token.span(), format!("`{}`", shorten_for_message(&self.token_text(&token))))
+            }
             None => ((self.end, self.end), "the end".into()),
         };
         self.halt_with_message(span, &format!("{what} should stand here, not {found}"))

@@ -54,9 +54,7 @@ impl ReferenceRoot {
 
     pub(super) fn from_word(word: &str, names: &[&str]) -> Option<Self> {
         let known = Self::ALL.iter().find(|(known, _)| *known == word);
-        known
-            .map(|(_, root)| *root)
-            .or_else(|| names.contains(&word).then_some(Self::Item))
+        known.map(|(_, root)| *root).or_else(|| names.contains(&word).then_some(Self::Item))
     }
 }
 
@@ -193,10 +191,7 @@ impl EvaluationContext {
             return Ok(Cow::Owned(Value::Object(map.clone())));
         };
         let key = first.as_key();
-        let error = reference
-            .is_error()
-            .then(|| self.errors.get(&*key))
-            .flatten();
+        let error = reference.is_error().then(|| self.errors.get(&*key)).flatten();
         match map.get(&*key).or(error) {
             Some(value) => follow_path(value, reference, 1),
             None => Err(missing_segment_fault(reference, 0, Some(map))),
@@ -219,10 +214,8 @@ impl EvaluationContext {
 
     fn foreach_item(&self, reference: &Reference) -> Result<&ForeachItem, ExpressionFault> {
         self.item.as_ref().ok_or_else(|| {
-            let message = format!(
-                "`{}` is only known inside a `foreach`",
-                reference.root.root_word()
-            );
+            let message =
+                format!("`{}` is only known inside a `foreach`", reference.root.root_word());
             unresolved_fault(reference, message)
         })
     }
@@ -253,11 +246,8 @@ fn follow_path<'a>(
             let mut fault = missing_segment_fault(reference, at, map);
             if map.is_none() {
                 let parent = path_prefix_text(reference, at);
-                fault.message = format!(
-                    "{}: `{parent}` is {}",
-                    fault.message,
-                    type_description(value)
-                );
+                fault.message =
+                    format!("{}: `{parent}` is {}", fault.message, type_description(value));
             }
             return Err(fault);
         };
@@ -274,11 +264,7 @@ fn missing_segment_fault(
 ) -> ExpressionFault {
     /// The number of keys that are searched for a similar name: enough for what people write.
     const KEYS_SEARCHED_MAX: usize = 200;
-    let key = reference
-        .path
-        .get(at)
-        .map(Segment::as_key)
-        .unwrap_or_default();
+    let key = reference.path.get(at).map(Segment::as_key).unwrap_or_default();
     let message = match (reference.root, at) {
         (ReferenceRoot::Steps, 0) => {
             format!("the step `{}` has no output", shorten_for_message(&key))

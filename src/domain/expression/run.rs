@@ -11,10 +11,7 @@ pub(crate) const RUN_FIELDS: &[(&str, SubpathRule)] = &[
     ("step", SubpathRule::Nothing),
     ("visits", SubpathRule::Steps(&[])),
     ("steps", SubpathRule::Steps(&["status", ERROR_KEY])),
-    (
-        "failure",
-        SubpathRule::These(&["code", "message", "step", "status", "response_payload"]),
-    ),
+    ("failure", SubpathRule::These(&["code", "message", "step", "status", "response_payload"])),
 ];
 
 /// The key that holds the failure of a step.
@@ -24,10 +21,8 @@ pub(crate) const ERROR_KEY: &str = "error";
 pub(crate) const ERROR_FIELDS: &[&str] = &["code", "message", "status", "response_payload"];
 
 /// Additional fields for hooks and compensations.
-pub(crate) const HOOK_RUN_FIELDS: &[(&str, SubpathRule)] = &[
-    ("outcome", SubpathRule::Nothing),
-    ("output", SubpathRule::Anything),
-];
+pub(crate) const HOOK_RUN_FIELDS: &[(&str, SubpathRule)] =
+    &[("outcome", SubpathRule::Nothing), ("output", SubpathRule::Anything)];
 
 /// The paths that may follow a field.
 pub(crate) enum SubpathRule {

@@ -43,9 +43,7 @@ fn is_plain_key(key: &str) -> bool {
     !key.is_empty()
         && !key.starts_with('-')
         && !key.ends_with('-')
-        && key
-            .chars()
-            .all(|letter| is_word_char(letter) || letter == '-')
+        && key.chars().all(|letter| is_word_char(letter) || letter == '-')
 }
 
 /// Whether a word may hold this letter.

@@ -127,12 +127,7 @@ impl Template {
         if !reader.faults.is_empty() {
             return Err(reader.faults);
         }
-        Ok(Self {
-            node,
-            references: reader.references,
-            source: value.clone(),
-            words: &[],
-        })
+        Ok(Self { node, references: reader.references, source: value.clone(), words: &[] })
     }
 
     /// Marks the texts under these keys of the value as instructions for a model: [`InstructionBuilder`] quotes the values in them.
@@ -169,8 +164,7 @@ impl Template {
 
     /// Evaluates every expression. Secrets render as placeholders.
     pub fn render(&self, roots: &EvaluationContext) -> Result<Value, ExpressionFault> {
-        self.render_with_secret_places(roots)
-            .map(|rendered| rendered.value)
+        self.render_with_secret_places(roots).map(|rendered| rendered.value)
     }
 
     /// Renders with incomplete data: an expression that cannot be evaluated is left as written and reported. `unknown`
@@ -180,10 +174,7 @@ impl Template {
         roots: &EvaluationContext,
         unknown: &MissingReasonFn<'_>,
     ) -> (Value, Vec<UnresolvedExpression>) {
-        let mut writer = TemplateRenderer {
-            unknown: Some(unknown),
-            ..self.new_renderer(roots)
-        };
+        let mut writer = TemplateRenderer { unknown: Some(unknown), ..self.new_renderer(roots) };
         // With `unknown` set, faults are collected in `unresolved`, so rendering cannot fail.
         let value = writer.render_node(&self.node).unwrap_or_default();
         (value, writer.unresolved)
@@ -208,10 +199,7 @@ impl Template {
     ) -> Result<RenderedValue, ExpressionFault> {
         let mut writer = self.new_renderer(roots);
         let value = writer.render_node(&self.node)?;
-        Ok(RenderedValue {
-            value,
-            secrets: writer.secrets,
-        })
+        Ok(RenderedValue { value, secrets: writer.secrets })
     }
 }
 
@@ -225,13 +213,7 @@ struct TemplateParser<'a> {
 
 impl<'a> TemplateParser<'a> {
     fn new(names: &'a [&'a str]) -> Self {
-        Self {
-            names,
-            path: Vec::new(),
-            references: Vec::new(),
-            faults: Vec::new(),
-            expressions: 0,
-        }
+        Self { names, path: Vec::new(), references: Vec::new(), faults: Vec::new(), expressions: 0 }
     }
 }
 
@@ -252,10 +234,7 @@ impl TemplateParser<'_> {
             }
             Value::Object(map) => {
                 let entry = |(key, item): (&String, &Value)| {
-                    (
-                        key.clone(),
-                        self.parse_child(Segment::Key(key.clone()), item),
-                    )
+                    (key.clone(), self.parse_child(Segment::Key(key.clone()), item))
                 };
                 TemplateNode::Map(map.iter().map(entry).collect())
             }
@@ -266,11 +245,7 @@ impl TemplateParser<'_> {
             TemplateNode::Map(entries) => entries.iter().all(|(_, node)| node.is_constant()),
             _ => return node,
         };
-        if constant {
-            TemplateNode::Constant(value.clone())
-        } else {
-            node
-        }
+        if constant { TemplateNode::Constant(value.clone()) } else { node }
     }
 
     fn parse_child(&mut self, segment: Segment, value: &Value) -> TemplateNode {
@@ -327,9 +302,7 @@ impl TemplateParser<'_> {
             Ok(tokens) => tokens,
             Err(fault) => {
                 self.add_fault(fault);
-                let end = text[open..]
-                    .find("}}")
-                    .map_or(text.len(), |at| open + at + 2);
+                let end = text[open..].find("}}").map_or(text.len(), |at| open + at + 2);
                 return (None, end);
             }
         };
@@ -411,10 +384,7 @@ impl TemplateRenderer<'_> {
             TemplateNode::Map(entries) => {
                 let mut map = Map::with_capacity(entries.len());
                 for (key, node) in entries {
-                    map.insert(
-                        key.clone(),
-                        self.render_child(Segment::Key(key.clone()), node)?,
-                    );
+                    map.insert(key.clone(), self.render_child(Segment::Key(key.clone()), node)?);
                 }
                 Ok(Value::Object(map))
             }

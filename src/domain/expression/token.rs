@@ -54,22 +54,13 @@ pub(super) fn tokenize(
     start: usize,
     braced: bool,
 ) -> Result<Tokens, ExpressionFault> {
-    let mut reader = Lexer {
-        source,
-        at: start,
-        open: 0,
-        list: Vec::new(),
-    };
+    let mut reader = Lexer { source, at: start, open: 0, list: Vec::new() };
     loop {
         reader.skip_white_space();
         reader.check_token_length(start)?;
         let closed = braced && reader.open == 0 && reader.remaining_text().starts_with("}}");
         if closed || reader.remaining_text().is_empty() {
-            return Ok(Tokens {
-                end: reader.at,
-                list: reader.list,
-                closed,
-            });
+            return Ok(Tokens { end: reader.at, list: reader.list, closed });
         }
         let token = reader.read_token()?;
         reader.list.push(token);
@@ -127,11 +118,7 @@ impl Lexer<'_> {
         } else {
             self.read_sign(first)?
         };
-        Ok(Token {
-            kind,
-            start,
-            end: self.at,
-        })
+        Ok(Token { kind, start, end: self.at })
     }
 
     fn read_sign(&mut self, first: char) -> Result<TokenKind, ExpressionFault> {
@@ -159,10 +146,8 @@ impl Lexer<'_> {
     fn read_number(&mut self) -> Result<TokenKind, ExpressionFault> {
         let (start, digit) = (self.at, |c: char| c.is_ascii_digit());
         self.at += matching_prefix_length(self.remaining_text(), digit);
-        let fraction = self
-            .remaining_text()
-            .strip_prefix('.')
-            .map_or(0, |r| matching_prefix_length(r, digit));
+        let fraction =
+            self.remaining_text().strip_prefix('.').map_or(0, |r| matching_prefix_length(r, digit));
         if fraction > 0 {
             self.at += 1 + fraction;
         }
@@ -178,10 +163,8 @@ impl Lexer<'_> {
         let number = serde_json::from_str::<Number>(text).ok();
         let exact = number.filter(|n| !n.is_f64() || text.contains(['.', 'e', 'E']));
         exact.map(TokenKind::Number).ok_or_else(|| {
-            let message = format!(
-                "`{}` is not a number that JSON can hold",
-                shorten_for_message(text)
-            );
+            let message =
+                format!("`{}` is not a number that JSON can hold", shorten_for_message(text));
             ExpressionFault::new(FaultKind::Syntax, (start, self.at), message)
         })
     }
@@ -198,11 +181,7 @@ impl Lexer<'_> {
             if self.at - start > limits::EXPRESSION_BYTES_MAX {
                 break;
             }
-            text.push(if letter == '\\' {
-                self.read_escape()?
-            } else {
-                letter
-            });
+            text.push(if letter == '\\' { self.read_escape()? } else { letter });
         }
         let message = format!("the text that begins here has no closing `{quote}`");
         let span = (start, start + quote.len_utf8());

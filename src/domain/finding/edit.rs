@@ -18,19 +18,11 @@ pub(super) enum PendingChange {
         after: String,
     },
     /// Removes an entry of a mapping: up to the next one, or the last one with its line.
-    Cut {
-        entry: Place,
-        next: Option<usize>,
-        end: usize,
-    },
+    Cut { entry: Place, next: Option<usize>, end: usize },
     /// The change is not for a program: none of the finding's edits is offered.
     ByHand,
     /// Replaces these bytes.
-    Raw {
-        start: usize,
-        old: String,
-        new: String,
-    },
+    Raw { start: usize, old: String, new: String },
 }
 
 /// The replacement of a part of a value.
@@ -119,12 +111,7 @@ impl PendingChange {
         let text = lines.text();
         Some(match self {
             Self::Value(part) => vec![part.to_edit(lines)?],
-            Self::Around {
-                place,
-                value,
-                before,
-                after,
-            } => {
+            Self::Around { place, value, before, after } => {
                 let (start, end) = bracketable_span(text, *place, value.as_deref())?;
                 vec![
                     make_edit(lines, (start, start), before.clone()),
@@ -149,10 +136,7 @@ impl PendingChange {
 }
 
 fn make_edit(lines: &LineTable<'_>, (start, end): (usize, usize), new_text: String) -> Edit {
-    let (from, to) = (
-        lines.place_of_bytes(start, start),
-        lines.place_of_bytes(end, end),
-    );
+    let (from, to) = (lines.place_of_bytes(start, start), lines.place_of_bytes(end, end));
     Edit {
         line: from.line,
         column: from.column,
@@ -199,11 +183,7 @@ impl ValueEdit {
                 let (start, end, writing) = self.find_value(text)?;
                 let is_whole = self.manner == EditManner::Whole;
                 let quotes = usize::from(is_whole && matches!(writing, ValueNotation::Quoted(_)));
-                (
-                    start - quotes,
-                    end + quotes,
-                    self.new_text_in_notation(&writing)?,
-                )
+                (start - quotes, end + quotes, self.new_text_in_notation(&writing)?)
             }
         };
         Some(make_edit(lines, (start, end), new_text))
@@ -227,11 +207,8 @@ impl ValueEdit {
         let rest = after.split('\n').next().unwrap_or_default();
         if rest.trim_start().starts_with([',', '}']) {
             let json = before.ends_with('"');
-            let new = if json {
-                format!(", \"{key}\": \"{new}\"")
-            } else {
-                format!(", {key}: {new}")
-            };
+            let new =
+                if json { format!(", \"{key}\": \"{new}\"") } else { format!(", {key}: {new}") };
             return Some((end + quote, end + quote, new));
         }
         let is_comment = rest.trim().is_empty() || rest.trim_start().starts_with('#');
@@ -320,8 +297,6 @@ impl ValueEdit {
 
 /// A text in quotes, if one kind of quotes needs no escapes.
 fn quote_text(text: &str) -> Option<String> {
-    let quote = ['"', '\'']
-        .into_iter()
-        .find(|quote| !text.contains([*quote, '\\', '\n']))?;
+    let quote = ['"', '\''].into_iter().find(|quote| !text.contains([*quote, '\\', '\n']))?;
     Some(format!("{quote}{text}{quote}"))
 }

@@ -18,13 +18,7 @@ pub struct Place {
 
 impl Place {
     /// The beginning of the text, where findings about the whole file are shown.
-    pub const START: Self = Self {
-        line: 1,
-        column: 1,
-        start: 0,
-        end: 0,
-        origin: 0,
-    };
+    pub const START: Self = Self { line: 1, column: 1, start: 0, end: 0, origin: 0 };
 
     /// The place of the bytes `start..end` of `text`, cut at the end of their first line. It reads the text from its beginning:
     /// a [`LineTable`] finds many places of one text.
@@ -50,10 +44,7 @@ impl<'a> LineTable<'a> {
     fn with_lines_up_to(end: usize, text: &'a str) -> Self {
         let bytes = text.bytes().take(end).zip(1..);
         let after_breaks = bytes.filter_map(|(byte, next)| (byte == b'\n').then_some(next));
-        Self {
-            text,
-            starts: [0].into_iter().chain(after_breaks).collect(),
-        }
+        Self { text, starts: [0].into_iter().chain(after_breaks).collect() }
     }
 
     /// The text that the table is of.

@@ -80,9 +80,7 @@ static FOREIGN_KEYS_BY_WORD: LazyLock<ForeignKeyIndex> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
     for (place, row) in all_foreign_keys() {
         for word in row.words.split(' ') {
-            rows.entry(fold_word(word).into_owned())
-                .or_default()
-                .push((place, row));
+            rows.entry(fold_word(word).into_owned()).or_default().push((place, row));
         }
     }
     rows
@@ -123,11 +121,7 @@ pub fn find_key_counterpart(
 pub fn find_value_counterpart(key: &str, text: &str) -> Option<&'static str> {
     let wanted = normalize_name(text.trim().trim_end_matches("()"));
     let mut rows = FOREIGN_VALUES.iter().filter(|row| row.keys.contains(&key));
-    let row = rows.find(|row| {
-        row.words
-            .split(' ')
-            .any(|word| normalize_name(word) == wanted)
-    })?;
+    let row = rows.find(|row| row.words.split(' ').any(|word| normalize_name(word) == wanted))?;
     Some(row.meant)
 }
 
@@ -140,9 +134,7 @@ pub fn filter_advice(name: &str) -> Option<&'static str> {
 
 /// The replacement of a scalar under `key` in the mapping named `place`.
 pub fn find_bare_scalar(place: &str, key: &str) -> Option<&'static BareScalar> {
-    BARE_SCALARS
-        .iter()
-        .find(|row| (row.place, row.key) == (place, key))
+    BARE_SCALARS.iter().find(|row| (row.place, row.key) == (place, key))
 }
 
 /// Every mapping and every key that the table refers to.
@@ -183,10 +175,8 @@ mod tests {
         }
         let mut seen = BTreeSet::new();
         for row in FOREIGN_VALUES {
-            for (key, word) in row
-                .keys
-                .iter()
-                .flat_map(|key| row.words.split(' ').map(move |word| (key, word)))
+            for (key, word) in
+                row.keys.iter().flat_map(|key| row.words.split(' ').map(move |word| (key, word)))
             {
                 let folded: String = normalize_name(word).into_iter().collect();
                 assert!(seen.insert((*key, folded)), "{key}: {word}");

@@ -35,17 +35,11 @@ const fn optional_key(name: &'static str, shape: ValueShape, what: &'static str)
 }
 
 const fn required_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
-    MappingKey {
-        required: true,
-        ..optional_key(name, shape, what)
-    }
+    MappingKey { required: true, ..optional_key(name, shape, what) }
 }
 
 const fn kind_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
-    MappingKey {
-        role: KeyRole::Kind,
-        ..optional_key(name, shape, what)
-    }
+    MappingKey { role: KeyRole::Kind, ..optional_key(name, shape, what) }
 }
 
 /// A key that has an effect on steps of these kinds.
@@ -56,35 +50,21 @@ const fn field_key(
     kinds: &'static [&'static str],
 ) -> MappingKey {
     let instead = None;
-    MappingKey {
-        role: KeyRole::Field { kinds, instead },
-        ..optional_key(name, shape, what)
-    }
+    MappingKey { role: KeyRole::Field { kinds, instead }, ..optional_key(name, shape, what) }
 }
 
 /// A reserved key that is refused until it is implemented; `instead` is the alternative until then.
 const fn planned_key(name: &'static str, instead: &'static str) -> MappingKey {
-    MappingKey {
-        unbuilt: Some(instead),
-        ..optional_key(name, ValueShape::Planned, "")
-    }
+    MappingKey { unbuilt: Some(instead), ..optional_key(name, ValueShape::Planned, "") }
 }
 
 const fn new_record(what: &'static str, keys: &'static [MappingKey]) -> MappingShape {
-    MappingShape {
-        what,
-        keys,
-        exactly_one: false,
-        is_open: false,
-    }
+    MappingShape { what, keys, exactly_one: false, is_open: false }
 }
 
 /// A key that has an effect only together with `extends`.
 const fn heir_key(name: &'static str, shape: ValueShape, what: &'static str) -> MappingKey {
-    MappingKey {
-        beside: Some(EXTENDS_KEY),
-        ..optional_key(name, shape, what)
-    }
+    MappingKey { beside: Some(EXTENDS_KEY), ..optional_key(name, shape, what) }
 }
 
 /// The key that names the base of a manifest.
@@ -181,32 +161,16 @@ pub static DEFAULT_SHAPE: MappingShape = new_record(
 );
 
 const fn input_text_key(name: &'static str, what: &'static str) -> MappingKey {
-    optional_key(
-        name,
-        ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX),
-        what,
-    )
+    optional_key(name, ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX), what)
 }
 
 /// `select:` of an input.
 static SELECT_SHAPE: MappingShape = new_record(
     "`select`",
     &[
-        optional_key(
-            "value_field",
-            FIELD_NAME_SHAPE,
-            "The field that becomes the value",
-        ),
-        optional_key(
-            "display_field",
-            FIELD_NAME_SHAPE,
-            "The field that a person reads",
-        ),
-        optional_key(
-            "id_field",
-            FIELD_NAME_SHAPE,
-            "The field that tells two objects apart",
-        ),
+        optional_key("value_field", FIELD_NAME_SHAPE, "The field that becomes the value"),
+        optional_key("display_field", FIELD_NAME_SHAPE, "The field that a person reads"),
+        optional_key("id_field", FIELD_NAME_SHAPE, "The field that tells two objects apart"),
     ],
 );
 const FIELD_NAME_SHAPE: ValueShape = ValueShape::Text(limits::WORD_BYTES_MAX);
@@ -215,25 +179,14 @@ const FIELD_NAME_SHAPE: ValueShape = ValueShape::Text(limits::WORD_BYTES_MAX);
 static BINDING_SHAPE: MappingShape = new_record(
     "a binding of a provider's argument",
     &[
-        required_key(
-            "from_input",
-            ValueShape::Id(IdKind::Input),
-            "The input that it comes from",
-        ),
-        planned_key(
-            "from_step",
-            "write `from_input`: inputs are chosen before any step is done",
-        ),
+        required_key("from_input", ValueShape::Id(IdKind::Input), "The input that it comes from"),
+        planned_key("from_step", "write `from_input`: inputs are chosen before any step is done"),
         optional_key(
             "path",
             ValueShape::Text(limits::EXPRESSION_BYTES_MAX),
             "Where in that input's value it stands: `owner.id`",
         ),
-        optional_key(
-            "required",
-            ValueShape::Flag,
-            "Whether the provider cannot do without it",
-        ),
+        optional_key("required", ValueShape::Flag, "Whether the provider cannot do without it"),
         optional_key(
             "on_missing",
             ValueShape::Choice(ON_MISSING_VALUES),
@@ -306,11 +259,7 @@ const DESCRIPTION_KEY: MappingKey = optional_key(
 );
 const TAGS_KEY: MappingKey = optional_key(
     "tags",
-    ValueShape::List(
-        &ValueShape::Text(limits::TAG_BYTES_MAX),
-        0,
-        limits::TAGS_MAX,
-    ),
+    ValueShape::List(&ValueShape::Text(limits::TAG_BYTES_MAX), 0, limits::TAGS_MAX),
     "Words to find it by",
 );
 const VERSION_KEY: MappingKey = optional_key(
@@ -349,11 +298,7 @@ pub(super) static CATALOG_SHAPE: MappingShape = new_record(
             ValueShape::Text(limits::DESCRIPTION_BYTES_MAX),
             "Where its document is: a path or a URL",
         ),
-        optional_key(
-            "source_type",
-            ValueShape::Choice(&["path", "url"]),
-            "Which of both that is",
-        ),
+        optional_key("source_type", ValueShape::Choice(&["path", "url"]), "Which of both that is"),
         optional_key(
             "version",
             ValueShape::Version,
@@ -404,11 +349,7 @@ const INPUTS_KEY: MappingKey = optional_key(
 pub static MANIFEST_SHAPE: MappingShape = new_record(
     "a workflow manifest",
     &[
-        required_key(
-            "workflow",
-            ValueShape::Id(IdKind::Workflow),
-            WORKFLOW_NAME_HELP,
-        ),
+        required_key("workflow", ValueShape::Id(IdKind::Workflow), WORKFLOW_NAME_HELP),
         optional_key(
             "title",
             ValueShape::FreeText(limits::DESCRIPTION_BYTES_MAX),
@@ -433,21 +374,13 @@ pub static MANIFEST_SHAPE: MappingShape = new_record(
             ValueShape::Memory(0),
             "What memory holds at the start; may refer to inputs",
         ),
-        optional_key(
-            "final_output",
-            ValueShape::Value,
-            "What a completed execution comes to",
-        ),
+        optional_key("final_output", ValueShape::Value, "What a completed execution comes to"),
         optional_key(
             "timeout",
             ValueShape::Span,
             "How long an execution may run, pauses not counted",
         ),
-        optional_key(
-            "limits",
-            ValueShape::Record(&LIMITS_SHAPE),
-            "How much it may do",
-        ),
+        optional_key("limits", ValueShape::Record(&LIMITS_SHAPE), "How much it may do"),
         optional_key(
             ACCEPT_KEY,
             ValueShape::List(
@@ -485,11 +418,7 @@ pub static MANIFEST_SHAPE: MappingShape = new_record(
         ),
         heir_key(
             INSERT_KEY,
-            ValueShape::List(
-                &ValueShape::Record(&INSERT_ITEM_SHAPE),
-                1,
-                limits::STEPS_MAX,
-            ),
+            ValueShape::List(&ValueShape::Record(&INSERT_ITEM_SHAPE), 1, limits::STEPS_MAX),
             "Steps that stand among those of the workflow that it extends",
         ),
         heir_key(
@@ -505,10 +434,7 @@ pub static FRONT_MATTER_SHAPE: MappingShape = new_record(
     "the front matter of a workflow",
     &[
         required_key("name", ValueShape::Id(IdKind::Workflow), WORKFLOW_NAME_HELP),
-        MappingKey {
-            required: true,
-            ..DESCRIPTION_KEY
-        },
+        MappingKey { required: true, ..DESCRIPTION_KEY },
         TAGS_KEY,
         COMPLEXITY_KEY,
         METADATA_KEY,
@@ -546,10 +472,7 @@ pub static PERSONA_SHAPE: MappingShape = MappingShape {
         "the front matter of an agent",
         &[
             required_key("name", ValueShape::Id(IdKind::Agent), AGENT_NAME_HELP),
-            MappingKey {
-                required: true,
-                ..DESCRIPTION_KEY
-            },
+            MappingKey { required: true, ..DESCRIPTION_KEY },
             TAGS_KEY,
             VERSION_KEY,
         ],

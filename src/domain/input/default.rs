@@ -51,9 +51,7 @@ pub struct DefaultSources {
 
 impl fmt::Debug for DefaultSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DefaultSources")
-            .field("env", &self.env.keys())
-            .finish_non_exhaustive()
+        f.debug_struct("DefaultSources").field("env", &self.env.keys()).finish_non_exhaustive()
     }
 }
 
@@ -88,9 +86,7 @@ impl Input {
     /// The reference to another workflow's output that is the default, if it is one.
     pub(super) fn workflow_output_default(&self) -> Option<WorkflowOutputPath> {
         let InputDefault { from, value } = self.default.as_ref()?;
-        let text = value
-            .as_ref()
-            .filter(|_| *from == DefaultFrom::WorkflowOutput)?;
+        let text = value.as_ref().filter(|_| *from == DefaultFrom::WorkflowOutput)?;
         WorkflowOutputPath::parse(text.as_str()?).ok()
     }
 
@@ -116,10 +112,9 @@ impl Input {
     /// A clause for messages that names the source of a default value.
     pub(super) fn default_origin(&self) -> String {
         match &self.default {
-            Some(InputDefault {
-                from: DefaultFrom::Env,
-                value: Some(Value::String(name)),
-            }) => format!(" (its default, the environment variable `{name}` of the server)"),
+            Some(InputDefault { from: DefaultFrom::Env, value: Some(Value::String(name)) }) => {
+                format!(" (its default, the environment variable `{name}` of the server)")
+            }
             _ => " (its default)".into(),
         }
     }
@@ -134,8 +129,6 @@ pub fn parse_typed_text(kind: Option<InputType>, one_of: &[Value], text: &str) -
         Some(InputType::String) => plain,
         Some(_) => parsed().unwrap_or(plain),
         None if one_of.contains(&plain) => plain,
-        None => parsed()
-            .filter(|value| one_of.contains(value))
-            .unwrap_or(plain),
+        None => parsed().filter(|value| one_of.contains(value)).unwrap_or(plain),
     }
 }

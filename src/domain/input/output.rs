@@ -59,15 +59,8 @@ mod tests {
             assert_eq!(of.workflow.as_str(), "build");
             assert_eq!(of.select_from_output(&output), expected, "{text}");
         }
-        for bad in [
-            "",
-            ".image",
-            "build.",
-            "build[",
-            "build.a b",
-            "build.a + 1",
-            "build.a | upper",
-        ] {
+        for bad in ["", ".image", "build.", "build[", "build.a b", "build.a + 1", "build.a | upper"]
+        {
             assert!(WorkflowOutputPath::parse(bad).is_err(), "{bad}");
         }
     }

@@ -57,11 +57,7 @@ impl Binding {
     fn expression(&self) -> String {
         let name = Value::from(self.from_input.as_str());
         let path = self.path.as_deref().unwrap_or_default();
-        let dot = if path.is_empty() || path.starts_with('[') {
-            ""
-        } else {
-            "."
-        };
+        let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
         format!("${{{{ inputs[{name}]{dot}{path} }}}}")
     }
 
@@ -147,10 +143,7 @@ impl ProviderResolution {
     /// Whether a person must act before the provider can be called.
     pub fn needs_person(&self) -> bool {
         let outcome = &self.outcome;
-        matches!(
-            outcome,
-            ProviderOutcome::Prompt { .. } | ProviderOutcome::Error { .. }
-        )
+        matches!(outcome, ProviderOutcome::Prompt { .. } | ProviderOutcome::Error { .. })
     }
 }
 
@@ -158,18 +151,14 @@ impl Input {
     /// The arguments of the provider. `depends_on` applies to arguments that `provider_args` does not contain.
     fn provider_arguments(&self) -> impl Iterator<Item = (&String, &Value)> {
         let is_silent = |name: &String| !self.provider_args.contains_key(name);
-        let others = self
-            .depends_on
-            .iter()
-            .filter(move |(name, _)| is_silent(name));
+        let others = self.depends_on.iter().filter(move |(name, _)| is_silent(name));
         self.provider_args.iter().chain(others)
     }
 
     /// The names of the inputs that its choices depend on.
     pub fn dependencies(&self) -> BTreeSet<String> {
-        let of_each = self
-            .provider_arguments()
-            .filter_map(|(_, written)| inputs_of_argument(written));
+        let of_each =
+            self.provider_arguments().filter_map(|(_, written)| inputs_of_argument(written));
         of_each.flatten().collect()
     }
 
@@ -185,10 +174,7 @@ impl Input {
             return ProviderOutcome::Error { message };
         };
         let inputs = known.clone();
-        let roots = EvaluationContext {
-            inputs,
-            ..EvaluationContext::default()
-        };
+        let roots = EvaluationContext { inputs, ..EvaluationContext::default() };
         let is_missing =
             |reference: &&Reference| !reference.is_guarded && !has_value_at_path(reference, &roots);
         let path = match template.references().iter().find(is_missing) {
@@ -197,9 +183,7 @@ impl Input {
                 Ok(Value::Null) => format!("inputs.{}", self.key),
                 Ok(value) => return ProviderOutcome::Resolved { value },
                 Err(fault) => {
-                    return ProviderOutcome::Error {
-                        message: fault.message,
-                    };
+                    return ProviderOutcome::Error { message: fault.message };
                 }
             },
         };
@@ -208,20 +192,15 @@ impl Input {
         let required = binding.as_ref().and_then(|binding| binding.required);
         match binding.map_or(OnMissing::Prompt, |binding| binding.on_missing()) {
             // The input has a value already, so no choice is needed and nothing is asked for.
-            _ if known
-                .get(self.key.as_str())
-                .is_some_and(|value| !value.is_null()) =>
-            {
+            _ if known.get(self.key.as_str()).is_some_and(|value| !value.is_null()) => {
                 let reason = format!("`{}` has a value, so its provider is not asked", self.key);
                 ProviderOutcome::Skip { reason }
             }
             OnMissing::Skip => ProviderOutcome::Skip { reason },
             OnMissing::Fail => ProviderOutcome::Error { message: reason },
-            OnMissing::Prompt => ProviderOutcome::Prompt {
-                required: required.unwrap_or(is_needed),
-                reason,
-                path,
-            },
+            OnMissing::Prompt => {
+                ProviderOutcome::Prompt { required: required.unwrap_or(is_needed), reason, path }
+            }
         }
     }
 }
@@ -253,12 +232,7 @@ impl Inputs {
                     _ => ProviderSource::Automatic,
                 };
                 let (input, argument) = (input.key.to_string(), argument.clone());
-                resolutions.push(ProviderResolution {
-                    input,
-                    argument,
-                    source,
-                    outcome,
-                });
+                resolutions.push(ProviderResolution { input, argument, source, outcome });
             }
         }
         resolutions

@@ -69,11 +69,7 @@ impl Inputs {
         let reports = self.iter().enumerate().map(|(position, input)| {
             let value = given.get(input.key.as_str());
             let is_given = value.is_some_and(|value| !value.is_null());
-            let source = if is_given {
-                "caller"
-            } else {
-                input.value_source()
-            };
+            let source = if is_given { "caller" } else { input.value_source() };
             let (status, value, violations) =
                 match self.resolve_input_value(position, input, value, sources) {
                     Ok(value) if is_given => (InputStatus::Given, value, Vec::new()),
@@ -86,13 +82,7 @@ impl Inputs {
                     }
                     Err(violations) => (InputStatus::Invalid, Value::Null, violations),
                 };
-            InputReport {
-                name: input.key.to_string(),
-                status,
-                value,
-                source,
-                violations,
-            }
+            InputReport { name: input.key.to_string(), status, value, source, violations }
         });
         (reports.collect(), self.unknown_input_violations(given))
     }

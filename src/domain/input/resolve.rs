@@ -66,9 +66,7 @@ impl Inputs {
     pub(super) fn unknown_input_violations(&self, given: &Map<String, Value>) -> Vec<Violation> {
         let unknown = given.keys().filter(|name| self.find(name).is_none());
         let unknown = unknown.take(limits::VIOLATIONS_MAX);
-        unknown
-            .map(|name| self.unknown_input_violation(name))
-            .collect()
+        unknown.map(|name| self.unknown_input_violation(name)).collect()
     }
 
     pub(super) fn resolve_input_value(
@@ -91,11 +89,7 @@ impl Inputs {
             };
         };
         let violations = self.violations(position, input, &value, &origin);
-        if violations.is_empty() {
-            Ok(value)
-        } else {
-            Err(violations)
-        }
+        if violations.is_empty() { Ok(value) } else { Err(violations) }
     }
 
     /// All violations of the rules of the input at `position`.
@@ -116,9 +110,7 @@ impl Inputs {
         violations
             .map(|violation| Violation {
                 path: format!("inputs.{}", input.key),
-                expected: input
-                    .expected_by_rule(&violation.rule)
-                    .or(violation.expected),
+                expected: input.expected_by_rule(&violation.rule).or(violation.expected),
                 message: shorten_for_message(&violation.message),
                 ..violation
             })
@@ -173,9 +165,7 @@ impl Inputs {
             };
             taken.rejected.extend(violations.into_iter().map(rejected));
         }
-        let missing = names
-            .iter()
-            .filter(|name| !taken.accepted.contains_key(*name));
+        let missing = names.iter().filter(|name| !taken.accepted.contains_key(*name));
         taken.missing = missing.cloned().collect();
         taken
     }
@@ -239,28 +229,18 @@ fn missing_input_violation(input: &Input, given: Option<&Value>) -> Violation {
         input.why_no_default()
     );
     let any = || Some("a value".to_owned());
-    let expected = input
-        .expected_by_rule("enum")
-        .or_else(|| input.expected_by_rule("type"));
+    let expected = input.expected_by_rule("enum").or_else(|| input.expected_by_rule("type"));
     Violation {
         expected: expected.or_else(any),
         actual: Some(given.map_or("nothing", |_| "null").into()),
-        ..Violation::new(
-            format!("inputs.{}", input.key),
-            "required",
-            shorten_for_message(&message),
-        )
+        ..Violation::new(format!("inputs.{}", input.key), "required", shorten_for_message(&message))
     }
 }
 
 fn unasked_input_violation(property: &str, names: &[String]) -> Violation {
     let message = format!("`{property}` was not asked for");
-    Violation::new(
-        format!("inputs.{property}"),
-        "additionalProperties",
-        message,
-    )
-    .with_expected(shorten_for_message(&names.join(", ")))
+    Violation::new(format!("inputs.{property}"), "additionalProperties", message)
+        .with_expected(shorten_for_message(&names.join(", ")))
 }
 
 fn format_character_count(count: u64) -> String {
@@ -303,9 +283,7 @@ mod tests {
     ) -> Result<Value, Vec<String>> {
         let resolved = parse_inputs(list.clone()).resolve(&into_object(given), sources);
         let line = |violation: &Violation| format!("{} {}", violation.path, violation.rule);
-        resolved
-            .map(Value::Object)
-            .map_err(|all| all.iter().map(line).collect())
+        resolved.map(Value::Object).map_err(|all| all.iter().map(line).collect())
     }
 
     #[test]
@@ -318,64 +296,25 @@ mod tests {
             (json!({ "type": "array" }), json!([]), json!({}), "type"),
             (json!({ "type": "object" }), json!({}), json!([]), "type"),
             (json!({ "enum": [42, "a"] }), json!(42), json!("42"), "enum"),
-            (
-                json!({ "validate": { "pattern": "b" } }),
-                json!("abc"),
-                json!("ac"),
-                "pattern",
-            ),
-            (
-                json!({ "validate": { "pattern": "^b$" } }),
-                json!("b"),
-                json!("abc"),
-                "pattern",
-            ),
+            (json!({ "validate": { "pattern": "b" } }), json!("abc"), json!("ac"), "pattern"),
+            (json!({ "validate": { "pattern": "^b$" } }), json!("b"), json!("abc"), "pattern"),
             // Characters are counted, not bytes; a rule about texts takes nothing else.
-            (
-                json!({ "validate": { "min_length": 2 } }),
-                json!("éé"),
-                json!("é"),
-                "minLength",
-            ),
+            (json!({ "validate": { "min_length": 2 } }), json!("éé"), json!("é"), "minLength"),
             (
                 json!({ "validate": { "max_length": 2 } }),
                 json!("日本"),
                 json!("日本語"),
                 "maxLength",
             ),
-            (
-                json!({ "validate": { "max_length": 2 } }),
-                json!(""),
-                json!([]),
-                "type",
-            ),
-            (
-                json!({ "validate": { "min": -1 } }),
-                json!(-1),
-                json!(-1.5),
-                "minimum",
-            ),
-            (
-                json!({ "validate": { "max": 2.5 } }),
-                json!(2.5),
-                json!(3),
-                "maximum",
-            ),
-            (
-                json!({ "validate": { "max": 2 } }),
-                json!(2),
-                json!("2"),
-                "type",
-            ),
+            (json!({ "validate": { "max_length": 2 } }), json!(""), json!([]), "type"),
+            (json!({ "validate": { "min": -1 } }), json!(-1), json!(-1.5), "minimum"),
+            (json!({ "validate": { "max": 2.5 } }), json!(2.5), json!(3), "maximum"),
+            (json!({ "validate": { "max": 2 } }), json!(2), json!("2"), "type"),
         ] {
             let mut input = into_object(rules);
             input.insert("key".into(), json!("x"));
             let list = json!([input]);
-            assert_eq!(
-                resolve(&list, json!({ "x": good })),
-                Ok(json!({ "x": good })),
-                "{list}"
-            );
+            assert_eq!(resolve(&list, json!({ "x": good })), Ok(json!({ "x": good })), "{list}");
             let refused = Err(vec![format!("inputs.x {rule}")]);
             assert_eq!(resolve(&list, json!({ "x": bad })), refused, "{list}");
         }
@@ -389,15 +328,8 @@ mod tests {
         // The result has the order of the declaration.
         assert_eq!(resolved.to_string(), r#"{"a":false,"b":0,"c":"","d":null}"#);
         let none = json!({ "a": null, "b": null });
-        let missing = [
-            "inputs.a required",
-            "inputs.b required",
-            "inputs.c required",
-        ];
-        assert_eq!(
-            resolve(&list, none),
-            Err(missing.map(str::to_owned).to_vec())
-        );
+        let missing = ["inputs.a required", "inputs.b required", "inputs.c required"];
+        assert_eq!(resolve(&list, none), Err(missing.map(str::to_owned).to_vec()));
     }
 
     #[test]
@@ -408,20 +340,12 @@ mod tests {
             { "key": "code", "type": "string", "validate": { "pattern": "^[a-z]+$", "max_length": 3 } }
         ]);
         let given = into_object(json!({ "count": 0, "code": "HIDDEN", "regoin": "HIDDEN" }));
-        let violations = parse_inputs(list)
-            .resolve(&given, &DefaultSources::default())
-            .expect_err("wrong");
+        let violations =
+            parse_inputs(list).resolve(&given, &DefaultSources::default()).expect_err("wrong");
         let shown: Vec<_> = violations
             .iter()
             .map(|violation| {
-                let Violation {
-                    path,
-                    rule,
-                    message,
-                    expected,
-                    actual,
-                    ..
-                } = violation;
+                let Violation { path, rule, message, expected, actual, .. } = violation;
                 let [expected, actual] =
                     [expected, actual].map(|text| text.as_deref().unwrap_or("-"));
                 format!("{path} | {rule} | {message} | {expected} | {actual}")
@@ -449,24 +373,15 @@ mod tests {
         let violations = violations.expect_err("unknown");
         assert_eq!(violations.len(), limits::VIOLATIONS_MAX);
         let long = "inputs.".len() + limits::INPUT_NAME_BYTES_MAX;
-        assert!(
-            violations
-                .iter()
-                .all(|violation| violation.path.len() == long)
-        );
-        let (choices, pattern): (Vec<_>, _) = (
-            (0..limits::INPUT_ENUM_MAX).collect(),
-            "a".repeat(limits::INPUT_PATTERN_BYTES_MAX),
-        );
+        assert!(violations.iter().all(|violation| violation.path.len() == long));
+        let (choices, pattern): (Vec<_>, _) =
+            ((0..limits::INPUT_ENUM_MAX).collect(), "a".repeat(limits::INPUT_PATTERN_BYTES_MAX));
         let list = parse_inputs(json!([
             { "key": "a", "enum": choices },
             { "key": "b", "validate": { "pattern": pattern } }
         ]));
         let violations = list
-            .resolve(
-                &into_object(json!({ "a": -1, "b": "" })),
-                &DefaultSources::default(),
-            )
+            .resolve(&into_object(json!({ "a": -1, "b": "" })), &DefaultSources::default())
             .expect_err("neither fits");
         let chars = |text: &str| text.chars().count();
         for violation in &violations {
@@ -507,13 +422,8 @@ mod tests {
             Err(refused.map(str::to_owned).to_vec())
         );
         assert!(!format!("{sources:?}").contains("seven"));
-        let violations = parse_inputs(list)
-            .resolve(&Map::new(), &sources)
-            .expect_err("faults");
-        let said: Vec<_> = violations
-            .iter()
-            .map(|violation| violation.message.as_str())
-            .collect();
+        let violations = parse_inputs(list).resolve(&Map::new(), &sources).expect_err("faults");
+        let said: Vec<_> = violations.iter().map(|violation| violation.message.as_str()).collect();
         assert!(
             said[0].contains("environment variable `N`") && !said[0].contains("seven"),
             "{said:?}"
@@ -532,10 +442,7 @@ mod tests {
         let names = ["push", "platform", "note"].map(str::to_owned);
         let answers = json!({ "push": false, "platform": "WinPhone", "note": null, "other": 1, "plaform": 2 });
         let taken = inputs.validate_answers(&names, &into_object(answers));
-        assert_eq!(
-            Value::Object(taken.accepted.clone()),
-            json!({ "push": false })
-        );
+        assert_eq!(Value::Object(taken.accepted.clone()), json!({ "push": false }));
         assert_eq!(taken.missing, ["platform", "note"]);
         let rejected: Vec<_> = taken
             .rejected

@@ -19,21 +19,15 @@ impl Input {
             ("minimum", rules.min.as_ref().map(|value| json!(value))),
             ("maximum", rules.max.as_ref().map(|value| json!(value))),
         ];
-        let given = all
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        let given = all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         given.collect()
     }
 
     /// The JSON Schema of the input for display: the constraints with title, description, default and example.
     pub fn schema(&self) -> Value {
-        let words = [
-            ("title", self.label.as_ref()),
-            ("description", self.description.as_ref()),
-        ];
-        let words = words
-            .into_iter()
-            .filter_map(|(key, text)| Some((key.to_owned(), json!(text?))));
+        let words = [("title", self.label.as_ref()), ("description", self.description.as_ref())];
+        let words =
+            words.into_iter().filter_map(|(key, text)| Some((key.to_owned(), json!(text?))));
         let mut schema: Map<_, _> = words.collect();
         schema.extend(self.constraints());
         if let Some(default) = &self.default
@@ -72,7 +66,6 @@ impl Inputs {
     /// The compiled constraints of all inputs, by position.
     pub(crate) fn all_compiled_constraints(&self) -> &[Option<Schema>] {
         let compile = |input: &Input| Schema::compile(&Value::Object(input.constraints())).ok();
-        self.compiled
-            .get_or_init(|| self.list.iter().map(compile).collect())
+        self.compiled.get_or_init(|| self.list.iter().map(compile).collect())
     }
 }

@@ -51,12 +51,8 @@ impl Limit {
         if matches!(self.figure, Figure::Time(_)) {
             return "milliseconds";
         }
-        let units = [
-            ("BYTES", "bytes"),
-            ("CHARS", "characters"),
-            ("DEPTH", "levels"),
-            ("S", "seconds"),
-        ];
+        let units =
+            [("BYTES", "bytes"), ("CHARS", "characters"), ("DEPTH", "levels"), ("S", "seconds")];
         let said = |word: &str| self.name.split('_').any(|part| part == word);
         let unit = units.iter().find(|(word, _)| said(word));
         unit.map_or("count", |(_, unit)| unit)

@@ -45,10 +45,7 @@ pub(super) fn fingerprint(value: &Value) -> u64 {
                 hasher.finish()
             };
             'o'.hash(&mut hasher);
-            map.iter()
-                .map(of)
-                .fold(0_u64, u64::wrapping_add)
-                .hash(&mut hasher);
+            map.iter().map(of).fold(0_u64, u64::wrapping_add).hash(&mut hasher);
         }
         Value::String(text) => text.hash(&mut hasher),
         Value::Bool(value) => value.hash(&mut hasher),
@@ -102,18 +99,13 @@ pub(super) fn text_traversal_steps(text: &str) -> u64 {
 /// The integer that a number equals, if it equals one: `3.0` does.
 pub(super) fn as_integer(number: &Number) -> Option<i128> {
     let exact = number.as_i64().map(i128::from);
-    exact
-        .or_else(|| number.as_u64().map(i128::from))
-        .or_else(|| {
-            let float = number.as_f64()?;
-            // Larger floats are always integers, and may not fit.
-            let is_whole = float.fract() == 0.0 && float.abs() < 1e30;
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "it is an integer that fits"
-            )]
-            is_whole.then_some(float as i128)
-        })
+    exact.or_else(|| number.as_u64().map(i128::from)).or_else(|| {
+        let float = number.as_f64()?;
+        // Larger floats are always integers, and may not fit.
+        let is_whole = float.fract() == 0.0 && float.abs() < 1e30;
+        #[expect(clippy::cast_possible_truncation, reason = "it is an integer that fits")]
+        is_whole.then_some(float as i128)
+    })
 }
 
 /// Whether a number is an integer, however large.
@@ -172,23 +164,11 @@ mod tests {
         for (a, b, one) in [
             (json!(1), json!(1.0), true),
             (json!(u64::MAX), json!(u64::MAX), true),
-            (
-                json!(9_007_199_254_740_993_u64),
-                json!(9_007_199_254_740_992_f64),
-                false,
-            ),
-            (
-                json!(u64::MAX),
-                json!(18_446_744_073_709_551_616_f64),
-                false,
-            ),
+            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_f64), false),
+            (json!(u64::MAX), json!(18_446_744_073_709_551_616_f64), false),
             (json!(-3), json!(-3.0), true),
             (json!(1e29), json!(1e29), true),
-            (
-                json!({ "a": 1, "b": [2] }),
-                json!({ "b": [2.0], "a": 1 }),
-                true,
-            ),
+            (json!({ "a": 1, "b": [2] }), json!({ "b": [2.0], "a": 1 }), true),
             (json!([1, 2]), json!([2, 1]), false),
             (json!(0), json!(false), false),
             (json!("1"), json!(1), false),

@@ -99,10 +99,7 @@ impl<'a> Evaluation<'a> {
 
     /// Makes the evaluation lenient: several schemas of a `oneOf` may be valid.
     pub(super) fn make_lenient(self) -> Self {
-        Self {
-            is_lenient: true,
-            ..self
-        }
+        Self { is_lenient: true, ..self }
     }
 
     /// Validates a value against the whole schema, and leaves its violations in `found`.
@@ -163,11 +160,7 @@ impl<'a> Evaluation<'a> {
                 }
                 Keyword::AllOf(nodes) => self.validate_all(nodes, value, mode)?,
                 Keyword::Reference(node) => self.validate(*node, value, mode)?,
-                Keyword::If {
-                    condition,
-                    then,
-                    otherwise,
-                } => {
+                Keyword::If { condition, then, otherwise } => {
                     let holds = self.validate(*condition, value, ReportMode::Check)?;
                     let branch = if holds { then } else { otherwise };
                     self.validate_all(branch.as_slice(), value, mode)?

@@ -32,21 +32,13 @@ impl Format {
 
     /// The steps of checking a text.
     pub(super) fn validation_steps(&self, text: &str) -> u64 {
-        let reading = if self.is_regex() {
-            pattern::parsing_steps(text)
-        } else {
-            0
-        };
+        let reading = if self.is_regex() { pattern::parsing_steps(text) } else { 0 };
         1 + text.len() as u64 / 16 + reading
     }
 
     /// The most states that a byte of a text costs: only parsing regular expressions costs any.
     pub(super) fn regex_states_per_byte(&self) -> u64 {
-        if self.is_regex() {
-            pattern::PARSE_STATES_PER_BYTE_MAX
-        } else {
-            0
-        }
+        if self.is_regex() { pattern::PARSE_STATES_PER_BYTE_MAX } else { 0 }
     }
 
     fn is_regex(&self) -> bool {
@@ -78,9 +70,7 @@ static FORMATS: &[Format] = &[
     new_format("ipv4", |text| text.parse::<Ipv4Addr>().is_ok()),
     new_format("ipv6", |text| text.parse::<Ipv6Addr>().is_ok()),
     new_format("uri", |text| is_uri(text, char::is_ascii)),
-    new_format("uri-reference", |text| {
-        is_uri_reference(text, char::is_ascii)
-    }),
+    new_format("uri-reference", |text| is_uri_reference(text, char::is_ascii)),
     new_format("iri", |text| is_uri(text, |_| true)),
     new_format("iri-reference", |text| is_uri_reference(text, |_| true)),
     new_format("uuid", is_uuid),
@@ -195,9 +185,7 @@ fn is_email(text: &str) -> bool {
     let atom = |c: char| c.is_ascii_alphanumeric() || special(c) || !c.is_ascii();
     let is_local = match strip_delimiters(local, '"', '"') {
         Some(inner) => !inner.contains(['"', '\\']) && !inner.contains(char::is_control),
-        None => local
-            .split('.')
-            .all(|part| !part.is_empty() && part.chars().all(atom)),
+        None => local.split('.').all(|part| !part.is_empty() && part.chars().all(atom)),
     };
     let is_host = match strip_delimiters(host, '[', ']') {
         Some(inner) => match inner.strip_prefix("IPv6:") {
@@ -309,16 +297,8 @@ mod tests {
             ("date", "0001-01-01", "1998-1-20"),
             ("date-time", "2030-01-31T09:00:00Z", "2030-01-31"),
             ("date-time", "1998-12-31T23:59:60Z", "1998-12-31T22:59:60Z"),
-            (
-                "date-time",
-                "1990-12-31T15:59:60-08:00",
-                "1990-12-31T15:59:59-24:00",
-            ),
-            (
-                "date-time",
-                "1985-04-12t23:20:50.52z",
-                "1985-04-12 23:20:50Z",
-            ),
+            ("date-time", "1990-12-31T15:59:60-08:00", "1990-12-31T15:59:59-24:00"),
+            ("date-time", "1985-04-12t23:20:50.52z", "1985-04-12 23:20:50Z"),
             ("time", "08:30:06+00:20", "08:30:06"),
             ("duration", "P4DT12H30M5S", "PT1D"),
             ("duration", "P3W", "P1Y2W"),
@@ -337,11 +317,7 @@ mod tests {
             ("uri", "http://example.com/a%20b", "http://example.com/a%2"),
             ("uri-reference", "/abc?x#y", "\\\\WINDOWS"),
             ("iri", "http://ƒøø.ßår/?∂éœ", "/abc"),
-            (
-                "uuid",
-                "2EB8AA08-AA98-11EA-B4AA-73B441D16380",
-                "2eb8aa08-aa98-11ea-b4aa73b441d16380",
-            ),
+            ("uuid", "2EB8AA08-AA98-11EA-B4AA-73B441D16380", "2eb8aa08-aa98-11ea-b4aa73b441d16380"),
             ("json-pointer", "/foo/bar~0/baz~1", "/foo/bar~"),
             ("relative-json-pointer", "0/foo", "01/foo"),
             ("regex", "^a+$", "^(abc]"),

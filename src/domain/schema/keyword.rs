@@ -47,10 +47,7 @@ const KEYWORDS: &[(KeywordValueForm, &str)] = &[
     (KeywordValueForm::Types, "type"),
     (KeywordValueForm::Values, "enum examples"),
     (KeywordValueForm::Any, "const default $vocabulary"),
-    (
-        KeywordValueForm::Named,
-        "properties dependentSchemas $defs definitions",
-    ),
+    (KeywordValueForm::Named, "properties dependentSchemas $defs definitions"),
     (KeywordValueForm::Texts, "required"),
     (
         KeywordValueForm::Schema,
@@ -66,20 +63,14 @@ const KEYWORDS: &[(KeywordValueForm, &str)] = &[
     (KeywordValueForm::NamedTexts, "dependentRequired"),
     (KeywordValueForm::Items, "items"),
     (KeywordValueForm::Schemas, "prefixItems allOf anyOf oneOf"),
-    (
-        KeywordValueForm::Flag,
-        "uniqueItems deprecated readOnly writeOnly $recursiveAnchor",
-    ),
+    (KeywordValueForm::Flag, "uniqueItems deprecated readOnly writeOnly $recursiveAnchor"),
     (KeywordValueForm::Pattern, "pattern"),
     (
         KeywordValueForm::Text,
         "format $ref $dynamicRef $recursiveRef title description contentEncoding \
          contentMediaType $schema $id $anchor $dynamicAnchor $comment",
     ),
-    (
-        KeywordValueForm::Number,
-        "minimum maximum exclusiveMinimum exclusiveMaximum",
-    ),
+    (KeywordValueForm::Number, "minimum maximum exclusiveMinimum exclusiveMaximum"),
     (KeywordValueForm::Positive, "multipleOf"),
     (KeywordValueForm::Dependencies, "dependencies"),
 ];
@@ -99,9 +90,8 @@ pub fn keyword_form(keyword: &str) -> Option<KeywordValueForm> {
 }
 
 /// The names of the types.
-pub const TYPE_NAMES: [&str; 7] = [
-    "null", "boolean", "integer", "number", "string", "array", "object",
-];
+pub const TYPE_NAMES: [&str; 7] =
+    ["null", "boolean", "integer", "number", "string", "array", "object"];
 
 /// The keyword that an unknown word was meant to be.
 pub(super) fn suggest_keyword(word: &str) -> Option<&'static str> {

@@ -100,9 +100,7 @@ pub(super) struct Discriminator {
 
 /// The steps of traversing names.
 fn name_traversal_steps<'n>(names: impl IntoIterator<Item = &'n String>) -> u64 {
-    let steps = names
-        .into_iter()
-        .map(|name| equal::text_traversal_steps(name));
+    let steps = names.into_iter().map(|name| equal::text_traversal_steps(name));
     steps.sum()
 }
 
@@ -113,16 +111,8 @@ pub(super) type NumericBound = (&'static str, &'static str, fn(Ordering) -> bool
 pub(super) static NUMERIC_BOUNDS: [NumericBound; 4] = [
     ("minimum", "less than the minimum", Ordering::is_lt),
     ("maximum", "greater than the maximum", Ordering::is_gt),
-    (
-        "exclusiveMinimum",
-        "less than or equal to the minimum",
-        Ordering::is_le,
-    ),
-    (
-        "exclusiveMaximum",
-        "greater than or equal to the maximum",
-        Ordering::is_ge,
-    ),
+    ("exclusiveMinimum", "less than or equal to the minimum", Ordering::is_le),
+    ("exclusiveMaximum", "greater than or equal to the maximum", Ordering::is_ge),
 ];
 
 /// A limit of a length or count: its keyword, the description of a violation, the counted unit, and the ordering of
@@ -143,12 +133,7 @@ pub(super) static COUNT_LIMITS: [CountLimit; 6] = [
     ("minItems", "has fewer than", CountUnit::Item, Less),
     ("maxItems", "has more than", CountUnit::Item, Greater),
     ("minProperties", "has fewer than", CountUnit::Property, Less),
-    (
-        "maxProperties",
-        "has more than",
-        CountUnit::Property,
-        Greater,
-    ),
+    ("maxProperties", "has more than", CountUnit::Property, Greater),
 ];
 
 /// A set of types, with a bit for each of [`TYPE_NAMES`].
@@ -165,11 +150,7 @@ impl TypeSet {
     /// The names of the types.
     pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
         let has = move |(place, _): &(usize, &&str)| self.0 & (1 << place) != 0;
-        TYPE_NAMES
-            .iter()
-            .enumerate()
-            .filter(has)
-            .map(|(_, name)| *name)
+        TYPE_NAMES.iter().enumerate().filter(has).map(|(_, name)| *name)
     }
 
     /// Whether a value has one of the types.
@@ -237,10 +218,7 @@ impl Keyword {
 
     /// Whether the keyword is `unevaluated…`, which evaluates other schemas of the value or its items again.
     pub(super) fn is_unevaluated(&self) -> bool {
-        matches!(
-            self,
-            Self::UnevaluatedItems(_) | Self::UnevaluatedProperties(_)
-        )
+        matches!(self, Self::UnevaluatedItems(_) | Self::UnevaluatedProperties(_))
     }
 
     /// The subschemas that apply to the same value.
@@ -249,14 +227,9 @@ impl Keyword {
             Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) => nodes.clone(),
             Self::Not(node, _) | Self::Reference(node) => vec![*node],
             Self::DependentSchemas(schemas) => schemas.iter().map(|(_, node)| *node).collect(),
-            Self::If {
-                condition,
-                then,
-                otherwise,
-            } => [Some(*condition), *then, *otherwise]
-                .into_iter()
-                .flatten()
-                .collect(),
+            Self::If { condition, then, otherwise } => {
+                [Some(*condition), *then, *otherwise].into_iter().flatten().collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -53,12 +53,7 @@ pub(super) fn parse_regex(text: &str) -> Option<regex_syntax::hir::Hir> {
 /// The steps of [`is_pattern`].
 pub(super) fn parsing_steps(text: &str) -> u64 {
     let bytes = text.len().min(limits::SCHEMA_PATTERN_BYTES_MAX) as u64;
-    bytes
-        * if has_flags(text) {
-            CASE_FOLD_STEPS_PER_BYTE
-        } else {
-            PARSE_STEPS_PER_BYTE
-        }
+    bytes * if has_flags(text) { CASE_FOLD_STEPS_PER_BYTE } else { PARSE_STEPS_PER_BYTE }
 }
 
 /// Whether an expression has flags, such as `(?i)`.
@@ -74,10 +69,7 @@ impl RegexPattern {
     pub(super) fn compile(pattern: &str) -> Result<Self, String> {
         if pattern.len() > limits::SCHEMA_PATTERN_BYTES_MAX {
             let most = limits::SCHEMA_PATTERN_BYTES_MAX;
-            return Err(format!(
-                "it has {} bytes, the limit is {most}",
-                pattern.len()
-            ));
+            return Err(format!("it has {} bytes, the limit is {most}", pattern.len()));
         }
         let mut compiler = thompson::Compiler::new();
         compiler.syntax(syntax::Config::new().nest_limit(NESTING_MAX));
@@ -86,15 +78,13 @@ impl RegexPattern {
                 .which_captures(WhichCaptures::None)
                 .nfa_size_limit(Some(limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX)),
         );
-        let nfa = compiler
-            .build(&translate_ecma_regex(pattern))
-            .map_err(|error| {
-                if error.size_limit().is_some() {
-                    let most = limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX;
-                    return format!("compiled it takes more than {most} bytes: repeat less");
-                }
-                build_error_message(pattern, &error)
-            })?;
+        let nfa = compiler.build(&translate_ecma_regex(pattern)).map_err(|error| {
+            if error.size_limit().is_some() {
+                let most = limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX;
+                return format!("compiled it takes more than {most} bytes: repeat less");
+            }
+            build_error_message(pattern, &error)
+        })?;
         let config = dfa::Config::new()
             .match_kind(MatchKind::LeftmostFirst)
             .unicode_word_boundary(true)
@@ -149,10 +139,7 @@ impl RegexPattern {
         if steps > left {
             return Err(steps);
         }
-        Ok((
-            self.slow.is_match(&mut self.slow.create_cache(), text),
-            steps,
-        ))
+        Ok((self.slow.is_match(&mut self.slow.create_cache(), text), steps))
     }
 }
 
@@ -278,11 +265,7 @@ mod tests {
             ("(a", false, false),
             ("(?=a)", false, false),
         ] {
-            assert_eq!(
-                (is_pattern(text), has_flags(text)),
-                (is_one, flags),
-                "{text}"
-            );
+            assert_eq!((is_pattern(text), has_flags(text)), (is_one, flags), "{text}");
         }
         assert!(parsing_steps("(?i)ab") > 10 * parsing_steps("(?:ab)"));
     }
@@ -293,10 +276,7 @@ mod tests {
             ("(a{100}){100}{100}", "repeat less"),
             ("^(?!a)", "looks around"),
             ("(a", "unclosed group"),
-            (
-                &"a".repeat(limits::SCHEMA_PATTERN_BYTES_MAX + 1),
-                "the limit is",
-            ),
+            (&"a".repeat(limits::SCHEMA_PATTERN_BYTES_MAX + 1), "the limit is"),
         ] {
             let fault = RegexPattern::compile(pattern).expect_err(pattern);
             assert!(fault.contains(words), "{fault}");
@@ -314,14 +294,9 @@ mod tests {
                 if seed & (1 << 20) == 0 { 'a' } else { 'b' }
             })
             .collect();
-        let (found, steps) = pattern
-            .is_match(&mut pattern.new_cache(), &text, u64::MAX)
-            .expect("steps enough");
+        let (found, steps) =
+            pattern.is_match(&mut pattern.new_cache(), &text, u64::MAX).expect("steps enough");
         assert!(!found && steps > text.len() as u64, "{steps}");
-        assert!(
-            pattern
-                .is_match(&mut pattern.new_cache(), &text, 1000)
-                .is_err()
-        );
+        assert!(pattern.is_match(&mut pattern.new_cache(), &text, 1000).is_err());
     }
 }

@@ -41,10 +41,9 @@ impl PatternQuota {
         self.patterns -= 1;
         let made = RegexPattern::compile(text);
         // A failed compilation costs as much as that of the largest expression that is allowed.
-        let memory = made.as_ref().map_or(
-            limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX,
-            RegexPattern::memory_bytes,
-        );
+        let memory = made
+            .as_ref()
+            .map_or(limits::SCHEMA_PATTERN_MEMORY_BYTES_MAX, RegexPattern::memory_bytes);
         let Some(left) = self.bytes.checked_sub(memory + flags_cost(text)) else {
             let most = limits::SCHEMA_PATTERNS_MEMORY_BYTES_MAX;
             return Some(self.fail_exhausted(format!(

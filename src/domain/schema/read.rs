@@ -74,9 +74,7 @@ pub(super) fn read_schema(
         nodes[id].shared = true;
     }
     reader.check_chains(&nodes);
-    let SchemaReader {
-        patterns, faults, ..
-    } = reader;
+    let SchemaReader { patterns, faults, .. } = reader;
     (SchemaProgram { nodes, patterns }, faults)
 }
 
@@ -142,11 +140,7 @@ impl<'a> SchemaReader<'a> {
         let next = self.subschemas.len();
         let id = *self.ids.entry(value_address(value)).or_insert(next);
         if id == next {
-            self.subschemas.push(Subschema {
-                value,
-                pointer,
-                resource,
-            });
+            self.subschemas.push(Subschema { value, pointer, resource });
         }
         id
     }
@@ -161,12 +155,7 @@ impl<'a> SchemaReader<'a> {
         for first in 0..nodes.len() {
             let mut stack = vec![first];
             while let Some(id) = stack.pop() {
-                let targets = || {
-                    nodes[id]
-                        .keywords
-                        .iter()
-                        .flat_map(Keyword::in_place_subschemas)
-                };
+                let targets = || nodes[id].keywords.iter().flat_map(Keyword::in_place_subschemas);
                 if depths[id] == DEPTH_PENDING {
                     depths[id] = 1 + targets().map(|target| depths[target]).max().unwrap_or(0);
                 } else if depths[id] == 0 {

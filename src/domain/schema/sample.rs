@@ -40,8 +40,7 @@ impl<'a> AppliedSchemas<'a> {
     fn stated_value(&self) -> Option<&'a Value> {
         let first = |key: &str| self.find_keyword(key)?.as_array()?.first();
         let said = self.find_keyword("const").or_else(|| first("enum"));
-        said.or_else(|| first("examples"))
-            .or_else(|| self.find_keyword("default"))
+        said.or_else(|| first("examples")).or_else(|| self.find_keyword("default"))
     }
 }
 
@@ -49,12 +48,8 @@ impl<'a> Sampler<'a> {
     fn sample_for_schema(&self, schema: &'a Value, depth: usize) -> Value {
         let mut parts = AppliedSchemas::default();
         self.gather_schemas(schema, &mut parts, depth);
-        let given = parts
-            .stated_value()
-            .filter(|given| self.is_valid_for(schema, given));
-        given
-            .cloned()
-            .unwrap_or_else(|| self.make_by_type(&parts, depth))
+        let given = parts.stated_value().filter(|given| self.is_valid_for(schema, given));
+        given.cloned().unwrap_or_else(|| self.make_by_type(&parts, depth))
     }
 
     fn is_valid_for(&self, schema: &Value, value: &Value) -> bool {
@@ -68,25 +63,16 @@ impl<'a> Sampler<'a> {
     fn gather_schemas(&self, schema: &'a Value, parts: &mut AppliedSchemas<'a>, depth: usize) {
         let schema = follow_references(schema, self.whole);
         parts.schemas.push(schema);
-        let first = ["oneOf", "anyOf"]
-            .into_iter()
-            .filter_map(|key| member_schemas(schema, key).first());
+        let first =
+            ["oneOf", "anyOf"].into_iter().filter_map(|key| member_schemas(schema, key).first());
         let first: Vec<_> = first.collect();
-        parts.fixed.extend(
-            first
-                .iter()
-                .filter_map(|option| discriminator_entry(schema, option)),
-        );
+        parts.fixed.extend(first.iter().filter_map(|option| discriminator_entry(schema, option)));
         let all = member_schemas(schema, "allOf").iter().chain(first);
-        all.take_while(|_| depth > 0)
-            .for_each(|part| self.gather_schemas(part, parts, depth - 1));
+        all.take_while(|_| depth > 0).for_each(|part| self.gather_schemas(part, parts, depth - 1));
     }
 
     fn make_by_type(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
-        let mut kinds = parts
-            .schemas
-            .iter()
-            .flat_map(|schema| non_null_types(schema));
+        let mut kinds = parts.schemas.iter().flat_map(|schema| non_null_types(schema));
         let has = |key: &str| parts.find_keyword(key).is_some();
         match kinds.next() {
             Some("object") => self.make_object(parts, depth),
@@ -99,10 +85,7 @@ impl<'a> Sampler<'a> {
     }
 
     fn make_object(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
-        let names = parts
-            .schemas
-            .iter()
-            .flat_map(|schema| member_schemas(schema, "required"));
+        let names = parts.schemas.iter().flat_map(|schema| member_schemas(schema, "required"));
         let property = |name: &str| {
             let mut schemas = parts.schemas.iter();
             let schema = schemas.find_map(|schema| schema.get("properties")?.get(name));
@@ -118,9 +101,8 @@ impl<'a> Sampler<'a> {
 
     fn make_array(&self, parts: &AppliedSchemas<'a>, depth: usize) -> Value {
         let schema = parts.find_keyword("items").filter(|_| depth > 0);
-        let item = schema.map_or(json!(SAMPLE_TEXT), |schema| {
-            self.sample_for_schema(schema, depth - 1)
-        });
+        let item =
+            schema.map_or(json!(SAMPLE_TEXT), |schema| self.sample_for_schema(schema, depth - 1));
         let least = parts.count_keyword("minItems").unwrap_or(0);
         vec![item; least.min(limits::EXAMPLE_ITEMS_MAX)].into()
     }
@@ -136,17 +118,10 @@ fn discriminator_entry(schema: &Value, option: &Value) -> Option<(String, Value)
 
 fn make_number(parts: &AppliedSchemas<'_>) -> Value {
     let step = parts.number_keyword("multipleOf").unwrap_or(1.0);
-    let above = parts
-        .number_keyword("exclusiveMinimum")
-        .map(|limit| limit + step);
-    let below = parts
-        .number_keyword("exclusiveMaximum")
-        .map(|limit| limit - step);
+    let above = parts.number_keyword("exclusiveMinimum").map(|limit| limit + step);
+    let below = parts.number_keyword("exclusiveMaximum").map(|limit| limit - step);
     let least = parts.number_keyword("minimum").or(above).unwrap_or(1.0);
-    let most = parts
-        .number_keyword("maximum")
-        .or(below)
-        .unwrap_or(f64::MAX);
+    let most = parts.number_keyword("maximum").or(below).unwrap_or(f64::MAX);
     let wanted = (least.max(1.0).min(most) / step).ceil() * step;
     match format!("{wanted:.0}").parse::<i64>() {
         Ok(whole) if wanted.fract().abs() < f64::EPSILON => json!(whole),
@@ -173,9 +148,7 @@ const FORMAT_SAMPLES: &[(&str, &str)] = &[
 
 fn make_text(parts: &AppliedSchemas<'_>) -> String {
     let of = |key: &str| parts.find_keyword(key).and_then(Value::as_str);
-    let format = FORMAT_SAMPLES
-        .iter()
-        .find(|(name, _)| Some(*name) == of("format"));
+    let format = FORMAT_SAMPLES.iter().find(|(name, _)| Some(*name) == of("format"));
     let mut made = format.map_or(SAMPLE_TEXT, |(_, text)| *text).to_owned();
     if let Some(expression) = of("pattern").and_then(parse_regex) {
         made.clear();
@@ -184,13 +157,10 @@ fn make_text(parts: &AppliedSchemas<'_>) -> String {
     let most = limits::EXAMPLE_CHARS_MAX;
     let least = parts.count_keyword("minLength").unwrap_or(0).min(most);
     let filling = made.chars().last().unwrap_or('e');
-    let padded = made.chars().chain(std::iter::repeat_n(
-        filling,
-        least.saturating_sub(made.chars().count()),
-    ));
-    padded
-        .take(parts.count_keyword("maxLength").unwrap_or(most))
-        .collect()
+    let padded = made
+        .chars()
+        .chain(std::iter::repeat_n(filling, least.saturating_sub(made.chars().count())));
+    padded.take(parts.count_keyword("maxLength").unwrap_or(most)).collect()
 }
 
 /// Appends a short text that the expression matches. Look-around assertions are ignored, so the match is not
@@ -208,10 +178,9 @@ fn write_match(expression: &Hir, made: &mut String) {
         }
         HirKind::Capture(capture) => write_match(&capture.sub, made),
         HirKind::Concat(parts) => parts.iter().for_each(|part| write_match(part, made)),
-        HirKind::Alternation(options) => options
-            .iter()
-            .take(1)
-            .for_each(|one| write_match(one, made)),
+        HirKind::Alternation(options) => {
+            options.iter().take(1).for_each(|one| write_match(one, made));
+        }
     }
 }
 
@@ -220,11 +189,8 @@ fn pick_class_char(class: &Class) -> char {
     let Class::Unicode(class) = class else {
         return 'a';
     };
-    let has = |letter: &char| {
-        class
-            .iter()
-            .any(|range| (range.start()..=range.end()).contains(letter))
-    };
+    let has =
+        |letter: &char| class.iter().any(|range| (range.start()..=range.end()).contains(letter));
     let first = class.iter().next().map_or('a', ClassUnicodeRange::start);
     "aA1e-_.".chars().find(has).unwrap_or(first)
 }
@@ -242,10 +208,7 @@ mod tests {
         let chars = sample_value(&text).as_str().map(str::len);
         assert_eq!(chars, Some(limits::EXAMPLE_CHARS_MAX));
         let long = sample_value(&json!({ "pattern": "^(a{900}){900}$" }));
-        assert!(
-            long.as_str()
-                .is_some_and(|text| text.len() < 2 * limits::EXAMPLE_CHARS_MAX)
-        );
+        assert!(long.as_str().is_some_and(|text| text.len() < 2 * limits::EXAMPLE_CHARS_MAX));
         let node = json!({ "type": "object", "required": ["n"], "properties": { "n": { "$ref": "#/$defs/N" } } });
         let mut made = &sample_value(&json!({ "$ref": "#/$defs/N", "$defs": { "N": node } }));
         let mut depth = 0;

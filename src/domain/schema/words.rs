@@ -83,10 +83,9 @@ pub(super) fn keyword_violation(
         (_, ViolatedPart::Property(property)) => {
             Some(format!("property `{}`", truncate_to_chars(property, most)))
         }
-        (Keyword::Enum(options), _) => Some(shorten_json_list(
-            options,
-            limits::SCHEMA_OPTIONS_SHOWN_CHARS,
-        )),
+        (Keyword::Enum(options), _) => {
+            Some(shorten_json_list(options, limits::SCHEMA_OPTIONS_SHOWN_CHARS))
+        }
         (Keyword::Const(value), _) => Some(shorten_json(value, most)),
         _ => None,
     };
@@ -94,11 +93,7 @@ pub(super) fn keyword_violation(
         expected,
         actual: Some(describe_value(value)),
         suggestion: suggest_option(keyword, value),
-        ..Violation::new(
-            path,
-            rule_name(keyword, part),
-            violation_message(keyword, part, name),
-        )
+        ..Violation::new(path, rule_name(keyword, part), violation_message(keyword, part, name))
     }
 }
 
@@ -128,10 +123,7 @@ fn suggest_option(keyword: &Keyword, value: &Value) -> Option<Suggestion> {
         return None;
     }
     let known = options.iter().filter_map(Value::as_str).filter(is_short);
-    did_you_mean(text, known).map(|text| Suggestion {
-        text,
-        edits: Vec::new(),
-    })
+    did_you_mean(text, known).map(|text| Suggestion { text, edits: Vec::new() })
 }
 
 fn rule_name(keyword: &Keyword, part: ViolatedPart<'_>) -> &'static str {
@@ -259,9 +251,7 @@ fn list_options(options: &[Value]) -> String {
         room = left.unwrap_or_default();
         left.is_some()
     };
-    let all = options
-        .iter()
-        .map(|option| shorten_json(option, SHOWN_CHARS_MAX));
+    let all = options.iter().map(|option| shorten_json(option, SHOWN_CHARS_MAX));
     let shown: Vec<_> = all.take_while(fits).collect();
     let more = options.len() - shown.len();
     match (shown.as_slice(), more) {
@@ -282,15 +272,11 @@ pub(super) fn describe_value(value: &Value) -> String {
             "a string of {}",
             count_with_unit(text.chars().count() as u64, CountUnit::Character)
         ),
-        Value::Array(items) => format!(
-            "an array of {}",
-            count_with_unit(items.len() as u64, CountUnit::Item)
-        ),
+        Value::Array(items) => {
+            format!("an array of {}", count_with_unit(items.len() as u64, CountUnit::Item))
+        }
         Value::Object(map) => {
-            format!(
-                "an object with {}",
-                count_with_unit(map.len() as u64, CountUnit::Property)
-            )
+            format!("an object with {}", count_with_unit(map.len() as u64, CountUnit::Property))
         }
     }
 }

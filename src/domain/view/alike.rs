@@ -22,9 +22,8 @@ pub(super) fn after_the_first<T: Serialize, S: Serializer>(
 ) -> Result<S::Ok, S::Error> {
     let mut written = steps_with_same_keys(steps);
     if let Some(first) = written.first_mut().and_then(Value::as_object_mut) {
-        let beside = first
-            .iter_mut()
-            .filter(|(key, _)| TASK_FIELDS.split(' ').any(|task| task == *key));
+        let beside =
+            first.iter_mut().filter(|(key, _)| TASK_FIELDS.split(' ').any(|task| task == *key));
         beside.for_each(|(_, task)| *task = Value::Null);
     }
     serializer.collect_seq(written)
@@ -32,9 +31,7 @@ pub(super) fn after_the_first<T: Serialize, S: Serializer>(
 
 /// The steps as JSON objects. A key that another step has is added as null, or as 1 if it is a count.
 fn steps_with_same_keys<T: Serialize>(steps: &[T]) -> Vec<Value> {
-    let written = steps
-        .iter()
-        .filter_map(|step| serde_json::to_value(step).ok());
+    let written = steps.iter().filter_map(|step| serde_json::to_value(step).ok());
     let mut written: Vec<_> = written.collect();
     if written.len() < 2 {
         return written;
@@ -65,9 +62,7 @@ pub(super) fn known<'a, T: DeserializeOwned, D: Deserializer<'a>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     let entries = Vec::<Value>::deserialize(deserializer)?.into_iter();
-    Ok(entries
-        .filter_map(|entry| T::deserialize(entry).ok())
-        .collect())
+    Ok(entries.filter_map(|entry| T::deserialize(entry).ok()).collect())
 }
 
 /// Reads a value; `None` if this version does not know it.

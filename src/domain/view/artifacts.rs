@@ -80,11 +80,7 @@ fn view_of_event<'a>(
     ids: &mut HashMap<String, u32>,
 ) -> Option<(ArtifactView, Option<&'a Artifact>)> {
     match event {
-        Event::ArtifactStored {
-            visit_id,
-            agent,
-            artifact,
-        } => {
+        Event::ArtifactStored { visit_id, agent, artifact } => {
             let uri = artifact_uri(&row.execution_id, artifact.id);
             ids.insert(artifact.name.clone(), artifact.id);
             ids.insert(uri.clone(), artifact.id);
@@ -99,11 +95,7 @@ fn view_of_event<'a>(
             };
             Some((view, Some(artifact)))
         }
-        Event::ArtifactNamed {
-            visit_id,
-            agent,
-            reference: ArtifactReference { id, text },
-        } => {
+        Event::ArtifactNamed { visit_id, agent, reference: ArtifactReference { id, text } } => {
             let metadata = json!({ "is_reference": true, "artifact_id": ids.get(text) });
             let view = ArtifactView {
                 metadata: Some(metadata),
@@ -157,9 +149,7 @@ pub fn artifact_content(
         offset: start as u64,
         next_offset: (end < whole.len()).then_some(end as u64),
         content: text.ok().map(|text| text[start..end].to_owned()),
-        base64: text
-            .is_err()
-            .then(|| BASE64_STANDARD.encode(&whole[start..end])),
+        base64: text.is_err().then(|| BASE64_STANDARD.encode(&whole[start..end])),
     }
 }
 

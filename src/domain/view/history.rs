@@ -129,9 +129,7 @@ fn record_event(
             let agent = opened.agent.as_ref().map(ToString::to_string);
             visits.push(HistoryRow::opened_by_row(row, &opened.visit_id, 1, agent));
         }
-        Event::WaitingChanged {
-            visit_id, attempt, ..
-        } => {
+        Event::WaitingChanged { visit_id, attempt, .. } => {
             let Some(before) = latest_row_of_visit(visits, visit_id) else {
                 return;
             };
@@ -239,10 +237,7 @@ fn latest_row_of_visit<'a>(
     visits: &'a mut [HistoryRow],
     visit_id: &VisitId,
 ) -> Option<&'a mut HistoryRow> {
-    visits
-        .iter_mut()
-        .rev()
-        .find(|entry| entry.is_of_visit(visit_id))
+    visits.iter_mut().rev().find(|entry| entry.is_of_visit(visit_id))
 }
 
 impl HistoryRow {

@@ -49,11 +49,7 @@ pub struct InputView {
     pub required: bool,
     /// The source of the value if it is not given. For an environment variable the view shows its name, never its
     /// value.
-    #[serde(
-        default,
-        deserialize_with = "if_known",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "if_known", skip_serializing_if = "Option::is_none")]
     pub default: Option<InputDefault>,
     /// A hint for the person who fills in the value.
     #[serde(skip_serializing_if = "Option::is_none")]

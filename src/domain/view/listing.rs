@@ -61,9 +61,7 @@ pub fn execution_row(execution: &Execution) -> ExecutionRow {
         started_at: execution.started_at.to_string(),
         updated_at: execution.updated_at.to_string(),
         project: execution.project().map(str::to_owned),
-        parent: execution
-            .parent()
-            .map(|above| above.execution_id.to_string()),
+        parent: execution.parent().map(|above| above.execution_id.to_string()),
     }
 }
 
@@ -109,10 +107,7 @@ pub struct OpenExecution {
     pub asked: Option<String>,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -142,11 +137,7 @@ impl Resumed {
 
     fn with_message(told: Vec<OpenExecution>, open: usize) -> Self {
         let more = open.saturating_sub(told.len());
-        Self {
-            message: resume_message(&told, more),
-            open_executions: told,
-            more,
-        }
+        Self { message: resume_message(&told, more), open_executions: told, more }
     }
 
     /// Removes the last execution, or the last step of the only one; false if a single step is left.
@@ -169,9 +160,8 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
     let execution = subject.execution;
     let inputs = execution.inputs().and_then(|inputs| subject.value(inputs));
     // Gates, timers and the visit of a whole `foreach` are open too, but have no token.
-    let steps = execution
-        .open_visits()
-        .filter_map(|(at, _, visit)| ready_step_brief(subject, at, visit));
+    let steps =
+        execution.open_visits().filter_map(|(at, _, visit)| ready_step_brief(subject, at, visit));
     OpenExecution {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
@@ -181,11 +171,7 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
             .as_deref()
             .map(|reason| truncate_to_chars(reason, 200).into_owned()),
         inputs: inputs.map(|inputs| truncate_value(&inputs, limits::RESUME_INPUTS_BYTES_MAX).0),
-        done: format!(
-            "{}/{}",
-            count_done_steps(execution),
-            execution.steps().len()
-        ),
+        done: format!("{}/{}", count_done_steps(execution), execution.steps().len()),
         updated_at: execution.updated_at.to_string(),
         current_steps: steps.collect(),
         more_steps: 0,
@@ -215,9 +201,7 @@ impl OpenExecution {
 fn count_done_steps(execution: &Execution) -> usize {
     use crate::StepStatus::{Completed, Skipped};
     let steps = execution.steps().iter();
-    steps
-        .filter(|step| matches!(step.status, Completed | Skipped))
-        .count()
+    steps.filter(|step| matches!(step.status, Completed | Skipped)).count()
 }
 
 fn resume_message(told: &[OpenExecution], more: usize) -> String {

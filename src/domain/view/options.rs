@@ -23,9 +23,8 @@ impl NextSteps {
     pub(super) fn collect_options(subject: &Subject<'_>, next: Option<(&str, &str)>) -> Self {
         let mut found = Self::default();
         for offer in subject.execution.offers() {
-            let offered = subject
-                .value(offer.options)
-                .map(|value| OfferedOptions::from_value(&value));
+            let offered =
+                subject.value(offer.options).map(|value| OfferedOptions::from_value(&value));
             let offered = offered.unwrap_or_default();
             found.options.extend(offered.options);
             found.left_out.extend(offered.left_out);
@@ -49,22 +48,14 @@ impl NextSteps {
 
 /// Whether an arm of a `branch` led to the step when it was opened. `Some(None)` means that the arm has no condition,
 /// or that several arms lead to the step.
-#[expect(
-    clippy::option_option,
-    reason = "no arm, and an arm that always holds, are two things"
-)]
+#[expect(clippy::option_option, reason = "no arm, and an arm that always holds, are two things")]
 fn condition_of_taken_arm(subject: &Subject<'_>, next: &str) -> Option<Option<String>> {
     let branching = subject.definition.branch_positions();
     if branching.is_empty() {
         return None;
     }
     let next = StepId::parse(next).ok()?;
-    let opened = subject
-        .execution
-        .step(&next)?
-        .1
-        .latest_visit()?
-        .opened_revision;
+    let opened = subject.execution.step(&next)?.1.latest_visit()?.opened_revision;
     let ended = |at: usize| {
         let visit = subject.execution.steps().get(at)?.latest_visit()?;
         Some(visit.closed.as_ref()?.revision)

@@ -77,9 +77,7 @@ pub(super) fn previous_decisions(
     bytes_max: usize,
 ) -> Vec<Previous> {
     let told = deciders.into_iter();
-    let mut told: Vec<_> = told
-        .filter_map(|at| unfilled_entry(subject, at, bytes_max))
-        .collect();
+    let mut told: Vec<_> = told.filter_map(|at| unfilled_entry(subject, at, bytes_max)).collect();
     let all = told.len();
     // With very many steps the list would consist of names only, so it is cut to the entries that have room for
     // content.
@@ -110,9 +108,7 @@ fn share_bytes_among_entries(told: Vec<(Previous, Shortened)>, bytes_max: usize)
 /// The outputs of the steps that were completed last, the latest first, in at most `bytes_max` bytes of JSON.
 pub(super) fn latest_decisions(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
     let done = last_completed_steps(subject.execution, limits::RESUME_DECIDED_MAX).into_iter();
-    let told: Vec<_> = done
-        .filter_map(|at| unfilled_entry(subject, at, bytes_max))
-        .collect();
+    let told: Vec<_> = done.filter_map(|at| unfilled_entry(subject, at, bytes_max)).collect();
     share_bytes_among_entries(told, bytes_max)
 }
 
@@ -132,9 +128,8 @@ pub(super) fn decisions_before_step(
 /// The positions of the steps that were completed last, the latest first, at most `most` of them.
 fn last_completed_steps(execution: &Execution, most: usize) -> Vec<usize> {
     let all = 0..execution.steps().len();
-    let mut done: Vec<_> = all
-        .filter_map(|at| Some((deciding_visit_end(execution, at)?.revision, at)))
-        .collect();
+    let mut done: Vec<_> =
+        all.filter_map(|at| Some((deciding_visit_end(execution, at)?.revision, at))).collect();
     done.sort_unstable_by(|one, two| two.cmp(one));
     done.into_iter().take(most).map(|(_, at)| at).collect()
 }
@@ -174,11 +169,7 @@ fn fill_entry_output(
     } else {
         truncate_value(&output.value, share.saturating_sub(entry_bytes(&entry)))
     };
-    Previous {
-        output: shown,
-        truncated: cut || output.truncated,
-        ..entry
-    }
+    Previous { output: shown, truncated: cut || output.truncated, ..entry }
 }
 
 /// The final output of a completed execution, shortened: the declared one, else the output of its last step, or the
@@ -217,9 +208,8 @@ fn last_outputs(subject: &Subject<'_>, bytes_max: usize) -> (Value, bool) {
     let whole = match last.as_slice() {
         [(_, output)] => output.value.clone(),
         all => {
-            let fields = all
-                .iter()
-                .map(|(step, output)| (step.id.to_string(), output.value.clone()));
+            let fields =
+                all.iter().map(|(step, output)| (step.id.to_string(), output.value.clone()));
             Value::Object(fields.collect::<Map<_, _>>())
         }
     };

@@ -37,11 +37,7 @@ impl<'a> Questions<'a> {
         let names = step.kind.requested_inputs()?;
         let declared = definition.workflow.inputs.as_ref()?;
         let question = Question::from_visit_input(input);
-        let names = if question.asked.is_empty() {
-            names
-        } else {
-            &question.asked
-        };
+        let names = if question.asked.is_empty() { names } else { &question.asked };
         let find = |name: &String| declared.iter().find(|input| input.key.as_str() == name);
         let all = names.iter().filter_map(find).collect();
         let (text, in_words) = match &step.kind {
@@ -101,10 +97,8 @@ impl<'a> Questions<'a> {
             Some(_) => json!({ "anyOf": [input.constraints(), { "type": "null" }] }),
             None => Value::Object(input.constraints()),
         };
-        let properties = self
-            .all
-            .iter()
-            .map(|input| (input.key.as_str().to_owned(), property(input)));
+        let properties =
+            self.all.iter().map(|input| (input.key.as_str().to_owned(), property(input)));
         let properties: Map<_, _> = properties.collect();
         let missing = &self.question.missing;
         let required: &[String] = if self.text.is_some() { &[] } else { missing };
@@ -151,11 +145,8 @@ impl<'a> Questions<'a> {
         }
         for refused in &self.question.refused {
             // Writing to a `String` cannot fail.
-            let _ = writeln!(
-                text,
-                "- {}",
-                short_text_or_field(&refused.message, "see input.refused")
-            );
+            let _ =
+                writeln!(text, "- {}", short_text_or_field(&refused.message, "see input.refused"));
         }
         match &self.text {
             Some(words) if is_short(words) => {
@@ -190,10 +181,7 @@ impl<'a> Questions<'a> {
 
 /// A valid value for the input, if the definition contains one: its example, else its first `enum` value.
 fn sample(input: &Input) -> Option<Value> {
-    input
-        .example
-        .clone()
-        .or_else(|| input.one_of.first().cloned())
+    input.example.clone().or_else(|| input.one_of.first().cloned())
 }
 
 /// Whether a text is short enough to appear both in the instructions and in a field.
@@ -212,14 +200,9 @@ fn append_input_line(text: &mut String, input: &Input) {
     if let Some(label) = &input.label {
         let _ = write!(text, " ({label})");
     }
-    let kind = input
-        .effective_type()
-        .map(|kind| format!("type {}", kind.as_str()));
+    let kind = input.effective_type().map(|kind| format!("type {}", kind.as_str()));
     let hint = input.hint.as_ref().map(|hint| format!("hint: {hint}"));
-    let example = input
-        .example
-        .as_ref()
-        .map(|example| format!("for example {example}"));
+    let example = input.example.as_ref().map(|example| format!("for example {example}"));
     let all = [input.description.clone(), kind].into_iter().flatten();
     let all = all.chain(input.rules()).chain(hint).chain(example);
     let all: Vec<_> = all.filter(|words| is_short(words)).collect();

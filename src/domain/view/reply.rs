@@ -93,11 +93,7 @@ pub struct Advanced {
     #[serde(serialize_with = "after_the_first")]
     pub new_tokens: Vec<ReadyStep>,
     /// The steps that are open, where this call made none ready.
-    #[serde(
-        serialize_with = "alike",
-        default,
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(serialize_with = "alike", default, skip_serializing_if = "Vec::is_empty")]
     pub open_steps: Vec<ReadyStep>,
     /// What may be done next: what steps offer, and going on; the highest priority first.
     #[serde(
@@ -108,11 +104,7 @@ pub struct Advanced {
     )]
     pub next_step_options: Vec<StepOption>,
     /// What was to be offered and could not be, and why.
-    #[serde(
-        rename = "optionsLeftOut",
-        default,
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(rename = "optionsLeftOut", default, skip_serializing_if = "Vec::is_empty")]
     pub options_left_out: Vec<String>,
     /// What a completed execution came to: the output of its last step.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,11 +136,7 @@ pub struct ReadyStep {
     /// Whose persona to take.
     pub agent_name: Option<String>,
     /// What the step is for.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The step's place among all, as `1/3`.
     pub progress: String,
@@ -160,11 +148,7 @@ pub struct ReadyStep {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_uri: Option<String>,
     /// What to do with it and how to come back.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub instructions: String,
     /// What it is, and which turn of it.
     #[serde(flatten)]
@@ -173,11 +157,7 @@ pub struct ReadyStep {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     /// What the steps that it depends on decided, in short; left out where this reply shows it already.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
 }
 
@@ -206,19 +186,12 @@ pub struct StepView {
     #[schemars(skip)]
     pub items: Option<usize>,
     /// Whether the execution goes on without it; said to people alone.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "std::ops::Not::not"
-    )]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     #[schemars(skip)]
     pub optional: bool,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_first(count: &u32) -> bool {
     *count == 1
 }
@@ -232,14 +205,9 @@ pub fn advanced_reply(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advan
     let turns = turns_opened_by_row(subject, row);
     let later = turns.iter().filter(|turn| was_item_sent(subject, turn));
     let later: BTreeSet<_> = later.map(|turn| turn.position).collect();
-    let is_first_later = turns
-        .first()
-        .is_some_and(|turn| later.contains(&turn.position));
-    let inputs_max = if is_first_later {
-        limits::SENT_ONCE_BYTES_MIN
-    } else {
-        limits::INPUTS_SHOWN_BYTES_MAX
-    };
+    let is_first_later = turns.first().is_some_and(|turn| later.contains(&turn.position));
+    let inputs_max =
+        if is_first_later { limits::SENT_ONCE_BYTES_MIN } else { limits::INPUTS_SHOWN_BYTES_MAX };
     let ready = ready_steps(subject, &turns, shown_by_first_turn(subject, &turns, later));
     build_reply(subject, row, ready, replayed, inputs_max)
 }
@@ -281,11 +249,7 @@ fn build_reply(
     replayed: bool,
     inputs_max: usize,
 ) -> Advanced {
-    let Subject {
-        definition,
-        execution,
-        ..
-    } = *subject;
+    let Subject { definition, execution, .. } = *subject;
     let state = execution.state();
     let open_steps = if ready.is_empty() && state == State::Running {
         list_open_steps(subject)
@@ -408,9 +372,7 @@ fn ready_steps<'a>(
     turns: &[Turn<'_>],
     mut shown: AlreadyShown<'a>,
 ) -> Vec<ReadyStep> {
-    let offered = turns
-        .iter()
-        .filter_map(|turn| ready_step(subject, turn, &mut shown));
+    let offered = turns.iter().filter_map(|turn| ready_step(subject, turn, &mut shown));
     offered.collect()
 }
 
@@ -433,11 +395,7 @@ fn ready_step<'a>(
     }
     let bare = step_without_task(subject, step, turn);
     Some(ReadyStep {
-        step: StepView {
-            input: task.input,
-            example: task.example,
-            ..bare.step
-        },
+        step: StepView { input: task.input, example: task.example, ..bare.step },
         agent_uri: agent.map(|agent| agent_uri(subject.execution, agent)),
         instructions,
         output_schema: task.output_schema,

@@ -86,11 +86,7 @@ pub struct CurrentStep {
     )]
     pub next_step_options: Vec<StepOption>,
     /// What was to be offered and could not be, and why.
-    #[serde(
-        rename = "optionsLeftOut",
-        default,
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(rename = "optionsLeftOut", default, skip_serializing_if = "Vec::is_empty")]
     pub options_left_out: Vec<String>,
     /// The number of the execution's last transition.
     pub revision: u64,
@@ -207,10 +203,7 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
         next_step_options: next.options,
         options_left_out: next.left_out,
         revision: execution.revision(),
-        asked: message
-            .is_none()
-            .then(|| gate_questions_text(subject))
-            .flatten(),
+        asked: message.is_none().then(|| gate_questions_text(subject)).flatten(),
         message,
         ready_steps,
     }
@@ -223,10 +216,7 @@ pub(super) fn gate_questions_text(subject: &Subject<'_>) -> Option<String> {
     if asks.is_empty() {
         return None;
     }
-    let asks: Vec<_> = asks
-        .iter()
-        .map(|gate| truncate_to_chars(&gate.ask, 200))
-        .collect();
+    let asks: Vec<_> = asks.iter().map(|gate| truncate_to_chars(&gate.ask, 200)).collect();
     let how = actions_for_people(subject);
     Some(format!("{how}. It asks: {}", asks.join(" ")))
 }
@@ -236,11 +226,7 @@ pub(super) fn gate_questions_text(subject: &Subject<'_>) -> Option<String> {
 fn describe_waiting_state(subject: &Subject<'_>) -> Option<String> {
     let execution = subject.execution;
     let why = execution.reason_suffix();
-    if execution
-        .pauses()
-        .iter()
-        .any(|reason| reason.is_lifted_by_resume())
-    {
+    if execution.pauses().iter().any(|reason| reason.is_lifted_by_resume()) {
         let id = double_quotes(execution.id().as_str());
         return Some(format!(
             "The execution is paused{why}. Call execution.resume with execution_id '{id}': once it may go on; its tokens stay valid"
@@ -255,26 +241,19 @@ fn describe_waiting_state(subject: &Subject<'_>) -> Option<String> {
     if open.any(|(_, _, visit)| visit.live_token().is_some()) {
         return None;
     }
-    let waits: Vec<_> = execution
-        .open_visits()
-        .filter_map(|(_, step, visit)| describe_wait(step, visit))
-        .collect();
+    let waits: Vec<_> =
+        execution.open_visits().filter_map(|(_, step, visit)| describe_wait(step, visit)).collect();
     if waits.is_empty() {
         let state = execution.state();
         let parent = read_parent_call(execution).filter(|_| state.is_final());
         let parent = parent.map_or_else(String::new, |look| format!(". {look}"));
-        return Some(format!(
-            "No active step: the execution is {state}{why}{parent}"
-        ));
+        return Some(format!("No active step: the execution is {state}{why}{parent}"));
     }
     let call = read_child_call(execution).unwrap_or_else(|| {
         let wait = wait_call(execution.id(), execution.revision());
         format!("{wait}: it answers when that changes")
     });
-    Some(format!(
-        "No step is a model's now: {}. {call}",
-        waits.join("; ")
-    ))
+    Some(format!("No step is a model's now: {}. {call}", waits.join("; ")))
 }
 
 /// The resource `workflow_status`.
@@ -408,9 +387,7 @@ fn not_compensated(subject: &Subject<'_>) -> Vec<NotCompensatedView> {
         let VisitId { step, item, .. } = &one.visit_id;
         let body = BodyKind::Compensation;
         let definition = subject.definition;
-        definition
-            .find_body(step.as_ref(), body, item.is_some())
-            .is_some()
+        definition.find_body(step.as_ref(), body, item.is_some()).is_some()
     };
     let view = |one: &UncompensatedVisit| NotCompensatedView {
         step: one.visit_id.step().to_string(),
@@ -465,9 +442,7 @@ pub(super) fn first_open_step_id(execution: &Execution) -> Option<String> {
 pub fn status(subject: &Subject<'_>) -> StatusView {
     let execution = subject.execution;
     let (final_output, truncated) = final_output(subject, execution.state()).unzip();
-    let duration = execution
-        .completed_at()
-        .map(|end| end.since(execution.started_at));
+    let duration = execution.completed_at().map(|end| end.since(execution.started_at));
     StatusView {
         execution_id: execution.id().to_string(),
         workflow_name: execution.workflow().to_string(),
@@ -484,14 +459,8 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
         final_output_error: execution.final_output_faults.clone(),
         waits: wait_views(subject),
         signals_kept: kept_signal_views(subject),
-        error: execution
-            .failure
-            .as_ref()
-            .or(execution.failing.as_ref())
-            .map(Into::into),
-        parent: execution
-            .parent()
-            .map(|above| above.execution_id.to_string()),
+        error: execution.failure.as_ref().or(execution.failing.as_ref()).map(Into::into),
+        parent: execution.parent().map(|above| above.execution_id.to_string()),
         root: execution.parent().map(|above| above.root.to_string()),
         children: children(subject),
         ending: execution.ending_state().map(|to| to.as_str().to_owned()),
@@ -505,10 +474,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
 }
 
 fn counts(execution: &Execution) -> StepCounts {
-    let mut counts = StepCounts {
-        total: execution.steps().len(),
-        ..StepCounts::default()
-    };
+    let mut counts = StepCounts { total: execution.steps().len(), ..StepCounts::default() };
     for step in execution.steps() {
         *match step.status {
             StepStatus::Pending => &mut counts.pending,

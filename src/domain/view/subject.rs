@@ -48,10 +48,7 @@ pub struct ValueRequest {
 
 impl From<Need> for ValueRequest {
     fn from(need: Need) -> Self {
-        Self {
-            need,
-            bytes_max: None,
-        }
+        Self { need, bytes_max: None }
     }
 }
 
@@ -85,10 +82,7 @@ pub struct FoundValues {
 
 impl From<Values> for FoundValues {
     fn from(values: Values) -> Self {
-        Self {
-            values,
-            ..Self::default()
-        }
+        Self { values, ..Self::default() }
     }
 }
 
@@ -118,10 +112,7 @@ impl Subject<'_> {
         if let Some((_, document)) = documents.find(|(digest, _)| *digest == need.digest) {
             return Some(Shortened::shorten(&document.value(), bytes_max));
         }
-        self.request_value(ValueRequest {
-            need,
-            bytes_max: Some(bytes_max),
-        });
+        self.request_value(ValueRequest { need, bytes_max: Some(bytes_max) });
         None
     }
 
@@ -135,12 +126,7 @@ impl Subject<'_> {
 /// The end of the latest visit of the current round that completed the step at `position`; `None` if the step has no
 /// output. A visit with an output that failed nevertheless, through a required hook, does not count.
 pub(super) fn deciding_visit_end(execution: &Execution, position: usize) -> Option<&VisitEnd> {
-    let visits = execution
-        .steps()
-        .get(position)?
-        .visits_since_reset()
-        .iter()
-        .rev();
+    let visits = execution.steps().get(position)?.visits_since_reset().iter().rev();
     let mut closed = visits.filter_map(|visit| visit.closed.as_ref());
     closed.find(|closed| closed.output.is_some() && closed.failure.is_none())
 }

@@ -32,11 +32,7 @@ impl<'a> Turn<'a> {
     /// The turn of a visit; `None` if the visit does not wait for a model.
     pub(super) fn from_visit(position: usize, visit: &'a Visit) -> Option<Self> {
         let grant = visit.live_token()?;
-        Some(Self {
-            position,
-            visit,
-            grant,
-        })
+        Some(Self { position, visit, grant })
     }
 }
 
@@ -127,9 +123,7 @@ pub(super) fn task_text_for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Op
     let mut lines = handled_failure_lines(subject, turn.position);
     lines.extend([words("guidance"), words("instructions")]);
     if let StepKind::Tool { name } = &acting.kind {
-        lines.push(format!(
-            "Call `{name}` with the input, and hand in what it answers."
-        ));
+        lines.push(format!("Call `{name}` with the input, and hand in what it answers."));
     }
     if let StepKind::Extract { .. } = &acting.kind {
         lines.push("Take the values out of the text.".to_owned());
@@ -248,34 +242,21 @@ fn handled_failure_lines(subject: &Subject<'_>, position: usize) -> Vec<String> 
     let failed = states.filter(|(at, state)| state.status == StepStatus::Failed && is_handled(*at));
     let mut failed: Vec<_> = failed
         .filter_map(|(_, state)| {
-            Some((
-                state.latest_visit()?.closed.as_ref()?.revision,
-                state.failure()?,
-            ))
+            Some((state.latest_visit()?.closed.as_ref()?.revision, state.failure()?))
         })
         .collect();
     failed.sort_by_key(|(revision, _)| Reverse(*revision));
     let failing = subject.execution.failing.as_ref();
     let failing = failing.filter(|_| step.run_when == RunWhen::Failing);
-    let all = failing
-        .into_iter()
-        .chain(failed.into_iter().map(|(_, failure)| failure));
-    all.take(limits::FAILURES_TOLD_MAX)
-        .map(failure_line)
-        .collect()
+    let all = failing.into_iter().chain(failed.into_iter().map(|(_, failure)| failure));
+    all.take(limits::FAILURES_TOLD_MAX).map(failure_line).collect()
 }
 
 fn failure_line(failure: &Failure) -> String {
     let what = failure.step.as_ref();
-    let what = what.map_or_else(
-        || "The execution".to_owned(),
-        |step| format!("Step '{step}'"),
-    );
+    let what = what.map_or_else(|| "The execution".to_owned(), |step| format!("Step '{step}'"));
     let code = Value::from(failure.code.as_str());
-    let message = Value::from(truncate_to_bytes(
-        &failure.message,
-        limits::FAILURE_TOLD_BYTES_MAX,
-    ));
+    let message = Value::from(truncate_to_bytes(&failure.message, limits::FAILURE_TOLD_BYTES_MAX));
     format!("{what} failed before this one: {message} ({code}).")
 }
 
@@ -364,11 +345,7 @@ fn visit_number_suffix(visit: &Visit) -> String {
     let attempt = (visit.attempt > 1).then(|| format!("attempt {}", visit.attempt));
     let item = visit.item.map(|item| format!("item {}", item + 1));
     let parts: Vec<_> = [item, number, attempt].into_iter().flatten().collect();
-    if parts.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", parts.join(", "))
-    }
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
 fn output_format_text(step: &Step) -> String {

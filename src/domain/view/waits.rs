@@ -70,8 +70,7 @@ pub struct GateView {
 /// The open visits that do not wait for a model, in authoring order.
 pub(super) fn wait_views(subject: &Subject<'_>) -> Vec<WaitView> {
     let open = subject.execution.open_visits();
-    open.filter_map(|(position, step, visit)| wait_view(subject, position, step, visit))
-        .collect()
+    open.filter_map(|(position, step, visit)| wait_view(subject, position, step, visit)).collect()
 }
 
 fn wait_view(
@@ -125,10 +124,7 @@ fn wait_ending_call(
             format!("execution.signal with execution_id '{id}' and signal '{name}'")
         }
         WaitCondition::Unknown => {
-            format!(
-                "execution.resolve with execution_id '{id}' and step_name '{}'",
-                step.id
-            )
+            format!("execution.resolve with execution_id '{id}' and step_name '{}'", step.id)
         }
         WaitCondition::Catalog { catalog } => format!(
             "catalog.import_openapi with catalog_title '{catalog}', or catalog.set_enabled where it is disabled"
@@ -265,11 +261,7 @@ fn approval_request_text(subject: &Subject<'_>, gates: &[String], revision: u64)
         [_] => format!("`midex approve {id}{flags}`"),
         _ => format!("`midex approve {id} {}{flags}`", quote_for_shell(gate)),
     };
-    let commands: Vec<_> = gates
-        .iter()
-        .take(limits::GATES_NAMED_MAX)
-        .map(command)
-        .collect();
+    let commands: Vec<_> = gates.iter().take(limits::GATES_NAMED_MAX).map(command).collect();
     format!(
         "A person's approval is waited for ({}). Ask your user to run {} in a terminal. {}: it answers when that is done",
         join_quoted_names(gates),
@@ -292,25 +284,19 @@ fn read_step_call(id: &ExecutionId) -> String {
 
 /// The call that reads the current step of the first child that the execution waits for.
 pub(super) fn read_child_call(execution: &Execution) -> Option<String> {
-    let awaited = execution
-        .open_visits()
-        .filter_map(|(.., visit)| visit.awaiting.as_ref());
+    let awaited = execution.open_visits().filter_map(|(.., visit)| visit.awaiting.as_ref());
     let mut children = awaited.filter_map(|awaiting| match awaiting {
         WaitCondition::Child { execution_id } => Some(execution_id),
         _ => None,
     });
     let look = read_step_call(children.next()?);
-    Some(format!(
-        "Call {look}: a child is an execution with steps of its own"
-    ))
+    Some(format!("Call {look}: a child is an execution with steps of its own"))
 }
 
 /// The call that reads the current step of the parent; `None` for an execution without a parent.
 pub(super) fn read_parent_call(execution: &Execution) -> Option<String> {
     let look = read_step_call(&execution.parent()?.execution_id);
-    Some(format!(
-        "Call {look}: the execution that waited for this one goes on"
-    ))
+    Some(format!("Call {look}: the execution that waited for this one goes on"))
 }
 
 /// Joins names for a sentence, each in quotes.
@@ -362,10 +348,7 @@ fn unknown_signal_note(subject: &Subject<'_>, name: &str) -> Option<String> {
     });
     let mut known: Vec<_> = named.collect();
     known.extend(signals_awaited(subject.execution));
-    if known
-        .iter()
-        .any(|known| *known == name || has_template(known))
-    {
+    if known.iter().any(|known| *known == name || has_template(known)) {
         return None;
     }
     let hint = did_you_mean(name, known).map_or_else(String::new, |hint| format!(": {hint}"));

@@ -115,21 +115,14 @@ where
     F: Fn(Context) -> R + Send + Sync,
     R: Future<Output = Outcome> + Send + 'static,
 {
-    Function {
-        name: name.into(),
-        is_idempotent: false,
-        run,
-    }
+    Function { name: name.into(), is_idempotent: false, run }
 }
 
 impl<F> Function<F> {
     /// Declares that running the activity twice has the effect of running it once.
     #[must_use]
     pub fn as_idempotent(self) -> Self {
-        Self {
-            is_idempotent: true,
-            ..self
-        }
+        Self { is_idempotent: true, ..self }
     }
 }
 
@@ -160,13 +153,8 @@ mod tests {
     #[test]
     fn two_activities_of_one_name_are_refused() {
         let one = || function("send", |_| async { Ok(json!(1)) });
-        let activities = Activities::default()
-            .with_activity(one())
-            .expect("the first");
-        let error = activities
-            .clone()
-            .with_activity(one())
-            .expect_err("the second");
+        let activities = Activities::default().with_activity(one()).expect("the first");
+        let error = activities.clone().with_activity(one()).expect_err("the second");
         assert!(error.message().contains("'send'"), "{}", error.message());
         assert_eq!(activities.names().collect::<Vec<_>>(), ["send"]);
     }

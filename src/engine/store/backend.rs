@@ -137,30 +137,21 @@ impl DataFile {
     /// Declares the opening successful: from here on, changes are kept.
     pub(super) fn keep_changes(&self) {
         *self.lock_trial() = None;
-        self.length
-            .store(self.file_length().unwrap_or_default(), Ordering::Release);
+        self.length.store(self.file_length().unwrap_or_default(), Ordering::Release);
     }
 
     /// Fails if the name `data` or the name of the lock file refers to another file now, or if the data file was cut.
     /// The failure is final: nothing is written to the file from then on, not even when it is closed.
     pub(super) fn check_names_and_length(&self, data: &Path) -> Result<()> {
-        let checked = self
-            .lock
-            .check_names(data)
-            .and_then(|()| self.check_length(data));
+        let checked = self.lock.check_names(data).and_then(|()| self.check_length(data));
         checked.inspect_err(|_| self.abandoned.store(true, Ordering::Release))
     }
 
     fn check_length(&self, data: &Path) -> Result<()> {
-        let is = self
-            .file_length()
-            .map_err(|error| store_unavailable_error(data, &error))?;
+        let is = self.file_length().map_err(|error| store_unavailable_error(data, &error))?;
         let was = self.length.load(Ordering::Acquire);
         if is < was {
-            return Err(store_lost_error(
-                data,
-                &format!("was cut from {was} to {is} bytes"),
-            ));
+            return Err(store_lost_error(data, &format!("was cut from {was} to {is} bytes")));
         }
         Ok(())
     }
@@ -203,8 +194,7 @@ impl DataFile {
     pub(super) fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.call_hook(Operation::Write { offset, data })?;
         self.file.write_all_at(data, offset)?;
-        self.length
-            .fetch_max(offset + data.len() as u64, Ordering::AcqRel);
+        self.length.fetch_max(offset + data.len() as u64, Ordering::AcqRel);
         Ok(())
     }
 
@@ -240,10 +230,7 @@ impl DataFile {
     }
 
     fn reserve_to(&self, end: u64) -> io::Result<()> {
-        self.allocate_up_to(
-            end.checked_next_multiple_of(RESERVE_UNIT_BYTES)
-                .unwrap_or(end),
-        )
+        self.allocate_up_to(end.checked_next_multiple_of(RESERVE_UNIT_BYTES).unwrap_or(end))
     }
 
     fn allocate_up_to(&self, end: u64) -> io::Result<()> {
@@ -283,9 +270,7 @@ impl DataFile {
     }
 
     fn call_hook(&self, operation: Operation<'_>) -> io::Result<()> {
-        self.hook
-            .as_ref()
-            .map_or(Ok(()), |hook| hook.call_before(operation))
+        self.hook.as_ref().map_or(Ok(()), |hook| hook.call_before(operation))
     }
 
     fn lock_trial(&self) -> MutexGuard<'_, Option<OpeningTrial>> {
@@ -339,8 +324,7 @@ impl DataFile {
             self.file.write_all_at(covered, *offset)?;
         }
         self.file.set_len(bytes)?;
-        self.file
-            .set_times(FileTimes::new().set_modified(modified))?;
+        self.file.set_times(FileTimes::new().set_modified(modified))?;
         self.sync()
     }
 }
@@ -375,10 +359,7 @@ impl Backend {
     /// The backend of `disk`. It shares the file, and locks it while the database is open.
     pub(super) fn new(disk: &Arc<DataFile>) -> io::Result<Self> {
         let inner = FileBackend::new(disk.file.try_clone()?).map_err(io::Error::other)?;
-        Ok(Self {
-            inner,
-            disk: Arc::clone(disk),
-        })
+        Ok(Self { inner, disk: Arc::clone(disk) })
     }
 }
 

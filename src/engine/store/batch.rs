@@ -102,11 +102,9 @@ impl WriteRequest {
     /// The bytes to be written, without [`WriteRequest::contents`].
     pub(super) fn encoded_bytes(&self) -> usize {
         match self {
-            Self::Transition {
-                row_bytes,
-                snapshot,
-                ..
-            } => row_bytes.len() + snapshot.as_ref().map_or(0, Vec::len),
+            Self::Transition { row_bytes, snapshot, .. } => {
+                row_bytes.len() + snapshot.as_ref().map_or(0, Vec::len)
+            }
             Self::Checkpoint { snapshot, .. } => snapshot.len(),
         }
     }
@@ -168,9 +166,7 @@ pub(super) fn apply_writes<'a>(
     let mut batch = Batch {
         transaction,
         open: None,
-        executions: transaction
-            .open_table(EXECUTIONS_TABLE)
-            .map_err(redb_error)?,
+        executions: transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?,
         journal: transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?,
         content: transaction.open_table(CONTENT_TABLE).map_err(redb_error)?,
         ledger,
@@ -225,27 +221,18 @@ impl Batch<'_> {
     /// An outer error fails the whole batch. An inner error is the answer to this request alone.
     fn apply_write(&mut self, work: &mut WriteRequest) -> Result<Result<Sequence>> {
         match work {
-            WriteRequest::Transition {
-                row,
-                row_bytes,
-                snapshot,
-                contents,
-                open,
-            } => {
+            WriteRequest::Transition { row, row_bytes, snapshot, contents, open } => {
                 let stands = self.stored_head(&row.execution_id)?;
                 if let Err(error) = check_follows(row, stands.revision) {
                     return Ok(Err(error));
                 }
                 self.keep_contents(contents)?;
                 self.keep_index(&row.execution_id, *open)?;
-                self.write_transition(row, stands.last, row_bytes, snapshot.as_deref_mut())
-                    .map(Ok)
+                self.write_transition(row, stands.last, row_bytes, snapshot.as_deref_mut()).map(Ok)
             }
-            WriteRequest::Checkpoint {
-                id,
-                revision,
-                snapshot,
-            } => self.write_checkpoint(id, *revision, snapshot),
+            WriteRequest::Checkpoint { id, revision, snapshot } => {
+                self.write_checkpoint(id, *revision, snapshot)
+            }
         }
     }
 
@@ -265,10 +252,7 @@ impl Batch<'_> {
             self.effects.heads.push((id.clone(), Some(key)));
         }
         let replay_from = self.ledger.heads.replay_from().unwrap_or(key + 1);
-        let header = RowHeader {
-            previous,
-            replay_from,
-        };
+        let header = RowHeader { previous, replay_from };
         record::seal_row(row_bytes, header);
         self.journal.insert(key, &*row_bytes).map_err(redb_error)?;
         self.changes.push(LogChange::Row(key, row_bytes));
@@ -297,11 +281,8 @@ impl Batch<'_> {
 
     fn keep_snapshot(&mut self, id: &ExecutionId, key: u64, snapshot: &mut [u8]) -> Result<()> {
         record::seal_snapshot(snapshot, key);
-        self.executions
-            .insert(id.as_str(), &*snapshot)
-            .map_err(redb_error)?;
-        self.changes
-            .push(LogChange::Snapshot(id.as_str(), snapshot));
+        self.executions.insert(id.as_str(), &*snapshot).map_err(redb_error)?;
+        self.changes.push(LogChange::Snapshot(id.as_str(), snapshot));
         if self.ledger.heads.record_snapshot(id) {
             self.effects.heads.push((id.clone(), None));
         }
@@ -315,11 +296,7 @@ impl Batch<'_> {
         }
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(
-                self.transaction
-                    .open_table(OPEN_TABLE)
-                    .map_err(redb_error)?,
-            ),
+            none => none.insert(self.transaction.open_table(OPEN_TABLE).map_err(redb_error)?),
         };
         let id = id.as_str();
         let done = if let OpenEntry::Says(due) = entry {
@@ -335,17 +312,10 @@ impl Batch<'_> {
 
     fn keep_contents(&mut self, contents: &[(Digest, Arc<[u8]>)]) -> Result<()> {
         for (digest, content) in contents {
-            let known = self
-                .content
-                .get(digest.as_bytes())
-                .map_err(redb_error)?
-                .is_some();
+            let known = self.content.get(digest.as_bytes()).map_err(redb_error)?.is_some();
             if !known {
-                self.content
-                    .insert(digest.as_bytes(), &**content)
-                    .map_err(redb_error)?;
-                self.changes
-                    .push(LogChange::Content(digest.as_bytes(), content));
+                self.content.insert(digest.as_bytes(), &**content).map_err(redb_error)?;
+                self.changes.push(LogChange::Content(digest.as_bytes(), content));
             }
         }
         Ok(())
@@ -361,9 +331,7 @@ fn keep_refusals(
     let mut table = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
     for refusal in refusals {
         let bytes = record::encode_refusal(refusal)?;
-        table
-            .insert(ledger.next_key, bytes.as_slice())
-            .map_err(redb_error)?;
+        table.insert(ledger.next_key, bytes.as_slice()).map_err(redb_error)?;
         changes.push(LogChange::Refusal(ledger.next_key, &bytes));
         ledger.next_key += 1;
     }

@@ -41,10 +41,7 @@ pub(super) struct ChangeBuffer {
 impl ChangeBuffer {
     /// No changes yet, after the bytes of `before`. Once all bytes exceed `most`, nothing is kept.
     pub(super) fn new_after_prefix(before: Vec<u8>, most: usize) -> Self {
-        Self {
-            bytes: (most > before.len()).then_some(before),
-            most,
-        }
+        Self { bytes: (most > before.len()).then_some(before), most }
     }
 
     /// The encoded changes; `None` if they were too large.
@@ -122,10 +119,9 @@ fn change_from_parts<'a>(kind: u8, key: &'a [u8], value: &'a [u8]) -> Result<Log
     Ok(match kind {
         ROW_KIND => LogChange::Row(u64::from_le_bytes(number(key)?), value),
         SNAPSHOT_KIND => LogChange::Snapshot(id()?, value),
-        CONTENT_KIND => LogChange::Content(
-            key.try_into().map_err(|_| unreadable_record_error())?,
-            value,
-        ),
+        CONTENT_KIND => {
+            LogChange::Content(key.try_into().map_err(|_| unreadable_record_error())?, value)
+        }
         OPEN_KIND => LogChange::Open(id()?, None),
         OPEN_UNTIL_KIND => LogChange::Open(id()?, Some(i64::from_le_bytes(number(value)?))),
         ENDED_KIND => LogChange::Ended(id()?),

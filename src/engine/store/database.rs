@@ -32,14 +32,7 @@ const UNRELEASED_KEYS: [&str; 7] = [
 ];
 
 /// The tables of midex, without the version at the end of their names.
-const TABLE_NAMES: [&str; 6] = [
-    "executions",
-    "journal",
-    "content",
-    "refusals",
-    "meta",
-    "open",
-];
+const TABLE_NAMES: [&str; 6] = ["executions", "journal", "content", "refusals", "meta", "open"];
 
 /// Opens a copy of the data file that is to replace it. Every page of the copy is checked.
 pub(super) fn open_checked(
@@ -73,11 +66,7 @@ fn open_unguarded(
     options: &Options,
     checked_below: u64,
 ) -> Result<(OpenDatabase, Ledger)> {
-    if disk
-        .file_length()
-        .map_err(|error| file_unusable_error(path, &error))?
-        == 0
-    {
+    if disk.file_length().map_err(|error| file_unusable_error(path, &error))? == 0 {
         return Err(damaged_database_error("it is empty"));
     }
     let opened = open_database(disk, path, options, checked_below)?;
@@ -124,9 +113,7 @@ fn open_database(
     checked_below: u64,
 ) -> Result<OpenDatabase> {
     let backend = Backend::new(&disk).map_err(|error| file_unusable_error(path, &error))?;
-    let bytes = disk
-        .file_length()
-        .map_err(|error| file_unusable_error(path, &error))?;
+    let bytes = disk.file_length().map_err(|error| file_unusable_error(path, &error))?;
     let database = Database::builder()
         .set_cache_size(options.cache_bytes)
         // redb trusts a file that it closed cleanly. A small file is cheap to read through, as it is after a crash.
@@ -146,23 +133,17 @@ pub(super) fn initialize_database(
     let opened = open_database(disk, draft, options, 0)?;
     opened.disk.keep_changes();
     let transaction = opened.database.begin_write().map_err(redb_error)?;
-    transaction
-        .open_table(EXECUTIONS_TABLE)
-        .map_err(redb_error)?;
+    transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
     transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
     transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
     transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;
     transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
     let mut meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
-    meta.insert(FORMAT_KEY, FILE_FORMAT.as_bytes())
-        .map_err(redb_error)?;
+    meta.insert(FORMAT_KEY, FILE_FORMAT.as_bytes()).map_err(redb_error)?;
     drop(meta);
     transaction.commit().map_err(redb_error)?;
     opened.database.close().map_err(redb_error)?;
-    opened
-        .disk
-        .sync()
-        .map_err(|error| file_unusable_error(draft, &error))
+    opened.disk.sync().map_err(|error| file_unusable_error(draft, &error))
 }
 
 /// Refuses a file that another version wrote, and a file that is no database of midex.
@@ -178,9 +159,7 @@ fn check_format(database: &Database, path: &Path) -> Result<()> {
     let missing = |name: &&str| !tables.contains(&format!("{name}.v1"));
     match TABLE_NAMES.into_iter().find(missing) {
         None => Ok(()),
-        Some(name) => Err(damaged_database_error(&format!(
-            "it has no table `{name}.v1`"
-        ))),
+        Some(name) => Err(damaged_database_error(&format!("it has no table `{name}.v1`"))),
     }
 }
 
@@ -200,10 +179,7 @@ fn refuse_other_formats(transaction: &ReadTransaction, path: &Path) -> Result<()
     let meta = transaction.open_table(META_TABLE).map_err(redb_error)?;
     let format = meta.get(FORMAT_KEY).map_err(redb_error)?;
     if let Some(format) = format.as_ref().map(redb::AccessGuard::value) {
-        if [FILE_FORMAT, redo::FORMAT_WITH_LOG]
-            .map(str::as_bytes)
-            .contains(&format)
-        {
+        if [FILE_FORMAT, redo::FORMAT_WITH_LOG].map(str::as_bytes).contains(&format) {
             return Ok(());
         }
         let name = String::from_utf8_lossy(format);

@@ -34,11 +34,7 @@ impl DirtySet {
             (head.revision, head.last) = (revision, key);
             return;
         }
-        let head = UncoveredHead {
-            revision,
-            last: key,
-            first: key,
-        };
+        let head = UncoveredHead { revision, last: key, first: key };
         self.by_id.insert(id.clone(), head);
         self.firsts.insert(key);
     }

@@ -18,10 +18,8 @@ use midex_domain::{Digest, ExecutionId, error::Result, limits};
 
 /// Examines the entries after `from`, up to [`limits::EXAMINED_BYTES_MAX`], and at least one if there is one.
 pub(super) fn examine_slice(shared: &Shared, from: ExaminationProgress) -> Result<ExaminedPortion> {
-    let mut slice = ExamineSlice {
-        room: limits::EXAMINED_BYTES_MAX,
-        examined: ExaminedPortion::default(),
-    };
+    let mut slice =
+        ExamineSlice { room: limits::EXAMINED_BYTES_MAX, examined: ExaminedPortion::default() };
     let next = match from {
         ExaminationProgress::Row(key) => {
             (slice.examine_rows(shared, key)?).or(Some(ExaminationProgress::Content(None)))
@@ -48,10 +46,7 @@ impl ExamineSlice {
     fn examine_rows(&mut self, shared: &Shared, after: u64) -> Result<Option<ExaminationProgress>> {
         shared.read(|transaction| {
             let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
-            for entry in journal
-                .range(after.saturating_add(1)..)
-                .map_err(redb_error)?
-            {
+            for entry in journal.range(after.saturating_add(1)..).map_err(redb_error)? {
                 let (key, bytes) = entry.map_err(redb_error)?;
                 reader::check_row(&journal, key.value(), bytes.value())?;
                 if self.count_entry(bytes.value().len()) {
@@ -71,9 +66,8 @@ impl ExamineSlice {
         shared.read(|transaction| {
             let contents = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
             let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
-            for entry in contents
-                .range::<&[u8; 32]>((behind, Bound::Unbounded))
-                .map_err(redb_error)?
+            for entry in
+                contents.range::<&[u8; 32]>((behind, Bound::Unbounded)).map_err(redb_error)?
             {
                 let (key, bytes) = entry.map_err(redb_error)?;
                 let digest = reader::check_content(key.value(), bytes.value())?;
@@ -91,12 +85,7 @@ impl ExamineSlice {
         after: Option<&ExecutionId>,
     ) -> Result<Option<ExaminationProgress>> {
         let ids = shared.read(|transaction| {
-            ids_after(
-                &transaction
-                    .open_table(EXECUTIONS_TABLE)
-                    .map_err(redb_error)?,
-                after,
-            )
+            ids_after(&transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?, after)
         })?;
         // Read the heads before the transaction begins in which they are used.
         let heads = shared.uncovered_heads(ids.iter());
@@ -121,10 +110,8 @@ impl ExamineSlice {
         head: Option<u64>,
     ) -> Result<usize> {
         let stored = reader::load(transaction, id, head)?;
-        let LoadedExecution {
-            execution,
-            position,
-        } = stored.ok_or_else(|| damaged_database_error("an execution is gone"))?;
+        let LoadedExecution { execution, position } =
+            stored.ok_or_else(|| damaged_database_error("an execution is gone"))?;
         let open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
         let is_open = open.get(id.as_str()).map_err(redb_error)?.is_some();
         if is_open == execution.is_over() {
@@ -145,13 +132,8 @@ impl ExamineSlice {
         after: Option<&ExecutionId>,
     ) -> Result<Option<ExaminationProgress>> {
         shared.read(|transaction| {
-            let executions = transaction
-                .open_table(EXECUTIONS_TABLE)
-                .map_err(redb_error)?;
-            let ids = ids_after(
-                &transaction.open_table(OPEN_TABLE).map_err(redb_error)?,
-                after,
-            )?;
+            let executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
+            let ids = ids_after(&transaction.open_table(OPEN_TABLE).map_err(redb_error)?, after)?;
             for id in &ids {
                 if executions.get(id.as_str()).map_err(redb_error)?.is_none() {
                     return Err(damaged_database_error(
@@ -179,12 +161,9 @@ fn ids_after<V: Value + 'static>(
     after: Option<&ExecutionId>,
 ) -> Result<Vec<ExecutionId>> {
     let behind = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.as_str()));
-    let range = table
-        .range::<&str>((behind, Bound::Unbounded))
-        .map_err(redb_error)?;
+    let range = table.range::<&str>((behind, Bound::Unbounded)).map_err(redb_error)?;
     let ids = range.take(limits::EXAMINED_IDS_MAX);
-    ids.map(|entry| parse_indexed_id(entry.map_err(redb_error)?.0.value()))
-        .collect()
+    ids.map(|entry| parse_indexed_id(entry.map_err(redb_error)?.0.value())).collect()
 }
 
 /// The last of the ids, if more may follow.

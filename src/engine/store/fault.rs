@@ -44,14 +44,11 @@ pub(super) fn redb_opening_error(error: DatabaseError, path: &Path) -> Error {
         }
         DatabaseError::UpgradeRequired(version) if version > 3 => Error::new(
             Code::StoreTooNew,
-            format!(
-                "`{}` has the file format {version} of a later version",
-                path.display()
-            ),
+            format!("`{}` has the file format {version} of a later version", path.display()),
         ),
-        DatabaseError::UpgradeRequired(version) => damaged_database_error(&format!(
-            "its file format {version} was never used by midex"
-        )),
+        DatabaseError::UpgradeRequired(version) => {
+            damaged_database_error(&format!("its file format {version} was never used by midex"))
+        }
         DatabaseError::Storage(StorageError::Io(error)) if is_useless_to_retry(&error) => {
             file_unusable_error(path, &error)
         }
@@ -76,10 +73,7 @@ pub(super) fn store_unavailable_error(path: &Path, error: &io::Error) -> Error {
     if is_full(error) {
         return disk_full_error(error).with_context("path", path);
     }
-    let message = format!(
-        "the disk refuses what is to be stored: {}",
-        describe_io_error(error)
-    );
+    let message = format!("the disk refuses what is to be stored: {}", describe_io_error(error));
     Error::new(Code::StoreUnavailable, message).with_context("path", path)
 }
 
@@ -114,9 +108,9 @@ pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
     let failed = Error::new(Code::StoreUnavailable, error.message())
         .with_context("path", path.display().to_string());
     let failed = match error.context("needed_mib") {
-        Some(needed) => failed
-            .with_context("needed_mib", needed.clone())
-            .with_next_from_code(Code::StoreFull),
+        Some(needed) => {
+            failed.with_context("needed_mib", needed.clone()).with_next_from_code(Code::StoreFull)
+        }
         None => failed,
     };
     failed.with_source(error)
@@ -149,23 +143,14 @@ pub fn store_busy_error(directory: &Path) -> Error {
 
 /// Whether a retry is useless, unlike after a failed read.
 fn is_useless_to_retry(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-    )
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Whether free space would help.
 fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn is_damage(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
-    )
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }

@@ -76,25 +76,13 @@ pub(super) fn open(
     let (opened, ledger) = if lock.is_unsynced() {
         rewrite::open(path, lock, options)?
     } else {
-        let disk = || {
-            Ok(DataFile::new(
-                open_read_write(path)?,
-                options.hook.clone(),
-                lock,
-            ))
-        };
-        let checked_below = if options.check_all {
-            u64::MAX
-        } else {
-            limits::CHECKED_FILE_BYTES_MAX
-        };
+        let disk = || Ok(DataFile::new(open_read_write(path)?, options.hook.clone(), lock));
+        let checked_below =
+            if options.check_all { u64::MAX } else { limits::CHECKED_FILE_BYTES_MAX };
         open_disk(path, disk, options, checked_below)?
     };
     lock.record_data_file(
-        opened
-            .disk
-            .identity()
-            .map_err(|error| file_unusable_error(path, &error))?,
+        opened.disk.identity().map_err(|error| file_unusable_error(path, &error))?,
     );
     if ledger.unfolded.is_none() {
         redo::remove_leftover(path, options);
@@ -107,17 +95,13 @@ fn create(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
     let draft = draft_path(path);
     let refuse = |error: io::Error| file_unusable_error(path, &error);
     remove(&draft).map_err(refuse)?;
-    options
-        .call_hook_before(Operation::Create)
-        .map_err(refuse)?;
+    options.call_hook_before(Operation::Create).map_err(refuse)?;
     let file = create_new(&draft).map_err(refuse)?;
     let made = initialize_database(file, &draft, lock, options)
         .map_err(|error| error.with_context("path", path.display().to_string()));
     let placed = made.and_then(|()| {
         let named = options.call_hook_before(Operation::Rename);
-        named
-            .and_then(|()| move_draft_into_place(&draft, path))
-            .map_err(refuse)
+        named.and_then(|()| move_draft_into_place(&draft, path)).map_err(refuse)
     });
     let removed = remove(&draft).map_err(refuse);
     placed.and(removed)

@@ -10,9 +10,7 @@ pub fn lock_holder_pid(directory: &Path) -> Option<u32> {
     let file = fs::metadata(directory.join(LOCK_NAME)).ok()?;
     let inode = format!(":{}", file.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
-    locks
-        .lines()
-        .find_map(|line| parse_lock_holder(line, &inode))
+    locks.lines().find_map(|line| parse_lock_holder(line, &inode))
 }
 
 /// The process that holds the lock on the file with this inode, if the line is about that file. A line is

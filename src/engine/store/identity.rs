@@ -34,10 +34,7 @@ pub(super) fn identity_of_file(file: &File) -> io::Result<(Identity, u64)> {
 }
 
 fn identity_from_metadata(metadata: &Metadata) -> (Identity, u64) {
-    let identity = Identity {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-    };
+    let identity = Identity { device: metadata.dev(), inode: metadata.ino() };
     (identity, metadata.len())
 }
 
@@ -52,21 +49,11 @@ mod system {
     const STATX_FIELDS: StatxFlags = StatxFlags::INO.union(StatxFlags::SIZE);
 
     pub(super) fn at(path: &Path) -> io::Result<(Identity, u64)> {
-        Ok(identity_from_statx(&statx(
-            CWD,
-            path,
-            AtFlags::empty(),
-            STATX_FIELDS,
-        )?))
+        Ok(identity_from_statx(&statx(CWD, path, AtFlags::empty(), STATX_FIELDS)?))
     }
 
     pub(super) fn of(file: &File) -> io::Result<(Identity, u64)> {
-        Ok(identity_from_statx(&statx(
-            file,
-            c"",
-            AtFlags::EMPTY_PATH,
-            STATX_FIELDS,
-        )?))
+        Ok(identity_from_statx(&statx(file, c"", AtFlags::EMPTY_PATH, STATX_FIELDS)?))
     }
 
     fn identity_from_statx(there: &Statx) -> (Identity, u64) {

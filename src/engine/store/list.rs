@@ -31,22 +31,14 @@ pub(super) fn list_page(shared: &Shared, query: &ListQuery) -> Result<ListPage> 
     if query.limit == 0 {
         return shared.read(|_| Ok(ListPage::default()));
     }
-    let mut scan = PageScan {
-        shared,
-        query,
-        seen: HashSet::new(),
-        found: Vec::new(),
-    };
+    let mut scan = PageScan { shared, query, seen: HashSet::new(), found: Vec::new() };
     let next = match OpenIndexSource::from_query(shared, query)? {
         Some(index) => scan.fill_page(index)?,
         None => scan.fill_page(JournalSource::from_query(shared, query))?,
     };
     // An execution that moved meanwhile was found at an older place.
     scan.found.sort_by_key(|(last, _)| Reverse(*last));
-    Ok(ListPage {
-        executions: scan.found,
-        next,
-    })
+    Ok(ListPage { executions: scan.found, next })
 }
 
 /// The open executions with a deadline before an instant, earliest first.
@@ -191,9 +183,7 @@ impl PositionSource for JournalSource<'_> {
     fn next_portion(&mut self) -> Result<Vec<RowPosition>> {
         let most = if self.ended { 0 } else { self.left };
         let most = most.min(ROWS_PER_READ);
-        let places = self
-            .shared
-            .read(|read| newest_rows(read, self.before, most))?;
+        let places = self.shared.read(|read| newest_rows(read, self.before, most))?;
         self.ended |= places.len() < most;
         self.left -= places.len();
         self.before = places.last().map_or(self.before, |place| place.key);
@@ -250,10 +240,7 @@ fn newest_rows(
     rows.take(most)
         .map(|entry| {
             let (key, bytes) = entry.map_err(redb_error)?;
-            Ok(RowPosition {
-                key: key.value(),
-                id: record::row_execution(bytes.value())?,
-            })
+            Ok(RowPosition { key: key.value(), id: record::row_execution(bytes.value())? })
         })
         .collect()
 }
@@ -280,10 +267,7 @@ fn last_positions(shared: &Shared, ids: &[ExecutionId]) -> Result<Vec<RowPositio
         let place = |(id, head): (&ExecutionId, _)| {
             let key = last_row_key(transaction, id, head)
                 .map_err(|error| error.with_context("execution_id", id.as_str()))?;
-            Ok(RowPosition {
-                key,
-                id: id.clone(),
-            })
+            Ok(RowPosition { key, id: id.clone() })
         };
         ids.iter().zip(heads).map(place).collect()
     })
@@ -345,10 +329,8 @@ mod tests {
             at: Timestamp::from_milliseconds(0),
             events: vec![before.as_ref().map_or_else(created_event, changed)],
         };
-        let position = Position {
-            snapshot_revision: u64::from(before.is_some()),
-            ..Position::default()
-        };
+        let position =
+            Position { snapshot_revision: u64::from(before.is_some()), ..Position::default() };
         let next = Execution::apply_row(before, &row).expect("an execution");
         let commit = Commit {
             next: Arc::new(next.clone()),
@@ -367,10 +349,7 @@ mod tests {
             Operation::Reserve(_) => Err(io::ErrorKind::StorageFull.into()),
             _ => Ok(()),
         };
-        let options = Options {
-            hook: Some(Hook::new(full)),
-            ..Options::default()
-        };
+        let options = Options { hook: Some(Hook::new(full)), ..Options::default() };
         let lock = file::lock(directory).expect("a lock");
         let path = file::prepare_data_file(directory, &lock, &options).expect("a file");
         let (opened, ledger) = file::open(&path, &lock, &options).expect("a store");
@@ -383,10 +362,7 @@ mod tests {
     #[tokio::test]
     async fn an_unpublished_transition_is_not_listed_twice() {
         let directory = tempfile::tempdir().expect("a directory");
-        let options = Options {
-            snapshot_every: 16,
-            ..Options::default()
-        };
+        let options = Options { snapshot_every: 16, ..Options::default() };
         let store = RedbStore::open(directory.path(), options).expect("a store");
         let one = store_next_transition(&store, "one", None).await;
         let one = store_next_transition(&store, "one", Some(one)).await;
@@ -394,15 +370,10 @@ mod tests {
         store_next_transition(&store, "one", Some(one)).await;
         store.close().await.expect("closed");
         let shared = open_with_uncovered_rows(directory.path());
-        let unanswered = BatchEffects {
-            heads: vec![(execution_id("one"), Some(2))],
-            ..BatchEffects::default()
-        };
+        let unanswered =
+            BatchEffects { heads: vec![(execution_id("one"), Some(2))], ..BatchEffects::default() };
         shared.publish_heads(&unanswered);
-        let mut query = ListQuery {
-            limit: 1,
-            ..ListQuery::default()
-        };
+        let mut query = ListQuery { limit: 1, ..ListQuery::default() };
         let mut listed = Vec::new();
         while listed.len() < 9 {
             let page = list_page(&shared, &query).expect("a page");
@@ -415,10 +386,7 @@ mod tests {
         }
         assert_eq!(
             listed,
-            [
-                (execution_id("two"), Sequence(3)),
-                (execution_id("one"), Sequence(2))
-            ]
+            [(execution_id("two"), Sequence(3)), (execution_id("one"), Sequence(2))]
         );
     }
 }

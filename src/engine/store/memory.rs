@@ -190,11 +190,7 @@ impl MemoryState {
         let (id, row) = (commit.next.id(), &commit.row);
         super::check_follows(row, self.revision(id))?;
         let key = self.next_key();
-        let kept = StoredExecution {
-            execution: commit.next.clone(),
-            last: key,
-            due: commit.due,
-        };
+        let kept = StoredExecution { execution: commit.next.clone(), last: key, due: commit.due };
         self.executions.insert(id.clone(), kept);
         self.places.insert((id.clone(), row.revision), key);
         for (digest, content) in &commit.contents {
@@ -202,18 +198,14 @@ impl MemoryState {
             self.contents.entry(*digest).or_insert_with(content);
         }
         self.journal.insert(key, row.clone());
-        Ok(Committed {
-            row: Sequence(key),
-            position: position(row.revision),
-        })
+        Ok(Committed { row: Sequence(key), position: position(row.revision) })
     }
 
     fn list(&self, query: &ListQuery) -> ListPage {
         let all = self.executions.values();
         let wanted = all.filter(|one| query.admits_last_key(Sequence(one.last)));
-        let mut wanted: Vec<_> = wanted
-            .filter(|one| query.admits_execution(&one.execution))
-            .collect();
+        let mut wanted: Vec<_> =
+            wanted.filter(|one| query.admits_execution(&one.execution)).collect();
         wanted.sort_unstable_by_key(|one| Reverse(one.last));
         let more = wanted.len() > query.limit;
         wanted.truncate(query.limit);
@@ -243,8 +235,5 @@ impl MemoryState {
 
 /// In memory, every state is its own snapshot.
 fn position(revision: u64) -> Position {
-    Position {
-        snapshot_revision: revision,
-        ..Position::default()
-    }
+    Position { snapshot_revision: revision, ..Position::default() }
 }

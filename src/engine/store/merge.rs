@@ -43,11 +43,7 @@ fn next_later_entry(
 ) -> Option<Result<PlacedEntry>> {
     let place =
         |told: &Result<PlacedEntry>| told.as_ref().map_or(Sequence(u64::MAX), |(at, _)| *at);
-    if one.peek().map(place) >= two.peek().map(place) {
-        one.next()
-    } else {
-        two.next()
-    }
+    if one.peek().map(place) >= two.peek().map(place) { one.next() } else { two.next() }
 }
 
 fn matches_query(entry: &TelemetryEntry, query: &TelemetryQuery) -> bool {
@@ -56,16 +52,14 @@ fn matches_query(entry: &TelemetryEntry, query: &TelemetryQuery) -> bool {
         TelemetryEntry::Refusal(refusal) => refusal.execution_id.as_ref(),
     };
     (query.execution_id.is_none() || query.execution_id.as_ref() == id)
-        && query
-            .event_type
-            .is_none_or(|wanted| has_event_type(entry, wanted))
+        && query.event_type.is_none_or(|wanted| has_event_type(entry, wanted))
 }
 
 fn has_event_type(entry: &TelemetryEntry, wanted: EventType) -> bool {
     match entry {
-        TelemetryEntry::Transition(row) => telemetry::telemetry_of_row(row)
-            .iter()
-            .any(|told| told.event_type == wanted),
+        TelemetryEntry::Transition(row) => {
+            telemetry::telemetry_of_row(row).iter().any(|told| told.event_type == wanted)
+        }
         TelemetryEntry::Refusal(refusal) => {
             telemetry::refusal_telemetry(&refusal.code, &refusal.message, None).event_type == wanted
         }
@@ -90,10 +84,7 @@ mod tests {
         let looked = Cell::new(0);
         let rows = (0..).map(|at: u64| {
             looked.set(looked.get() + 1);
-            Ok((
-                Sequence(u64::MAX - 1 - at),
-                TelemetryEntry::Transition(row.clone()),
-            ))
+            Ok((Sequence(u64::MAX - 1 - at), TelemetryEntry::Transition(row.clone())))
         });
         let query = TelemetryQuery {
             event_type: Some(EventType::WorkflowFailed),

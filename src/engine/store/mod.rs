@@ -333,9 +333,7 @@ fn check_commit(commit: &Commit) -> Result<()> {
     if *next.id() == row.execution_id && next.revision() == row.revision {
         return Ok(());
     }
-    Err(Error::internal(
-        "a commit's execution and row are not of one transition",
-    ))
+    Err(Error::internal("a commit's execution and row are not of one transition"))
 }
 
 /// The comparison of the compare-and-set: `row` must directly follow the stored revision.
@@ -343,11 +341,7 @@ fn check_follows(row: &Row, revision: u64) -> Result<()> {
     if row.revision == revision.saturating_add(1) {
         return Ok(());
     }
-    Err(revision_conflict_error(
-        &row.execution_id,
-        row.revision,
-        revision,
-    ))
+    Err(revision_conflict_error(&row.execution_id, row.revision, revision))
 }
 
 fn revision_conflict_error(id: &ExecutionId, revision: u64, stored: u64) -> Error {

@@ -36,10 +36,7 @@ pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
         .ancestors()
         .take_while(|above| !above.as_os_str().is_empty() && !above.exists())
         .collect();
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     for made in missing {
         sync_directory(made.parent().unwrap_or(made))?;
     }
@@ -90,12 +87,7 @@ pub(super) fn open_read_write(path: &Path) -> Result<File> {
 
 /// Creates a new file at `path`. Fails if it exists.
 pub(super) fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Gives the draft the name `path`, unless another process was first. A file at `path` is never replaced.
@@ -103,13 +95,7 @@ pub(super) fn move_draft_into_place(draft: &Path, path: &Path) -> io::Result<()>
     let placed = fs::hard_link(draft, path).or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Err(error),
         // Some file systems have no hard links.
-        _ => Ok(renameat_with(
-            CWD,
-            draft,
-            CWD,
-            path,
-            RenameFlags::NOREPLACE,
-        )?),
+        _ => Ok(renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE)?),
     });
     match placed {
         Err(_) if path.exists() => Ok(()),
@@ -125,9 +111,7 @@ pub(super) fn remove_crash_leftovers(path: &Path) {
             .iter()
             .any(|kind| name.starts_with(&format!("{FILE_NAME}{kind}")))
     };
-    let entries = path
-        .parent()
-        .and_then(|directory| fs::read_dir(directory).ok());
+    let entries = path.parent().and_then(|directory| fs::read_dir(directory).ok());
     for entry in entries.into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(left)
             && let Err(error) = remove(&entry.path())

@@ -29,9 +29,7 @@ pub(super) fn load(
     id: &ExecutionId,
     head: Option<u64>,
 ) -> Result<Option<LoadedExecution>> {
-    let executions = transaction
-        .open_table(EXECUTIONS_TABLE)
-        .map_err(redb_error)?;
+    let executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
     let Some(bytes) = executions.get(id.as_str()).map_err(redb_error)? else {
         return Ok(None);
     };
@@ -51,10 +49,7 @@ pub(super) fn load(
             .ok_or_else(|| damaged_database_error("a journal row cannot be applied"))?;
         position.bytes_since_snapshot += link.bytes;
     }
-    Ok(Some(LoadedExecution {
-        execution,
-        position,
-    }))
+    Ok(Some(LoadedExecution { execution, position }))
 }
 
 /// The key of an execution's last row; `None` where there is no such execution.
@@ -63,9 +58,7 @@ pub(super) fn last_row_key(
     id: &ExecutionId,
     head: Option<u64>,
 ) -> Result<Option<u64>> {
-    let executions = transaction
-        .open_table(EXECUTIONS_TABLE)
-        .map_err(redb_error)?;
+    let executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
     let snapshot = executions.get(id.as_str()).map_err(redb_error)?;
     let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
     // A head that was read before the transaction began may be older than the snapshot.
@@ -99,10 +92,7 @@ pub(super) fn rows(
     let (mut newest, mut found) = (Some(newest), Vec::new());
     for &wanted in revisions.range(1..=revision).rev() {
         while revision > wanted {
-            let bytes = journal
-                .get(key)
-                .map_err(redb_error)?
-                .ok_or_else(missing_row_error)?;
+            let bytes = journal.get(key).map_err(redb_error)?.ok_or_else(missing_row_error)?;
             let previous = record::row_header(bytes.value())?.previous;
             key = previous.ok_or_else(broken_chain_error)?;
             revision -= 1;
@@ -125,9 +115,8 @@ pub(super) fn history(
     id: &ExecutionId,
     head: Option<u64>,
 ) -> Result<Vec<Row>> {
-    let links: Result<Vec<_>> = chain(transaction, id, head)?
-        .map(|link| link.map(|link| link.row))
-        .collect();
+    let links: Result<Vec<_>> =
+        chain(transaction, id, head)?.map(|link| link.map(|link| link.row)).collect();
     let mut rows = links?;
     rows.reverse();
     Ok(rows)
@@ -182,11 +171,7 @@ pub(super) fn telemetry_of(
 /// portions: between two portions the database may be shut and reopened.
 pub(super) fn telemetry(shared: &Shared, query: &TelemetryQuery) -> Result<Vec<PlacedEntry>> {
     let refusals = shared.read(refusals)?.into_iter().map(Ok);
-    let rows = Rows {
-        shared,
-        portion: Vec::new().into_iter(),
-        before: u64::MAX,
-    };
+    let rows = Rows { shared, portion: Vec::new().into_iter(), before: u64::MAX };
     merge::latest_entries(rows, refusals, query)
 }
 
@@ -239,8 +224,7 @@ impl Iterator for Rows<'_> {
             Some(link) => Ok(Some(link)),
             None => self.read_next_portion(),
         };
-        link.map(|link| link.map(JournalLink::into_placed_entry))
-            .transpose()
+        link.map(|link| link.map(JournalLink::into_placed_entry)).transpose()
     }
 }
 
@@ -255,12 +239,7 @@ struct JournalLink {
 impl JournalLink {
     fn decode(key: u64, bytes: &[u8]) -> Result<Self> {
         let (header, row) = record::decode_row(bytes)?;
-        Ok(Self {
-            key,
-            previous: header.previous,
-            row,
-            bytes: bytes.len() as u64,
-        })
+        Ok(Self { key, previous: header.previous, row, bytes: bytes.len() as u64 })
     }
 
     fn into_placed_entry(self) -> PlacedEntry {
@@ -269,10 +248,7 @@ impl JournalLink {
 }
 
 fn get_link(journal: &Journal, key: u64) -> Result<JournalLink> {
-    let bytes = journal
-        .get(key)
-        .map_err(redb_error)?
-        .ok_or_else(missing_row_error)?;
+    let bytes = journal.get(key).map_err(redb_error)?.ok_or_else(missing_row_error)?;
     JournalLink::decode(key, bytes.value())
 }
 
@@ -301,9 +277,7 @@ fn rows_after(
     let links = links?;
     let first = links.last().map(|link| (link.previous, link.row.revision));
     if first != Some((Some(header.last), header.revision + 1)) {
-        return Err(damaged_database_error(
-            "a chain of journal rows misses its snapshot",
-        ));
+        return Err(damaged_database_error("a chain of journal rows misses its snapshot"));
     }
     Ok(links)
 }
@@ -325,19 +299,13 @@ struct RowChain {
 
 impl RowChain {
     fn new(journal: Journal, id: &ExecutionId, last: Option<u64>) -> Self {
-        Self {
-            journal,
-            id: id.clone(),
-            next: last,
-            revision: None,
-        }
+        Self { journal, id: id.clone(), next: last, revision: None }
     }
 
     fn follow_link(&mut self, key: u64) -> Result<JournalLink> {
         let link = get_link(&self.journal, key)?;
-        let follows = self
-            .revision
-            .is_none_or(|later| link.row.revision.checked_add(1) == Some(later));
+        let follows =
+            self.revision.is_none_or(|later| link.row.revision.checked_add(1) == Some(later));
         let ends = (link.row.revision == 1) == link.previous.is_none();
         if link.row.execution_id != self.id || !follows || !ends {
             return Err(broken_chain_error());

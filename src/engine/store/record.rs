@@ -47,10 +47,7 @@ pub(super) struct RowHeader {
 /// Encodes a snapshot without its journal key, which is sealed later. The previous snapshot had `bytes_before` bytes.
 pub(super) fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
     let room = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
-    encode(
-        encode_prefix(SNAPSHOT_VERSION, [execution.revision(), 0], room),
-        execution,
-    )
+    encode(encode_prefix(SNAPSHOT_VERSION, [execution.revision(), 0], room), execution)
 }
 
 /// Writes the journal key of the snapshot's revision into its prefix.
@@ -67,11 +64,8 @@ pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
 /// Decodes a stored snapshot.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
     let ([revision, last], body) = split_prefix(bytes, SNAPSHOT_VERSION)?;
-    let execution: Execution = if bytes[0] == 1 {
-        decode(&[body, &NO_PAGES].concat())?
-    } else {
-        decode(body)?
-    };
+    let execution: Execution =
+        if bytes[0] == 1 { decode(&[body, &NO_PAGES].concat())? } else { decode(body)? };
     if execution.revision() != revision {
         return Err(damaged_database_error(
             "a snapshot disagrees with its header about its revision",
@@ -104,10 +98,7 @@ pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
 
 fn split_row(bytes: &[u8]) -> Result<(RowHeader, &[u8])> {
     let ([previous, replay_from], body) = split_prefix(bytes, VERSION)?;
-    let header = RowHeader {
-        previous: (previous > 0).then_some(previous),
-        replay_from,
-    };
+    let header = RowHeader { previous: (previous > 0).then_some(previous), replay_from };
     Ok((header, body))
 }
 
@@ -125,19 +116,15 @@ pub(super) fn encode_refusal(refusal: &RefusedCall) -> Result<Vec<u8>> {
 
 /// Decodes a stored refusal.
 pub(super) fn decode_refusal(bytes: &[u8]) -> Result<RefusedCall> {
-    let (version, body) = bytes
-        .split_first()
-        .ok_or_else(|| damaged_database_error("a stored refusal is empty"))?;
+    let (version, body) =
+        bytes.split_first().ok_or_else(|| damaged_database_error("a stored refusal is empty"))?;
     check_version(*version, VERSION)?;
     decode(body)
 }
 
 /// The error of a database with content that no version of midex wrote.
 pub(super) fn damaged_database_error(what: &str) -> Error {
-    Error::new(
-        Code::StoreCorrupt,
-        format!("the database is damaged: {what}"),
-    )
+    Error::new(Code::StoreCorrupt, format!("the database is damaged: {what}"))
 }
 
 /// The version as `u8`, then each number as `u64`, in a buffer with a capacity of `room` bytes.

@@ -65,11 +65,7 @@ pub(super) fn checkpoint_bytes(ledger: &Ledger) -> u64 {
 /// still names an earlier start, from which the next opening would scan. Each transaction of this function leaves a
 /// consistent file.
 pub(super) fn checkpoint_all(database: &Database, ledger: &mut Ledger) -> Result<()> {
-    let heads: Vec<_> = ledger
-        .heads
-        .iter()
-        .map(|(id, head)| (id.clone(), head.last))
-        .collect();
+    let heads: Vec<_> = ledger.heads.iter().map(|(id, head)| (id.clone(), head.last)).collect();
     for heads in heads.chunks(CHECKPOINTED_TOGETHER_MAX) {
         checkpoint_together(database, heads)?;
         for (id, _) in heads {
@@ -86,8 +82,7 @@ pub(super) fn checkpoint_all(database: &Database, ledger: &mut Ledger) -> Result
 fn mark_replayed(database: &Database, key: u64) -> Result<()> {
     let writing = database.begin_write().map_err(redb_error)?;
     let mut meta = writing.open_table(META_TABLE).map_err(redb_error)?;
-    meta.insert(REPLAY_FROM_KEY, key.to_le_bytes().as_slice())
-        .map_err(redb_error)?;
+    meta.insert(REPLAY_FROM_KEY, key.to_le_bytes().as_slice()).map_err(redb_error)?;
     drop(meta);
     writing.commit().map_err(redb_error)
 }
@@ -104,9 +99,7 @@ fn checkpoint_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Res
             let mut bytes =
                 record::encode_snapshot(&stored.execution, stored.position.snapshot_bytes)?;
             record::seal_snapshot(&mut bytes, *last);
-            executions
-                .insert(id.as_str(), bytes.as_slice())
-                .map_err(redb_error)?;
+            executions.insert(id.as_str(), bytes.as_slice()).map_err(redb_error)?;
         }
     }
     writing.commit().map_err(redb_error)
@@ -115,9 +108,7 @@ fn checkpoint_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Res
 /// The heads, computed from the rows from `replay_from` on.
 fn find_uncovered_heads(transaction: &ReadTransaction, replay_from: u64) -> Result<DirtySet> {
     let journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
-    let executions = transaction
-        .open_table(EXECUTIONS_TABLE)
-        .map_err(redb_error)?;
+    let executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
     let mut heads = DirtySet::default();
     let mut covered = HashMap::new();
     for entry in journal.range(replay_from..).map_err(redb_error)? {

@@ -60,10 +60,7 @@ impl OwnedDirectory {
     /// # Errors
     /// `STORE_BUSY` where another process owns it, `FILE_UNUSABLE` where the system refuses.
     pub fn take_ownership(directory: &Path) -> Result<Self> {
-        Ok(Self {
-            lock: file::lock(directory)?,
-            directory: directory.to_path_buf(),
-        })
+        Ok(Self { lock: file::lock(directory)?, directory: directory.to_path_buf() })
     }
 
     /// Whether the last owner of the directory had a data file that is missing now.
@@ -235,10 +232,7 @@ impl Store for RedbStore {
                     (Some(snapshot), position)
                 }
                 SnapshotDecision::TooLarge(bytes) => {
-                    let behind = Position {
-                        oversized_snapshot_bytes: bytes,
-                        ..behind
-                    };
+                    let behind = Position { oversized_snapshot_bytes: bytes, ..behind };
                     (None, behind)
                 }
                 SnapshotDecision::NotDue => (None, behind),
@@ -451,11 +445,7 @@ mod tests {
         // The signals accumulate, so the snapshot grows nearly as fast as the rows do.
         Event::SignalKept {
             name: format!("{revision:0100}"),
-            payload: Payload {
-                digest,
-                bytes: 1,
-                inline: None,
-            },
+            payload: Payload { digest, bytes: 1, inline: None },
         }
     }
 
@@ -488,10 +478,7 @@ mod tests {
         }
         let snapshots = store.counts().snapshots;
         assert!(snapshots >= 10, "{snapshots}");
-        assert!(
-            oversized_snapshot_bytes <= 45,
-            "{oversized_snapshot_bytes} of 400"
-        );
+        assert!(oversized_snapshot_bytes <= 45, "{oversized_snapshot_bytes} of 400");
         store.close().await.expect("closed");
     }
 }

@@ -168,10 +168,8 @@ impl Shared {
                 None => heads.remove(id),
             };
         }
-        self.transitions
-            .fetch_add(effects.transitions, Ordering::Relaxed);
-        self.snapshots
-            .fetch_add(effects.snapshots, Ordering::Relaxed);
+        self.transitions.fetch_add(effects.transitions, Ordering::Relaxed);
+        self.snapshots.fetch_add(effects.snapshots, Ordering::Relaxed);
     }
 
     /// Queues the refusals of a batch that was not stored again, for the next batch.

@@ -204,10 +204,7 @@ impl Writer {
     /// Takes the queued messages. If commits are slow, also waits for callers that are expected to send soon.
     fn gather(&mut self, gathered: &mut GatheredBatch) {
         self.drain(gathered);
-        let Some(patience) = self
-            .pace
-            .wait_for_callers()
-            .filter(|_| !gathered.works.is_empty())
+        let Some(patience) = self.pace.wait_for_callers().filter(|_| !gathered.works.is_empty())
         else {
             return;
         };
@@ -328,38 +325,21 @@ impl Writer {
         let opened = slot.open_database()?;
         opened.disk.check_names_and_length(&self.shared.path)?;
         let mut transaction = opened.database.begin_write().map_err(redb_error)?;
-        transaction
-            .set_durability(Durability::Immediate)
-            .map_err(redb_error)?;
+        transaction.set_durability(Durability::Immediate).map_err(redb_error)?;
         let mut changes = self.log.changes();
         let works = works.iter_mut();
-        let effects = batch::apply_writes(
-            &transaction,
-            &mut self.ledger,
-            works,
-            refusals,
-            &mut changes,
-        )?;
+        let effects =
+            batch::apply_writes(&transaction, &mut self.ledger, works, refusals, &mut changes)?;
         if effects.changed {
             // While disk space is scarce, the data file makes better use of it than a log.
-            let logged = if is_ample {
-                self.log.append(changes)
-            } else {
-                Ok(false)
-            };
+            let logged = if is_ample { self.log.append(changes) } else { Ok(false) };
             if logged.map_err(|error| store_unavailable_error(&self.shared.path, &error))? {
                 // The batch is durable in the log. The data file gets it at the next fold, with everything else in the
                 // log.
-                transaction
-                    .set_durability(Durability::None)
-                    .map_err(redb_error)?;
+                transaction.set_durability(Durability::None).map_err(redb_error)?;
                 transaction.commit().map_err(redb_error)?;
             } else {
-                let next = if is_ample {
-                    self.log.prepare_next_log()
-                } else {
-                    None
-                };
+                let next = if is_ample { self.log.prepare_next_log() } else { None };
                 fold(transaction, &mut self.log, opened, next)?;
             }
             // If the file was removed during the commit, the batch was not stored: check before the callers are
@@ -386,9 +366,8 @@ impl Writer {
     /// How long to wait until the database may be reopened. The rate is limited because reopening may read the whole
     /// file.
     fn wait_before_reopening(&self) -> Duration {
-        self.reopened.map_or(Duration::ZERO, |at| {
-            limits::STORE_RETRY_EVERY.saturating_sub(now() - at)
-        })
+        self.reopened
+            .map_or(Duration::ZERO, |at| limits::STORE_RETRY_EVERY.saturating_sub(now() - at))
     }
 
     /// Closes the database after a failed write or read, because redb refuses every further operation.
@@ -494,11 +473,7 @@ impl CommitPace {
     }
 
     fn record_commit(&mut self, took: Duration, callers: usize) {
-        self.commit = if self.commit.is_zero() {
-            took
-        } else {
-            (self.commit * 7 + took) / 8
-        };
+        self.commit = if self.commit.is_zero() { took } else { (self.commit * 7 + took) / 8 };
         self.callers = callers;
     }
 }

@@ -75,14 +75,7 @@ impl InteractiveCall<'_> {
     /// `CONFIRMATION_REQUIRED` if the user did not agree, or could not be asked and the fallback refuses.
     pub(crate) async fn ask_confirmation(
         mut self,
-        Confirmation {
-            key,
-            message,
-            about,
-            unasked,
-            by,
-            ..
-        }: Confirmation,
+        Confirmation { key, message, about, unasked, by, .. }: Confirmation,
     ) -> Result<ConfirmationOutcome> {
         let result = match self.responses.remove(&key) {
             Some(response) => parse_elicitation_result(serde_json::from_value(response).ok()),
@@ -98,9 +91,7 @@ impl InteractiveCall<'_> {
         let refused = |why: &str| {
             let message = format!("nothing was done, for {why}: {message}");
             let error = Error::new(Code::ConfirmationRequired, message);
-            about.into_iter().fold(error, |error, (name, value)| {
-                error.with_context(name, value)
-            })
+            about.into_iter().fold(error, |error, (name, value)| error.with_context(name, value))
         };
         match result {
             ElicitationResult::Accepted(form) if form["decision"] == "yes" => {

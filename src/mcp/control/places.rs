@@ -99,37 +99,24 @@ impl ClientSlots {
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let turned_away = CancellationToken::new();
-        let silent = SilentClient {
-            since: Instant::now(),
-            turned_away: turned_away.clone(),
-        };
+        let silent = SilentClient { since: Instant::now(), turned_away: turned_away.clone() };
         self.lock_silent_clients().insert(number, silent);
-        SlotHolder {
-            places: self.clone(),
-            number,
-            turned_away,
-            place: place.ok(),
-        }
+        SlotHolder { places: self.clone(), number, turned_away, place: place.ok() }
     }
 
     /// Disconnects the client that has been silent longest, after at least [`limits::CONTROL_SILENT_MIN`]. Waits
     /// forever if no client is silent.
     async fn disconnect_most_silent(&self) {
         loop {
-            let first = self
-                .lock_silent_clients()
-                .first_key_value()
-                .map(|(_, silent)| silent.since);
+            let first =
+                self.lock_silent_clients().first_key_value().map(|(_, silent)| silent.since);
             let Some(since) = first else {
                 return std::future::pending().await;
             };
             sleep_until(since + limits::CONTROL_SILENT_MIN).await;
             let mut silent = self.lock_silent_clients();
             // The oldest client may have sent its preamble in the meantime.
-            if let Some(entry) = silent
-                .first_entry()
-                .filter(|entry| entry.get().since == since)
-            {
+            if let Some(entry) = silent.first_entry().filter(|entry| entry.get().since == since) {
                 entry.remove().turned_away.cancel();
                 return;
             }
@@ -159,10 +146,7 @@ impl SlotHolder {
 
     /// Marks the client as not silent, so that it keeps its slot. False if the slot was already given away.
     fn mark_as_heard(&self) -> bool {
-        self.places
-            .lock_silent_clients()
-            .remove(&self.number)
-            .is_some()
+        self.places.lock_silent_clients().remove(&self.number).is_some()
     }
 }
 
@@ -174,10 +158,7 @@ impl Drop for SlotHolder {
 }
 
 fn too_many_relays_error() -> Error {
-    let message = format!(
-        "{} other processes use this data directory already",
-        limits::RELAYS_MAX
-    );
+    let message = format!("{} other processes use this data directory already", limits::RELAYS_MAX);
     Error::new(Code::LimitExceeded, message)
         .with_action("Ask your user to end servers that nobody uses any more, or to give this one a data directory of its own with --data-dir")
 }
@@ -198,27 +179,19 @@ mod tests {
     async fn longest_silent_client_is_evicted() {
         let places = Arc::new(ClientSlots::default());
         let mut callers = fill_all_slots(&places).await;
-        assert_eq!(
-            callers[0].wait_for_preamble(async { "who I am" }).await,
-            Some("who I am")
-        );
+        assert_eq!(callers[0].wait_for_preamble(async { "who I am" }).await, Some("who I am"));
         let since = places.lock_silent_clients()[&1].since;
         let entering = tokio::spawn({
             let places = places.clone();
             async move { places.take_slot().await }
         });
         let second = callers.remove(1);
-        assert_eq!(
-            second.wait_for_preamble(std::future::pending::<()>()).await,
-            None
-        );
+        assert_eq!(second.wait_for_preamble(std::future::pending::<()>()).await, None);
         assert_eq!(since.elapsed(), limits::CONTROL_SILENT_MIN);
         assert!(!second.mark_as_heard(), "too late");
         drop(second);
         callers.push(entering.await.expect("a place"));
-        let turned_away = callers
-            .iter()
-            .filter(|caller| caller.turned_away.is_cancelled());
+        let turned_away = callers.iter().filter(|caller| caller.turned_away.is_cancelled());
         assert_eq!(turned_away.count(), 0, "one made room for one");
     }
 

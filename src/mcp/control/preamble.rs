@@ -105,10 +105,10 @@ impl Preamble {
             project_dir: absolute(&config.project_dir),
             workflows_dir: config.workflows_dir.as_ref().map(absolute),
             agents_dir: config.agents_dir.as_ref().map(absolute),
-            registry_dir: config.registry_dir.as_ref().map(|dir| RegistryDir {
-                path: absolute(&dir.path).into(),
-                ..dir.clone()
-            }),
+            registry_dir: config
+                .registry_dir
+                .as_ref()
+                .map(|dir| RegistryDir { path: absolute(&dir.path).into(), ..dir.clone() }),
             named_by_project: ProjectDirectories {
                 workflows: named.workflows.as_ref().map(|path| absolute(path).into()),
                 agents: named.agents.as_ref().map(|path| absolute(path).into()),
@@ -180,22 +180,14 @@ impl Preamble {
             pid: self.pid,
             role: self.role,
             midex: self.midex.chars().take(SHOWN_NAME_CHARS_MAX).collect(),
-            project_dir: self
-                .project_dir
-                .chars()
-                .take(SHOWN_NAME_CHARS_MAX)
-                .collect(),
+            project_dir: self.project_dir.chars().take(SHOWN_NAME_CHARS_MAX).collect(),
         }
     }
 
     /// The settings that the client requested and that the owner has with other values. The owner's values apply.
     pub fn ignored_settings(&self, owner: &Greeting) -> Vec<String> {
-        let ttl = (self.token_ttl_ms != owner.token_ttl_ms).then(|| {
-            format!(
-                "--token-ttl is {} there",
-                format_flag_duration(owner.token_ttl_ms)
-            )
-        });
+        let ttl = (self.token_ttl_ms != owner.token_ttl_ms)
+            .then(|| format!("--token-ttl is {} there", format_flag_duration(owner.token_ttl_ms)));
         let every = (self.snapshot_every != owner.snapshot_every)
             .then(|| format!("--snapshot-every is {} there", owner.snapshot_every));
         ttl.into_iter().chain(every).collect()
@@ -284,10 +276,7 @@ fn other_protocol_error(other: &PreambleVersion) -> Error {
 /// Reads a first line of at most [`limits::CONTROL_PREAMBLE_BYTES_MAX`].
 pub(super) async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> Result<String> {
     let mut line = String::new();
-    let read = input
-        .take(limits::CONTROL_PREAMBLE_BYTES_MAX)
-        .read_line(&mut line)
-        .await;
+    let read = input.take(limits::CONTROL_PREAMBLE_BYTES_MAX).read_line(&mut line).await;
     match read {
         Ok(_) if line.ends_with('\n') => Ok(line),
         Ok(_) => Err(preamble_refused_error("the first line has no end")),

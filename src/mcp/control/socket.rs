@@ -37,18 +37,12 @@ impl SocketPath {
     pub(super) fn from_data_dir(data_dir: &Path) -> io::Result<Self> {
         let path = data_dir.join(SOCKET_FILE_NAME);
         if path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
-            return Ok(Self {
-                path,
-                _directory: None,
-            });
+            return Ok(Self { path, _directory: None });
         }
         let directory = fs::File::open(data_dir)?;
         let number = std::os::fd::AsRawFd::as_raw_fd(&directory);
         let path = PathBuf::from(format!("/proc/self/fd/{number}/{SOCKET_FILE_NAME}"));
-        Ok(Self {
-            path,
-            _directory: Some(directory),
-        })
+        Ok(Self { path, _directory: Some(directory) })
     }
 
     /// Binds the socket. Removing an existing one is safe, since the store's lock proves that no other process owns it.
@@ -91,9 +85,7 @@ pub(super) fn check_peer_user(stream: &UnixStream) -> Result<()> {
     if other.uid() == rustix::process::geteuid().as_raw() {
         return Ok(());
     }
-    Err(preamble_refused_error(
-        "another user is at the other end of the control socket",
-    ))
+    Err(preamble_refused_error("another user is at the other end of the control socket"))
 }
 
 /// The refusal of a preamble, or of its sender.

@@ -59,10 +59,8 @@ fn has_fast_path_headers(headers: &HeaderMap) -> bool {
         let mut strange = SLOW_PATH_HEADER_PREFIXES.iter();
         strange.any(|strange| name.as_str().starts_with(strange))
     };
-    is(
-        "mcp-protocol-version",
-        ProtocolVersion::V_2026_07_28.as_str(),
-    ) && is("mcp-method", "tools/call")
+    is("mcp-protocol-version", ProtocolVersion::V_2026_07_28.as_str())
+        && is("mcp-method", "tools/call")
         && is(header::CONTENT_TYPE.as_str(), "application/json")
         && headers.get_all(header::ACCEPT).iter().count() == 1
         && accepts("application/json")

@@ -42,13 +42,8 @@ const SESSION_ID_HEADER: &str = "mcp-session-id";
 const LAST_EVENT_ID_HEADER: &str = "last-event-id";
 const PROTOCOL_VERSION_HEADER: &str = "mcp-protocol-version";
 /// Protocol headers that may occur only once per request.
-const SINGLE_VALUE_HEADERS: &[&str] = &[
-    SESSION_ID_HEADER,
-    LAST_EVENT_ID_HEADER,
-    PROTOCOL_VERSION_HEADER,
-    "mcp-method",
-    "mcp-name",
-];
+const SINGLE_VALUE_HEADERS: &[&str] =
+    &[SESSION_ID_HEADER, LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, "mcp-method", "mcp-name"];
 
 /// The service that answers every request.
 pub(super) struct Endpoint<H> {
@@ -105,9 +100,7 @@ impl<H: ServerHandler> Endpoint<H> {
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(streams.clone());
         let handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(handler);
-        let peer = options
-            .direct_calls
-            .then(|| direct::detached_peer(handler()));
+        let peer = options.direct_calls.then(|| direct::detached_peer(handler()));
         let make = handler.clone();
         let service = StreamableHttpService::new(move || Ok(make()), sessions.manager(), config);
         let room = MemoryBudget {
@@ -142,14 +135,8 @@ impl<H: ServerHandler> Endpoint<H> {
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, RequestError> {
         check_content_encoding(request.headers())?;
-        let AdmittedRequest {
-            request,
-            body,
-            id,
-            slot,
-            admission,
-            work,
-        } = self.admit_request(request, connection).await?;
+        let AdmittedRequest { request, body, id, slot, admission, work } =
+            self.admit_request(request, connection).await?;
         let is_json = has_json_content_type(request.headers());
         let response = if let Some(slot) = slot {
             self.begin_session(request, slot).await?
@@ -164,10 +151,8 @@ impl<H: ServerHandler> Endpoint<H> {
             }
             _ => response,
         };
-        let response = self
-            .complete_rmcp_refusal(response)
-            .await
-            .map_err(|refusal| refusal.of(id))?;
+        let response =
+            self.complete_rmcp_refusal(response).await.map_err(|refusal| refusal.of(id))?;
         Ok(response.map(|reply| body::count_reply_body(reply, admission, work, &self.room)))
     }
 
@@ -182,7 +167,7 @@ impl<H: ServerHandler> Endpoint<H> {
         {
             let (parts, _) = request.into_parts();
             return Ok(
-                direct::answer_fast_path_call((self.handler)(), peer.clone(), parts, call).await?,
+                direct::answer_fast_path_call((self.handler)(), peer.clone(), parts, call).await?
             );
         }
         Ok(Box::pin(self.service.handle(request)).await)
@@ -204,9 +189,7 @@ impl<H: ServerHandler> Endpoint<H> {
         });
         let begun = beginning.await;
         begun.map_err(|error| {
-            Error::internal("the session could not begin")
-                .with_source(error)
-                .into()
+            Error::internal("the session could not begin").with_source(error).into()
         })
     }
 
@@ -220,10 +203,9 @@ impl<H: ServerHandler> Endpoint<H> {
             RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
                 return Err(oversized_body_error(&body));
             }
-            RequestBody::Whole(body, bytes) => (
-                frame::repair_surrogate_escapes(&body).map_or(body, Bytes::from),
-                bytes,
-            ),
+            RequestBody::Whole(body, bytes) => {
+                (frame::repair_surrogate_escapes(&body).map_or(body, Bytes::from), bytes)
+            }
             RequestBody::Oversized(beginning) => return Err(oversized_body_error(&beginning)),
         };
         // From here on the client waits for the server, so the connection counts as busy.
@@ -248,17 +230,10 @@ impl<H: ServerHandler> Endpoint<H> {
             let error = Error::new(Code::ParamsInvalid, frame::MALFORMED_INITIALIZE);
             return Err(refused(error));
         }
-        let slot = if is_new {
-            Some(self.sessions.reserve_slot().await.map_err(refused)?)
-        } else {
-            None
-        };
+        let slot =
+            if is_new { Some(self.sessions.reserve_slot().await.map_err(refused)?) } else { None };
         let admission = Arc::new(AdmissionGuard {
-            _call: self
-                .room
-                .budget
-                .acquire_share(BudgetKind::Calls, 1)
-                .map_err(refused)?,
+            _call: self.room.budget.acquire_share(BudgetKind::Calls, 1).map_err(refused)?,
             _bytes: bytes,
             _id: register_call_id(session.as_ref(), &envelope).map_err(refused)?,
         });
@@ -289,9 +264,7 @@ impl<H: ServerHandler> Endpoint<H> {
         let is_of_call =
             header_text(request.headers(), LAST_EVENT_ID_HEADER).is_some_and(|id| id.contains('/'));
         let share = self.room.budget.acquire_share(BudgetKind::Streams, 1)?;
-        let open = session
-            .filter(|_| !is_of_call)
-            .map(|session| session.register_stream());
+        let open = session.filter(|_| !is_of_call).map(|session| session.register_stream());
         let response = Box::pin(self.service.handle(request)).await;
         if !response.status().is_success() {
             return self.complete_rmcp_refusal(response).await;
@@ -299,12 +272,7 @@ impl<H: ServerHandler> Endpoint<H> {
         let turn = open.as_ref().map(OpenStream::end_token).unwrap_or_default();
         let held = (share, open);
         Ok(response.map(|reply| {
-            body::count_reply_body(
-                body::end_body_on_cancel(reply, turn),
-                held,
-                work,
-                &self.room,
-            )
+            body::count_reply_body(body::end_body_on_cancel(reply, turn), held, work, &self.room)
         }))
     }
 
@@ -315,12 +283,9 @@ impl<H: ServerHandler> Endpoint<H> {
     ) -> Result<Response<Reply>, RequestError> {
         let _work = connection.begin_work();
         let id = header_text(request.headers(), SESSION_ID_HEADER).map(str::to_owned);
-        let is_known = id
-            .as_ref()
-            .is_none_or(|id| self.sessions.find_session(id).is_some());
-        let mut response = self
-            .complete_rmcp_refusal(Box::pin(self.service.handle(request)).await)
-            .await?;
+        let is_known = id.as_ref().is_none_or(|id| self.sessions.find_session(id).is_some());
+        let mut response =
+            self.complete_rmcp_refusal(Box::pin(self.service.handle(request)).await).await?;
         if !is_known {
             return Err(Error::new(Code::SessionNotFound, "Session not found").into());
         }
@@ -382,10 +347,7 @@ impl<H: ServerHandler> Service for Endpoint<H> {
 }
 
 fn method_not_allowed() -> RequestError {
-    let error = Error::new(
-        Code::RequestInvalid,
-        "the endpoint takes POST, GET and DELETE",
-    );
+    let error = Error::new(Code::RequestInvalid, "the endpoint takes POST, GET and DELETE");
     HttpError::new(StatusCode::METHOD_NOT_ALLOWED, error).into()
 }
 
@@ -414,15 +376,10 @@ fn normalize_accept_header(mut request: Request<Incoming>) -> Request<Incoming> 
     let accepts = |kind: &str, group: &str| {
         let matches = |range: &str| {
             let (range, weight) = range.split_once(';').unwrap_or((range, ""));
-            let weight = weight
-                .split(';')
-                .find_map(|one| one.trim().strip_prefix("q="));
+            let weight = weight.split(';').find_map(|one| one.trim().strip_prefix("q="));
             let is_refused = weight.is_some_and(|weight| weight.trim().parse() == Ok(0.0));
             let meant = [kind, group, "*/*"];
-            !is_refused
-                && meant
-                    .iter()
-                    .any(|one| one.eq_ignore_ascii_case(range.trim()))
+            !is_refused && meant.iter().any(|one| one.eq_ignore_ascii_case(range.trim()))
         };
         let mut ranges = given.iter().flat_map(|value| value.split(','));
         given.is_empty() || ranges.any(matches)
@@ -514,11 +471,8 @@ async fn refusal_from_rmcp(response: Response<Reply>) -> HttpError {
             let message =
                 "this version of the protocol has no sessions, and so no GET and no DELETE";
             let error = Error::new(code, message);
-            HttpError::new(
-                status,
-                error.with_action("Send every message in a POST of its own"),
-            )
-            .allowing("POST")
+            HttpError::new(status, error.with_action("Send every message in a POST of its own"))
+                .allowing("POST")
         }
         StatusCode::NOT_ACCEPTABLE => HttpError::new(status, error.with_action(both)),
         _ if said.contains("Protocol-Version") => HttpError::new(

@@ -61,10 +61,7 @@ impl HttpSessions {
         // Keep replies only briefly: a client that lost one repeats its call.
         config.completed_cache_ttl = limits::HTTP_EVENTS_KEPT_MAX;
         manager.session_config = config;
-        Self {
-            manager: Arc::new(manager),
-            inner: Mutex::default(),
-        }
+        Self { manager: Arc::new(manager), inner: Mutex::default() }
     }
 
     /// rmcp's session manager.
@@ -96,19 +93,14 @@ impl HttpSessions {
         {
             let mut inner = self.lock_state();
             if inner.open.len() + inner.coming >= limits::HTTP_SESSIONS_MAX {
-                let id = inner
-                    .least_used_session()
-                    .ok_or_else(all_sessions_busy_error)?;
+                let id = inner.least_used_session().ok_or_else(all_sessions_busy_error)?;
                 inner.open.remove(&id);
                 given_up = Some(id);
             }
             inner.coming += 1;
         }
         // The slot is released on drop, even if this future is cancelled.
-        let slot = SessionSlot {
-            sessions: self.clone(),
-            session: Arc::new(HttpSession::new()),
-        };
+        let slot = SessionSlot { sessions: self.clone(), session: Arc::new(HttpSession::new()) };
         if let Some(id) = given_up {
             // Close it in a separate task: it is already removed from the list, so it must be closed even if this
             // future is cancelled.
@@ -159,10 +151,8 @@ impl HttpSessions {
 }
 
 fn all_sessions_busy_error() -> Error {
-    let message = format!(
-        "{} sessions are in use already, which is the limit",
-        limits::HTTP_SESSIONS_MAX
-    );
+    let message =
+        format!("{} sessions are in use already, which is the limit", limits::HTTP_SESSIONS_MAX);
     Error::new(Code::ServerBusy, message)
 }
 
@@ -266,10 +256,7 @@ impl HttpSession {
             return Err(Error::new(Code::ServerBusy, message));
         }
         calls.insert(id.clone());
-        Ok(ActiveCallId {
-            session: self.clone(),
-            id,
-        })
+        Ok(ActiveCallId { session: self.clone(), id })
     }
 
     /// Registers a stream. Only the first open stream delivers notifications: rmcp accepts further ones, but never
@@ -283,11 +270,7 @@ impl HttpSession {
         }
         OpenStream {
             session: self.clone(),
-            turn: if is_first {
-                CancellationToken::new()
-            } else {
-                open.1.clone()
-            },
+            turn: if is_first { CancellationToken::new() } else { open.1.clone() },
             is_first,
         }
     }
@@ -349,20 +332,11 @@ mod tests {
     #[tokio::test]
     async fn idle_session_is_evicted_first() {
         let sessions = fill_all_sessions().await;
-        let call = sessions
-            .find_session("0")
-            .expect("it is open")
-            .register_call(RequestId::Number(1));
-        let stream = sessions
-            .find_session("1")
-            .expect("it is open")
-            .register_stream();
+        let call =
+            sessions.find_session("0").expect("it is open").register_call(RequestId::Number(1));
+        let stream = sessions.find_session("1").expect("it is open").register_stream();
         sessions.find_session("2").expect("it is open");
-        sessions
-            .reserve_slot()
-            .await
-            .expect("room")
-            .register_session("new");
+        sessions.reserve_slot().await.expect("room").register_session("new");
         assert!(
             sessions.find_session("3").is_none(),
             "the first that is neither busy nor used since"
@@ -396,15 +370,9 @@ mod tests {
     async fn eviction_outlives_its_requester() {
         let sessions = fill_all_sessions().await;
         let (id, _transport) = sessions.manager.create_session().await.expect("one");
-        sessions
-            .reserve_slot()
-            .await
-            .expect("room")
-            .register_session(&id);
+        sessions.reserve_slot().await.expect("room").register_session(&id);
         for number in 1..limits::HTTP_SESSIONS_MAX {
-            sessions
-                .find_session(&number.to_string())
-                .expect("it is open");
+            sessions.find_session(&number.to_string()).expect("it is open");
         }
         let held_up = sessions.manager.sessions.read().await;
         let mut asking = Box::pin(sessions.reserve_slot());
@@ -429,9 +397,7 @@ mod tests {
     fn call_id_cannot_be_used_twice() {
         let session = Arc::new(HttpSession::new());
         let call = session.register_call(RequestId::Number(1)).expect("new");
-        let again = session
-            .register_call(RequestId::Number(1))
-            .expect_err("in work");
+        let again = session.register_call(RequestId::Number(1)).expect_err("in work");
         assert_eq!(again.code(), Code::RequestInvalid);
         assert!(session.register_call(RequestId::String("1".into())).is_ok());
         drop(call);
@@ -445,9 +411,7 @@ mod tests {
             .take(limits::HTTP_SESSION_CALLS_MAX)
             .map(|id| session.register_call(RequestId::Number(id)).expect("room"))
             .collect();
-        let refused = session
-            .register_call(RequestId::Number(-1))
-            .expect_err("full");
+        let refused = session.register_call(RequestId::Number(-1)).expect_err("full");
         assert_eq!(refused.code(), Code::ServerBusy);
         calls.pop();
         assert!(session.register_call(RequestId::Number(-1)).is_ok());
@@ -461,10 +425,7 @@ mod tests {
         drop(second);
         assert!(!third.end_token().is_cancelled() && session.is_busy());
         drop(first);
-        assert!(
-            third.end_token().is_cancelled(),
-            "its client shall open another"
-        );
+        assert!(third.end_token().is_cancelled(), "its client shall open another");
         assert_eq!(*session.streams.borrow(), 0);
         let fourth = session.register_stream();
         assert_eq!(*session.streams.borrow(), 1);
@@ -478,22 +439,11 @@ mod tests {
     async fn ended_and_unused_sessions_go() {
         let sessions = Arc::new(HttpSessions::new());
         let (id, _transport) = sessions.manager.create_session().await.expect("a session");
-        sessions
-            .reserve_slot()
-            .await
-            .expect("room")
-            .register_session(&id);
-        sessions
-            .reserve_slot()
-            .await
-            .expect("room")
-            .register_session("ended");
+        sessions.reserve_slot().await.expect("room").register_session(&id);
+        sessions.reserve_slot().await.expect("room").register_session("ended");
         sessions.end_unused_sessions().await;
         assert!(sessions.find_session("ended").is_none());
-        let stream = sessions
-            .find_session(&id)
-            .expect("it is open")
-            .register_stream();
+        let stream = sessions.find_session(&id).expect("it is open").register_stream();
         for _ in 0..=limits::HTTP_SESSION_IDLE_MAX.as_secs() + 1 {
             sessions.end_unused_sessions().await;
         }

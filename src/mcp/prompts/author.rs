@@ -77,14 +77,8 @@ fn available_capabilities(app: &App, registry: &Registry) -> String {
     let agents: Vec<_> = agents.map(|entry| &*entry.name).collect();
     let mut text = format!("Agents that a step may name here: {}.", agents.join(", "));
     let activities: Vec<_> = app.activities().into_iter().collect();
-    let activities = if activities.is_empty() {
-        "none".to_owned()
-    } else {
-        activities.join(", ")
-    };
-    let catalogs = app
-        .catalogs()
-        .map(|catalogs| catalogs.last_loaded_catalogs());
+    let activities = if activities.is_empty() { "none".to_owned() } else { activities.join(", ") };
+    let catalogs = app.catalogs().map(|catalogs| catalogs.last_loaded_catalogs());
     let catalogs: Vec<_> = catalogs
         .iter()
         .flat_map(|set| set.catalogs())
@@ -100,10 +94,7 @@ fn available_capabilities(app: &App, registry: &Registry) -> String {
     let catalogs = if catalogs.is_empty() {
         "none".to_owned()
     } else {
-        format!(
-            "{}; command.list with a query finds their operations",
-            catalogs.join(", ")
-        )
+        format!("{}; command.list with a query finds their operations", catalogs.join(", "))
     };
     let _ = write!(
         text,
@@ -122,18 +113,9 @@ pub(super) async fn extend_prompt(
     page.add_instructions(
         "Change this workflow of midex, and nothing that the change does not ask for.",
     );
-    page.add_quoted_data(
-        "The change:",
-        "text",
-        given.get("change_request").unwrap_or_default(),
-    );
+    page.add_quoted_data("The change:", "text", given.get("change_request").unwrap_or_default());
     page.add_quoted_data("The manifest:", manifest.format.as_str(), &manifest.text);
-    write_findings(
-        &mut page,
-        &manifest,
-        &examined.findings,
-        "What its check tells now:",
-    );
+    write_findings(&mut page, &manifest, &examined.findings, "What its check tells now:");
     page.add_instructions(
         "Keep the order of keys and steps, the comments and the ids: executions and other people know them. A new step stands \
          where it runs. Answer with the whole manifest in its own format and nothing beside it. \
@@ -176,9 +158,7 @@ pub(super) async fn fix_prompt(
 async fn examine_manifest(app: &App, given: &PromptArguments) -> Result<(Manifest, ManifestCheck)> {
     let text = given.get("manifest").unwrap_or_default().to_owned();
     app.with_registry(move |registry| {
-        let known = registry
-            .workflow(&text)
-            .and_then(|entry| registry.read_manifest(entry));
+        let known = registry.workflow(&text).and_then(|entry| registry.read_manifest(entry));
         let manifest = known.unwrap_or_else(|| Manifest::from_text(text, None));
         let examined = registry.check_manifest(&manifest);
         (manifest, examined)

@@ -35,11 +35,8 @@ struct PromptSpec {
 }
 
 /// The argument that takes a definition.
-const MANIFEST_ARGUMENT: (&str, &str, bool) = (
-    "manifest",
-    "The text of a manifest, or the id of a workflow",
-    true,
-);
+const MANIFEST_ARGUMENT: (&str, &str, bool) =
+    ("manifest", "The text of a manifest, or the id of a workflow", true);
 
 const AUTHOR_PROMPTS: &[PromptSpec] = &[
     PromptSpec {
@@ -56,10 +53,7 @@ const AUTHOR_PROMPTS: &[PromptSpec] = &[
         name: "workflow.extend",
         title: "Change a workflow",
         description: "Changes a manifest, and keeps its order, its comments and its ids",
-        arguments: &[
-            MANIFEST_ARGUMENT,
-            ("change_request", "What is to be different", true),
-        ],
+        arguments: &[MANIFEST_ARGUMENT, ("change_request", "What is to be different", true)],
     },
     PromptSpec {
         name: "workflow.fix_validation",
@@ -67,11 +61,7 @@ const AUTHOR_PROMPTS: &[PromptSpec] = &[
         description: "Corrects every violation of a manifest",
         arguments: &[
             MANIFEST_ARGUMENT,
-            (
-                "violations",
-                "As they were told; those that the check finds are added",
-                false,
-            ),
+            ("violations", "As they were told; those that the check finds are added", false),
         ],
     },
     PromptSpec {
@@ -120,13 +110,8 @@ impl PromptOffer {
         let mut prompts: Vec<_> = self.offered_specs().map(prompt).collect();
         let workflows = registry.workflows().filter(|_| self.runs);
         prompts.extend(workflows.filter_map(|entry| {
-            let name = self
-                .spelling
-                .spell_name(&format!("{RUN_PROMPT_PREFIX}{}", entry.name));
-            Some(run::prompt_for_workflow(
-                name,
-                &entry.value.as_ref()?.workflow,
-            ))
+            let name = self.spelling.spell_name(&format!("{RUN_PROMPT_PREFIX}{}", entry.name));
+            Some(run::prompt_for_workflow(name, &entry.value.as_ref()?.workflow))
         }));
         // Two workflow ids may map to the same name when dots become underscores. The first one keeps it.
         let mut seen = std::collections::HashSet::new();
@@ -145,10 +130,7 @@ impl PromptOffer {
         arguments: Map<String, Value>,
     ) -> Result<String> {
         let page = PromptText::new(self.spelling);
-        if let Some(spec) = self
-            .offered_specs()
-            .find(|spec| is_prompt_name(spec.name, name))
-        {
+        if let Some(spec) = self.offered_specs().find(|spec| is_prompt_name(spec.name, name)) {
             let given = PromptArguments::from_map(spec, arguments)?;
             return match spec.name {
                 "workflow.author" => author::author_prompt(app, page, &given).await,
@@ -175,16 +157,9 @@ impl PromptOffer {
         argument: &str,
     ) -> Result<Vec<String>> {
         let registry = app.registry().await?;
-        if self
-            .offered_specs()
-            .any(|spec| is_prompt_name(spec.name, name))
-        {
+        if self.offered_specs().any(|spec| is_prompt_name(spec.name, name)) {
             let ids = registry.workflows().map(|entry| entry.name.clone());
-            return Ok(if argument == MANIFEST_ARGUMENT.0 {
-                ids.collect()
-            } else {
-                Vec::new()
-            });
+            return Ok(if argument == MANIFEST_ARGUMENT.0 { ids.collect() } else { Vec::new() });
         }
         let id = self
             .workflow_of_prompt(&registry, name)
@@ -194,9 +169,7 @@ impl PromptOffer {
 
     /// The workflow that the prompt of this name starts.
     fn workflow_of_prompt(self, registry: &Registry, name: &str) -> Option<String> {
-        let mut usable = registry
-            .workflows()
-            .filter(|entry| self.runs && entry.value.is_some());
+        let mut usable = registry.workflows().filter(|entry| self.runs && entry.value.is_some());
         let found = usable
             .find(|entry| is_prompt_name(&format!("{RUN_PROMPT_PREFIX}{}", entry.name), name));
         found.map(|entry| entry.name.clone())
@@ -237,15 +210,10 @@ impl PromptArguments {
         }
         let missing = |name: &&str| given.get(*name).is_none_or(|text| text.trim().is_empty());
         let required = spec.arguments.iter().filter(|(_, _, required)| *required);
-        violations.extend(
-            required
-                .map(|(name, ..)| *name)
-                .filter(missing)
-                .map(|name| {
-                    let message = format!("the prompt {} needs `{name}`", spec.name);
-                    Violation::new(format!("/{name}"), "required", message)
-                }),
-        );
+        violations.extend(required.map(|(name, ..)| *name).filter(missing).map(|name| {
+            let message = format!("the prompt {} needs `{name}`", spec.name);
+            Violation::new(format!("/{name}"), "required", message)
+        }));
         match violations.first() {
             None => Ok(Self(given)),
             Some(first) => Err(Error::new(Code::ArgumentsInvalid, first.message.clone())

@@ -14,11 +14,7 @@ pub(super) struct PromptText {
 
 impl PromptText {
     pub(super) fn new(spelling: Spelling) -> Self {
-        Self {
-            text: String::new(),
-            spelling,
-            tools: tools::tool_names(Toolsets::ALL),
-        }
+        Self { text: String::new(), spelling, tools: tools::tool_names(Toolsets::ALL) }
     }
 
     /// Adds instructions from midex, which may name tools.
@@ -29,16 +25,11 @@ impl PromptText {
 
     /// Adds data from another author as a code block, under a heading.
     pub(super) fn add_quoted_data(&mut self, heading: &str, language: &str, text: &str) {
-        let longest = text
-            .split(|c| c != '`')
-            .map(str::len)
-            .max()
-            .unwrap_or_default();
+        let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
         let fence = "`".repeat(longest.max(2) + 1);
         let text = text.trim_end_matches('\n');
         self.add_instructions(heading);
-        self.text
-            .extend([&*fence, language, "\n", text, "\n", &*fence, "\n\n"]);
+        self.text.extend([&*fence, language, "\n", text, "\n", &*fence, "\n\n"]);
     }
 
     pub(super) fn finish(self) -> String {

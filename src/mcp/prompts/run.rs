@@ -24,10 +24,7 @@ pub(super) fn prompt_for_workflow(name: String, workflow: &Workflow) -> Prompt {
             None => argument,
         }
     });
-    let title = workflow
-        .title
-        .clone()
-        .unwrap_or_else(|| format!("Run {}", workflow.name));
+    let title = workflow.title.clone().unwrap_or_else(|| format!("Run {}", workflow.name));
     let prompt = Prompt::new(name, Some(&workflow.description), Some(arguments.collect()));
     prompt.with_title(title)
 }
@@ -38,11 +35,7 @@ pub(super) fn allowed_input_values(registry: &Registry, id: &str, input: &str) -
     let inputs = entry.and_then(|known| known.workflow.inputs.as_ref());
     let input = inputs.and_then(|inputs| inputs.iter().find(|one| one.key.as_str() == input));
     let options = input.map_or(&[][..], |input| &input.one_of);
-    options
-        .iter()
-        .cloned()
-        .map(page::argument_as_text)
-        .collect()
+    options.iter().cloned().map(page::argument_as_text).collect()
 }
 
 /// The prompt for starting a workflow with these inputs.
@@ -52,34 +45,18 @@ pub(super) async fn start_prompt(
     id: String,
     arguments: Map<String, Value>,
 ) -> Result<String> {
-    let definition = app
-        .valid_definition(DefinitionSubject::Named(id.clone()))
-        .await?;
+    let definition = app.valid_definition(DefinitionSubject::Named(id.clone())).await?;
     let given = parse_typed_arguments(&definition.workflow, arguments);
     let missing = open_input_lines(app, &definition, given.clone()).await?;
-    page.add_instructions(&format!(
-        "Take your user through the workflow `{id}` of midex."
-    ));
-    page.add_quoted_data(
-        "What it achieves:",
-        "text",
-        &definition.workflow.description,
-    );
-    page.add_quoted_data(
-        "The inputs that are known:",
-        "json",
-        &json!(given).to_string(),
-    );
+    page.add_instructions(&format!("Take your user through the workflow `{id}` of midex."));
+    page.add_quoted_data("What it achieves:", "text", &definition.workflow.description);
+    page.add_quoted_data("The inputs that are known:", "json", &json!(given).to_string());
     if missing.is_empty() {
         page.add_instructions(
             "Call workflow.start with its name as workflow_name and these inputs.",
         );
     } else {
-        page.add_quoted_data(
-            "Inputs that are missing or do not do:",
-            "json",
-            &missing.join("\n"),
-        );
+        page.add_quoted_data("Inputs that are missing or do not do:", "json", &missing.join("\n"));
         page.add_instructions("Ask your user one question for each of them; then call workflow.start with the workflow's name and all inputs.");
     }
     page.add_instructions("Do each step as its persona and its instructions say, and hand it in with workflow.next_step, until workflow_state is completed.");
@@ -114,11 +91,7 @@ pub(super) async fn collect_inputs_prompt(
     if missing.is_empty() {
         page.add_instructions("Nothing is missing. Answer with one JSON object that has all inputs, and nothing beside it.");
     } else {
-        page.add_quoted_data(
-            "What is missing or does not do:",
-            "json",
-            &missing.join("\n"),
-        );
+        page.add_quoted_data("What is missing or does not do:", "json", &missing.join("\n"));
         page.add_instructions("Answer with one question for each of them that nothing above answers; once none is left, with one JSON object that has all inputs and nothing beside it.");
     }
     page.add_instructions("workflow.resolve_inputs says whether a start can be made with them.");
@@ -132,10 +105,7 @@ async fn open_input_lines(
     given: Map<String, Value>,
 ) -> Result<Vec<String>> {
     let resolved = app.resolve_inputs(definition, given).await?;
-    let open = resolved
-        .inputs
-        .iter()
-        .filter(|report| InputReport::is_open(report));
+    let open = resolved.inputs.iter().filter(|report| InputReport::is_open(report));
     let line = |report: &InputReport| {
         json!({ "input": report.name, "violations": report.violations }).to_string()
     };

@@ -16,12 +16,7 @@ pub(super) struct OutputBacklog<W> {
 
 impl<W: AsyncWrite + Unpin> OutputBacklog<W> {
     pub(super) fn new(output: W) -> Self {
-        Self {
-            output,
-            bytes: Vec::new(),
-            taken: 0,
-            is_flushed: true,
-        }
+        Self { output, bytes: Vec::new(), taken: 0, is_flushed: true }
     }
 
     /// Queues a line, and adds the line end.

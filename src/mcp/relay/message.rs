@@ -100,9 +100,9 @@ impl<'a> Message<'a> {
                 | "skills/list"
                 | "skills/get",
             ) => true,
-            Some("resources/read") => self
-                .params()
-                .is_some_and(|read: ResourceParams| read.needs_no_store()),
+            Some("resources/read") => {
+                self.params().is_some_and(|read: ResourceParams| read.needs_no_store())
+            }
             Some("tools/call") => self.tool_call().is_some_and(|call| {
                 matches!(&*call.name, "workflow.read" | "workflow_read")
                     && serde_json::from_value(Value::Object(call.arguments))
@@ -136,9 +136,7 @@ impl<'a> Message<'a> {
             Some("initialize") => RequestRepeatability::Handshake,
             Some("tools/call") => self
                 .tool_call()
-                .map_or(RequestRepeatability::Repeatable, |call| {
-                    call.repeatability()
-                }),
+                .map_or(RequestRepeatability::Repeatable, |call| call.repeatability()),
             Some("resources/subscribe") => self.subscription_kind(true),
             Some("resources/unsubscribe") => self.subscription_kind(false),
             Some("subscriptions/listen") => {
@@ -172,10 +170,9 @@ impl<'a> Message<'a> {
 
     fn subscription_kind(&self, begins: bool) -> RequestRepeatability {
         let named: Option<ResourceParams> = self.params();
-        named.map_or(
-            RequestRepeatability::Repeatable,
-            |ResourceParams { uri }| RequestRepeatability::Subscription { uri, begins },
-        )
+        named.map_or(RequestRepeatability::Repeatable, |ResourceParams { uri }| {
+            RequestRepeatability::Subscription { uri, begins }
+        })
     }
 }
 
@@ -192,10 +189,7 @@ impl ToolCall {
 
     /// Whether the call changes definition files.
     pub(super) fn writes_definitions(&self) -> bool {
-        matches!(
-            self.tool_name(),
-            "workflow.save" | "workflow.rename" | "workflow.delete"
-        )
+        matches!(self.tool_name(), "workflow.save" | "workflow.rename" | "workflow.delete")
     }
 
     fn repeatability(&self) -> RequestRepeatability {
@@ -210,11 +204,7 @@ impl ToolCall {
             "execution.resume" => !has("execution_id"),
             _ => tool.is_read_only() || has("token"),
         };
-        if is_repeatable {
-            RequestRepeatability::Repeatable
-        } else {
-            RequestRepeatability::Once
-        }
+        if is_repeatable { RequestRepeatability::Repeatable } else { RequestRepeatability::Once }
     }
 }
 
@@ -246,10 +236,7 @@ mod tests {
     }
 
     fn tool_call_repeatability(tool: &str, arguments: &Value) -> RequestRepeatability {
-        repeatability_of(
-            "tools/call",
-            &json!({ "name": tool, "arguments": arguments }),
-        )
+        repeatability_of("tools/call", &json!({ "name": tool, "arguments": arguments }))
     }
 
     #[test]

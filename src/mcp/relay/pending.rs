@@ -70,9 +70,7 @@ impl PendingCalls {
 
     /// Whether every call is answered, except for listens, which do not end.
     pub(super) fn is_settled(&self) -> bool {
-        self.calls
-            .values()
-            .all(|call| matches!(call.asks, RequestRepeatability::Listen(_)))
+        self.calls.values().all(|call| matches!(call.asks, RequestRepeatability::Listen(_)))
     }
 
     /// Whether an unsent call is pending that needs no store.
@@ -129,9 +127,7 @@ impl PendingCalls {
     }
 
     fn has_shaken_hands(&self) -> bool {
-        self.handshake
-            .as_ref()
-            .is_some_and(|(_, answered)| *answered)
+        self.handshake.as_ref().is_some_and(|(_, answered)| *answered)
     }
 
     fn forget_call(&mut self, id: &RequestId) -> Option<PendingCall> {
@@ -162,9 +158,7 @@ impl PendingCalls {
             && let Some(uri) = self.own.remove(&**own)
         {
             return OwnerLineAction::Instead(
-                uri.map(|uri| resource_updated_line(&uri, None))
-                    .into_iter()
-                    .collect(),
+                uri.map(|uri| resource_updated_line(&uri, None)).into_iter().collect(),
             );
         }
         let Some(call) = self.calls.get(id) else {
@@ -203,9 +197,7 @@ impl PendingCalls {
     /// changed in between.
     fn handle_listen_ack(&mut self, message: &Message<'_>) -> OwnerLineAction {
         let params: Option<serde_json::Map<String, Value>> = message.params();
-        let id = params
-            .as_ref()
-            .and_then(|params| params.get("_meta")?.get(SUBSCRIPTION_ID));
+        let id = params.as_ref().and_then(|params| params.get("_meta")?.get(SUBSCRIPTION_ID));
         let id: Option<RequestId> = id.and_then(|id| serde_json::from_value(id.clone()).ok());
         let Some((id, call)) = id.and_then(|id| {
             let call = self.calls.get_mut(&id)?;
@@ -252,11 +244,7 @@ impl PendingCalls {
         let uris: Vec<_> = self.subscriptions.difference(&ends).cloned().collect();
         let lines = uris.into_iter().map(|uri| {
             let params = json!({ "uri": uri });
-            message::build_request(
-                &self.next_relay_id(Some(uri)),
-                "resources/subscribe",
-                &params,
-            )
+            message::build_request(&self.next_relay_id(Some(uri)), "resources/subscribe", &params)
         });
         lines.collect()
     }
@@ -294,11 +282,7 @@ impl PendingCalls {
 
     /// Error responses for unsent calls that need a store, if no owner can be reached.
     pub(super) fn refuse_unsent(&mut self, error: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
-        self.refuse_matching_calls(
-            |call| !call.sent && call.needs_store,
-            |_| error.clone(),
-            ids,
-        )
+        self.refuse_matching_calls(|call| !call.sent && call.needs_store, |_| error.clone(), ids)
     }
 
     /// Abandons an owner that is suspended or hangs. Calls that need no store will be sent to a server in this process.
@@ -314,10 +298,7 @@ impl PendingCalls {
             if message.repeatability() != RequestRepeatability::Once {
                 return busy.clone();
             }
-            let what = format!(
-                "{} and does not answer: {UNKNOWN_OUTCOME_MESSAGE}",
-                busy.message()
-            );
+            let what = format!("{} and does not answer: {UNKNOWN_OUTCOME_MESSAGE}", busy.message());
             add_outcome_hint(busy.clone().with_message(what), message)
         };
         self.refuse_matching_calls(is_left, error, ids)
@@ -382,14 +363,8 @@ fn add_outcome_hint(error: Error, message: &Message<'_>) -> Error {
     match message.tool_call().and_then(|call| call.execution_id()) {
         Some(id) => error
             .with_context("execution_id", id)
-            .with_next(read_resource(
-                address!("workflow_status/{execution_id}"),
-                OUTCOME_HINT,
-            )),
-        None if message
-            .tool_call()
-            .is_some_and(|call| call.writes_definitions()) =>
-        {
+            .with_next(read_resource(address!("workflow_status/{execution_id}"), OUTCOME_HINT)),
+        None if message.tool_call().is_some_and(|call| call.writes_definitions()) => {
             error.with_next(call_tool("workflow.list", &[], OUTCOME_HINT))
         }
         None => error.with_next(call_tool("execution.list", &[], OUTCOME_HINT)),
@@ -399,18 +374,10 @@ fn add_outcome_hint(error: Error, message: &Message<'_>) -> Error {
 /// Notifications of everything that may have changed while a listen had no server.
 fn missed_change_notifications(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
     let uris = filter.resource_subscriptions.iter().flatten();
-    let mut lines: Vec<_> = uris
-        .map(|uri| resource_updated_line(uri, Some(id)))
-        .collect();
+    let mut lines: Vec<_> = uris.map(|uri| resource_updated_line(uri, Some(id))).collect();
     for (wanted, method) in [
-        (
-            filter.resources_list_changed,
-            "notifications/resources/list_changed",
-        ),
-        (
-            filter.prompts_list_changed,
-            "notifications/prompts/list_changed",
-        ),
+        (filter.resources_list_changed, "notifications/resources/list_changed"),
+        (filter.prompts_list_changed, "notifications/prompts/list_changed"),
     ] {
         if wanted == Some(true) {
             let params = json!({ "_meta": { SUBSCRIPTION_ID: id.clone().into_json_value() } });

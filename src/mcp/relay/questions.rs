@@ -52,8 +52,7 @@ impl OwnerRequests {
     pub(super) fn withdraw_all_requests(&mut self) -> Vec<Vec<u8>> {
         self.gone += 1;
         let open = self.open.drain(..);
-        open.map(|(id, _)| cancelled_notification(id, "the server was replaced"))
-            .collect()
+        open.map(|(id, _)| cancelled_notification(id, "the server was replaced")).collect()
     }
 
     /// Discards all open requests, since no call is pending.

@@ -73,22 +73,15 @@ pub(super) struct WorkflowPageFilter {
 
 impl Default for WorkflowPageFilter {
     fn default() -> Self {
-        Self {
-            limit: limits::WORKFLOWS_LISTED_MAX,
-            after: None,
-            query: None,
-        }
+        Self { limit: limits::WORKFLOWS_LISTED_MAX, after: None, query: None }
     }
 }
 
 impl WorkflowPageFilter {
     /// The URI of the page after the workflow `last`, for the list at this address.
     pub(super) fn next_page_uri(&self, address: &str, last: &str) -> String {
-        let mut next = format!(
-            "{address}?limit={}&after={}",
-            self.limit,
-            uri::encode_segment(last)
-        );
+        let mut next =
+            format!("{address}?limit={}&after={}", self.limit, uri::encode_segment(last));
         if let Some(query) = &self.query {
             next.extend(["&query=", &uri::encode_segment(query)]);
         }
@@ -117,11 +110,9 @@ impl ResourceAddress {
         let parsed = make(&mut variables)?;
         // Refuse pairs that were not consumed, since the resource does not know their names.
         match variables.query.into_keys().next() {
-            Some(name) => Err(query_value_error(
-                &name,
-                &name,
-                "a name that this resource's query has",
-            )),
+            Some(name) => {
+                Err(query_value_error(&name, &name, "a name that this resource's query has"))
+            }
             None => Ok(parsed),
         }
     }
@@ -187,16 +178,12 @@ impl Variables<'_> {
         };
         let number = text.parse().ok().filter(|number| range.contains(number));
         let expected = || format!("a {name} from {} to {}", range.start(), range.end());
-        number
-            .map(Some)
-            .ok_or_else(|| query_value_error(name, &text, &expected()))
+        number.map(Some).ok_or_else(|| query_value_error(name, &text, &expected()))
     }
 
     pub(super) fn agent(&mut self) -> Result<ResourceAddress> {
         let id = self.pair("execution_id").map(|id| ExecutionId::parse(&id));
-        let id = id
-            .transpose()
-            .map_err(|_| unknown_resource_error(self.address))?;
+        let id = id.transpose().map_err(|_| unknown_resource_error(self.address))?;
         Ok(ResourceAddress::Agent(self.text()?, id))
     }
 
@@ -225,11 +212,7 @@ impl Variables<'_> {
             None => Ok(Reader::Model),
             Some("person") => Ok(Reader::Person),
             Some("worker") => Ok(Reader::Worker),
-            Some(text) => Err(query_value_error(
-                "reader",
-                text,
-                "a reader: person or worker",
-            )),
+            Some(text) => Err(query_value_error("reader", text, "a reader: person or worker")),
         }
     }
 
@@ -326,34 +309,13 @@ mod tests {
         ] {
             assert!(parse_error_code(address).is_some(), "{address}");
         }
-        assert_eq!(
-            parse_error_code("agent/a?execution_id=%0a"),
-            Some(Code::ResourceNotFound)
-        );
-        assert_eq!(
-            parse_error_code("available_workflows?limit=201"),
-            Some(Code::ArgumentsInvalid)
-        );
-        assert_eq!(
-            parse_error_code("current_step/x?y=1"),
-            Some(Code::ArgumentsInvalid)
-        );
-        assert_eq!(
-            parse_error_code("telemetry?limit=0"),
-            Some(Code::ArgumentsInvalid)
-        );
-        assert_eq!(
-            parse_error_code("telemetry?event_type=x"),
-            Some(Code::ArgumentsInvalid)
-        );
-        assert_eq!(
-            parse_error_code("artifact/a/1?limit=99999999"),
-            Some(Code::ArgumentsInvalid)
-        );
-        assert_eq!(
-            parse_error_code("artifact/a/1?offset=-1"),
-            Some(Code::ArgumentsInvalid)
-        );
+        assert_eq!(parse_error_code("agent/a?execution_id=%0a"), Some(Code::ResourceNotFound));
+        assert_eq!(parse_error_code("available_workflows?limit=201"), Some(Code::ArgumentsInvalid));
+        assert_eq!(parse_error_code("current_step/x?y=1"), Some(Code::ArgumentsInvalid));
+        assert_eq!(parse_error_code("telemetry?limit=0"), Some(Code::ArgumentsInvalid));
+        assert_eq!(parse_error_code("telemetry?event_type=x"), Some(Code::ArgumentsInvalid));
+        assert_eq!(parse_error_code("artifact/a/1?limit=99999999"), Some(Code::ArgumentsInvalid));
+        assert_eq!(parse_error_code("artifact/a/1?offset=-1"), Some(Code::ArgumentsInvalid));
         assert!(ResourceAddress::parse("http://elsewhere/current_step/x").is_err());
     }
 }

@@ -9,10 +9,8 @@ use midex_registry::{self as registry, Registry};
 use midex_server::app::App;
 
 /// Suggests the manifest with the nearest id.
-const NEAREST_MANIFEST_CALL: NextCall = read_resource(
-    &[("uri", "midex://authoring/manifest/{nearest}")],
-    "if that is the one meant",
-);
+const NEAREST_MANIFEST_CALL: NextCall =
+    read_resource(&[("uri", "midex://authoring/manifest/{nearest}")], "if that is the one meant");
 
 /// A page of the commands.
 pub(super) async fn commands(app: &App, page: &WorkflowPageFilter) -> Result<ResourceContent> {

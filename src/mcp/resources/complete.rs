@@ -23,10 +23,7 @@ pub(crate) async fn complete_variable(
     if !is_template(reference, sets) {
         return Err(unknown_resource_error(reference));
     }
-    Ok(filter_by_prefix(
-        variable_values(app, name, given).await?,
-        begun,
-    ))
+    Ok(filter_by_prefix(variable_values(app, name, given).await?, begun))
 }
 
 /// The values that begin with the typed text, ignoring case.
@@ -44,23 +41,12 @@ async fn variable_values(
     given: &HashMap<String, String>,
 ) -> Result<Vec<String>> {
     Ok(match name {
-        "workflow_name" | "workflow_id" | "workflow" | "after" => app
-            .registry()
-            .await?
-            .workflows()
-            .map(|entry| entry.name.clone())
-            .collect(),
-        "name" => app
-            .registry()
-            .await?
-            .agents()
-            .map(|entry| entry.name.clone())
-            .collect(),
+        "workflow_name" | "workflow_id" | "workflow" | "after" => {
+            app.registry().await?.workflows().map(|entry| entry.name.clone()).collect()
+        }
+        "name" => app.registry().await?.agents().map(|entry| entry.name.clone()).collect(),
         "query" => workflow_tags(app).await?,
-        "event_type" => EventType::ALL
-            .iter()
-            .map(|kind| kind.as_str().to_owned())
-            .collect(),
+        "event_type" => EventType::ALL.iter().map(|kind| kind.as_str().to_owned()).collect(),
         "state" => {
             let states = ListRequest::states().into_iter();
             states.map(str::to_owned).collect()
@@ -69,11 +55,7 @@ async fn variable_values(
         "step_name" => execution_step_ids(app, given).await?,
         "artifact" => execution_artifact_ids(app, given).await?,
         "project" => recent_project_paths(app).await?,
-        "cursor" => recent_executions(app)
-            .await?
-            .next_cursor
-            .into_iter()
-            .collect(),
+        "cursor" => recent_executions(app).await?.next_cursor.into_iter().collect(),
         // Suggestions for numbers: the first offset, and common limits.
         "offset" => vec!["0".to_owned()],
         "limit" => [10, 100].map(|limit: usize| limit.to_string()).into(),
@@ -108,16 +90,12 @@ async fn recent_execution_ids(app: &App) -> Result<Vec<String>> {
 
 async fn recent_project_paths(app: &App) -> Result<Vec<String>> {
     let executions = recent_executions(app).await?.executions.into_iter();
-    let known: BTreeSet<_> = executions
-        .filter_map(|execution| execution.project)
-        .collect();
+    let known: BTreeSet<_> = executions.filter_map(|execution| execution.project).collect();
     Ok(known.into_iter().chain(["*".to_owned()]).collect())
 }
 
 fn given_execution_id(given: &HashMap<String, String>) -> Option<ExecutionId> {
-    given
-        .get("execution_id")
-        .and_then(|id| ExecutionId::parse(id).ok())
+    given.get("execution_id").and_then(|id| ExecutionId::parse(id).ok())
 }
 
 async fn execution_step_ids(app: &App, given: &HashMap<String, String>) -> Result<Vec<String>> {
@@ -136,9 +114,6 @@ async fn execution_artifact_ids(app: &App, given: &HashMap<String, String>) -> R
     let mut artifacts = app.artifacts(&id, None).await?;
     artifacts.retain(|artifact| artifact.uri.is_some());
     let ids = artifacts.iter().map(|artifact| artifact.id.to_string());
-    let names: BTreeSet<_> = artifacts
-        .iter()
-        .map(|artifact| artifact.name.clone())
-        .collect();
+    let names: BTreeSet<_> = artifacts.iter().map(|artifact| artifact.name.clone()).collect();
     Ok(ids.chain(names).collect())
 }

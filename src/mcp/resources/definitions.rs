@@ -37,9 +37,8 @@ pub(super) fn workflow_page(
     };
     let words = page.query.as_deref().unwrap_or_default().to_lowercase();
     let words: Vec<_> = words.split_whitespace().collect();
-    let mut left = entries[begin..]
-        .iter()
-        .filter(|entry| entry.contains_words(words.iter().copied()));
+    let mut left =
+        entries[begin..].iter().filter(|entry| entry.contains_words(words.iter().copied()));
     let entries: Vec<&WorkflowEntry> = left.by_ref().copied().take(page.limit).collect();
     let last = entries.last().filter(|_| left.next().is_some());
     Ok(ResourceContent {
@@ -80,10 +79,8 @@ pub(super) fn agent_details(registry: &Registry, name: &str) -> Result<Value> {
     let entry = registry.agent(name);
     let entry = entry.ok_or_else(|| agent_not_found_error(name))?;
     let persona = entry.value.as_ref();
-    let mut shown = persona.map_or_else(
-        || json!({ "name": entry.name }),
-        |known| persona_value(known),
-    );
+    let mut shown =
+        persona.map_or_else(|| json!({ "name": entry.name }), |known| persona_value(known));
     shown["source"] = json!(entry.source);
     add_findings(&mut shown, &entry.findings);
     Ok(shown)
@@ -112,10 +109,8 @@ fn persona_value(persona: &Persona) -> Value {
 }
 
 /// Suggests the details of the workflow with the nearest name.
-const NEAREST_WORKFLOW_CALL: NextCall = read_resource(
-    address!("workflow_details/{nearest}"),
-    "if that is the one meant",
-);
+const NEAREST_WORKFLOW_CALL: NextCall =
+    read_resource(address!("workflow_details/{nearest}"), "if that is the one meant");
 
 fn unknown_workflow_error(registry: &Registry, name: &str) -> Error {
     let error = registry.workflow_not_found_error(name);

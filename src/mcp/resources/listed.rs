@@ -115,7 +115,5 @@ pub(super) fn is_template(address: &str, sets: Toolsets) -> bool {
 
 fn resource_annotations(priority: f32) -> Annotations {
     let everybody = vec![Role::User, Role::Assistant];
-    Annotations::default()
-        .with_audience(everybody)
-        .with_priority(priority)
+    Annotations::default().with_audience(everybody).with_priority(priority)
 }

@@ -10,10 +10,7 @@ use midex_server::app::App;
 
 /// Alternative names for resources that clients may try.
 const RESOURCE_KIND_ALIASES: &[(&str, &[&str])] = &[
-    (
-        "available_workflows",
-        &["workflows", "list_workflows", "workflow_list"],
-    ),
+    ("available_workflows", &["workflows", "list_workflows", "workflow_list"]),
     ("workflow_details", &["workflow", "details", "definition"]),
     ("agent", &["agents", "persona"]),
     ("current_step", &["step", "current", "next_step"]),
@@ -24,10 +21,8 @@ const RESOURCE_KIND_ALIASES: &[(&str, &[&str])] = &[
 ];
 
 /// Suggests a resource for authors.
-const AUTHOR_RESOURCE_CALL: NextCall = read_resource(
-    &[("uri", "midex://authoring/{address}")],
-    "if that is the one meant",
-);
+const AUTHOR_RESOURCE_CALL: NextCall =
+    read_resource(&[("uri", "midex://authoring/{address}")], "if that is the one meant");
 
 /// Adds the nearest existing resource to the error for an address.
 pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error) -> Error {
@@ -37,10 +32,8 @@ pub(super) async fn add_nearest_resource(app: &App, address: &str, error: Error)
     if let Some(path) = address.strip_prefix(AUTHORING_URI_PREFIX) {
         let kind = path.split(['?', '/']).next().unwrap_or(path);
         let kinds = listed::resource_kinds_below(AUTHORING_URI_PREFIX).into_iter();
-        let near = find_nearest(
-            kind,
-            kinds.filter(|kind| listed::is_fixed(AUTHORING_URI_PREFIX, kind)),
-        );
+        let near =
+            find_nearest(kind, kinds.filter(|kind| listed::is_fixed(AUTHORING_URI_PREFIX, kind)));
         return error
             .with_context("address", near.unwrap_or("manifests"))
             .with_next(AUTHOR_RESOURCE_CALL);
@@ -71,9 +64,7 @@ fn guess_resource_kind(address: &str) -> (Option<&'static str>, Option<&str>) {
     let path = address.rsplit_once("://").map_or(address, |(_, path)| path);
     let path = path.strip_prefix("workflow/").unwrap_or(path);
     let path = path.split(['?', '#']).next().unwrap_or(path);
-    let (name, rest) = path
-        .split_once('/')
-        .map_or((path, None), |(name, rest)| (name, Some(rest)));
+    let (name, rest) = path.split_once('/').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let kinds = || listed::resource_kinds_below(WORKFLOW_URI_PREFIX).into_iter();
     let known = kinds().find(|kind| *kind == name);
     let foreign = || {
@@ -82,10 +73,7 @@ fn guess_resource_kind(address: &str) -> (Option<&'static str>, Option<&str>) {
         found.map(|(ours, _)| *ours)
     };
     let near = || find_nearest(name, kinds());
-    (
-        known.or_else(foreign).or_else(near),
-        rest.filter(|rest| !rest.is_empty()),
-    )
+    (known.or_else(foreign).or_else(near), rest.filter(|rest| !rest.is_empty()))
 }
 
 async fn nearest_agent(app: &App, name: &str) -> Option<String> {
@@ -105,23 +93,11 @@ mod tests {
     #[test]
     fn resource_kind_is_guessed() {
         for (address, meant) in [
-            (
-                "midex://workflow/curent_step/e",
-                (Some("current_step"), Some("e")),
-            ),
+            ("midex://workflow/curent_step/e", (Some("current_step"), Some("e"))),
             ("midex://current_step/e", (Some("current_step"), Some("e"))),
-            (
-                "workflow_status/a%20b",
-                (Some("workflow_status"), Some("a%20b")),
-            ),
-            (
-                "midex://workflow/status/e",
-                (Some("workflow_status"), Some("e")),
-            ),
-            (
-                "midex://workflow/available_workflows/",
-                (Some("available_workflows"), None),
-            ),
+            ("workflow_status/a%20b", (Some("workflow_status"), Some("a%20b"))),
+            ("midex://workflow/status/e", (Some("workflow_status"), Some("e"))),
+            ("midex://workflow/available_workflows/", (Some("available_workflows"), None)),
             ("file:///workflows", (None, Some("workflows"))),
             ("midex://workflow/zebra", (None, None)),
             ("", (None, None)),

@@ -152,25 +152,19 @@ impl From<Value> for ResourceContent {
 impl ResourceContent {
     /// Like `from`, for a text.
     fn from_text(text: String, media_type: &'static str) -> Self {
-        Self {
-            content: ContentBody::Text(text),
-            media_type,
-            ..Value::Null.into()
-        }
+        Self { content: ContentBody::Text(text), media_type, ..Value::Null.into() }
     }
 }
 
 async fn content(app: &App, address: ResourceAddress) -> Result<ResourceContent> {
     Ok(match address {
         ResourceAddress::Limits => with_server(figures::all_limits()),
-        ResourceAddress::Spec => with_server(ResourceContent::from_text(
-            MANUAL.to_owned(),
-            MARKDOWN_MEDIA_TYPE,
-        )),
-        ResourceAddress::Errors => with_server(ResourceContent::from_text(
-            ERRORS.to_owned(),
-            MARKDOWN_MEDIA_TYPE,
-        )),
+        ResourceAddress::Spec => {
+            with_server(ResourceContent::from_text(MANUAL.to_owned(), MARKDOWN_MEDIA_TYPE))
+        }
+        ResourceAddress::Errors => {
+            with_server(ResourceContent::from_text(ERRORS.to_owned(), MARKDOWN_MEDIA_TYPE))
+        }
         ResourceAddress::Schema => with_server(ResourceContent {
             media_type: SCHEMA_MEDIA_TYPE,
             ..registry::build_schema(SchemaKind::Manifest, SchemaDraft::default()).into()
@@ -191,8 +185,7 @@ async fn content(app: &App, address: ResourceAddress) -> Result<ResourceContent>
         ResourceAddress::CommandCatalog(page) => authors::commands(app, &page).await?,
         ResourceAddress::ProviderCatalog => Value::from(input_value_providers(app).await?).into(),
         ResourceAddress::Manifest(id) => {
-            app.with_registry(move |registry| authors::read_manifest(registry, &id))
-                .await??
+            app.with_registry(move |registry| authors::read_manifest(registry, &id)).await??
         }
         ResourceAddress::Skill(skill) => {
             let text = skills::skill_text(&*app.registry().await?, &skill);
@@ -248,18 +241,12 @@ fn shown(view: &impl Serialize) -> Result<ResourceContent> {
 
 /// Content that does not change while this server runs.
 fn with_server(content: impl Into<ResourceContent>) -> ResourceContent {
-    ResourceContent {
-        cache: CacheHint::WithServer,
-        ..content.into()
-    }
+    ResourceContent { cache: CacheHint::WithServer, ..content.into() }
 }
 
 fn unknown_resource_error(address: &str) -> Error {
     let shown = shorten_address(address);
-    Error::new(
-        Code::ResourceNotFound,
-        format!("no resource has the address {shown}"),
-    )
+    Error::new(Code::ResourceNotFound, format!("no resource has the address {shown}"))
 }
 
 fn shorten_address(address: &str) -> String {

@@ -45,9 +45,7 @@ impl ResourceContent {
         let mut end = begin + room.sum::<usize>();
         if end < text.len() {
             // Split between lines, if possible.
-            end = text[begin..end]
-                .rfind('\n')
-                .map_or(end, |line| begin + line + 1);
+            end = text[begin..end].rfind('\n').map_or(end, |line| begin + line + 1);
             self.next = at(end);
         }
         self.content = ContentBody::Text(text[begin..end].to_owned());

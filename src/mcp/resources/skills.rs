@@ -103,13 +103,9 @@ fn skill_entry(skill: &SkillName, file: SkillFile) -> Skill {
 /// Every definition that can be a skill.
 fn all_skill_names(registry: &Registry) -> impl Iterator<Item = SkillName> {
     let workflows = registry.workflows().filter(|entry| entry.value.is_some());
-    let workflows = workflows
-        .map(|entry| &entry.name)
-        .filter(|name| is_valid_skill_name(name));
+    let workflows = workflows.map(|entry| &entry.name).filter(|name| is_valid_skill_name(name));
     let agents = registry.agents().filter(|entry| entry.value.is_some());
-    let agents = agents
-        .map(|entry| &entry.name)
-        .filter(|name| is_valid_skill_name(name));
+    let agents = agents.map(|entry| &entry.name).filter(|name| is_valid_skill_name(name));
     let workflows = workflows.map(|name| SkillName::Workflow(name.clone()));
     workflows.chain(agents.map(|name| SkillName::Agent(name.clone())))
 }
@@ -145,11 +141,7 @@ fn skill_file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
         "---\nname: {front_name}\ndescription: {front_description}\n---\n\n{}\n",
         body.trim_end()
     );
-    Some(SkillFile {
-        name: name.clone(),
-        description,
-        text,
-    })
+    Some(SkillFile { name: name.clone(), description, text })
 }
 
 /// The text on one line, without control characters, for the front matter.
@@ -210,17 +202,7 @@ mod tests {
         for name in ["a", "bug-fix", "v2-1", &longest] {
             assert!(is_valid_skill_name(name), "{name}");
         }
-        for name in [
-            "",
-            "-a",
-            "a-",
-            "a--b",
-            "A",
-            "a_b",
-            "a.b",
-            "é",
-            &format!("{longest}x"),
-        ] {
+        for name in ["", "-a", "a-", "a--b", "A", "a_b", "a.b", "é", &format!("{longest}x")] {
             assert!(!is_valid_skill_name(name), "{name}");
         }
     }

@@ -41,10 +41,7 @@ pub(crate) enum DefinitionTopic {
 
 /// Whether the resource can be read without a store. True for invalid addresses, since their error needs none either.
 pub(crate) fn needs_no_store(uri: &str) -> bool {
-    !matches!(
-        WatchedAddress::parse(uri),
-        Ok(WatchedAddress::Executions(_))
-    )
+    !matches!(WatchedAddress::parse(uri), Ok(WatchedAddress::Executions(_)))
 }
 
 impl WatchedAddress {
@@ -104,10 +101,8 @@ impl DefinitionTopic {
                 json!(version)
             }
             Self::Commands => {
-                let operations = registry
-                    .abilities()
-                    .operation_lookup()
-                    .map(OperationLookup::catalogs_version);
+                let operations =
+                    registry.abilities().operation_lookup().map(OperationLookup::catalogs_version);
                 let workflows: Value = registry.workflows().filter_map(workflow_command).collect();
                 json!([operations, workflows])
             }
@@ -145,11 +140,7 @@ mod tests {
             "workflow_artifacts/a%20b/design",
             "telemetry/a%20b?limit=5",
         ] {
-            assert_eq!(
-                topic(address),
-                Some(Topic::Execution(id.clone())),
-                "{address}"
-            );
+            assert_eq!(topic(address), Some(Topic::Execution(id.clone())), "{address}");
         }
         for address in ["executions", "executions?state=open", "telemetry?limit=1"] {
             assert_eq!(topic(address), Some(Topic::Executions), "{address}");

@@ -45,17 +45,11 @@ pub(super) enum PendingNotice {
 
 impl ChangeFeed {
     pub(super) fn new(app: Arc<App>) -> Self {
-        Self {
-            listener: app.change_notifier().listener(),
-            app,
-            addresses: Mutex::default(),
-        }
+        Self { listener: app.change_notifier().listener(), app, addresses: Mutex::default() }
     }
 
     fn lock_addresses(&self) -> MutexGuard<'_, SubscribedAddresses> {
-        self.addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Subscribes to a resource. Subscribing twice has no further effect.
@@ -174,10 +168,7 @@ impl NoticeReceiver {
         if std::mem::take(&mut self.changed.prompts) {
             return Some(PendingNotice::PromptsChanged);
         }
-        self.feed
-            .listener
-            .take_marked_name()
-            .map(PendingNotice::Updated)
+        self.feed.listener.take_marked_name().map(PendingNotice::Updated)
     }
 
     fn check_definitions(&mut self) {

@@ -39,10 +39,7 @@ pub struct ListenLimit {
 
 impl ListenLimit {
     fn new(max: usize) -> Self {
-        Self {
-            room: Arc::new(Semaphore::new(max)),
-            max,
-        }
+        Self { room: Arc::new(Semaphore::new(max)), max }
     }
 
     /// The limit for one client over a pair of streams: [`limits::LISTENS_MAX`].
@@ -78,12 +75,7 @@ struct ListenState {
 
 impl Subscriptions {
     pub(super) fn new(app: Arc<App>, listens: ListenLimit) -> Self {
-        Self {
-            app,
-            listens,
-            session: Mutex::default(),
-            accepted: Mutex::default(),
-        }
+        Self { app, listens, session: Mutex::default(), accepted: Mutex::default() }
     }
 
     /// Starts notifications for a client with a handshake. Does nothing if they have started already.
@@ -125,10 +117,7 @@ impl Subscriptions {
         else {
             return SubscriptionFilter::new();
         };
-        self.accepted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(task, listen);
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(task, listen);
         accepted
     }
 
@@ -136,10 +125,7 @@ impl Subscriptions {
         &self,
         requested: &SubscriptionFilter,
     ) -> Result<(ListenState, SubscriptionFilter)> {
-        let uris = requested
-            .resource_subscriptions
-            .as_deref()
-            .unwrap_or_default();
+        let uris = requested.resource_subscriptions.as_deref().unwrap_or_default();
         if uris.len() > limits::SUBSCRIPTION_ADDRESSES_MAX {
             return Err(feed::too_many_addresses_error());
         }
@@ -171,10 +157,7 @@ impl Subscriptions {
         if tells.prompts {
             accepted = accepted.prompts_list_changed();
         }
-        let listen = ListenState {
-            taker,
-            _place: place,
-        };
+        let listen = ListenState { taker, _place: place };
         Ok((listen, accepted.build()))
     }
 

@@ -17,10 +17,7 @@ use super::{
 use midex_server::app::App;
 
 /// The lists whose changes these clients are always notified of.
-const ALL_LISTS: WatchedLists = WatchedLists {
-    resources: true,
-    prompts: true,
-};
+const ALL_LISTS: WatchedLists = WatchedLists { resources: true, prompts: true };
 
 /// Sends notifications to a client with a handshake until it is dropped.
 #[derive(Debug)]
@@ -38,15 +35,10 @@ impl SessionNotifier {
         let end = CancellationToken::new();
         let ended = end.clone();
         // The task holds only the feed, so dropping the session ends it.
-        tokio::spawn(async move {
-            ended
-                .run_until_cancelled(send_notices(taker, peer, channel))
-                .await
-        });
-        Self {
-            feed,
-            _end: end.drop_guard(),
-        }
+        tokio::spawn(
+            async move { ended.run_until_cancelled(send_notices(taker, peer, channel)).await },
+        );
+        Self { feed, _end: end.drop_guard() }
     }
 
     pub(super) fn feed(&self) -> &Arc<ChangeFeed> {

@@ -15,26 +15,9 @@ const ARGUMENT_ALIASES: &[(&str, &[&str])] = &[
     ("workflow_name", &["workflow", "name", "workflow_id", "id"]),
     (
         "execution_id",
-        &[
-            "id",
-            "run_id",
-            "session_id",
-            "thread_id",
-            "execution",
-            "workflow_execution_id",
-        ],
+        &["id", "run_id", "session_id", "thread_id", "execution", "workflow_execution_id"],
     ),
-    (
-        "inputs",
-        &[
-            "input",
-            "args",
-            "arguments",
-            "params",
-            "parameters",
-            "context",
-        ],
-    ),
+    ("inputs", &["input", "args", "arguments", "params", "parameters", "context"]),
     ("payload", &["data", "value", "body", "output"]),
     ("signal", &["signal_name", "name", "event"]),
     ("timeout_s", &["timeout", "timeout_seconds", "timeout_ms"]),
@@ -42,17 +25,7 @@ const ARGUMENT_ALIASES: &[(&str, &[&str])] = &[
     ("step_name", &["step", "step_id", "phase", "name"]),
     ("uri", &["url", "address", "resource", "path"]),
     ("known_agents", &["agents"]),
-    (
-        "manifest",
-        &[
-            "content",
-            "text",
-            "yaml",
-            "definition",
-            "document",
-            "source",
-        ],
-    ),
+    ("manifest", &["content", "text", "yaml", "definition", "document", "source"]),
     ("workflow_id", &["workflow_name", "workflow", "name", "id"]),
     ("new_id", &["new_name", "name", "to"]),
     ("overwrite", &["force", "replace"]),
@@ -69,10 +42,7 @@ pub(super) fn normalize_arguments(listed: &Value, arguments: &mut Map<String, Va
         let Some(kind) = listed["properties"][name]["type"].as_str() else {
             continue;
         };
-        let said = value
-            .as_str()
-            .map(str::trim)
-            .map(serde_json::from_str::<Value>);
+        let said = value.as_str().map(str::trim).map(serde_json::from_str::<Value>);
         if let Some(Ok(said)) = said
             && has_json_type(&said, kind)
         {
@@ -127,26 +97,19 @@ pub(super) fn suggest_argument_names(
     let unknown = violations
         .iter_mut()
         .find(|violation| violation.rule == "additionalProperties" && violation.path.is_empty());
-    let (Some(violation), Some(arguments), Some(properties)) = (
-        unknown,
-        arguments.as_object(),
-        listed["properties"].as_object(),
-    ) else {
+    let (Some(violation), Some(arguments), Some(properties)) =
+        (unknown, arguments.as_object(), listed["properties"].as_object())
+    else {
         return;
     };
-    let names = arguments
-        .keys()
-        .filter(|name| !properties.contains_key(*name));
+    let names = arguments.keys().filter(|name| !properties.contains_key(*name));
     let said: Vec<_> = names
         .filter_map(|name| Some((name, find_intended_argument(name, properties, arguments)?)))
         .map(|(name, ours)| format!("`{}`: did you mean `{ours}`?", shorten_name(name)))
         .collect();
     if !said.is_empty() {
         let text = said.join(" ");
-        violation.suggestion = Some(Suggestion {
-            text,
-            edits: Vec::new(),
-        });
+        violation.suggestion = Some(Suggestion { text, edits: Vec::new() });
     }
 }
 
@@ -156,10 +119,7 @@ fn find_intended_argument<'a>(
     properties: &'a Map<String, Value>,
     arguments: &Map<String, Value>,
 ) -> Option<&'a str> {
-    let free = properties
-        .keys()
-        .filter(|name| !arguments.contains_key(*name))
-        .map(String::as_str);
+    let free = properties.keys().filter(|name| !arguments.contains_key(*name)).map(String::as_str);
     find_argument_alias(name, free.clone()).or_else(|| find_nearest(name, free))
 }
 
@@ -173,10 +133,7 @@ pub(super) fn correct_arguments(listed: &Value, arguments: &Value) -> Value {
     for (name, value) in given {
         let known = properties.contains_key(name).then_some(name.as_str());
         if let Some(name) = known.or_else(|| find_intended_argument(name, properties, given)) {
-            mended.insert(
-                name.to_owned(),
-                nearest_enum_value(&properties[name], value),
-            );
+            mended.insert(name.to_owned(), nearest_enum_value(&properties[name], value));
         }
     }
     Value::Object(mended)
@@ -203,9 +160,8 @@ fn nearest_enum_value(schema: &Value, value: &Value) -> Value {
         letters
     };
     let swapped = |text: &str| options().find(|option| letters(option) == letters(text));
-    let meant = value
-        .as_str()
-        .and_then(|text| find_nearest(text, options()).or_else(|| swapped(text)));
+    let meant =
+        value.as_str().and_then(|text| find_nearest(text, options()).or_else(|| swapped(text)));
     meant.map_or_else(|| value.clone(), |meant| json!(meant))
 }
 
@@ -244,10 +200,7 @@ mod tests {
         let mut arguments = json!({
             "token": "1", "output": "{\"a\":1}", "inputs": " {\"b\":2}\n", "limit": "3", "known_agents": "[\"x\"]", "approved": "true"
         });
-        normalize_arguments(
-            &listed_schema(),
-            arguments.as_object_mut().expect("an object"),
-        );
+        normalize_arguments(&listed_schema(), arguments.as_object_mut().expect("an object"));
         let taken = json!({
             "token": "1", "output": "{\"a\":1}", "inputs": { "b": 2 }, "limit": 3, "known_agents": ["x"], "approved": true
         });
@@ -267,10 +220,7 @@ mod tests {
         let suggested = |arguments: Value| {
             let mut violations = [Violation::new("", "additionalProperties", "m")];
             suggest_argument_names(&listed_schema(), &arguments, &mut violations);
-            violations[0]
-                .suggestion
-                .clone()
-                .map(|suggestion| suggestion.text)
+            violations[0].suggestion.clone().map(|suggestion| suggestion.text)
         };
         assert_eq!(
             suggested(json!({ "continuation_token": "t", "result": {} })).as_deref(),
@@ -303,18 +253,13 @@ mod tests {
             (json!({ "state": "pasued" }), json!({ "state": "paused" })),
             (json!({ "state": "paused" }), json!({ "state": "paused" })),
             (json!({ "state": "gone" }), json!({ "state": "gone" })),
-            (
-                json!({ "workflow": "w", "zebra": 1 }),
-                json!({ "workflow_name": "w" }),
-            ),
+            (json!({ "workflow": "w", "zebra": 1 }), json!({ "workflow_name": "w" })),
         ] {
             assert_eq!(correct_arguments(&listed, &given), meant);
         }
         let of = |bytes: usize| json!({ "state": "x".repeat(bytes) });
         assert!(is_short_enough_to_repeat(&of(limits::REPEATED_BYTES_MAX)));
-        assert!(!is_short_enough_to_repeat(&of(
-            limits::REPEATED_BYTES_MAX + 1
-        )));
+        assert!(!is_short_enough_to_repeat(&of(limits::REPEATED_BYTES_MAX + 1)));
         assert!(!is_short_enough_to_repeat(&json!({ "limit": 3 })));
     }
 

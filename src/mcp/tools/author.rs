@@ -18,8 +18,7 @@ pub(super) fn tool_metadata(class: Class) -> MetaObject {
         Class::Destructive => "DELETE",
     };
     let mut meta = MetaObject::default();
-    meta.0
-        .insert("execution_type".into(), class.as_str().into());
+    meta.0.insert("execution_type".into(), class.as_str().into());
     meta.0.insert("http_method".into(), method.into());
     meta
 }

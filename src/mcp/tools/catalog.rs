@@ -38,15 +38,9 @@ impl CatalogSelection {
         let catalog = set.require_catalog(name)?;
         match title {
             Some(title) if set.require_catalog(title)?.id != catalog.id => {
-                let message = format!(
-                    "catalog_id is `{}` and catalog_title is another one's",
-                    catalog.id
-                );
-                Err(argument_rule_error(
-                    "/catalog_title",
-                    "contradiction",
-                    &message,
-                ))
+                let message =
+                    format!("catalog_id is `{}` and catalog_title is another one's", catalog.id);
+                Err(argument_rule_error("/catalog_title", "contradiction", &message))
             }
             _ => Ok(catalog.id.clone()),
         }
@@ -56,19 +50,14 @@ impl CatalogSelection {
 pub(super) async fn list_catalogs(app: &App, _: NoArguments) -> Result<Value> {
     let set = app.catalog_set().await?;
     let secrets = app.catalog_secrets().await;
-    let catalogs = set
-        .catalogs()
-        .iter()
-        .map(|one| catalog_summary(one, &secrets));
+    let catalogs = set.catalogs().iter().map(|one| catalog_summary(one, &secrets));
     let catalogs: Vec<_> = catalogs.collect();
     Ok(json!({ "catalogs": catalogs }))
 }
 
 /// A catalog, as `catalog.list` shows it. `secrets` are the available secrets.
 fn catalog_summary(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
-    let Catalog {
-        id, settings, book, ..
-    } = catalog;
+    let Catalog { id, settings, book, .. } = catalog;
     let (head, findings) = match book {
         Ok(book) => {
             let target = catalog.call_target().ok();

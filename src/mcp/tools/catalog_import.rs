@@ -92,9 +92,7 @@ pub(super) struct RefreshArguments {
 
 pub(super) async fn validate_document(app: &App, arguments: DocumentSource) -> Result<Value> {
     let (_, bytes) = arguments.load_document(app).await?;
-    let inspected = app
-        .with_catalogs(move |_| Ok(document::inspect_document(&bytes)))
-        .await?;
+    let inspected = app.with_catalogs(move |_| Ok(document::inspect_document(&bytes))).await?;
     Ok(json!({
         "valid": inspected.violations.is_empty(),
         "document_kind": inspected.kind,
@@ -106,22 +104,11 @@ pub(super) async fn validate_document(app: &App, arguments: DocumentSource) -> R
 
 pub(super) async fn preview_import(app: &App, arguments: PreviewArguments) -> Result<Value> {
     let wanted = arguments.document.import_plan(app).await?;
-    let planned = app
-        .with_catalogs(move |catalogs| catalogs.plan_import(&wanted))
-        .await?;
-    let ImportPlan {
-        id,
-        settings,
-        compiled,
-        changes,
-        ..
-    } = &planned;
+    let planned = app.with_catalogs(move |catalogs| catalogs.plan_import(&wanted)).await?;
+    let ImportPlan { id, settings, compiled, changes, .. } = &planned;
     let operations = &compiled.operations;
     let first = |name: &str| name.split(':').next().unwrap_or(name).to_owned();
-    let prefixes: BTreeSet<_> = operations
-        .iter()
-        .map(|operation| first(&operation.name))
-        .collect();
+    let prefixes: BTreeSet<_> = operations.iter().map(|operation| first(&operation.name)).collect();
     let addresses = planned.count_base_urls();
     let mut answer = json!({
         "addresses": addresses,
@@ -176,26 +163,16 @@ pub(super) async fn import_catalog(app: &App, arguments: Arguments) -> Result<Va
         ..arguments.document.import_plan(app).await?
     };
     let before = app.catalogs()?.last_loaded_catalogs();
-    let planned = app
-        .change_catalogs(move |catalogs| catalogs.import_document(&wanted))
-        .await?;
+    let planned = app.change_catalogs(move |catalogs| catalogs.import_document(&wanted)).await?;
     let addresses = planned.count_base_urls();
-    let ImportPlan {
-        id,
-        settings,
-        compiled,
-        changes,
-        ..
-    } = &planned;
+    let ImportPlan { id, settings, compiled, changes, .. } = &planned;
     let places = app.catalogs()?.places().clone();
     let mut warnings = import_warnings(&planned);
     let breaks = app.find_broken_steps(&before, id, changes).await?;
     if let (Some(warnings), false) = (warnings.as_array_mut(), breaks.is_empty()) {
         warnings.extend(breaks.iter().map(|one| {
-            let message = format!(
-                "step `{}` of workflow `{}`: {}",
-                one.step_id, one.workflow_id, one.why
-            );
+            let message =
+                format!("step `{}` of workflow `{}`: {}", one.step_id, one.workflow_id, one.why);
             json!({ "path": "", "rule": "removed_operation", "message": message })
         }));
     }
@@ -232,17 +209,12 @@ pub(super) async fn refresh_catalog(app: &App, arguments: RefreshArguments) -> R
     };
     let apply = arguments.apply;
     let planned = if apply {
-        app.change_catalogs(move |catalogs| catalogs.import_document(&wanted))
-            .await?
+        app.change_catalogs(move |catalogs| catalogs.import_document(&wanted)).await?
     } else {
-        app.with_catalogs(move |catalogs| catalogs.plan_import(&wanted))
-            .await?
+        app.with_catalogs(move |catalogs| catalogs.plan_import(&wanted)).await?
     };
     let mut answer = view_answer(&planned.changes)?;
-    answer["breaks"] = view_answer(
-        &app.find_broken_steps(&before, &id, &planned.changes)
-            .await?,
-    )?;
+    answer["breaks"] = view_answer(&app.find_broken_steps(&before, &id, &planned.changes).await?)?;
     answer["catalog_id"] = json!(id);
     answer["applied"] = json!(apply);
     answer["warnings"] = violation_values(&planned.compiled.warnings);

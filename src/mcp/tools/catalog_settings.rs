@@ -35,11 +35,7 @@ pub(super) async fn set_enabled(app: &App, arguments: SetEnabledArguments) -> Re
         Ok(())
     })
     .await?;
-    let count = app
-        .catalogs()?
-        .last_loaded_catalogs()
-        .all_operations(|_| true)
-        .count();
+    let count = app.catalogs()?.last_loaded_catalogs().all_operations(|_| true).count();
     Ok(json!({ "catalog_id": id, "enabled": enabled, "command_count_after_toggle": count }))
 }
 
@@ -88,19 +84,13 @@ pub(super) async fn confirm_secrets(
     arguments: SetHeadersArguments,
 ) -> Result<Option<Confirmation>> {
     let headers = &arguments.headers;
-    let secrets: Vec<_> = headers
-        .values()
-        .flatten()
-        .flat_map(|value| call::find_references(value))
-        .collect();
+    let secrets: Vec<_> =
+        headers.values().flatten().flat_map(|value| call::find_references(value)).collect();
     if app.requester() == Requester::User || secrets.is_empty() {
         return Ok(None);
     }
     let id = arguments.catalog.selected_catalog_id(app).await?;
-    let catalog = app
-        .catalogs()?
-        .last_loaded_catalogs()
-        .require_catalog(&id)?;
+    let catalog = app.catalogs()?.last_loaded_catalogs().require_catalog(&id)?;
     let message = format!(
         "Send the secrets {} to `{}` with every call of the catalog `{id}`, in the headers {}?",
         secrets.join(", "),
@@ -112,11 +102,7 @@ pub(super) async fn confirm_secrets(
         format!("nothing was done, for only the user gives a catalog secrets: {message}"),
     );
     Ok(Some(Confirmation {
-        key: format!(
-            "catalog.set_headers:{id}:{}:{}",
-            catalog.settings.base_url,
-            json!(headers)
-        ),
+        key: format!("catalog.set_headers:{id}:{}:{}", catalog.settings.base_url, json!(headers)),
         message,
         about: vec![("catalog_id", id)],
         unasked: ConfirmationFallback::Error(Box::new(refusal)),
@@ -187,11 +173,7 @@ pub(super) async fn confirm_remove(
     let path = app.catalogs()?.places().settings_path(&id);
     let path = path.display().to_string();
     let with_document = arguments.remove_manifest;
-    let what = if with_document {
-        "with its document"
-    } else {
-        "and keep its document"
-    };
+    let what = if with_document { "with its document" } else { "and keep its document" };
     Ok(Some(Confirmation {
         key: format!("catalog.remove:{id}:{with_document}"),
         message: format!(
@@ -207,9 +189,8 @@ pub(super) async fn confirm_remove(
 pub(super) async fn remove_catalog(app: &App, arguments: RemoveArguments) -> Result<Value> {
     let id = arguments.catalog.selected_catalog_id(app).await?;
     let (name, with_document) = (id.clone(), arguments.remove_manifest);
-    let left = app
-        .change_catalogs(move |catalogs| catalogs.remove_catalog(&name, with_document))
-        .await?;
+    let left =
+        app.change_catalogs(move |catalogs| catalogs.remove_catalog(&name, with_document)).await?;
     Ok(json!({
         "removed_catalog_id": id, "manifest_removed": with_document,
         "remaining_catalog_count": left.catalogs().len()

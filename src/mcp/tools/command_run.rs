@@ -82,17 +82,12 @@ pub(super) async fn confirm_destructive(
     let (id, with) = (call.id.clone(), json!(call.with));
     if let CommandMeant::Operation(named) = find_command(app, &id, Class::Destructive).await? {
         // Check first that the call can be sent, so that the user is not asked in vain.
-        app.check_call(&id, &named, &call.into_command_call()?)
-            .await?;
+        app.check_call(&id, &named, &call.into_command_call()?).await?;
     }
     if confirm {
         return Ok(None);
     }
-    let shown: String = with
-        .to_string()
-        .chars()
-        .take(limits::QUESTION_SHOWN_CHARS)
-        .collect();
+    let shown: String = with.to_string().chars().take(limits::QUESTION_SHOWN_CHARS).collect();
     Ok(Some(Confirmation {
         key,
         message: format!("Call `{id}`, which takes something away, with {shown}?"),

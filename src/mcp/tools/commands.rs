@@ -66,11 +66,7 @@ pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<
     let (found, last, total) = command_page(app, wanted).await?;
     let commands = fit_in_answer(&found, Value::clone);
     let id = |one: &Value| one["id"].as_str().map(str::to_owned);
-    let last = if commands.len() < found.len() {
-        commands.last().and_then(id)
-    } else {
-        last
-    };
+    let last = if commands.len() < found.len() { commands.last().and_then(id) } else { last };
     let mut answer = json!({ "commands": commands, "total": total });
     if let Some(last) = last {
         answer["next_cursor"] = json!(last);
@@ -84,10 +80,7 @@ async fn read_catalogs<T: Send + 'static>(
     work: impl FnOnce(&CatalogSet) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     match app.catalogs() {
-        Ok(_) => {
-            app.with_catalogs(move |catalogs| work(&catalogs.current_catalogs()))
-                .await
-        }
+        Ok(_) => app.with_catalogs(move |catalogs| work(&catalogs.current_catalogs())).await,
         Err(_) => work(&CatalogSet::default()),
     }
 }
@@ -122,8 +115,7 @@ pub(crate) async fn command_page(
     };
     read_catalogs(app, move |set| {
         let is_meant = |of: &Option<String>, names: &[&str]| {
-            of.as_ref()
-                .is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
+            of.as_ref().is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
         };
         let counts = |one: &Catalog| {
             is_meant(&wanted.vendor, &[one.vendor()])
@@ -169,9 +161,7 @@ fn cursor_command_gone_error(after: &str) -> Error {
     let violation = Violation::new("/cursor", "gone", message.clone());
     Error::new(Code::ArgumentsInvalid, message)
         .with_violations(vec![violation])
-        .with_next(repeat_call(
-            "without a cursor: the list has changed, and begins anew",
-        ))
+        .with_next(repeat_call("without a cursor: the list has changed, and begins anew"))
 }
 
 async fn matching_workflows(app: &App, query: &str) -> Result<Vec<Value>> {
@@ -211,11 +201,7 @@ fn provider_entry(vendor: &str, provider: &Provider) -> Value {
 /// An operation, as it is listed.
 fn operation_entry(set: &CatalogSet, named: &CatalogOperation) -> Option<Value> {
     let book = named.catalog.book.as_ref().ok()?;
-    Some(operation_summary(
-        set,
-        named,
-        &book.read_bare_operation(named.place).ok()?,
-    ))
+    Some(operation_summary(set, named, &book.read_bare_operation(named.place).ok()?))
 }
 
 fn operation_summary(set: &CatalogSet, named: &CatalogOperation, operation: &Operation) -> Value {
@@ -269,29 +255,15 @@ async fn command_details(app: &App, id: &str) -> Result<Value> {
 fn operation_details(set: &CatalogSet, named: &CatalogOperation) -> Result<Value, String> {
     let operation = named.catalog.read_operation(named.place)?;
     let mut shown = operation_summary(set, named, &operation);
-    let content = operation
-        .body
-        .as_ref()
-        .and_then(|body| body.contents.first());
-    let notes = named
-        .catalog
-        .book
-        .as_ref()
-        .map_err(Clone::clone)?
-        .read_notes();
+    let content = operation.body.as_ref().and_then(|body| body.contents.first());
+    let notes = named.catalog.book.as_ref().map_err(Clone::clone)?.read_notes();
     let uses = notes.map(|notes| notes.providers.uses).unwrap_or_default();
-    let uses = uses
-        .into_iter()
-        .filter(|one| one.operation == operation.name);
+    let uses = uses.into_iter().filter(|one| one.operation == operation.name);
     shown["description"] = json!(operation.description);
     let prepared = named.catalog.prepare_operation(named.place)?;
     shown["input_schema"] = prepared.input_schema();
     shown["body_schema"] = content.map_or(Value::Null, BodyContent::schema_for_callers);
-    if let Some(body) = operation
-        .body
-        .as_ref()
-        .filter(|body| body.contents.len() > 1)
-    {
+    if let Some(body) = operation.body.as_ref().filter(|body| body.contents.len() > 1) {
         let each = body.contents.iter();
         let each = each.map(|content| (content.media_type.clone(), content.schema_for_callers()));
         shown["body_schemas"] = Value::Object(each.collect());
@@ -315,9 +287,7 @@ fn example_call(shown: &Value) -> Value {
     };
     let properties = &shown["input_schema"]["properties"];
     let shared = &shown["input_schema"]["$defs"];
-    let required = value_items(&shown["input_schema"]["required"])
-        .iter()
-        .filter_map(Value::as_str);
+    let required = value_items(&shown["input_schema"]["required"]).iter().filter_map(Value::as_str);
     let with = required.map(|name| {
         let mut schema = properties[name].clone();
         if let (Value::Object(schema), Value::Object(_)) = (&mut schema, shared) {

@@ -72,11 +72,7 @@ pub(super) async fn approve_gate(
         via: Channel::Terminal,
         comment: arguments.comment,
     };
-    let word = if answer.approved {
-        "approved"
-    } else {
-        "rejected"
-    };
+    let word = if answer.approved { "approved" } else { "rejected" };
     let message = format!("'{}' of execution '{id}' is {word}", answer.step);
     let status = app.command(&id, answer).await?;
     let message = format!("{message}; the execution is {}", status.state);

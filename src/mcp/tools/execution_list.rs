@@ -44,13 +44,8 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionList
         calls: arguments.calls,
         children: arguments.children,
         // Limit the rows to what fits into one answer, whatever limit was requested. The next page has the others.
-        limit: arguments
-            .limit
-            .map(|limit| limit.min(limits::LIST_LIMIT_DEFAULT)),
+        limit: arguments.limit.map(|limit| limit.min(limits::LIST_LIMIT_DEFAULT)),
         cursor: arguments.cursor,
     };
-    Ok(ExecutionList {
-        success: true,
-        listing: app.list(request).await?,
-    })
+    Ok(ExecutionList { success: true, listing: app.list(request).await? })
 }

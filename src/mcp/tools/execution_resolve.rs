@@ -60,9 +60,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAn
             return Err(verdict_output_error("the verdict `output` needs output"));
         }
         _ => {
-            return Err(verdict_output_error(
-                "output belongs to the verdict `output` alone",
-            ));
+            return Err(verdict_output_error("output belongs to the verdict `output` alone"));
         }
     };
     let resolution = Resolution {

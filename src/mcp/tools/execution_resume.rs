@@ -44,17 +44,13 @@ const DOCUMENTED_FIELDS: [&str; 12] = [
 
 /// The schema of both possible answers: the fields of both, none of them required except `success` and `message`.
 pub(super) fn output_schema() -> Value {
-    let (mut one, two) = (
-        shallow_view_schema::<CurrentStep>(),
-        shallow_view_schema::<Resumed>(),
-    );
+    let (mut one, two) = (shallow_view_schema::<CurrentStep>(), shallow_view_schema::<Resumed>());
     if let Some(fields) = one["properties"].as_object_mut() {
         fields.retain(|name, _| !DOCUMENTED_FIELDS.contains(&name.as_str()));
     }
-    if let (Some(ours), Some(theirs)) = (
-        one["properties"].as_object_mut(),
-        two["properties"].as_object(),
-    ) {
+    if let (Some(ours), Some(theirs)) =
+        (one["properties"].as_object_mut(), two["properties"].as_object())
+    {
         ours.extend(theirs.clone());
     }
     one["properties"]["state"] = json!({ "type": "string" });
@@ -65,8 +61,7 @@ pub(super) fn output_schema() -> Value {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
     let going = match arguments.execution_id {
         Some(id) => OpenWork::One(Box::new(
-            app.resume_current_step(&parse_execution_id(&id)?, arguments.reason)
-                .await?,
+            app.resume_current_step(&parse_execution_id(&id)?, arguments.reason).await?,
         )),
         None => app.open_work(arguments.project).await?,
     };
@@ -92,10 +87,7 @@ fn current_step_answer(step: &CurrentStep) -> Result<Value> {
         });
         let open: Vec<_> = open.collect();
         let (id, state) = (&step.execution_id, &step.workflow_state);
-        answer["message"] = json!(format!(
-            "Execution '{id}' is {state}, at {}",
-            open.join(", ")
-        ));
+        answer["message"] = json!(format!("Execution '{id}' is {state}, at {}", open.join(", ")));
     }
     Ok(answer)
 }

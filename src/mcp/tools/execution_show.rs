@@ -21,6 +21,5 @@ pub(super) fn output_schema() -> Value {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionView> {
     // The history may be large.
     let _turn = app.acquire_large_read().await;
-    app.execution_view(&parse_execution_id(&arguments.execution_id)?)
-        .await
+    app.execution_view(&parse_execution_id(&arguments.execution_id)?).await
 }

@@ -27,9 +27,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<StateChangeAn
     let kept = status.signals_kept.iter().rfind(|kept| kept.name == name);
     let became = match kept {
         None => "has taken it".to_owned(),
-        Some(SignalView {
-            unknown: Some(why), ..
-        }) => format!("keeps it, but {why}"),
+        Some(SignalView { unknown: Some(why), .. }) => format!("keeps it, but {why}"),
         Some(_) => "keeps it until a step waits for it".to_owned(),
     };
     let message = format!(

@@ -63,11 +63,5 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WaitAnswer> {
         let id = double_quotes(id.as_str());
         format!("Step '{step}' is ready. Call execution.resume with execution_id '{id}': it has the task and the token")
     });
-    Ok(WaitAnswer {
-        success: true,
-        changed,
-        message,
-        workflow_state: status.state.clone(),
-        status,
-    })
+    Ok(WaitAnswer { success: true, changed, message, workflow_state: status.state.clone(), status })
 }

@@ -32,12 +32,7 @@ pub(super) struct StateChangeAnswer {
 impl StateChangeAnswer {
     /// The answer of a state change: the new status, and a sentence about what happened.
     pub(super) fn from_status(status: StatusView, message: String) -> Self {
-        Self {
-            success: true,
-            workflow_state: status.state.clone(),
-            message,
-            status,
-        }
+        Self { success: true, workflow_state: status.state.clone(), message, status }
     }
 }
 
@@ -70,9 +65,7 @@ async fn change_lifecycle(
 ) -> Result<StateChangeAnswer> {
     let id = parse_execution_id(&arguments.execution_id)?;
     let reason = arguments.reason;
-    let status = app
-        .command(&id, LifecycleChange { lifecycle, reason })
-        .await?;
+    let status = app.command(&id, LifecycleChange { lifecycle, reason }).await?;
     let becomes = status.ending.as_ref();
     let becomes = becomes.map_or_else(String::new, |ending| {
         format!(", and becomes {ending} once the steps for that are done")

@@ -13,10 +13,7 @@ use midex_domain::{
 
 /// Names that other systems use for our tools, compared with the part after the dot.
 const TOOL_NAME_ALIASES: &[(&str, &[&str])] = &[
-    (
-        "workflow.start",
-        &["begin", "create", "execute", "launch", "start_workflow"],
-    ),
+    ("workflow.start", &["begin", "create", "execute", "launch", "start_workflow"]),
     (
         "workflow.next_step",
         &[
@@ -32,10 +29,7 @@ const TOOL_NAME_ALIASES: &[(&str, &[&str])] = &[
             "done",
         ],
     ),
-    (
-        "workflow.list",
-        &["available_workflows", "list_workflows", "workflows"],
-    ),
+    ("workflow.list", &["available_workflows", "list_workflows", "workflows"]),
     (
         "workflow.read",
         &[
@@ -52,10 +46,7 @@ const TOOL_NAME_ALIASES: &[(&str, &[&str])] = &[
             "artifacts",
         ],
     ),
-    (
-        "execution.resume",
-        &["restore", "recover", "reopen", "unpause"],
-    ),
+    ("execution.resume", &["restore", "recover", "reopen", "unpause"]),
     ("execution.list", &["list_executions", "runs", "executions"]),
     ("execution.abandon", &["cancel", "stop", "abort", "kill"]),
     ("execution.wait", &["poll", "watch", "await"]),
@@ -66,11 +57,8 @@ const TOOL_NAME_ALIASES: &[(&str, &[&str])] = &[
 const NEAREST_TOOL_CALL: NextCall =
     repeat_call("if that is the tool that was meant").with_tool("{nearest}");
 /// The suggestion if the server offers the toolset `run` or `operate`.
-const SHOW_OPEN_WORK_CALL: NextCall = call_tool(
-    "execution.resume",
-    &[],
-    "it lists what is open; the tools here are {tools}",
-);
+const SHOW_OPEN_WORK_CALL: NextCall =
+    call_tool("execution.resume", &[], "it lists what is open; the tools here are {tools}");
 
 pub(super) fn unknown_tool_error(name: &str, sets: Toolsets) -> Error {
     let shown: String = name.chars().take(limits::NAME_SHOWN_CHARS).collect();
@@ -123,10 +111,7 @@ pub(super) fn toolset_left_out_error(tool: &str, of: Toolsets, sets: Toolsets) -
     let message = format!(
         "{tool} is a tool of the toolset `{of}`, which this server does not offer: it was started with --toolsets {sets}"
     );
-    add_offered_tools(
-        Error::new(Code::ToolNotFound, message).with_context("tool", tool),
-        sets,
-    )
+    add_offered_tools(Error::new(Code::ToolNotFound, message).with_context("tool", tool), sets)
 }
 
 /// Adds the names of the offered tools.
@@ -168,11 +153,9 @@ mod tests {
             action.starts_with("Call execution.resume: ") && action.contains("workflow.start"),
             "{action}"
         );
-        let none = unknown_tool_error(
-            "bash",
-            Toolsets::from_toolset(super::super::Toolset::Author),
-        )
-        .suggested_action();
+        let none =
+            unknown_tool_error("bash", Toolsets::from_toolset(super::super::Toolset::Author))
+                .suggested_action();
         assert!(none.starts_with("Use one of the tools"), "{none}");
     }
 }

@@ -151,16 +151,12 @@ pub(super) fn list_tools(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
 fn build_tool_list(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
     let names = tool_names(Toolsets::ALL);
     let tools = TOOL_TABLE.iter();
-    tools
-        .map(|tool| (tool.toolsets, tool.listed_tool(spelling, &names)))
-        .collect()
+    tools.map(|tool| (tool.toolsets, tool.listed_tool(spelling, &names))).collect()
 }
 
 /// The names of the tools of these toolsets.
 pub(super) fn tool_names(sets: Toolsets) -> Vec<&'static str> {
-    let offered = TOOL_TABLE
-        .iter()
-        .filter(|tool| sets.intersects(tool.toolsets));
+    let offered = TOOL_TABLE.iter().filter(|tool| sets.intersects(tool.toolsets));
     offered.map(|tool| tool.name).collect()
 }
 
@@ -173,11 +169,7 @@ pub(super) fn find_tool(sets: Toolsets, name: &str) -> Result<&'static ToolSpec>
         Some(tool) if tool.toolsets == Toolsets::PEOPLE => {
             Err(missing::people_only_tool_error(tool.name))
         }
-        Some(tool) => Err(missing::toolset_left_out_error(
-            tool.name,
-            tool.toolsets,
-            sets,
-        )),
+        Some(tool) => Err(missing::toolset_left_out_error(tool.name, tool.toolsets, sets)),
         None => Err(missing::unknown_tool_error(name, sets)),
     }
 }
@@ -195,11 +187,7 @@ pub(super) fn execution_in_arguments(arguments: &Map<String, Value>) -> Option<S
 /// The help for `--toolsets`: each toolset with its tools.
 pub fn toolsets_help() -> String {
     let line = |set: Toolset| {
-        format!(
-            "- {}: {}",
-            set.as_str(),
-            tool_names(Toolsets::from_toolset(set)).join(", ")
-        )
+        format!("- {}: {}", set.as_str(), tool_names(Toolsets::from_toolset(set)).join(", "))
     };
     Toolset::ALL.map(line).join("\n")
 }
@@ -419,10 +407,7 @@ fn reply(view: impl Serialize) -> Result<Value> {
         #[serde(flatten)]
         view: T,
     }
-    view_answer(&Reply {
-        success: true,
-        view,
-    })
+    view_answer(&Reply { success: true, view })
 }
 
 /// The error for an argument that breaks a rule which is not in its schema.
@@ -459,23 +444,11 @@ mod tests {
     fn every_tool_is_complete_and_found_in_both_spellings() {
         let all = Toolsets::ALL.union(Toolsets::PEOPLE);
         for tool in &TOOL_TABLE {
-            assert!(
-                !tool.title.is_empty() && !tool.description.is_empty(),
-                "{}",
-                tool.name
-            );
-            assert_eq!(
-                tool.schemas().input["additionalProperties"],
-                false,
-                "{}",
-                tool.name
-            );
+            assert!(!tool.title.is_empty() && !tool.description.is_empty(), "{}", tool.name);
+            assert_eq!(tool.schemas().input["additionalProperties"], false, "{}", tool.name);
             Schema::compile(&tool.schemas().output).expect("the output schema compiles");
             let underscored = Spelling::Underscored.spell_name(tool.name);
-            assert_eq!(
-                find_tool(all, &underscored).expect("underscored").name,
-                tool.name
-            );
+            assert_eq!(find_tool(all, &underscored).expect("underscored").name, tool.name);
             let listed = tool.documented_tool().expect("a listed tool");
             let listed = listed.annotations.expect("annotations");
             assert!(listed.read_only_hint.is_some() && listed.destructive_hint.is_some());
@@ -521,16 +494,11 @@ mod tests {
     #[test]
     fn tool_names_are_valid_and_unique() {
         let names = tool_names(Toolsets::ALL).into_iter();
-        let mut names: Vec<_> = names
-            .map(|name| Spelling::Underscored.spell_name(name))
-            .collect();
+        let mut names: Vec<_> = names.map(|name| Spelling::Underscored.spell_name(name)).collect();
         for name in &names {
             // Hosts prefix the server's name, and allow 64 characters in total.
             assert!((1..=40).contains(&name.len()), "{name}");
-            assert!(
-                name.bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            );
+            assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
         }
         names.sort();
         let count = names.len();

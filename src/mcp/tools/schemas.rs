@@ -86,11 +86,7 @@ pub(super) fn listed_input_schema(checked: &Value) -> Value {
         *property = listed_input_schema(property);
         if let Some(property) = property.as_object_mut() {
             property.retain(|key, _| !BOUND_KEYWORDS.contains(&key.as_str()));
-            let kind = if property.contains_key("enum") {
-                "string"
-            } else {
-                "object"
-            };
+            let kind = if property.contains_key("enum") { "string" } else { "object" };
             let kind = match property.get("type") {
                 Some(Value::String(_)) => None,
                 // A property with several types is listed with the first one.
@@ -108,9 +104,8 @@ pub(super) fn listed_input_schema(checked: &Value) -> Value {
 
 /// The schema of a reply that always has these fields. It names no types.
 pub(super) fn fields(names: &[&str]) -> Value {
-    let properties: Map<_, _> = { names.iter() }
-        .map(|name| ((*name).to_owned(), json!({})))
-        .collect();
+    let properties: Map<_, _> =
+        { names.iter() }.map(|name| ((*name).to_owned(), json!({}))).collect();
     with_success(json!({ "type": "object", "required": names, "properties": properties }))
 }
 
@@ -146,10 +141,8 @@ pub(super) fn with_error_shape(mut output: Value) -> Value {
     const ERROR_FIELDS: [&str; 2] = ["error", "error_code"];
     if let Some(schema) = output.as_object_mut() {
         let success = schema.remove("required").unwrap_or(json!(["success"]));
-        schema.insert(
-            "anyOf".into(),
-            json!([{ "required": success }, { "required": ERROR_FIELDS }]),
-        );
+        schema
+            .insert("anyOf".into(), json!([{ "required": success }, { "required": ERROR_FIELDS }]));
         // In a refusal, `error` is the message. In a status, it is the failure of the execution.
         let error = schema["properties"].get_mut("error");
         if let Some(error) = error {
@@ -164,10 +157,7 @@ pub(super) fn with_error_shape(mut output: Value) -> Value {
 pub(super) fn view_schema<T: JsonSchema>() -> Value {
     // Describe the serialized form, where a field that may be skipped is not required.
     let settings = SchemaSettings::draft2020_12().for_serialize();
-    let mut schema = settings
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     remove_descriptions(&mut schema);
     schema
 }
@@ -183,11 +173,8 @@ fn narrowed<T: JsonSchema>(shown: impl Fn(&Value, &Value) -> Value) -> Value {
     let mut schema = view_schema::<T>();
     let defined = schema["$defs"].take();
     let required = schema["required"].clone();
-    let is_required = |name: &str| {
-        required
-            .as_array()
-            .is_some_and(|names| names.contains(&json!(name)))
-    };
+    let is_required =
+        |name: &str| required.as_array().is_some_and(|names| names.contains(&json!(name)));
     for (name, field) in schema["properties"].as_object_mut().into_iter().flatten() {
         *field = shown(field, &defined);
         // An optional field is skipped when it is `None`, so leave `null` out of its types.
@@ -205,9 +192,7 @@ fn narrowed<T: JsonSchema>(shown: impl Fn(&Value, &Value) -> Value) -> Value {
 
 /// The type of a field, without nested fields.
 fn field_outline(field: &Value, defined: &Value) -> Value {
-    let named = field["$ref"]
-        .as_str()
-        .and_then(|path| path.strip_prefix("#/$defs/"));
+    let named = field["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
     if let Some(name) = named {
         return field_outline(&defined[name], defined);
     }

@@ -63,11 +63,7 @@ impl Spelling {
             ToolNames::Dotted => false,
             ToolNames::Underscored => true,
         };
-        if underscored {
-            Self::Underscored
-        } else {
-            Self::Dotted
-        }
+        if underscored { Self::Underscored } else { Self::Dotted }
     }
 
     /// The spelled name of a tool.
@@ -87,9 +83,7 @@ impl Spelling {
     /// Spells the names of `tools` in the descriptions of a schema.
     pub(super) fn spell_schema(self, schema: &mut Value, tools: &[&str]) {
         match schema {
-            Value::Array(items) => items
-                .iter_mut()
-                .for_each(|item| self.spell_schema(item, tools)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.spell_schema(item, tools)),
             Value::Object(fields) => {
                 for (key, field) in fields {
                     match field {
@@ -108,11 +102,7 @@ impl Spelling {
 
 fn refuses_dots(client: &str) -> bool {
     let name = client.to_lowercase();
-    let name = name
-        .split(BRIDGE_NAME_SUFFIX)
-        .next()
-        .unwrap_or_default()
-        .trim();
+    let name = name.split(BRIDGE_NAME_SUFFIX).next().unwrap_or_default().trim();
     CLIENTS_REFUSING_DOTS.contains(&name)
 }
 
@@ -132,14 +122,7 @@ mod tests {
         ] {
             assert!(refuses_dots(name), "{name}");
         }
-        for name in [
-            "",
-            "claude-code",
-            "claude-ai-2",
-            "not claude-ai",
-            "rmcp",
-            "mcp-remote",
-        ] {
+        for name in ["", "claude-code", "claude-ai-2", "not claude-ai", "rmcp", "mcp-remote"] {
             assert!(!refuses_dots(name), "{name}");
         }
     }
@@ -156,11 +139,7 @@ mod tests {
             (ToolNames::Underscored, Some(&other), Spelling::Underscored),
             (ToolNames::Underscored, None, Spelling::Underscored),
         ] {
-            assert_eq!(
-                Spelling::for_client(names, client),
-                spelling,
-                "{names:?} {client:?}"
-            );
+            assert_eq!(Spelling::for_client(names, client), spelling, "{names:?} {client:?}");
         }
     }
 }

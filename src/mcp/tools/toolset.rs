@@ -89,9 +89,7 @@ impl Toolsets {
 
     /// The names of the sets, in the order of [`Toolset::ALL`].
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let sets = Toolset::ALL
-            .into_iter()
-            .filter(move |set| self.contains(*set));
+        let sets = Toolset::ALL.into_iter().filter(move |set| self.contains(*set));
         sets.map(Toolset::as_str)
     }
 
@@ -128,23 +126,12 @@ mod tests {
             ("run, catalog,run", "run,catalog"),
             ("run,author,operate,catalog", "run,author,operate,catalog"),
         ] {
-            assert_eq!(
-                Toolsets::parse(text)
-                    .map(|sets| sets.to_string())
-                    .as_deref(),
-                Ok(read)
-            );
+            assert_eq!(Toolsets::parse(text).map(|sets| sets.to_string()).as_deref(), Ok(read));
         }
-        assert_eq!(
-            Toolsets::default().to_string(),
-            "run,author,operate,catalog"
-        );
+        assert_eq!(Toolsets::default().to_string(), "run,author,operate,catalog");
         for bad in ["", "all", "run,", "Run", "run;operate"] {
             let error = Toolsets::parse(bad).expect_err(bad);
-            assert!(
-                error.ends_with("there are run, author, operate, catalog"),
-                "{error}"
-            );
+            assert!(error.ends_with("there are run, author, operate, catalog"), "{error}");
         }
     }
 }

@@ -46,14 +46,9 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowList>
         query: arguments.query.unwrap_or_default().to_lowercase(),
         source: arguments.source,
         limit: arguments.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
-        after: arguments
-            .cursor
-            .as_deref()
-            .map(ManifestSortKey::parse)
-            .transpose()?,
+        after: arguments.cursor.as_deref().map(ManifestSortKey::parse).transpose()?,
     };
-    app.with_registry(move |registry| page.page_value(registry))
-        .await
+    app.with_registry(move |registry| page.page_value(registry)).await
 }
 
 /// The filters of a page of files.
@@ -81,11 +76,8 @@ impl ManifestSortKey {
         let mut parts = cursor.splitn(3, ' ');
         let mut number = || parts.next()?.parse().ok();
         let key = number().zip(number()).zip(parts.next());
-        let key = key.map(|((source, of_same), name)| Self {
-            name: name.to_owned(),
-            source,
-            of_same,
-        });
+        let key =
+            key.map(|((source, of_same), name)| Self { name: name.to_owned(), source, of_same });
         key.ok_or_else(bad_cursor_error)
     }
 
@@ -129,19 +121,11 @@ impl ManifestPageFilter {
             .filter(|(key, ..)| self.after.as_ref().is_none_or(|after| key > after));
         let page: Vec<_> = left.by_ref().take(self.limit).collect();
         let workflows = fit_in_answer(&page, |(_, entry, nearer)| {
-            if self.is_brief {
-                workflow_brief(entry)
-            } else {
-                file_entry(registry, entry, *nearer)
-            }
+            if self.is_brief { workflow_brief(entry) } else { file_entry(registry, entry, *nearer) }
         });
         let is_more = workflows.len() < page.len() || left.next().is_some();
         let last = page[..workflows.len()].last().filter(|_| is_more);
-        WorkflowList {
-            workflows,
-            total,
-            next_cursor: last.map(|(key, ..)| key.encode()),
-        }
+        WorkflowList { workflows, total, next_cursor: last.map(|(key, ..)| key.encode()) }
     }
 
     fn matches(&self, entry: &WorkflowEntry) -> bool {
@@ -189,15 +173,10 @@ pub(crate) fn manifest_entry(entry: &WorkflowEntry) -> Value {
 
 /// The catalogs that it requires and that are missing.
 fn missing_catalogs(entry: &WorkflowEntry, commands: Option<&dyn OperationLookup>) -> Vec<String> {
-    let required = entry
-        .value
-        .iter()
-        .flat_map(|known| &known.workflow.requires);
+    let required = entry.value.iter().flat_map(|known| &known.workflow.requires);
     let missing =
         required.filter(|one| commands.is_some_and(|commands| !commands.is_requirement_met(one)));
-    missing
-        .map(|one| format!("catalog:{}", one.title.as_ref().unwrap_or(&one.vendor)))
-        .collect()
+    missing.map(|one| format!("catalog:{}", one.title.as_ref().unwrap_or(&one.vendor))).collect()
 }
 
 /// A file. `nearer` is the file that hides it, if any.

@@ -101,9 +101,7 @@ fn input_value(input: &Input) -> Value {
 }
 
 pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<StartInputs> {
-    let subject = arguments
-        .selection
-        .selected_definition("workflow.resolve_inputs")?;
+    let subject = arguments.selection.selected_definition("workflow.resolve_inputs")?;
     let definition = app.valid_definition(subject).await?;
     let resolved = app.resolve_inputs(&definition, arguments.inputs).await?;
     let of = |wanted: InputStatus| {
@@ -125,20 +123,11 @@ pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<St
 }
 
 pub(super) async fn plan_steps(app: &App, arguments: Arguments) -> Result<StepPlan> {
-    let subject = arguments
-        .selection
-        .selected_definition("workflow.step_plan")?;
-    let ExecutionPlan {
-        definition,
-        rehearsal,
-    } = app.plan_execution(subject, arguments.inputs).await?;
+    let subject = arguments.selection.selected_definition("workflow.step_plan")?;
+    let ExecutionPlan { definition, rehearsal } =
+        app.plan_execution(subject, arguments.inputs).await?;
     let waves = definition.graph().wave_numbers();
-    let steps = definition
-        .workflow
-        .steps
-        .iter()
-        .zip(&rehearsal.steps)
-        .zip(waves);
+    let steps = definition.workflow.steps.iter().zip(&rehearsal.steps).zip(waves);
     let steps = steps.enumerate().map(|(index, ((step, known), wave))| {
         let mut shown = json!({
             "index": index,
@@ -154,20 +143,13 @@ pub(super) async fn plan_steps(app: &App, arguments: Arguments) -> Result<StepPl
         }
         shown
     });
-    Ok(StepPlan {
-        workflow_id: definition.workflow.name.to_string(),
-        steps: steps.collect(),
-    })
+    Ok(StepPlan { workflow_id: definition.workflow.name.to_string(), steps: steps.collect() })
 }
 
 pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<RenderedSteps> {
-    let subject = arguments
-        .selection
-        .selected_definition("workflow.preview_rendered")?;
-    let ExecutionPlan {
-        definition,
-        rehearsal,
-    } = app.plan_execution(subject, arguments.inputs).await?;
+    let subject = arguments.selection.selected_definition("workflow.preview_rendered")?;
+    let ExecutionPlan { definition, rehearsal } =
+        app.plan_execution(subject, arguments.inputs).await?;
     let step = |(step, known): (&Step, &RehearsedStep)| {
         json!({
             "step_id": step.id,

@@ -28,9 +28,5 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ResourceRead>
     let read = resources::read_resource(app, uri, false).await;
     // The error names the request for resources, which is not what was called.
     let read = read.map_err(|error| error.with_context("tool", "workflow.read"))?;
-    Ok(ResourceRead {
-        uri: uri.to_owned(),
-        content: read.content.into_value(),
-        next: read.next,
-    })
+    Ok(ResourceRead { uri: uri.to_owned(), content: read.content.into_value(), next: read.next })
 }

@@ -22,6 +22,5 @@ pub(super) async fn run(
     arguments: Arguments,
 ) -> Result<WithReferences<RenamedWorkflow>> {
     let (id, new_id) = (&arguments.workflow_id, &arguments.new_id);
-    app.rename_workflow(id, new_id, arguments.expected_version)
-        .await
+    app.rename_workflow(id, new_id, arguments.expected_version).await
 }

@@ -65,10 +65,7 @@ pub(super) fn max_duration(arguments: &Map<String, Value>) -> Duration {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowRun> {
     let subject = arguments.selection.selected_definition("workflow.run")?;
     let definition = app.valid_definition(subject).await?;
-    let (inputs, wait) = (
-        arguments.inputs.map(Value::Object),
-        wait_duration(arguments.wait_s),
-    );
+    let (inputs, wait) = (arguments.inputs.map(Value::Object), wait_duration(arguments.wait_s));
     let warning = app.hidden_definition_warning(&definition).await;
     let ran = app.run_execution(definition, inputs, wait).await;
     let RunOutcome { step, status } = ran.map_err(|error| match error.code() {

@@ -36,16 +36,8 @@ pub(super) async fn confirm_overwrite(
         return Ok(None);
     };
     Ok(Some(Confirmation {
-        key: format!(
-            "workflow.save:{}:{}:{}",
-            there.path,
-            there.version,
-            save.manifest.version()
-        ),
-        message: format!(
-            "Replace the workflow `{}` in `{}`?",
-            there.workflow_id, there.path
-        ),
+        key: format!("workflow.save:{}:{}:{}", there.path, there.version, save.manifest.version()),
+        message: format!("Replace the workflow `{}` in `{}`?", there.workflow_id, there.path),
         about: vec![("workflow_id", there.workflow_id), ("path", there.path)],
         unasked: ConfirmationFallback::Done,
         by: app.requester(),

@@ -28,11 +28,5 @@ pub(super) struct Arguments {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Advanced> {
     let id = arguments.execution_id.as_deref().map(parse_execution_id);
     let inputs = arguments.inputs.map(Value::Object);
-    app.start(
-        &arguments.workflow_name,
-        id.transpose()?,
-        inputs,
-        arguments.project,
-    )
-    .await
+    app.start(&arguments.workflow_name, id.transpose()?, inputs, arguments.project).await
 }

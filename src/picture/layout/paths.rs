@@ -60,11 +60,7 @@ impl Rows {
                     let is_shared = ports.range(used).count() > 1;
                     let port = if is_shared { leg.port } else { Port::Middle };
                     let (aside, inward) = face.port(is_top, port);
-                    let x = if next < cell.x {
-                        cell.x - aside
-                    } else {
-                        cell.x + aside
-                    };
+                    let x = if next < cell.x { cell.x - aside } else { cell.x + aside };
                     piece.extend(if is_top {
                         [(x, *top), (x, cell.y + inward)]
                     } else {

@@ -67,10 +67,7 @@ fn order(rows: &Rows) -> Vec<Vec<usize>> {
     let layouts = from_edges(&edges, &config).into_iter();
     let mut places: Vec<_> = layouts.flat_map(|layout| layout.0).collect();
     places.sort_by(|(a, (left, _)), (b, (right, _))| left.total_cmp(right).then(a.cmp(b)));
-    for cell in places
-        .iter()
-        .filter_map(|(vertex, _)| vertex.checked_sub(1))
-    {
+    for cell in places.iter().filter_map(|(vertex, _)| vertex.checked_sub(1)) {
         order[rows.cells[cell].row].push(cell);
     }
     order
@@ -89,9 +86,8 @@ fn sweep<'a>(
         let mut offsets = Vec::new();
         let mut last: Option<(usize, i64)> = None;
         for at in row {
-            let offset = last.map_or(0, |(last, offset)| {
-                offset + distance(&cells[last], &cells[*at])
-            });
+            let offset =
+                last.map_or(0, |(last, offset)| offset + distance(&cells[last], &cells[*at]));
             last = Some((*at, offset));
             offsets.push(offset);
             let is_box = |at: usize| matches!(cells[at].content, Content::Box(..));
@@ -117,9 +113,8 @@ fn sweep<'a>(
             }
             groups.push(group);
         }
-        let places = groups
-            .iter_mut()
-            .flat_map(|group| std::iter::repeat_n(median(&mut group.0), group.1));
+        let places =
+            groups.iter_mut().flat_map(|group| std::iter::repeat_n(median(&mut group.0), group.1));
         for ((at, offset), x) in row.iter().zip(offsets).zip(places) {
             cells[*at].x = x + offset;
         }
@@ -129,11 +124,7 @@ fn sweep<'a>(
 /// The least distance of the middles of two cells.
 fn distance(left: &Cell, right: &Cell) -> i64 {
     let is_box = |cell: &Cell| matches!(cell.content, Content::Box(..));
-    let gap = if is_box(left) && is_box(right) {
-        GAPS.0
-    } else {
-        GAPS.1
-    };
+    let gap = if is_box(left) && is_box(right) { GAPS.0 } else { GAPS.1 };
     // Each half is rounded up.
     left.width.midpoint(right.width) + gap + 1
 }

@@ -13,10 +13,7 @@ use midex_domain::{grammar, view::GraphView};
 /// The width of an edge without a label, and the padding of a label.
 pub(crate) const WAY: i64 = 4;
 /// The room for a label of an edge.
-const LABEL: TextBox = TextBox {
-    columns: 26,
-    lines: 4,
-};
+const LABEL: TextBox = TextBox { columns: 26, lines: 4 };
 /// The most boxes in a row that still have room for long lines.
 const CROWD: usize = 4;
 /// The height of the loop of a step that leads to itself.
@@ -141,14 +138,7 @@ impl Rows {
     fn add(&mut self, content: Content, row: usize, (width, height): (i64, i64)) -> usize {
         self.heights.resize(self.heights.len().max(row + 1), 0);
         self.heights[row] = self.heights[row].max(height);
-        self.cells.push(Cell {
-            content,
-            row,
-            width,
-            height,
-            x: 0,
-            y: 0,
-        });
+        self.cells.push(Cell { content, row, width, height, x: 0, y: 0 });
         self.cells.len() - 1
     }
 
@@ -159,11 +149,7 @@ impl Rows {
         (from, to): (usize, usize),
         (port, weight): (Port, i64),
     ) -> Vec<Leg> {
-        let leg = |cells, port| Leg {
-            cells,
-            port,
-            weight,
-        };
+        let leg = |cells, port| Leg { cells, port, weight };
         let (above, below) = (self.cells[from].row, self.cells[to].row);
         if from == to {
             let down = self.add_way(edge, Vec::new(), above + 1);
@@ -241,11 +227,7 @@ impl Rows {
 
 /// The lengths of the vertical parts of edges above a row, where arrows end, and below it.
 fn margins(row: usize) -> (i64, i64) {
-    if row.is_multiple_of(2) {
-        (10, 4)
-    } else {
-        (0, 0)
-    }
+    if row.is_multiple_of(2) { (10, 4) } else { (0, 0) }
 }
 
 /// The lengths of the longest path to each box, and of the longest path onward from it. For this every way leads from
@@ -253,9 +235,7 @@ fn margins(row: usize) -> (i64, i64) {
 fn ranks(places: &[(usize, usize)], ways: &[(usize, usize, usize)]) -> (Vec<usize>, Vec<i64>) {
     let down = ways.iter().filter(|(_, from, to)| from != to);
     let down = down.map(|(_, from, to)| (places[*from], places[*to]));
-    let mut down: Vec<_> = down
-        .map(|(from, to)| (from.min(to), from.max(to)))
-        .collect();
+    let mut down: Vec<_> = down.map(|(from, to)| (from.min(to), from.max(to))).collect();
     down.sort_unstable();
     let mut ranks = vec![0; places.len()];
     for ((_, upper), (_, lower)) in &down {

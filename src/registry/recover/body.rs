@@ -62,10 +62,7 @@ impl Recovery<'_> {
         let Some(kind) = below.iter().find(|entry| grammar::is_step_kind(&entry.key)) else {
             return;
         };
-        let hint = format!(
-            "write `{}` in the step itself: only a `foreach` has a `do`",
-            kind.key
-        );
+        let hint = format!("write `{}` in the step itself: only a `foreach` has a `do`", kind.key);
         let finding = unknown_key_finding(STEP_SHAPE.what, &entries[at], join_path(path, "do"));
         self.found.push(finding.suggest(hint).without_edit());
         let NodeContent::Map(below) = entries.remove(at).value.content else {

@@ -23,21 +23,14 @@ impl Recovery<'_> {
         let NodeContent::Map(below) = &entries[at].value.content else {
             return;
         };
-        let is_outline = below
-            .iter()
-            .any(|entry| record.find_key(&entry.key).is_some());
+        let is_outline = below.iter().any(|entry| record.find_key(&entry.key).is_some());
         if !is_outline || is_oversized_mapping(below) {
             return;
         }
-        let name = below
-            .iter()
-            .find(|entry| ["name", "id"].contains(&entry.key.as_str()));
-        let name = name
-            .and_then(|entry| entry.value.as_text())
-            .unwrap_or("NAME");
+        let name = below.iter().find(|entry| ["name", "id"].contains(&entry.key.as_str()));
+        let name = name.and_then(|entry| entry.value.as_text()).unwrap_or("NAME");
         let hint = format!("write `{key}: {name}`, and the other keys beside it, at the top");
-        self.found
-            .push(wrong_type_finding(&entries[at].value, key, "a text").suggest(hint));
+        self.found.push(wrong_type_finding(&entries[at].value, key, "a text").suggest(hint));
         let NodeContent::Map(below) = entries.remove(at).value.content else {
             return;
         };
@@ -95,10 +88,7 @@ impl Recovery<'_> {
         let finding =
             self.add_wrapping_edit(finding, node, "type: ", (kind != text).then_some(kind));
         self.found.push(finding);
-        *node = make_mapping(
-            place,
-            vec![make_entry("type", parse_plain_value(kind, place))],
-        );
+        *node = make_mapping(place, vec![make_entry("type", parse_plain_value(kind, place))]);
     }
 
     /// Steps written as a mapping from their ids.
@@ -159,9 +149,7 @@ fn name_list_item(
         return (Some(entry), finding.without_edit());
     }
     let entries = item.entries().unwrap_or_default();
-    let at = entries
-        .iter()
-        .position(|entry| keys.contains(&entry.key.as_str()));
+    let at = entries.iter().position(|entry| keys.contains(&entry.key.as_str()));
     let Some((at, name)) = at.and_then(|at| Some((at, entries[at].value.as_text()?))) else {
         return (None, finding.without_edit());
     };
@@ -173,11 +161,8 @@ fn name_list_item(
         && entries.len() > 1
         && entries[1].place.line > first.place.line;
     let start = first.place.start.checked_sub(2).filter(|_| is_block);
-    let finding = finding.edit_replace_bytes(
-        start,
-        format!("- {}: {name}", first.key),
-        format!("{name}:"),
-    );
+    let finding =
+        finding.edit_replace_bytes(start, format!("- {}: {name}", first.key), format!("{name}:"));
     let rest = entries
         .iter()
         .enumerate()

@@ -29,10 +29,7 @@ impl Recovery<'_> {
             return;
         }
         let is_name = |entry: &&MappingEntry| ["name", "id"].contains(&entry.key.as_str());
-        let Some(name) = below
-            .iter()
-            .find(is_name)
-            .filter(|name| name.value.as_text().is_some())
+        let Some(name) = below.iter().find(is_name).filter(|name| name.value.as_text().is_some())
         else {
             return;
         };
@@ -43,8 +40,7 @@ impl Recovery<'_> {
         let edited = below.len() == 1 && !self.is_json;
         let old = format!("{{ {}: {text} }}", name.key);
         let start = edited.then_some(node.place.start);
-        self.found
-            .push(finding.edit_replace_bytes(start, old, text.to_owned()));
+        self.found.push(finding.edit_replace_bytes(start, old, text.to_owned()));
         let name = name.value.clone();
         let NodeContent::Map(below) = std::mem::replace(&mut entries[at].value, name).content
         else {
@@ -67,11 +63,7 @@ impl Recovery<'_> {
             let Some(text) = entry.value.as_text().filter(|_| is_condition) else {
                 continue;
             };
-            let inner = text
-                .trim()
-                .trim_start_matches("${{")
-                .trim_end_matches("}}")
-                .trim();
+            let inner = text.trim().trim_start_matches("${{").trim_end_matches("}}").trim();
             let Some(meant) = foreign::find_value_counterpart(&entry.key, inner) else {
                 continue;
             };
@@ -104,9 +96,7 @@ impl Recovery<'_> {
         else {
             return;
         };
-        let there = entries
-            .iter()
-            .find(|entry| grammar::is_step_kind(&entry.key));
+        let there = entries.iter().find(|entry| grammar::is_step_kind(&entry.key));
         let there = there.map(|entry| entry.key.clone());
         let kind = entries[at]
             .value
@@ -164,8 +154,7 @@ impl Recovery<'_> {
         };
         if let Some(entry) = entries.iter_mut().find(is_loop) {
             let finding = unknown_key_finding(STEP_SHAPE.what, entry, join_path(path, &entry.key));
-            self.found
-                .push(finding.suggest("write `foreach`".to_owned()));
+            self.found.push(finding.suggest("write `foreach`".to_owned()));
             "foreach".clone_into(&mut entry.key);
         }
     }
@@ -180,24 +169,14 @@ impl Recovery<'_> {
             return;
         };
         let belongs = |entry: &MappingEntry| {
-            let kind = STEP_SHAPE
-                .find_key(&entry.key)
-                .filter(|key| key.is_step_kind());
+            let kind = STEP_SHAPE.find_key(&entry.key).filter(|key| key.is_step_kind());
             let is_kind = kind.is_some_and(|kind| kind.not_each.is_none() && !kind.is_planned());
-            let fields = [
-                "instructions",
-                "result",
-                "example",
-                "output_contract",
-                "with",
-            ];
+            let fields = ["instructions", "result", "example", "output_contract", "with"];
             is_kind || fields.contains(&entry.key.as_str())
         };
         let is_alone = entries[at].value.entries().is_none();
         if !is_alone
-            || !entries
-                .iter()
-                .any(|entry| grammar::is_step_kind(&entry.key) && belongs(entry))
+            || !entries.iter().any(|entry| grammar::is_step_kind(&entry.key) && belongs(entry))
         {
             return;
         }
@@ -299,20 +278,16 @@ impl Recovery<'_> {
         let finding = self.add_wrapping_edit(finding, node, &said(""), instead.as_deref());
         self.found.push(finding);
         let value = match (bare.key, &instead) {
-            ("input", Some(_)) => DocumentNode {
-                content: NodeContent::List(vec![node.clone()]),
-                ..node.clone()
-            },
+            ("input", Some(_)) => {
+                DocumentNode { content: NodeContent::List(vec![node.clone()]), ..node.clone() }
+            }
             (_, Some(span)) => parse_plain_value(span, node.place),
             _ => node.clone(),
         };
         let entries = rows.iter().map(|(key, given)| {
             make_entry(
                 key,
-                given.map_or_else(
-                    || value.clone(),
-                    |given| parse_plain_value(given, node.place),
-                ),
+                given.map_or_else(|| value.clone(), |given| parse_plain_value(given, node.place)),
             )
         });
         *node = make_mapping(node.place, entries.collect());
@@ -323,11 +298,8 @@ impl Recovery<'_> {
         let Some(text) = node.as_text().filter(|text| text.contains(',')) else {
             return;
         };
-        let names: Vec<_> = text
-            .split(',')
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-            .collect();
+        let names: Vec<_> =
+            text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         let list = if self.is_json {
             format!("[\"{}\"]", names.join("\", \""))
         } else {
@@ -336,9 +308,7 @@ impl Recovery<'_> {
         let message = "`depends_on` must be a list, or the id of one step";
         let finding = Finding::new(Rule::WrongType, path, node.place, message);
         self.found.push(
-            finding
-                .suggest(format!("write `{list}`"))
-                .edit_rewrite_quoted(node.place, text, &list),
+            finding.suggest(format!("write `{list}`")).edit_rewrite_quoted(node.place, text, &list),
         );
         let items = names.iter().map(|name| DocumentNode {
             content: NodeContent::Text((*name).to_owned()),
@@ -351,8 +321,7 @@ impl Recovery<'_> {
     pub(super) fn recover_branch(&mut self, node: &mut DocumentNode, path: &str) {
         if let NodeContent::Map(entries) = &node.content {
             let hint = "write a list of arms: `- if: CONDITION` with `next: STEP` below it, and last `- next: STEP`";
-            self.found
-                .push(wrong_type_finding(node, path, "a list").suggest(hint.to_owned()));
+            self.found.push(wrong_type_finding(node, path, "a list").suggest(hint.to_owned()));
             let arms = arms_from_mapping(entries, node.place);
             node.content = NodeContent::List(arms);
         }
@@ -381,9 +350,7 @@ impl Recovery<'_> {
         };
         find_key_position(entries, "if")?;
         let words = ["else", "otherwise", "default"];
-        let at = entries
-            .iter()
-            .position(|entry| words.contains(&entry.key.as_str()))?;
+        let at = entries.iter().position(|entry| words.contains(&entry.key.as_str()))?;
         let mut entry = entries.remove(at);
         let to = entry.value.as_text().unwrap_or("STEP").to_owned();
         let finding =
@@ -394,8 +361,7 @@ impl Recovery<'_> {
         let is_plain = is_last && own_line && at == entries.len();
         let start = entry.place.start.checked_sub(2).filter(|_| is_plain);
         let (old, new) = (format!("  {}", entry.key), "- next".to_owned());
-        self.found
-            .push(finding.suggest(hint).edit_replace_bytes(start, old, new));
+        self.found.push(finding.suggest(hint).edit_replace_bytes(start, old, new));
         "next".clone_into(&mut entry.key);
         Some(make_mapping(entry.place, vec![entry]))
     }
@@ -427,33 +393,21 @@ fn arms_from_mapping(entries: &[MappingEntry], place: Place) -> Vec<DocumentNode
             "condition" | "when" | "if" => "if",
             _ => "next",
         };
-        MappingEntry {
-            key: key.to_owned(),
-            ..entry.clone()
-        }
+        MappingEntry { key: key.to_owned(), ..entry.clone() }
     };
     let cases = entries.iter().find(|entry| entry.key == "cases");
     if let Some(cases) = cases.and_then(|cases| cases.value.entries()) {
         // Each case leads to a step if the value equals its key. The condition itself is not recovered.
         let case = |one: &MappingEntry| {
-            vec![
-                make_entry("if", parse_plain_value("true", one.place)),
-                rename(one),
-            ]
+            vec![make_entry("if", parse_plain_value("true", one.place)), rename(one)]
         };
-        return cases
-            .iter()
-            .map(|one| make_mapping(place, case(one)))
-            .collect();
+        return cases.iter().map(|one| make_mapping(place, case(one))).collect();
     }
     let own: Vec<_> = entries.iter().filter(is_own).map(rename).collect();
     if !own.is_empty() {
         arms.push(make_mapping(place, own));
     }
-    let last = entries
-        .iter()
-        .filter(is_else)
-        .map(|entry| make_mapping(place, vec![rename(entry)]));
+    let last = entries.iter().filter(is_else).map(|entry| make_mapping(place, vec![rename(entry)]));
     arms.extend(last);
     arms
 }
@@ -463,18 +417,11 @@ pub(super) fn find_key_position(entries: &[MappingEntry], key: &str) -> Option<u
 }
 
 pub(super) fn make_entry(key: &str, value: DocumentNode) -> MappingEntry {
-    MappingEntry {
-        key: key.to_owned(),
-        place: value.place,
-        value,
-    }
+    MappingEntry { key: key.to_owned(), place: value.place, value }
 }
 
 pub(super) fn make_mapping(place: Place, entries: Vec<MappingEntry>) -> DocumentNode {
-    DocumentNode {
-        content: NodeContent::Map(entries),
-        place,
-    }
+    DocumentNode { content: NodeContent::Map(entries), place }
 }
 
 /// The node that a plain value is parsed to.

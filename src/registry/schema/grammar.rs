@@ -75,9 +75,7 @@ fn record_schema(record: &MappingShape) -> Map<String, Value> {
 /// The rules that relate a key to others: a key that may replace it, and a key that it requires.
 fn key_relation_rules(key: &MappingKey) -> Vec<Value> {
     let required = |name: &str| json!({ "required": [name] });
-    let unless = key
-        .unless
-        .map(|other| json!({ "anyOf": [required(key.name), required(other)] }));
+    let unless = key.unless.map(|other| json!({ "anyOf": [required(key.name), required(other)] }));
     let beside =
         { key.beside }.map(|other| json!({ "if": required(key.name), "then": required(other) }));
     unless.into_iter().chain(beside).collect()
@@ -85,10 +83,7 @@ fn key_relation_rules(key: &MappingKey) -> Vec<Value> {
 
 /// The rule that exactly one of these keys is present.
 fn exactly_one_rules(keys: &[&str]) -> Vec<Value> {
-    let required: Vec<_> = keys
-        .iter()
-        .map(|key| json!({ "required": [key] }))
-        .collect();
+    let required: Vec<_> = keys.iter().map(|key| json!({ "required": [key] })).collect();
     vec![json!({ "oneOf": required })]
 }
 
@@ -112,9 +107,7 @@ fn mapping_schema(
 ) -> Map<String, Value> {
     let properties = keys.iter().map(|key| (key.name.to_owned(), schema_of(key)));
     let properties: Map<_, _> = properties.collect();
-    let required = keys
-        .iter()
-        .filter(|key| key.required && key.unless.is_none());
+    let required = keys.iter().filter(|key| key.required && key.unless.is_none());
     let required: Vec<_> = required.map(|key| key.name).collect();
     let schema = [
         ("type", json!("object")),
@@ -163,10 +156,7 @@ fn default_rules() -> Vec<Value> {
     };
     let no_template = json!({ "not": { "type": "string", "pattern": TEMPLATE_PATTERN } });
     let variable = json!({ "type": "string", "pattern": not_blank_pattern() });
-    vec![
-        when(DefaultFrom::Literal, no_template),
-        when(DefaultFrom::Env, variable),
-    ]
+    vec![when(DefaultFrom::Literal, no_template), when(DefaultFrom::Env, variable)]
 }
 
 /// The schema of a key, with its description. None is added next to a `$ref`: drafts before 2019-09 ignore all siblings
@@ -291,10 +281,8 @@ fn template_schema() -> Value {
 }
 
 fn operation_schema() -> Value {
-    let (word, space) = (
-        format!("[^{CONTROL_CHARS_CLASS}{WHITE_SPACE_CLASS}]+"),
-        format!("[{WHITE_SPACE_CLASS}]"),
-    );
+    let (word, space) =
+        (format!("[^{CONTROL_CHARS_CLASS}{WHITE_SPACE_CLASS}]+"), format!("[{WHITE_SPACE_CLASS}]"));
     let pattern = format!("^{space}*{word}({space}+{word})+{space}*$");
     json!({ "type": "string", "maxLength": limits::WORD_BYTES_MAX, "pattern": pattern })
 }
@@ -346,10 +334,7 @@ fn list_schema(of: &ValueShape, min: usize, max: usize) -> Value {
         "minItems": min,
         "maxItems": max,
     });
-    let is_named = matches!(
-        of,
-        ValueShape::Name(_) | ValueShape::Id(_) | ValueShape::Failure
-    );
+    let is_named = matches!(of, ValueShape::Name(_) | ValueShape::Id(_) | ValueShape::Failure);
     if let (Value::Object(map), true) = (&mut schema, is_named) {
         map.insert("uniqueItems".into(), json!(true));
     }

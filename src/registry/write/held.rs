@@ -60,12 +60,7 @@ impl LockedDirectory {
         let root = RootDirectory::open(directory).map_err(|finding| {
             unusable_path_error(&directory.path, io::Error::other(finding.message))
         })?;
-        Ok(Self {
-            root,
-            directory: directory.path.clone(),
-            registry,
-            _lock: None,
-        })
+        Ok(Self { root, directory: directory.path.clone(), registry, _lock: None })
     }
 
     /// Opens the directory with the exclusive write lock.
@@ -78,10 +73,7 @@ impl LockedDirectory {
             io::ErrorKind::WouldBlock => busy_error(&target.path),
             _ => unusable_path_error(&target.path, error),
         })?;
-        Ok(Self {
-            _lock: Some(lock),
-            ..Self::open_unlocked(definitions, target)?
-        })
+        Ok(Self { _lock: Some(lock), ..Self::open_unlocked(definitions, target)? })
     }
 
     /// The directory, for writing.
@@ -119,19 +111,9 @@ impl LockedDirectory {
             return Ok(None);
         };
         if bytes.len() as u64 > limits::DEFINITION_BYTES_MAX {
-            return Err(refusal::not_a_file_error(
-                id,
-                path,
-                "is larger than a definition may be",
-            ));
+            return Err(refusal::not_a_file_error(id, path, "is larger than a definition may be"));
         }
-        Ok(Some(LockedFile {
-            path: path.to_owned(),
-            folder,
-            name,
-            metadata,
-            bytes,
-        }))
+        Ok(Some(LockedFile { path: path.to_owned(), folder, name, metadata, bytes }))
     }
 
     /// The workflow that is in effect for this id, if it is in another directory.
@@ -147,18 +129,12 @@ impl LockedDirectory {
     /// them.
     pub(super) fn refuse_look_alike(&self, id: &str, but: Option<&str>) -> Result<()> {
         let is_alike = |name: &str| name != id && name.eq_ignore_ascii_case(id);
-        let mut others = self
-            .entries()
-            .filter(|(entry, _)| Some(&*entry.name) != but);
+        let mut others = self.entries().filter(|(entry, _)| Some(&*entry.name) != but);
         let alike = others.find(|(entry, path)| {
             is_alike(&entry.name)
-                || path
-                    .file_stem()
-                    .is_some_and(|it| is_alike(&super::file_name_text(it)))
+                || path.file_stem().is_some_and(|it| is_alike(&super::file_name_text(it)))
         });
-        alike.map_or(Ok(()), |(entry, path)| {
-            Err(refusal::look_alike_error(id, entry, path))
-        })
+        alike.map_or(Ok(()), |(entry, path)| Err(refusal::look_alike_error(id, entry, path)))
     }
 }
 

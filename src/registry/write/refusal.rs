@@ -46,10 +46,7 @@ fn suggest_valid_id(id: &str) -> Option<String> {
 }
 
 pub(super) fn already_exists_error(id: &str, held: &LockedFile) -> Error {
-    let message = format!(
-        "the workflow `{id}` is there already, as `{}`",
-        held.path.display()
-    );
+    let message = format!("the workflow `{id}` is there already, as `{}`", held.path.display());
     file_error(Code::WorkflowAlreadyExists, id, message, Some(&held.path))
         .with_context("version", held.version())
         .with_next(READ_FILE_FIRST_CALL)
@@ -79,19 +76,14 @@ pub(super) fn version_conflict_error(id: &str, expected: &str, held: Option<&Loc
         Some(actual) => format!("the workflow `{id}` has the version {actual}, not {expected}"),
         None => format!("the workflow `{id}` is not there, so it has not the version {expected}"),
     };
-    let error = file_error(
-        Code::VersionConflict,
-        id,
-        message,
-        held.map(|held| &*held.path),
-    )
-    .with_context("expected_version", expected)
-    .with_context("actual_version", actual.clone());
+    let error = file_error(Code::VersionConflict, id, message, held.map(|held| &*held.path))
+        .with_context("expected_version", expected)
+        .with_context("actual_version", actual.clone());
     match actual {
         Some(_) => error.with_next(READ_FILE_FIRST_CALL),
-        None => error.with_next(repeat_call(
-            "without expected_version, if it is to be a new workflow",
-        )),
+        None => {
+            error.with_next(repeat_call("without expected_version, if it is to be a new workflow"))
+        }
     }
 }
 
@@ -102,21 +94,13 @@ pub(super) fn not_writable_error(entry: &WorkflowEntry, directory: &Path) -> Err
         describe_location(entry),
         directory.display()
     );
-    file_error(
-        Code::WorkflowNotWritable,
-        &entry.name,
-        message,
-        entry.path.as_deref(),
-    )
-    .with_context("source", entry.source.as_str())
-    .with_next(COPY_WORKFLOW_CALL)
+    file_error(Code::WorkflowNotWritable, &entry.name, message, entry.path.as_deref())
+        .with_context("source", entry.source.as_str())
+        .with_next(COPY_WORKFLOW_CALL)
 }
 
 pub(super) fn not_a_file_error(id: &str, path: &Path, what: &str) -> Error {
-    let message = format!(
-        "`{}`, which has the workflow `{id}`, {what}",
-        path.display()
-    );
+    let message = format!("`{}`, which has the workflow `{id}`, {what}", path.display());
     file_error(Code::WorkflowNotWritable, id, message, Some(path)).with_next(COPY_WORKFLOW_CALL)
 }
 

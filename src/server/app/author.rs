@@ -32,8 +32,7 @@ impl App {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`.
     pub async fn check_definition(&self, subject: DefinitionSubject) -> Result<ManifestCheck> {
-        self.with_registry(move |registry| check_subject(registry, subject))
-            .await?
+        self.with_registry(move |registry| check_subject(registry, subject)).await?
     }
 
     /// The valid definition that an execution would use.
@@ -41,8 +40,7 @@ impl App {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` with every violation.
     pub async fn valid_definition(&self, subject: DefinitionSubject) -> Result<Arc<Definition>> {
-        self.with_registry(move |registry| load_valid_definition(registry, subject))
-            .await?
+        self.with_registry(move |registry| load_valid_definition(registry, subject)).await?
     }
 }
 
@@ -66,11 +64,7 @@ fn load_valid_definition(
     subject: DefinitionSubject,
 ) -> Result<Arc<Definition>> {
     let is_lent = matches!(subject, DefinitionSubject::Lent(_));
-    let ManifestCheck {
-        name,
-        definition,
-        findings,
-    } = check_subject(registry, subject)?;
+    let ManifestCheck { name, definition, findings } = check_subject(registry, subject)?;
     definition.ok_or_else(|| match registry.workflow(&name) {
         Some(entry) if !is_lent && is_broken(&entry.findings) => {
             registry::invalid_workflow_error(entry)
@@ -106,12 +100,7 @@ impl ResolvedInputs {
         let (inputs, unknown) = declared.report(&given, sources);
         let known = inputs.iter().filter(|report| !report.is_open());
         let known = known.map(|report| (report.name.clone(), report.value.clone()));
-        Self {
-            known: known.collect(),
-            providers: Vec::new(),
-            inputs,
-            unknown,
-        }
+        Self { known: known.collect(), providers: Vec::new(), inputs, unknown }
     }
 
     /// Whether no input is missing or invalid, and every provider that is needed can be called.
@@ -161,11 +150,7 @@ impl App {
         let sources = self.default_sources(workflow, &given).await?;
         let resolved = ResolvedInputs::resolve(workflow, given, &sources);
         let has_provider = |inputs: &&Inputs| inputs.iter().any(|input| input.provider.is_some());
-        let Some(inputs) = workflow
-            .inputs
-            .clone()
-            .filter(|inputs| has_provider(&inputs))
-        else {
+        let Some(inputs) = workflow.inputs.clone().filter(|inputs| has_provider(&inputs)) else {
             return Ok(resolved);
         };
         let known = resolved.known.clone();
@@ -178,10 +163,7 @@ impl App {
             })
         };
         let providers = self.with_registry(look).await?;
-        Ok(ResolvedInputs {
-            providers,
-            ..resolved
-        })
+        Ok(ResolvedInputs { providers, ..resolved })
     }
 
     async fn default_sources(
@@ -196,14 +178,9 @@ impl App {
         if workflow.inputs.as_ref().is_some_and(of_earlier) {
             let engine = self.engine().await?;
             let project = self.caller_project();
-            return engine
-                .defaults(workflow, Some(&given), Some(&project))
-                .await;
+            return engine.defaults(workflow, Some(&given), Some(&project)).await;
         }
-        Ok(DefaultSources {
-            env: self.environment.clone(),
-            ..DefaultSources::default()
-        })
+        Ok(DefaultSources { env: self.environment.clone(), ..DefaultSources::default() })
     }
 
     /// Plans an execution of this definition with these inputs, without starting it.
@@ -241,10 +218,7 @@ impl App {
             ..Facts::new(&definition, limits::TOKEN_TTL)
         };
         let rehearsal = Rehearsal::rehearse(facts, resolved.known, open, self.now(), self.ids())?;
-        Ok(ExecutionPlan {
-            definition,
-            rehearsal,
-        })
+        Ok(ExecutionPlan { definition, rehearsal })
     }
 
     /// Starts an execution. Returns when it has ended, waits for something other than the server, or `longest` has
@@ -258,9 +232,7 @@ impl App {
         inputs: Option<Value>,
         longest: Duration,
     ) -> Result<RunOutcome> {
-        let started = self
-            .start_definition(definition, None, inputs, None)
-            .await?;
+        let started = self.start_definition(definition, None, inputs, None).await?;
         self.wait_for_outcome(&started.execution_id, longest).await
     }
 

@@ -59,10 +59,7 @@ impl App {
     /// The same app for the user's own commands, which may change catalogs in ways that tools may not.
     #[must_use]
     pub fn for_user(self) -> Self {
-        Self {
-            by: Requester::User,
-            ..self
-        }
+        Self { by: Requester::User, ..self }
     }
 
     /// The same app, acting for the given kind of caller.
@@ -108,8 +105,7 @@ impl App {
     /// # Errors
     /// As [`App::catalogs`].
     pub async fn catalog_set(&self) -> Result<Arc<CatalogSet>> {
-        self.with_catalogs(|catalogs| Ok(catalogs.current_catalogs()))
-            .await
+        self.with_catalogs(|catalogs| Ok(catalogs.current_catalogs())).await
     }
 
     /// Runs `work` on the catalogs, off the async worker threads.
@@ -157,8 +153,7 @@ impl App {
         change: impl FnOnce(&mut Settings, &Catalog) -> Result<()> + Send + 'static,
     ) -> Result<Arc<Catalog>> {
         let name = name.to_owned();
-        self.change_catalogs(move |catalogs| catalogs.change_settings(&name, change))
-            .await
+        self.change_catalogs(move |catalogs| catalogs.change_settings(&name, change)).await
     }
 
     /// Watches the catalog files until the process stops. Must be called within an async runtime.
@@ -219,11 +214,7 @@ impl App {
         match source_type.unwrap_or(SourceType::guess_from_text(source)) {
             SourceType::Url => {
                 let reach = Reach::of_imports(&self.config().import_from);
-                let bytes = self
-                    .catalogs()?
-                    .caller()
-                    .fetch_document(source, &reach)
-                    .await?;
+                let bytes = self.catalogs()?.caller().fetch_document(source, &reach).await?;
                 Ok((source.to_owned(), bytes.into()))
             }
             SourceType::Path => {
@@ -251,9 +242,7 @@ impl App {
         let sources = self.config().import_from.iter();
         let named = sources.filter(|from| allowable(from).is_none());
         let named = named.map(|from| self.project_dir.join(from));
-        let own = [self.project_dir.to_path_buf()]
-            .into_iter()
-            .chain(user_dir());
+        let own = [self.project_dir.to_path_buf()].into_iter().chain(user_dir());
         own.chain(named).collect()
     }
 
@@ -317,10 +306,8 @@ fn read_permitted_document(
     let real = path.canonicalize().map_err(unusable)?;
     let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
     if by == Requester::Tool && !roots.iter().any(is_below) {
-        let message = format!(
-            "{} lies neither in the project nor in the user's directory",
-            path.display()
-        );
+        let message =
+            format!("{} lies neither in the project nor in the user's directory", path.display());
         return Err(Error::new(Code::SourceRefused, message)
             .with_context("path", path.display().to_string()));
     }

@@ -73,9 +73,7 @@ impl App {
             OperationMatch::Disabled => {
                 let message = format!("the catalog of `{id}` is disabled or cannot be used");
                 let error = Error::new(Code::CommandNotFound, message);
-                Err(error
-                    .with_context("catalog_id", *first)
-                    .with_next(ENABLE_CATALOG_CALL))
+                Err(error.with_context("catalog_id", *first).with_next(ENABLE_CATALOG_CALL))
             }
             OperationMatch::Several(ids) => {
                 let near = format!("{} {rest}", ids[0]);
@@ -83,10 +81,9 @@ impl App {
                 Err(command_not_found_error(id, Some(near))
                     .with_message(format!("`{id}` is not one command: {message}")))
             }
-            OperationMatch::NoOperation(near) => Err(command_not_found_error(
-                id,
-                near.map(|near| format!("{first} {near}")),
-            )),
+            OperationMatch::NoOperation(near) => {
+                Err(command_not_found_error(id, near.map(|near| format!("{first} {near}"))))
+            }
             OperationMatch::NoCatalog(_) => {
                 Err(command_not_found_error(id, find_nearest_command(&set, id)))
             }
@@ -107,10 +104,9 @@ impl App {
         let (id, named, call) = (id.to_owned(), named.clone(), call.clone());
         self.with_catalogs(move |catalogs| {
             let catalog = &named.catalog;
-            let (Ok(prepared), Ok(target)) = (
-                catalog.prepare_operation(named.place),
-                catalog.call_target(),
-            ) else {
+            let (Ok(prepared), Ok(target)) =
+                (catalog.prepare_operation(named.place), catalog.call_target())
+            else {
                 // The catalog itself is broken: the call reports that.
                 return Ok(());
             };
@@ -154,18 +150,12 @@ impl App {
         let Ok((CommandTarget::Operation(named), _)) = self.resolve_command(id).await else {
             return error;
         };
-        let (catalog, operation) = (
-            named.catalog.clone(),
-            named.catalog.read_operation(named.place),
-        );
-        let lacked = operation
-            .ok()
-            .and_then(|one| catalog.missing_credential(&one));
+        let (catalog, operation) =
+            (named.catalog.clone(), named.catalog.read_operation(named.place));
+        let lacked = operation.ok().and_then(|one| catalog.missing_credential(&one));
         let error = error.with_context("catalog_id", catalog.id.as_str());
         match lacked {
-            Some(scheme) => error
-                .with_context("scheme", scheme)
-                .with_next(SET_CREDENTIAL_CALL),
+            Some(scheme) => error.with_context("scheme", scheme).with_next(SET_CREDENTIAL_CALL),
             None => error,
         }
     }
@@ -199,9 +189,7 @@ fn build_call_definition(id: &str, call: &CommandCall) -> Result<(Definition, Va
         operation: operation.to_owned(),
         body: call.body.as_ref().map(|_| json!("${{ inputs.body }}")),
         idempotent: None,
-        paginate: call.pages.map(|max_pages| PaginateOptions {
-            max_pages: Some(max_pages),
-        }),
+        paginate: call.pages.map(|max_pages| PaginateOptions { max_pages: Some(max_pages) }),
         whole: true,
     };
     let step = Step {
@@ -254,15 +242,11 @@ const NEAREST_COMMAND_CALL: NextCall =
 
 fn command_not_found_error(id: &str, near: Option<String>) -> Error {
     let shown: String = id.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
-    let hint = near
-        .as_ref()
-        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let hint = near.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     let message = format!("there is no command `{shown}`{hint}");
     let error = Error::new(Code::CommandNotFound, message).with_context("words", shown);
     match near {
-        Some(near) => error
-            .with_context("nearest", near)
-            .with_next(NEAREST_COMMAND_CALL),
+        Some(near) => error.with_context("nearest", near).with_next(NEAREST_COMMAND_CALL),
         None => error,
     }
 }

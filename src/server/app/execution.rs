@@ -11,10 +11,8 @@ impl App {
     pub async fn execution_view(&self, id: &ExecutionId) -> Result<ExecutionView> {
         let shown = self.engine().await?.execution_view(id).await?;
         #[cfg(feature = "catalog")]
-        let shown = ExecutionView {
-            status: self.add_disabled_catalog_hints(shown.status),
-            ..shown
-        };
+        let shown =
+            ExecutionView { status: self.add_disabled_catalog_hints(shown.status), ..shown };
         Ok(shown)
     }
 }

@@ -50,10 +50,7 @@ impl ListRequest {
             state: state.map(|text| parse_state(&text)).transpose()?,
             open_only,
             roots_only: !self.children,
-            workflow: self
-                .workflow
-                .map(|name| parse_workflow(&name))
-                .transpose()?,
+            workflow: self.workflow.map(|name| parse_workflow(&name)).transpose()?,
             project,
             before: self.cursor.map(|text| parse_cursor(&text)).transpose()?,
             limit: self.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
@@ -81,10 +78,7 @@ fn invalid_filter_error(name: &str, found: &str, expected: &str) -> Error {
     let shown: String = found.chars().take(60).collect();
     let message = format!("`{shown}` is no {name}");
     let violation = Violation::new(format!("/{name}"), "enum", message).with_expected(expected);
-    Error::new(
-        Code::ArgumentsInvalid,
-        format!("`{shown}` is no {name}; expected {expected}"),
-    )
-    .with_context("tool", "execution.list")
-    .with_violations(vec![violation])
+    Error::new(Code::ArgumentsInvalid, format!("`{shown}` is no {name}; expected {expected}"))
+        .with_context("tool", "execution.list")
+        .with_violations(vec![violation])
 }

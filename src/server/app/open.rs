@@ -56,9 +56,11 @@ impl App {
         let mut slot = self.host.engine.lock().await;
         match &*slot {
             EngineSlot::Open(engine) => Ok(engine.clone()),
-            EngineSlot::Closed {
-                tried: Some((at, error)),
-            } if !self.host.opens_itself || self.is_recent_attempt(*at) => Err(error.clone()),
+            EngineSlot::Closed { tried: Some((at, error)) }
+                if !self.host.opens_itself || self.is_recent_attempt(*at) =>
+            {
+                Err(error.clone())
+            }
             EngineSlot::Closed { .. } if self.host.opens_itself => {
                 self.fill_engine_slot(&mut slot, None).await
             }
@@ -111,9 +113,7 @@ impl App {
                 Ok(engine)
             }
             Err(error) => {
-                *slot = EngineSlot::Closed {
-                    tried: Some((self.now(), error.clone())),
-                };
+                *slot = EngineSlot::Closed { tried: Some((self.now(), error.clone())) };
                 self.host.opened.send_replace(Some(false));
                 Err(error)
             }
@@ -121,24 +121,14 @@ impl App {
     }
 
     async fn start_engine(&self, owned: Option<OwnedDirectory>) -> Result<Engine> {
-        let Options {
-            config,
-            clock,
-            ids,
-            activities,
-            operations,
-            is_worker,
-            store,
-        } = self.host.options.clone();
+        let Options { config, clock, ids, activities, operations, is_worker, store } =
+            self.host.options.clone();
         #[cfg(feature = "catalog")]
         let operations = operations.or_else(|| {
             Some(self.host.catalogs.clone()? as Arc<dyn midex_domain::operation::Operations>)
         });
         let operations = operations.unwrap_or_else(|| Arc::new(NoOperations));
-        let options = store::Options {
-            snapshot_every: config.snapshot_every,
-            ..store
-        };
+        let options = store::Options { snapshot_every: config.snapshot_every, ..store };
         let data_dir = config.data_dir.clone();
         let open = move || match owned {
             Some(owned) => RedbStore::open_owned(owned, options),
@@ -186,16 +176,9 @@ pub fn verify_store(config: &Config) -> Result<StoreVerification> {
         // Taking ownership creates the directory, so do it only if the directory exists.
         let is_gone = config.data_dir.is_dir()
             && OwnedDirectory::take_ownership(&config.data_dir)?.has_lost_its_store();
-        return Ok(if is_gone {
-            StoreVerification::Gone
-        } else {
-            StoreVerification::Nothing
-        });
+        return Ok(if is_gone { StoreVerification::Gone } else { StoreVerification::Nothing });
     };
-    let options = store::Options {
-        check_all: true,
-        ..store::Options::default()
-    };
+    let options = store::Options { check_all: true, ..store::Options::default() };
     let owned = OwnedDirectory::take_ownership(&config.data_dir)?;
     drop(RedbStore::open_owned(owned, options)?);
     Ok(StoreVerification::Sound(file.len()))

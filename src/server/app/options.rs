@@ -63,9 +63,6 @@ impl Options {
     /// The activities that definitions are checked against. Operations and secrets are added elsewhere.
     pub(super) fn abilities(&self) -> ServerCapabilities {
         let activities = self.activities.names().map(str::to_owned);
-        ServerCapabilities {
-            activities: activities.collect(),
-            ..ServerCapabilities::default()
-        }
+        ServerCapabilities { activities: activities.collect(), ..ServerCapabilities::default() }
     }
 }

@@ -23,13 +23,8 @@ impl App {
         }
         let name = definition.workflow.name.clone();
         let look = move |all: &LiveDefinitions| {
-            let source = all
-                .last_loaded_registry()
-                .hidden_by_project(name.as_str())?
-                .as_str();
-            Some(format!(
-                "`{name}` is the project's: it hides the {source} one"
-            ))
+            let source = all.last_loaded_registry().hidden_by_project(name.as_str())?.as_str();
+            Some(format!("`{name}` is the project's: it hides the {source} one"))
         };
         self.with_definitions(look).await.ok().flatten()
     }
@@ -42,11 +37,7 @@ impl App {
         let (definition, app) = (definition.clone(), self.clone());
         let check = move |definitions: &LiveDefinitions| {
             let trusted = (&app.config().trust, &*app.project_dir);
-            check_trust(
-                &definition,
-                definitions.abilities().operation_lookup(),
-                trusted,
-            )
+            check_trust(&definition, definitions.abilities().operation_lookup(), trusted)
         };
         self.with_definitions(check).await?
     }
@@ -56,10 +47,7 @@ impl App {
     pub async fn trust_project(&self) -> Result<()> {
         let app = self.clone();
         let add = move |_: &LiveDefinitions| {
-            app.config()
-                .trust
-                .set_trusted(&app.project_dir, true)
-                .map(drop)
+            app.config().trust.set_trusted(&app.project_dir, true).map(drop)
         };
         self.with_definitions(add).await?
     }
@@ -90,10 +78,7 @@ pub(super) fn check_trust(
     let message = format!("the project `{shown}` is not trusted, and {its}");
     Err(Error::new(Code::ProjectNotTrusted, message)
         .with_context("workflow", name.as_str())
-        .with_context(
-            "question",
-            format!("Trust the project {shown}? I{}", &its[1..]),
-        )
+        .with_context("question", format!("Trust the project {shown}? I{}", &its[1..]))
         .with_context("project_word", quote_for_shell(&shown))
         .with_context("project", shown))
 }
@@ -106,9 +91,9 @@ fn describe_effects(
 ) -> Vec<String> {
     let effect = |step: &Step| match &step.kind {
         StepKind::Activity { name, .. } => Some(format!("runs the activity `{name}`")),
-        StepKind::Run {
-            catalog, operation, ..
-        } => match commands.map(|commands| commands.find_operation(catalog, operation)) {
+        StepKind::Run { catalog, operation, .. } => match commands
+            .map(|commands| commands.find_operation(catalog, operation))
+        {
             Some(OperationLookupResult::Operation(callable)) if callable.class == Class::Safe => {
                 let gives = passes_header(step, &callable);
                 gives.then(|| format!("sends headers with `{catalog} {operation}`"))
@@ -140,9 +125,9 @@ fn passes_header(step: &Step, callable: &OperationSignature) -> bool {
 fn refers_to_secrets(value: &Value) -> bool {
     match value {
         // Search everything after the opening, since an expression may contain `}}` inside a string literal.
-        Value::String(text) => text
-            .split_once("${{")
-            .is_some_and(|(_, rest)| rest.contains("secrets")),
+        Value::String(text) => {
+            text.split_once("${{").is_some_and(|(_, rest)| rest.contains("secrets"))
+        }
         Value::Array(items) => items.iter().any(refers_to_secrets),
         Value::Object(fields) => fields.values().any(refers_to_secrets),
         _ => false,

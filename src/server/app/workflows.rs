@@ -32,17 +32,9 @@ impl DefinitionCache {
         trust: TrustedProjects,
     ) -> Self {
         let loaded = Mutex::new(vec![(directories.clone(), own.clone())]);
-        let own_lookup = WorkflowLookup {
-            directories,
-            account: account_id(),
-            ..WorkflowLookup::default()
-        };
-        Self {
-            own,
-            own_lookup,
-            trust,
-            loaded,
-        }
+        let own_lookup =
+            WorkflowLookup { directories, account: account_id(), ..WorkflowLookup::default() };
+        Self { own, own_lookup, trust, loaded }
     }
 
     fn lock_entries(&self) -> MutexGuard<'_, Vec<(DefinitionDirectories, Arc<LiveDefinitions>)>> {
@@ -85,10 +77,7 @@ impl DefinitionCache {
 
     /// The look-up that is stored with an execution, for a caller with these directories.
     pub(super) fn lookup_for(&self, directories: DefinitionDirectories) -> WorkflowLookup {
-        WorkflowLookup {
-            directories,
-            ..self.own_lookup.clone()
-        }
+        WorkflowLookup { directories, ..self.own_lookup.clone() }
     }
 
     /// The definitions that a look-up refers to. If its directories belong to another machine or user, those of the
@@ -118,11 +107,7 @@ impl Workflows for DefinitionCache {
             if lookup.is_of_project || definition.is_of_project() {
                 let (judged, project) = (definition.clone(), lookup.directories.project_dir);
                 let check = move |all: &LiveDefinitions| {
-                    check_trust(
-                        &judged,
-                        all.abilities().operation_lookup(),
-                        (&trust, &project),
-                    )
+                    check_trust(&judged, all.abilities().operation_lookup(), (&trust, &project))
                 };
                 definitions.run_blocking(check).await??;
             }
@@ -139,11 +124,7 @@ async fn find_workflow(
     name: &str,
 ) -> Result<Arc<Definition>> {
     let directories = lookup.directories.clone();
-    let is_gone = move || {
-        directories
-            .workflow_directories()
-            .any(|directory| !directory.is_dir())
-    };
+    let is_gone = move || directories.workflow_directories().any(|directory| !directory.is_dir());
     let is_kept = lookup.kept.contains_key(name);
     if is_kept && tokio::task::spawn_blocking(is_gone).await.unwrap_or(false) {
         let message = format!("Workflow '{name}' not found");
@@ -175,14 +156,9 @@ mod tests {
 
     #[test]
     fn cache_shares_and_drops_definitions() {
-        let own = Arc::new(LiveDefinitions::new(places_of_directories(
-            &test_directories("own"),
-        )));
-        let cache = DefinitionCache::new(
-            test_directories("own"),
-            own.clone(),
-            TrustedProjects::Everything,
-        );
+        let own = Arc::new(LiveDefinitions::new(places_of_directories(&test_directories("own"))));
+        let cache =
+            DefinitionCache::new(test_directories("own"), own.clone(), TrustedProjects::Everything);
         let caller = cache.definitions_in(&test_directories("caller"));
         for number in 0..=limits::DEFINITIONS_KEPT_MAX {
             cache.definitions_in(&test_directories(number.to_string()));

@@ -75,10 +75,7 @@ impl App {
     pub async fn file_to_overwrite(&self, save: &SaveRequest) -> Option<DeletedWorkflow> {
         let manifest = save.manifest.clone();
         let found = self.with_author_directory(move |definitions, target| {
-            let id = definitions
-                .current_registry()
-                .check_manifest(&manifest)
-                .name;
+            let id = definitions.current_registry().check_manifest(&manifest).name;
             registry::preview_delete(definitions, target, &id, None)
         });
         // `ok`: the save that follows reports the same error.
@@ -116,8 +113,7 @@ impl App {
         id: &str,
         expected_version: Option<String>,
     ) -> Result<WithReferences<DeletedWorkflow>> {
-        self.change_workflow_file(id, expected_version, registry::preview_delete)
-            .await
+        self.change_workflow_file(id, expected_version, registry::preview_delete).await
     }
 
     /// Deletes the file of a workflow.
@@ -129,8 +125,7 @@ impl App {
         id: &str,
         expected_version: Option<String>,
     ) -> Result<WithReferences<DeletedWorkflow>> {
-        self.change_workflow_file(id, expected_version, registry::delete_workflow)
-            .await
+        self.change_workflow_file(id, expected_version, registry::delete_workflow).await
     }
 
     async fn change_workflow_file(
@@ -165,8 +160,7 @@ impl App {
             let message = "there is no home directory to write workflows into";
             Error::new(Code::FileUnusable, message).with_context("path", "the user's directory")
         })?;
-        self.with_definitions(move |definitions| work(definitions, &authoring.directory))
-            .await?
+        self.with_definitions(move |definitions| work(definitions, &authoring.directory)).await?
     }
 
     /// What refers to an id whose file was renamed or deleted. If the store cannot be read, open executions are left
@@ -190,19 +184,14 @@ impl App {
         references.push(WorkflowReference::Prompt { name });
         let registry = self.definitions().last_loaded_registry();
         let shown = |path: Option<&PathBuf>| path.map(|path| path.display().to_string());
-        let users = registry
-            .referring_workflows(id)
-            .take(limits::LIST_LIMIT_MAX);
+        let users = registry.referring_workflows(id).take(limits::LIST_LIMIT_MAX);
         references.extend(users.map(|(entry, is_heir)| WorkflowReference::Definition {
             workflow: entry.name.clone(),
             path: shown(entry.path.as_ref()),
             by: if is_heir { "extends" } else { "workflow" },
         }));
         let is_target = |path: &std::path::Path| {
-            let target = self
-                .authoring
-                .as_ref()
-                .map(|authoring| &authoring.directory.path);
+            let target = self.authoring.as_ref().map(|authoring| &authoring.directory.path);
             target.is_some_and(|target| path.starts_with(target))
         };
         let others = registry.all_workflows().filter(|entry| entry.name == id);

@@ -123,10 +123,7 @@ fn path_from_variable(variable: &str) -> Result<Option<PathBuf>> {
     if path.is_absolute() {
         return Ok(Some(path));
     }
-    let message = format!(
-        "`{variable}` must be an absolute path, this is `{}`",
-        path.display()
-    );
+    let message = format!("`{variable}` must be an absolute path, this is `{}`", path.display());
     Err(Error::new(Code::UsageInvalid, message).with_action(
         "Set the variable to a path that begins with `/`, `~/` or `$HOME/`, or unset it",
     ))
@@ -158,11 +155,7 @@ mod tests {
             ("/a/~", "/a/~"),
             ("a", "a"),
         ] {
-            assert_eq!(
-                expand_home(text, Path::new("/h")),
-                Path::new(path),
-                "{text}"
-            );
+            assert_eq!(expand_home(text, Path::new("/h")), Path::new(path), "{text}");
         }
     }
 }

@@ -64,10 +64,7 @@ impl TrustedProjects {
             real => real.map_err(failed)?,
         };
         let Self::Listed(Some(path)) = self else {
-            return Err(unusable_file_error(
-                project,
-                "there is no file of the user's for it",
-            ));
+            return Err(unusable_file_error(project, "there is no file of the user's for it"));
         };
         // If the path is a symbolic link, change the file that it points to.
         let file = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
@@ -87,12 +84,8 @@ impl TrustedProjects {
         document[TRUST_KEY] = value(names);
         let (name, text) = (file.file_name().unwrap_or_default(), document.to_string());
         let before = fs::metadata(&file).ok();
-        let written = folder.write(
-            name,
-            text.as_bytes(),
-            before.as_ref(),
-            ExistingFilePolicy::Replace,
-        );
+        let written =
+            folder.write(name, text.as_bytes(), before.as_ref(), ExistingFilePolicy::Replace);
         written.map(|()| true).map_err(failed)
     }
 }

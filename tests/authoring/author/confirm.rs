@@ -28,10 +28,7 @@ fn stateless(tool: &str, arguments: &Value, more: &Value) -> Value {
 
 /// A call of a client of the initialize era whose user answers so: the question, and what the call came to.
 fn asked(server: &mut Server, tool: &str, arguments: &Value, decision: &str) -> (String, Value) {
-    let call = server.post(
-        "tools/call",
-        json!({ "name": tool, "arguments": arguments }),
-    );
+    let call = server.post("tools/call", json!({ "name": tool, "arguments": arguments }));
     let question = loop {
         let line = server.next_line();
         assert_ne!(line["id"], call, "nobody is asked: {line}");
@@ -59,12 +56,7 @@ fn asked_stateless(
     let needs =
         server.request("tools/call", stateless(tool, arguments, &json!({})))["result"].take();
     assert_eq!(needs["resultType"], "input_required", "{needs}");
-    let (key, question) = needs["inputRequests"]
-        .as_object()
-        .unwrap()
-        .iter()
-        .next()
-        .unwrap();
+    let (key, question) = needs["inputRequests"].as_object().unwrap().iter().next().unwrap();
     let answers = json!({ "inputResponses": { (key): says(decision) } });
     let answer = server.request("tools/call", stateless(tool, arguments, &answers));
     let message = question["params"]["message"].as_str().unwrap().to_owned();
@@ -78,11 +70,7 @@ fn servers(project: &Project) -> Vec<(Server, Ask)> {
     let mut owner = project.serve_asking();
     owner.done("execution.list", json!({}));
     let bare = || Server::run(project.command(&["serve"]));
-    vec![
-        (owner, asked as Ask),
-        (project.serve_asking(), asked),
-        (bare(), asked_stateless),
-    ]
+    vec![(owner, asked as Ask), (project.serve_asking(), asked), (bare(), asked_stateless)]
 }
 
 #[test]
@@ -98,10 +86,7 @@ fn a_deletion_needs_the_user_s_yes() {
             assert!(message.contains(&file.display().to_string()), "{message}");
             assert_eq!(refused["error_code"], "CONFIRMATION_REQUIRED", "{refused}");
             let action = refused["suggested_action"].as_str().unwrap();
-            assert!(
-                !action.contains("confirm"),
-                "nobody is told to go past the user: {action}"
-            );
+            assert!(!action.contains("confirm"), "nobody is told to go past the user: {action}");
             assert!(file.exists());
         }
         let (_, deleted) = ask(&mut server, "workflow.delete", &arguments, "yes");
@@ -121,28 +106,15 @@ fn a_yes_is_of_the_file_that_was_shown() {
     call("workflow.save", json!({ "manifest": TRIAGE }), json!({}));
     let arguments = json!({ "workflow_id": "triage" });
     let needs = call("workflow.delete", arguments.clone(), json!({}));
-    let key = needs["inputRequests"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .next()
-        .unwrap()
-        .clone();
+    let key = needs["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
     let version =
         call("workflow.get", arguments.clone(), json!({}))["structuredContent"]["version"].clone();
     let changed = json!({ "manifest": format!("{TRIAGE}# more\n"), "expected_version": version });
     call("workflow.save", changed, json!({}));
-    let again = call(
-        "workflow.delete",
-        arguments,
-        json!({ "inputResponses": { (key): says("yes") } }),
-    );
+    let again =
+        call("workflow.delete", arguments, json!({ "inputResponses": { (key): says("yes") } }));
     assert_eq!(again["resultType"], "input_required", "{again}");
-    assert!(
-        project
-            .path("home/.config/midex/workflows/triage.yaml")
-            .exists()
-    );
+    assert!(project.path("home/.config/midex/workflows/triage.yaml").exists());
 }
 
 #[test]
@@ -159,16 +131,10 @@ fn a_file_that_the_caller_has_not_read_is_asked_for_where_that_can_be() {
         assert_eq!(refused["error_code"], "CONFIRMATION_REQUIRED", "{refused}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
         let (message, saved) = ask(&mut server, "workflow.save", &arguments, "yes");
-        assert!(
-            message.starts_with("Replace the workflow `triage`"),
-            "{message}"
-        );
+        assert!(message.starts_with("Replace the workflow `triage`"), "{message}");
         assert_eq!(saved["created"], false, "{saved}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     }
     // A client that cannot ask is taken at its word.
-    writer.done(
-        "workflow.save",
-        json!({ "manifest": TRIAGE, "overwrite": true }),
-    );
+    writer.done("workflow.save", json!({ "manifest": TRIAGE, "overwrite": true }));
 }

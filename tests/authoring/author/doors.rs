@@ -79,21 +79,14 @@ impl Door {
             "skills",
             "skill",
         ];
-        let kept: Vec<_> = parts
-            .iter()
-            .filter(|part| !answer[**part].is_null())
-            .collect();
+        let kept: Vec<_> = parts.iter().filter(|part| !answer[**part].is_null()).collect();
         assert!(!kept.is_empty(), "{method} {params}: {answer}");
-        let mut kept: Value = kept
-            .iter()
-            .map(|part| (**part, answer[**part].clone()))
-            .collect();
+        let mut kept: Value = kept.iter().map(|part| (**part, answer[**part].clone())).collect();
         let mut ids = Vec::new();
         mask(&mut kept, &mut ids);
         let root = self.project.root().display().to_string();
         let shown = kept.to_string().replace(&root, "ROOT");
-        ids.iter()
-            .fold(shown, |shown, id| shown.replace(&**id, "ID"))
+        ids.iter().fold(shown, |shown, id| shown.replace(&**id, "ID"))
     }
 }
 
@@ -212,10 +205,7 @@ fn reads(client: &mut Reader) -> Vec<(&'static str, Value)> {
             }
             _ => json!({}),
         };
-        requests.push((
-            "prompts/get",
-            json!({ "name": name, "arguments": arguments }),
-        ));
+        requests.push(("prompts/get", json!({ "name": name, "arguments": arguments })));
     }
     for uri in listed(client, "resources", "resources", "uri") {
         // What happens has times of its own.
@@ -229,9 +219,7 @@ fn reads(client: &mut Reader) -> Vec<(&'static str, Value)> {
 #[test]
 fn every_door_has_the_same_tools_prompts_and_resources_with_the_same_answers() {
     let doors = ERAS.into_iter().flat_map(|era| [(era, false), (era, true)]);
-    let mut doors: Vec<_> = doors
-        .map(|(era, is_relayed)| Door::new(era, is_relayed))
-        .collect();
+    let mut doors: Vec<_> = doors.map(|(era, is_relayed)| Door::new(era, is_relayed)).collect();
     let mut tools = doors[0].client.tools();
     // These tools say how much they may change.
     tools.retain(|tool| tool["_meta"].get("execution_type").is_some());
@@ -242,12 +230,8 @@ fn every_door_has_the_same_tools_prompts_and_resources_with_the_same_answers() {
     }
     let mut requests = reads(&mut doors[0].client);
     let calls = calls().into_iter().chain(calls_of_catalogs());
-    let calls = calls.map(|(tool, arguments)| {
-        (
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        )
-    });
+    let calls = calls
+        .map(|(tool, arguments)| ("tools/call", json!({ "name": tool, "arguments": arguments })));
     requests.extend(calls);
     for (method, params) in requests {
         let (first, others) = doors.split_first_mut().unwrap();

@@ -49,10 +49,7 @@ fn a_template_is_rendered_with_its_type_and_what_is_not_known_is_left_and_named(
         (json!("${{ inputs.empty }}"), json!("")),
         (json!("<${{ inputs.empty }}>"), json!("<>")),
         (json!("${{ inputs.list }}"), given()["list"].clone()),
-        (
-            json!("it is ${{ inputs.list }}"),
-            json!("it is [\"a\",{\"b\":true}]"),
-        ),
+        (json!("it is ${{ inputs.list }}"), json!("it is [\"a\",{\"b\":true}]")),
         (
             json!("${{ inputs.name }} has ${{ inputs.n }} in ${{ env.HOME }}"),
             json!(format!("ann has 4 in {home}")),
@@ -64,24 +61,15 @@ fn a_template_is_rendered_with_its_type_and_what_is_not_known_is_left_and_named(
         (json!("${{ steps.keep.twice }}"), json!(8)),
         (json!("${{ steps.keep.output.twice }}"), json!(8)),
         (json!("${{ memory.twice }}"), json!(8)),
-        (
-            json!("{{ inputs.name }} $inputs.name"),
-            json!("{{ inputs.name }} $inputs.name"),
-        ),
+        (json!("{{ inputs.name }} $inputs.name"), json!("{{ inputs.name }} $inputs.name")),
     ];
     let unknown = [
-        (
-            "${{ steps.before-it.output.ok }}",
-            "`steps.before-it.ok`: the step has not run yet",
-        ),
+        ("${{ steps.before-it.output.ok }}", "`steps.before-it.ok`: the step has not run yet"),
         (
             "${{ inputs.list[7] }}",
             "`inputs.list[7]` leads to nothing: `inputs.list` is a list of 2",
         ),
-        (
-            "${{ env.PATH }}",
-            "the environment variable `PATH` is not set or not allowed",
-        ),
+        ("${{ env.PATH }}", "the environment variable `PATH` is not set or not allowed"),
         ("${{ secrets.KEY }}", "there is no secret `KEY`"),
     ];
     let mut shown = |template: &Value| {
@@ -118,23 +106,14 @@ fn a_condition_says_whether_its_step_runs_as_far_as_that_is_known() {
         ("inputs.empty", json!(false)),
         ("inputs.list", json!(true)),
         ("inputs.flag or inputs.n == 4", json!(true)),
-        (
-            "inputs.name == 'ann' and not (inputs.flag or inputs.n < 4)",
-            json!(true),
-        ),
+        ("inputs.name == 'ann' and not (inputs.flag or inputs.n < 4)", json!(true)),
         ("inputs.name in ['ann', 'bob']", json!(true)),
         ("'b' in inputs.list", json!(false)),
         ("inputs.n == -4", json!(false)),
         ("inputs.n > -0.5 and inputs.n < 4.5", json!(true)),
-        (
-            "inputs.list[0] == 'a' and inputs.list.0 == 'a'",
-            json!(true),
-        ),
+        ("inputs.list[0] == 'a' and inputs.list.0 == 'a'", json!(true)),
         ("inputs.list[1].b", json!(true)),
-        (
-            "inputs.name == 'größe 🦀 === && steps.nobody.x'",
-            json!(false),
-        ),
+        ("inputs.name == 'größe 🦀 === && steps.nobody.x'", json!(false)),
         ("inputs.none == null", json!(true)),
         ("inputs.none", json!(false)),
         ("steps.keep.output.twice == 8", json!(true)),
@@ -153,11 +132,8 @@ fn a_condition_says_whether_its_step_runs_as_far_as_that_is_known() {
     }
     // One that cannot be asked fails its step, and the plan says which and why.
     let manifest = third("    if: inputs.list[7]\n");
-    let plan = done(
-        &mut client,
-        "workflow.step_plan",
-        json!({ "manifest": manifest, "inputs": given() }),
-    );
+    let plan =
+        done(&mut client, "workflow.step_plan", json!({ "manifest": manifest, "inputs": given() }));
     let why = "it fails as it is entered: `inputs.list[7]` leads to nothing: `inputs.list` is a list of 2 in `inputs.list[7]`";
     assert_eq!(plan["steps"][2]["why"], why);
 }
@@ -188,17 +164,10 @@ fn a_condition_of_another_language_is_refused_at_its_place_with_what_to_write() 
         let manifest = third(&format!("    if: {}\n", quoted(&condition)));
         let checked = validated(&mut client, &manifest);
         let violations = list(&checked["violations"]);
-        assert_eq!(
-            each(&violations, "rule"),
-            [rule],
-            "{condition}: {violations:?}"
-        );
+        assert_eq!(each(&violations, "rule"), [rule], "{condition}: {violations:?}");
         let violation = &violations[0];
         has_fields(violation, json!({ "path": "steps[2].if", "line": 16 }));
-        let edits = violation["suggestion"]
-            .get("edits")
-            .cloned()
-            .unwrap_or(json!([]));
+        let edits = violation["suggestion"].get("edits").cloned().unwrap_or(json!([]));
         if !meant.is_empty() {
             let mended = edited(&manifest, serde_json::from_value(edits).unwrap());
             let meant = format!("    if: {}\n", quoted(&meant));

@@ -34,11 +34,7 @@ fn a_base_that_is_saved_changes_its_heirs_at_once() {
         let mut save = |text: &str| {
             let text = text.replace("base", &format!("base{at}"));
             let text = text.replace("workflow: heir", &format!("workflow: heir{at}"));
-            done(
-                &mut client,
-                "workflow.save",
-                json!({ "manifest": text, "overwrite": true }),
-            );
+            done(&mut client, "workflow.save", json!({ "manifest": text, "overwrite": true }));
         };
         save(BASE);
         save(HEIR);
@@ -47,10 +43,7 @@ fn a_base_that_is_saved_changes_its_heirs_at_once() {
         let got = get(&mut client, &heir);
         assert_eq!(got["parsed"]["extends"], base, "{got}");
 
-        let longer = format!(
-            "{}  - {{ id: tell, guidance: Tell }}\n",
-            BASE.replace("base", &base)
-        );
+        let longer = format!("{}  - {{ id: tell, guidance: Tell }}\n", BASE.replace("base", &base));
         let again = json!({ "manifest": longer, "overwrite": true });
         done(&mut client, "workflow.save", again);
         assert_eq!(steps(&mut client, &heir), ["plan", "check", "act", "tell"]);
@@ -77,15 +70,9 @@ fn texts_and_objects_are_told_the_same_of_what_they_extend() {
         let one = |one: &Value| format!("{} {}", one["rule"], one["path"]);
         violations.iter().map(one).collect::<Vec<_>>()
     };
-    let expected = [
-        "\"not_in_base\" \"remove[0]\"",
-        "\"unknown_key\" \"insert[0].steps[0].guidence\"",
-    ];
-    for manifest in [
-        wrong.clone(),
-        json!(wrong.to_string()),
-        json!(format!("{wrong:#}")),
-    ] {
+    let expected =
+        ["\"not_in_base\" \"remove[0]\"", "\"unknown_key\" \"insert[0].steps[0].guidence\""];
+    for manifest in [wrong.clone(), json!(wrong.to_string()), json!(format!("{wrong:#}"))] {
         let mut found = found(&mut client, manifest);
         found.sort();
         assert_eq!(found, expected);
@@ -101,11 +88,7 @@ fn the_result_is_printed_and_validates_by_itself() {
     let run = |arguments: &[&str]| {
         let output = project.command(arguments).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        (
-            output.status.code(),
-            text,
-            String::from_utf8(output.stderr).unwrap(),
-        )
+        (output.status.code(), text, String::from_utf8(output.stderr).unwrap())
     };
     let (code, text, stderr) = run(&["validate", "--print", "heir"]);
     assert_eq!((code, &*stderr), (Some(0), ""), "{text}");

@@ -63,14 +63,7 @@ fn inputs_come_to_what_is_told_and_a_run_takes_exactly_those_that_are_ready() {
     let project = Project::new(&[]);
     let mut client = reader(&project);
     for row in rows() {
-        let Row {
-            declaration,
-            given,
-            status,
-            value,
-            source,
-            rules,
-        } = row;
+        let Row { declaration, given, status, value, source, rules } = row;
         let manifest = format!(
             "workflow: w\ndescription: d\ninputs: {{ app: {declaration} }}\nsteps: [{{ id: s, guidance: '${{{{ inputs.app }}}}' }}]\n"
         );
@@ -85,15 +78,8 @@ fn inputs_come_to_what_is_told_and_a_run_takes_exactly_those_that_are_ready() {
         let violations = list(&resolved["violations"]);
         assert_eq!(each(&violations, "rule"), rules, "{shown}");
         assert_eq!(resolved["ready"], json!(rules.is_empty()), "{shown}");
-        assert!(
-            violations.iter().all(|one| one["path"] == "inputs.app"),
-            "{shown}"
-        );
-        assert_eq!(
-            resolved["required_missing"] == json!(["app"]),
-            status == "missing",
-            "{shown}"
-        );
+        assert!(violations.iter().all(|one| one["path"] == "inputs.app"), "{shown}");
+        assert_eq!(resolved["required_missing"] == json!(["app"]), status == "missing", "{shown}");
 
         let mut arguments = arguments;
         arguments["wait_s"] = json!(0);
@@ -112,17 +98,10 @@ fn inputs_come_to_what_is_told_and_a_run_takes_exactly_those_that_are_ready() {
     }
     let unknown = json!({ "manifest": TRIAGE, "inputs": { "report": "r", "urgnet": true } });
     let refusal = refused(&mut client, "workflow.run", unknown);
-    assert_eq!(
-        refusal["violations"][0]["path"], "inputs.urgnet",
-        "{refusal}"
-    );
+    assert_eq!(refusal["violations"][0]["path"], "inputs.urgnet", "{refusal}");
     let listed = done(&mut client, "execution.list", json!({ "limit": 100 }));
     let ready = rows().iter().filter(|row| row.rules.is_empty()).count();
-    assert_eq!(
-        list(&listed["executions"]).len(),
-        ready,
-        "what was refused began nothing"
-    );
+    assert_eq!(list(&listed["executions"]).len(), ready, "what was refused began nothing");
 }
 
 #[test]
@@ -160,11 +139,7 @@ fn the_order_is_the_author_s_but_for_what_a_step_waits_for() {
         ),
     ] {
         let manifest = format!("workflow: w\ndescription: d\nsteps: [{steps}]\n");
-        let plan = done(
-            &mut client,
-            "workflow.step_plan",
-            json!({ "manifest": manifest }),
-        );
+        let plan = done(&mut client, "workflow.step_plan", json!({ "manifest": manifest }));
         let steps = list(&plan["steps"]);
         let of = |field: &str| -> Value { steps.iter().map(|step| step[field].clone()).collect() };
         assert_eq!(each(&steps, "step_id").join(" "), ids);

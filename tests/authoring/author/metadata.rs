@@ -36,23 +36,15 @@ fn it_is_kept_as_it_stands_and_shown_and_counts_in_the_version() {
 
         let other = text.replace("Ada", "Eve");
         let save = json!({ "manifest": other, "overwrite": true });
-        assert_ne!(
-            done(client, "workflow.save", save)["version"],
-            saved["version"]
-        );
+        assert_ne!(done(client, "workflow.save", save)["version"], saved["version"]);
         let files = done(client, "workflow.list", json!({ "query": "front" }));
-        assert_eq!(
-            files["workflows"][0]["metadata"],
-            json!({ "author": "Ada" })
-        );
+        assert_eq!(files["workflows"][0]["metadata"], json!({ "author": "Ada" }));
         let without = done(client, "workflow.list", json!({ "query": "bug-fix" }));
         assert!(without["workflows"][0].get("metadata").is_none());
     }
     let list_of = project.command(&["list", "--json"]).output().unwrap();
     let listed = String::from_utf8(list_of.stdout).unwrap();
-    let mut listed = listed
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut listed = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let front = listed.find(|one| one["name"] == "front").unwrap();
     assert_eq!(front["metadata"], json!({ "author": "Ada" }));
 }
@@ -69,11 +61,9 @@ fn what_is_no_scalar_or_too_much_is_a_finding() {
     };
     let max = limits::METADATA_ENTRIES_MAX;
     for client in &mut clients(&project) {
-        for sound in [
-            entries(max),
-            with(&format!("long: {longest}")),
-            with(&format!("{longest}: 1")),
-        ] {
+        for sound in
+            [entries(max), with(&format!("long: {longest}")), with(&format!("{longest}: 1"))]
+        {
             let checked = validated(client, &sound);
             assert_eq!(checked["valid"], true, "{checked}");
         }
@@ -81,21 +71,9 @@ fn what_is_no_scalar_or_too_much_is_a_finding() {
             (with("people: [Ada]"), "wrong_type", "metadata.people"),
             (with("people: { a: b }"), "wrong_type", "metadata.people"),
             (entries(max + 1), "limit_exceeded", "metadata"),
-            (
-                with(&format!("long: {longest}x")),
-                "limit_exceeded",
-                "metadata.long",
-            ),
-            (
-                with(&format!("{longest}x: 1")),
-                "limit_exceeded",
-                &*format!("metadata.{longest}x"),
-            ),
-            (
-                TRIAGE.replace("inputs:", "metadata: Ada\ninputs:"),
-                "wrong_type",
-                "metadata",
-            ),
+            (with(&format!("long: {longest}x")), "limit_exceeded", "metadata.long"),
+            (with(&format!("{longest}x: 1")), "limit_exceeded", &*format!("metadata.{longest}x")),
+            (TRIAGE.replace("inputs:", "metadata: Ada\ninputs:"), "wrong_type", "metadata"),
         ] {
             let checked = validated(client, &wrong);
             let found = list(&checked["violations"]);

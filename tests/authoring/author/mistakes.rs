@@ -116,10 +116,8 @@ fn what_no_manifest_has_is_refused_with_what_to_write() {
     );
     let declared = declared.iter().map(|[said, found]| (input(said), *found));
     let written = written.iter().map(|[lines, found]| (with(lines), *found));
-    let nameless = (
-        "description: d\nsteps: [{ id: s, guidance: G }]\n".to_owned(),
-        "missing_key workflow",
-    );
+    let nameless =
+        ("description: d\nsteps: [{ id: s, guidance: G }]\n".to_owned(), "missing_key workflow");
     for (manifest, found) in declared.chain(written).chain([nameless]) {
         let checked = validated(&mut client, &manifest);
         let told = list(&checked["violations"]);
@@ -139,10 +137,7 @@ fn what_no_manifest_has_is_refused_with_what_to_write() {
     let manifest =
         with("inputs: { a: { type: string } }\nsteps: [{ id: s, guidance: '{{ inputs.a }}' }]");
     let checked = validated(&mut client, &manifest);
-    assert_eq!(
-        each(&list(&checked["warnings"]), "rule"),
-        ["looks_like_expression"]
-    );
+    assert_eq!(each(&list(&checked["warnings"]), "rule"), ["looks_like_expression"]);
 }
 
 /// The first mistakes of an agent that writes expressions: each edit leads to what it meant.
@@ -173,11 +168,7 @@ steps:
     let checked = validated(&mut client, &manifest);
     let all = [&checked["warnings"], &checked["violations"]];
     let all: Vec<_> = all.into_iter().flat_map(list).collect();
-    assert_eq!(
-        each(&list(&checked["violations"]), "rule"),
-        ["unknown_reference"; 4],
-        "{checked}"
-    );
+    assert_eq!(each(&list(&checked["violations"]), "rule"), ["unknown_reference"; 4], "{checked}");
     let edits = all.iter().flat_map(|one| list(&one["suggestion"]["edits"]));
     let edits = edits.map(|edit| serde_json::from_value(edit).unwrap());
     assert_eq!(edited(manifest, edits.collect()), meant, "{checked}");
@@ -189,14 +180,8 @@ steps:
 fn a_broken_file_is_listed_as_that_and_the_others_are_of_use() {
     let project = Project::new(&[
         ("workflows/triage.yaml", TRIAGE),
-        (
-            "workflows/deep/er/cut.json",
-            "{ \"workflow\": \"cut\", \"steps\": [",
-        ),
-        (
-            "workflows/nameless.yaml",
-            "description: d\nsteps: [{ id: s, guidance: G }]\n",
-        ),
+        ("workflows/deep/er/cut.json", "{ \"workflow\": \"cut\", \"steps\": ["),
+        ("workflows/nameless.yaml", "description: d\nsteps: [{ id: s, guidance: G }]\n"),
     ]);
     let mut client = reader(&project);
     let listed = done(&mut client, "workflow.list", json!({ "source": "project" }));
@@ -206,10 +191,7 @@ fn a_broken_file_is_listed_as_that_and_the_others_are_of_use() {
     assert_eq!(listed.len(), 3);
     assert_eq!(broken, BTreeSet::from(["cut", "nameless"]));
     let inputs = json!({ "workflow_id": "triage", "inputs": { "report": "r" } });
-    assert_eq!(
-        done(&mut client, "workflow.run", inputs)["status"],
-        "running"
-    );
+    assert_eq!(done(&mut client, "workflow.run", inputs)["status"], "running");
     for id in ["cut", "nameless"] {
         let refusal = refused(&mut client, "workflow.run", json!({ "workflow_id": id }));
         has_code(&refusal, "WORKFLOW_VALIDATION_FAILED");

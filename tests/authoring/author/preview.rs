@@ -39,10 +39,7 @@ final_output: { tag: '${{ memory.tag }}', ok: '${{ steps.check.ok }}' }
 fn inputs_are_shown_with_their_rules_and_where_their_values_come_from() {
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
     for client in &mut clients(&project) {
-        for subject in [
-            json!({ "workflow_id": "release" }),
-            json!({ "manifest": RELEASE }),
-        ] {
+        for subject in [json!({ "workflow_id": "release" }), json!({ "manifest": RELEASE })] {
             let shown = done(client, "workflow.preview_inputs", subject);
             assert_eq!(
                 (&shown["workflow_id"], &shown["required"]),
@@ -64,22 +61,14 @@ fn inputs_are_ready_only_where_nothing_is_missing_or_wrong() {
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
     for client in &mut clients(&project) {
         for (inputs, ready, statuses) in [
-            (
-                json!({ "version": "v2" }),
-                true,
-                ["given", "defaulted", "optional"],
-            ),
+            (json!({ "version": "v2" }), true, ["given", "defaulted", "optional"]),
             (
                 json!({ "version": "v2", "channel": "beta", "notes": "n" }),
                 true,
                 ["given", "given", "given"],
             ),
             (json!({}), false, ["missing", "defaulted", "optional"]),
-            (
-                json!({ "version": "2" }),
-                false,
-                ["invalid", "defaulted", "optional"],
-            ),
+            (json!({ "version": "2" }), false, ["invalid", "defaulted", "optional"]),
             (
                 json!({ "version": "v2", "channel": "gamma" }),
                 false,
@@ -94,29 +83,14 @@ fn inputs_are_ready_only_where_nothing_is_missing_or_wrong() {
             let arguments = json!({ "workflow_id": "release", "inputs": inputs });
             let resolved = done(client, "workflow.resolve_inputs", arguments);
             assert_eq!(resolved["ready"], ready, "{resolved}");
-            assert_eq!(
-                each(&list(&resolved["inputs"]), "status"),
-                statuses,
-                "{resolved}"
-            );
-            assert_eq!(
-                list(&resolved["violations"]).is_empty(),
-                ready,
-                "{resolved}"
-            );
+            assert_eq!(each(&list(&resolved["inputs"]), "status"), statuses, "{resolved}");
+            assert_eq!(list(&resolved["violations"]).is_empty(), ready, "{resolved}");
             assert_eq!(resolved["provider_resolutions"], json!([]));
         }
-        let none = done(
-            client,
-            "workflow.resolve_inputs",
-            json!({ "workflow_id": "release" }),
-        );
+        let none = done(client, "workflow.resolve_inputs", json!({ "workflow_id": "release" }));
         assert_eq!(none["required_missing"], json!(["version"]));
         assert_eq!(none["defaults"], json!({ "channel": "stable" }));
-        assert_eq!(
-            none["resolved_inputs"],
-            json!({ "channel": "stable", "notes": null })
-        );
+        assert_eq!(none["resolved_inputs"], json!({ "channel": "stable", "notes": null }));
         assert_eq!(none["violations"][0]["path"], "inputs.version");
     }
 }
@@ -128,16 +102,9 @@ fn a_plan_says_what_would_run_and_why() {
         let arguments = json!({ "manifest": RELEASE, "inputs": { "version": "v2" } });
         let plan = done(client, "workflow.step_plan", arguments);
         let steps = list(&plan["steps"]);
-        assert_eq!(
-            each(&steps, "step_id"),
-            ["check", "mark", "announce", "quiet", "mend"]
-        );
+        assert_eq!(each(&steps, "step_id"), ["check", "mark", "announce", "quiet", "mend"]);
         let will_run: Vec<_> = steps.iter().map(|step| &step["will_run"]).collect();
-        assert_eq!(
-            json!(will_run),
-            json!([true, true, true, false, "unknown"]),
-            "{plan}"
-        );
+        assert_eq!(json!(will_run), json!([true, true, true, false, "unknown"]), "{plan}");
         let waves: Vec<_> = steps.iter().map(|step| &step["wave"]).collect();
         assert_eq!(json!(waves), json!([1, 2, 3, 4, 5]));
         assert_eq!(
@@ -153,10 +120,7 @@ fn a_plan_says_what_would_run_and_why() {
 
         let beta = json!({ "workflow_id": "release", "inputs": { "channel": "beta" } });
         let beta = list(&done(client, "workflow.step_plan", beta)["steps"]);
-        assert_eq!(
-            (&beta[2]["will_run"], &beta[3]["will_run"]),
-            (&json!(false), &json!(true))
-        );
+        assert_eq!((&beta[2]["will_run"], &beta[3]["will_run"]), (&json!(false), &json!(true)));
     }
 }
 
@@ -170,10 +134,7 @@ fn steps_are_rendered_as_they_would_be_entered_and_nothing_begins() {
         assert_eq!(steps[0]["rendered"]["guidance"], "Check v2 for stable.");
         assert_eq!(steps[1]["rendered"]["set"], json!({ "tag": "v2-stable" }));
         assert_eq!(steps[2]["rendered"]["guidance"], "Announce v2-stable.");
-        assert_eq!(
-            steps[4]["rendered"]["guidance"],
-            "Mend ${{ steps.check.ok }} of v2."
-        );
+        assert_eq!(steps[4]["rendered"]["guidance"], "Mend ${{ steps.check.ok }} of v2.");
         assert_eq!(
             steps[4]["unresolved"],
             json!([{ "path": "guidance", "expression": "${{ steps.check.ok }}", "why": "`steps.check.ok`: the step has not run yet" }])
@@ -186,11 +147,8 @@ fn steps_are_rendered_as_they_would_be_entered_and_nothing_begins() {
         let open = done(client, "execution.list", json!({}));
         assert_eq!(open["executions"], json!([]));
 
-        let without = done(
-            client,
-            "workflow.preview_rendered",
-            json!({ "workflow_id": "release" }),
-        );
+        let without =
+            done(client, "workflow.preview_rendered", json!({ "workflow_id": "release" }));
         let mark = &without["steps"][1];
         assert_eq!(mark["unresolved"][0]["path"], "set.tag", "{without}");
         assert_eq!(mark["unresolved"].as_array().unwrap().len(), 1);
@@ -230,10 +188,7 @@ steps:
         "`memory.rounds`: step `count` may change it before or after",
         "{shown}"
     );
-    assert_eq!(
-        shown["steps"][4]["rendered"]["guidance"],
-        "There were 3 rounds in all."
-    );
+    assert_eq!(shown["steps"][4]["rendered"]["guidance"], "There were 3 rounds in all.");
 }
 
 #[test]
@@ -248,11 +203,7 @@ steps:
 ";
     let project = Project::new(&[]);
     let mut client = Reader::new(&project, ERAS[0], "other", &[]);
-    let plan = done(
-        &mut client,
-        "workflow.step_plan",
-        json!({ "manifest": text }),
-    );
+    let plan = done(&mut client, "workflow.step_plan", json!({ "manifest": text }));
     assert_eq!(plan["steps"][1]["will_run"], "unknown", "{plan}");
 }
 
@@ -295,21 +246,12 @@ fn what_is_entered_is_what_was_shown() {
     let start = json!({ "workflow_name": "release", "inputs": inputs });
     let mut reply = done(&mut client, "workflow.start", start);
     for (position, output) in [(0, json!({ "ok": true })), (2, json!({ "summary": "s" }))] {
-        let words = shown["steps"][position]["rendered"]["guidance"]
-            .as_str()
-            .unwrap();
-        assert!(
-            reply["instructions"].as_str().unwrap().contains(words),
-            "{reply}"
-        );
+        let words = shown["steps"][position]["rendered"]["guidance"].as_str().unwrap();
+        assert!(reply["instructions"].as_str().unwrap().contains(words), "{reply}");
         let next = json!({ "token": reply["new_token"], "output": output });
         reply = done(&mut client, "workflow.next_step", next);
     }
-    assert_eq!(
-        reply["final_output"],
-        json!({ "tag": "v2-stable", "ok": true }),
-        "{reply}"
-    );
+    assert_eq!(reply["final_output"], json!({ "tag": "v2-stable", "ok": true }), "{reply}");
 }
 
 #[test]
@@ -317,22 +259,10 @@ fn a_definition_with_violations_has_no_preview() {
     let wrong = TRIAGE.replace("guidance:", "guidence:");
     let project = Project::new(&[("workflows/triage.yaml", &wrong)]);
     for client in &mut clients(&project) {
-        for tool in [
-            "preview_inputs",
-            "resolve_inputs",
-            "step_plan",
-            "preview_rendered",
-            "run",
-        ] {
-            for subject in [
-                json!({ "workflow_id": "triage" }),
-                json!({ "manifest": wrong }),
-            ] {
+        for tool in ["preview_inputs", "resolve_inputs", "step_plan", "preview_rendered", "run"] {
+            for subject in [json!({ "workflow_id": "triage" }), json!({ "manifest": wrong })] {
                 let refused = refused(client, &format!("workflow.{tool}"), subject);
-                assert_eq!(
-                    refused["error_code"], "WORKFLOW_VALIDATION_FAILED",
-                    "{refused}"
-                );
+                assert_eq!(refused["error_code"], "WORKFLOW_VALIDATION_FAILED", "{refused}");
                 assert_eq!(list(&refused["violations"]).len(), 2, "{refused}");
                 let context = &refused["context"];
                 assert_eq!(
@@ -349,15 +279,8 @@ fn a_definition_with_violations_has_no_preview() {
 fn a_manifest_that_cannot_be_read_has_no_name_and_was_not_judged() {
     let project = Project::new(&[]);
     let mut client = Reader::new(&project, ERAS[1], "other", &[]);
-    let refused = refused(
-        &mut client,
-        "workflow.run",
-        json!({ "manifest": "steps: [" }),
-    );
-    assert_eq!(
-        refused["message"], "The manifest has 1 finding",
-        "{refused}"
-    );
+    let refused = refused(&mut client, "workflow.run", json!({ "manifest": "steps: [" }));
+    assert_eq!(refused["message"], "The manifest has 1 finding", "{refused}");
     assert_eq!(refused["failure_stage"], "parse");
 }
 
@@ -376,20 +299,14 @@ final_output: { twice: '${{ memory.twice }}' }
 ";
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
     for client in &mut clients(&project) {
-        let ran = done(
-            client,
-            "workflow.run",
-            json!({ "manifest": server_alone, "inputs": { "n": 4 } }),
-        );
+        let ran =
+            done(client, "workflow.run", json!({ "manifest": server_alone, "inputs": { "n": 4 } }));
         assert_eq!(
             (&ran["status"], &ran["state"]),
             (&json!("succeeded"), &json!("completed")),
             "{ran}"
         );
-        assert_eq!(
-            (&ran["final_output"], &ran["waits"]),
-            (&json!({ "twice": 8 }), &json!([]))
-        );
+        assert_eq!((&ran["final_output"], &ran["waits"]), (&json!({ "twice": 8 }), &json!([])));
         assert_eq!(ran["run_id"], ran["execution_id"]);
 
         let ran = done(
@@ -419,26 +336,15 @@ final_output: { twice: '${{ memory.twice }}' }
             "fail: { code: ODD, message: 'not ${{ inputs.n }}' }",
         );
         let fails = fails.replace("final_output: { twice: '${{ memory.twice }}' }\n", "");
-        let ran = done(
-            client,
-            "workflow.run",
-            json!({ "manifest": fails, "inputs": { "n": 3 } }),
-        );
-        assert_eq!(
-            (&ran["status"], &ran["state"]),
-            (&json!("failed"), &json!("failed")),
-            "{ran}"
-        );
+        let ran = done(client, "workflow.run", json!({ "manifest": fails, "inputs": { "n": 3 } }));
+        assert_eq!((&ran["status"], &ran["state"]), (&json!("failed"), &json!("failed")), "{ran}");
         let failure = &ran["failure_summary"];
         assert_eq!(
             (&failure["code"], &failure["step_name"]),
             (&json!("ODD"), &json!("keep")),
             "{ran}"
         );
-        assert!(
-            failure["message"].as_str().unwrap().contains("not 3"),
-            "{ran}"
-        );
+        assert!(failure["message"].as_str().unwrap().contains("not 3"), "{ran}");
 
         let refused = refused(
             client,
@@ -447,9 +353,7 @@ final_output: { twice: '${{ memory.twice }}' }
         );
         assert_eq!(refused["error_code"], "INPUTS_INVALID", "{refused}");
     }
-    let files: Vec<_> = std::fs::read_dir(project.path("workflows"))
-        .unwrap()
-        .collect();
+    let files: Vec<_> = std::fs::read_dir(project.path("workflows")).unwrap().collect();
     assert_eq!(files.len(), 1, "nothing was written");
 }
 
@@ -457,28 +361,16 @@ final_output: { twice: '${{ memory.twice }}' }
 fn commands_are_the_workflows_and_nothing_provides_values_yet() {
     let project = Project::new(&[("workflows/release.yaml", RELEASE)]);
     for client in &mut clients(&project) {
-        let commands = done(
-            client,
-            "command.list",
-            json!({ "query": "release a version" }),
-        );
+        let commands = done(client, "command.list", json!({ "query": "release a version" }));
         let commands = list(&commands["commands"]);
-        let [command] = commands.as_slice() else {
-            panic!("{commands:?}")
-        };
+        let [command] = commands.as_slice() else { panic!("{commands:?}") };
         assert_eq!(command["id"], "workflow release");
         assert_eq!(
             (&command["execution_type"], &command["http_method"]),
             (&json!("workflow"), &Value::Null)
         );
-        assert_eq!(
-            (&command["class"], &command["body"]),
-            (&json!("standard"), &Value::Null)
-        );
-        assert_eq!(
-            each(&list(&command["arguments"]), "name"),
-            ["version", "channel", "notes"]
-        );
+        assert_eq!((&command["class"], &command["body"]), (&json!("standard"), &Value::Null));
+        assert_eq!(each(&list(&command["arguments"]), "name"), ["version", "channel", "notes"]);
         assert_eq!(command["arguments"][0]["required"], true);
         let providers = done(client, "provider.list", json!({}));
         assert_eq!(providers["providers"], json!([]));
@@ -497,18 +389,10 @@ steps:
 ";
     let project = Project::new(&[]);
     for client in &mut clients(&project) {
-        let plan = done(
-            client,
-            "workflow.step_plan",
-            json!({ "manifest": manifest }),
-        );
+        let plan = done(client, "workflow.step_plan", json!({ "manifest": manifest }));
         let steps = list(&plan["steps"]);
         let will_run: Vec<_> = steps.iter().map(|step| &step["will_run"]).collect();
-        assert_eq!(
-            json!(will_run),
-            json!([true, true, "unknown", "unknown"]),
-            "{plan}"
-        );
+        assert_eq!(json!(will_run), json!([true, true, "unknown", "unknown"]), "{plan}");
         assert_eq!(steps[2]["why"], "it depends on whether step `look` fails");
     }
 }
@@ -537,11 +421,7 @@ final_output: { each: '${{ 1 / inputs.people }}' }
         assert_eq!(ran["status"], "succeeded", "{ran}");
         assert_eq!(ran["final_output_error"][0]["part"], "each", "{ran}");
         let ran = run(client, gated, json!({}));
-        assert_eq!(
-            (&ran["status"], &ran["state"]),
-            (&json!("running"), &json!("paused")),
-            "{ran}"
-        );
+        assert_eq!((&ran["status"], &ran["state"]), (&json!("running"), &json!("paused")), "{ran}");
         assert_eq!(ran["waits"][0]["waits_for"], "gate", "{ran}");
         let ran = run(client, waiting, json!({}));
         assert_eq!(ran["status"], "running", "{ran}");

@@ -18,19 +18,13 @@ fn get(client: &mut Reader, name: &str, arguments: Value) -> String {
 }
 
 fn names(client: &mut Reader) -> Vec<String> {
-    each(
-        &list(&client.result("prompts/list", json!({}))["prompts"]),
-        "name",
-    )
+    each(&list(&client.result("prompts/list", json!({}))["prompts"]), "name")
 }
 
 /// The blocks of this language in a text.
 fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let begin = format!("```{language}\n");
-    text.split(&*begin)
-        .skip(1)
-        .map(|rest| rest.split("\n```").next().unwrap())
-        .collect()
+    text.split(&*begin).skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect()
 }
 
 /// Every prompt with arguments that do.
@@ -59,21 +53,12 @@ fn every_prompt_is_listed_and_got_and_names_nothing_that_takes_away() {
             }
         }
         let run = list(&client.result("prompts/list", json!({}))["prompts"]);
-        let run = run
-            .iter()
-            .find(|prompt| prompt["name"] == "run.triage")
-            .unwrap();
+        let run = run.iter().find(|prompt| prompt["name"] == "run.triage").unwrap();
         let arguments: Vec<_> = list(&run["arguments"])
             .iter()
             .map(|one| (one["name"].clone(), one["required"].clone()))
             .collect();
-        assert_eq!(
-            arguments,
-            [
-                (json!("report"), json!(true)),
-                (json!("urgent"), json!(false))
-            ]
-        );
+        assert_eq!(arguments, [(json!("report"), json!(true)), (json!("urgent"), json!(false))]);
     }
 }
 
@@ -81,11 +66,8 @@ fn every_prompt_is_listed_and_got_and_names_nothing_that_takes_away() {
 fn every_example_of_the_author_s_prompt_is_sound_and_every_kind_has_one() {
     let project = Project::new(&[]);
     let mut client = Reader::new(&project, ERAS[0], "other", &[]);
-    let text = get(
-        &mut client,
-        "workflow.author",
-        json!({ "goal": "x", "target_system": "```\nshell" }),
-    );
+    let text =
+        get(&mut client, "workflow.author", json!({ "goal": "x", "target_system": "```\nshell" }));
     let examples = blocks(&text, "yaml");
     for kind in [
         "agent", "guidance", "tool", "input", "extract", "branch", "foreach", "gate", "wait",
@@ -101,10 +83,7 @@ fn every_example_of_the_author_s_prompt_is_sound_and_every_kind_has_one() {
             assert_eq!(checked["valid"], true, "{example}\n{checked}");
         }
     }
-    assert!(
-        text.contains("````text\n```\nshell\n````"),
-        "data cannot close its block: {text}"
-    );
+    assert!(text.contains("````text\n```\nshell\n````"), "data cannot close its block: {text}");
     assert!(text.contains("reviewer"), "agents at hand");
 }
 
@@ -113,25 +92,15 @@ fn violations_come_with_their_lines_and_inputs_with_what_is_missing() {
     let project = Project::new(&[("workflows/triage.yaml", TRIAGE)]);
     let mut client = Reader::new(&project, ERAS[1], "other", &[]);
     let wrong = TRIAGE.replace("guidance: Page", "guidnce: Page");
-    let text = get(
-        &mut client,
-        "workflow.fix_validation",
-        json!({ "manifest": wrong }),
-    );
+    let text = get(&mut client, "workflow.fix_validation", json!({ "manifest": wrong }));
     let told = blocks(&text, "json").concat();
-    for part in [
-        "\"excerpt\":\"    guidnce: Page somebody.\"",
-        "\"new_text\":\"guidance\"",
-    ] {
+    for part in ["\"excerpt\":\"    guidnce: Page somebody.\"", "\"new_text\":\"guidance\""] {
         assert!(told.contains(part), "{part}: {told}");
     }
     let text = get(&mut client, "run.triage", json!({ "urgent": "true" }));
     assert_has(&text, &["{\"urgent\":true}", "\"input\":\"report\""]);
     let text = get(&mut client, "run.triage", json!({ "report": "It broke" }));
-    assert!(
-        !text.contains("\"input\":\"report\"") && text.contains("workflow.start"),
-        "{text}"
-    );
+    assert!(!text.contains("\"input\":\"report\"") && text.contains("workflow.start"), "{text}");
 }
 
 #[test]
@@ -152,11 +121,7 @@ fn names_are_spelled_as_the_client_can_take_them_and_toolsets_hold() {
         get(&mut client, "run_triage", json!({}));
     }
     let mut client = Reader::new(&project, ERAS[0], "other", &["--toolsets", "run"]);
-    assert!(
-        names(&mut client)
-            .iter()
-            .all(|name| name.starts_with("run."))
-    );
+    assert!(names(&mut client).iter().all(|name| name.starts_with("run.")));
     let mut client = Reader::new(&project, ERAS[0], "other", &["--toolsets", "author"]);
     assert_eq!(names(&mut client).len(), 4);
 }
@@ -171,18 +136,8 @@ fn what_is_missing_or_unknown_is_told_and_arguments_are_completed() {
         for (name, arguments, code, number) in [
             ("workflow.autor", json!({}), "PROMPT_NOT_FOUND", -32602),
             ("run.nothing", json!({}), "PROMPT_NOT_FOUND", -32602),
-            (
-                "workflow.author",
-                json!({ "goal": "  " }),
-                "ARGUMENTS_INVALID",
-                -32602,
-            ),
-            (
-                "workflow.author",
-                json!({ "goal": "x", "gaol": "y" }),
-                "ARGUMENTS_INVALID",
-                -32602,
-            ),
+            ("workflow.author", json!({ "goal": "  " }), "ARGUMENTS_INVALID", -32602),
+            ("workflow.author", json!({ "goal": "x", "gaol": "y" }), "ARGUMENTS_INVALID", -32602),
             (
                 "workflow.run_with_inputs",
                 json!({ "manifest": "triage", "partial_inputs": "[1]" }),
@@ -190,10 +145,8 @@ fn what_is_missing_or_unknown_is_told_and_arguments_are_completed() {
                 -32602,
             ),
         ] {
-            let error = client.error(
-                "prompts/get",
-                json!({ "name": name, "arguments": arguments }),
-            );
+            let error =
+                client.error("prompts/get", json!({ "name": name, "arguments": arguments }));
             assert_eq!(error["data"]["error_code"], json!(code), "{error}");
             assert_eq!(error["code"], json!(number), "{error}");
         }
@@ -201,10 +154,7 @@ fn what_is_missing_or_unknown_is_told_and_arguments_are_completed() {
             let params = json!({ "ref": { "type": "ref/prompt", "name": name }, "argument": { "name": argument, "value": begun } });
             list(&client.result("completion/complete", params)["completion"]["values"])
         };
-        assert_eq!(
-            complete("workflow.extend", "manifest", "tri"),
-            [json!("triage")]
-        );
+        assert_eq!(complete("workflow.extend", "manifest", "tri"), [json!("triage")]);
         assert_eq!(complete("run.triage", "report", "s"), [json!("slow")]);
         assert_eq!(complete("workflow.author", "goal", ""), Vec::<Value>::new());
     }
@@ -231,15 +181,9 @@ fn a_save_is_told_to_those_who_listen_and_shows_in_the_list_at_once() {
         }
     };
     let call = |server: &mut Server, tool: &str, arguments: Value| {
-        server.post(
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        );
+        server.post("tools/call", json!({ "name": tool, "arguments": arguments }));
     };
-    let changed = [
-        "notifications/resources/list_changed",
-        "notifications/prompts/list_changed",
-    ];
+    let changed = ["notifications/resources/list_changed", "notifications/prompts/list_changed"];
     let mut session = project.serve();
     call(&mut session, "workflow.save", json!({ "manifest": TRIAGE }));
     told(&mut session, &changed);
@@ -255,10 +199,7 @@ fn a_save_is_told_to_those_who_listen_and_shows_in_the_list_at_once() {
             "notifications": { "resourcesListChanged": true, "promptsListChanged": true }
         }),
     );
-    told(
-        &mut stateless,
-        &["notifications/subscriptions/acknowledged"],
-    );
+    told(&mut stateless, &["notifications/subscriptions/acknowledged"]);
     let gone = json!({ "workflow_id": "triage", "confirm": true });
     call(&mut session, "workflow.delete", gone);
     told(&mut stateless, &changed);

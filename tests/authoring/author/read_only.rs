@@ -40,10 +40,8 @@ fn describe(path: &Path, told: &mut Vec<u8>) {
     );
     told.extend(facts.as_bytes());
     if metadata.is_dir() {
-        let mut paths: Vec<_> = fs::read_dir(path)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let mut paths: Vec<_> =
+            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
         for path in &paths {
             describe(path, told);
@@ -98,10 +96,7 @@ fn tools_that_only_read_leave_every_byte_mode_and_time_as_it_is() {
         ("workflows/triage.yaml", TRIAGE),
         ("workflows/deep/broken.json", "{"),
         ("home/.config/midex/workflows/mine.yaml", &mine),
-        (
-            "home/.config/midex/workflows/.midex-left",
-            "what a killed writer left",
-        ),
+        ("home/.config/midex/workflows/.midex-left", "what a killed writer left"),
     ]);
     std::os::unix::fs::symlink("triage.yaml", project.path("workflows/link.yaml")).unwrap();
     let digests = || PLACES.map(|place| digest(&project.path(place)));

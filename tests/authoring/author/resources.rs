@@ -46,12 +46,7 @@ fn listed(client: &mut Reader) -> Vec<String> {
 }
 
 fn templates(client: &mut Reader) -> Vec<String> {
-    uris(
-        client,
-        "resources/templates/list",
-        "resourceTemplates",
-        "uriTemplate",
-    )
+    uris(client, "resources/templates/list", "resourceTemplates", "uriTemplate")
 }
 
 #[test]
@@ -101,17 +96,7 @@ fn manifests_and_catalogs_say_what_the_tools_say() {
             let of_tool = of_tool(&manifest["workflow_id"]);
             let fields = manifest.as_object().unwrap();
             let names: Vec<_> = fields.keys().map(String::as_str).collect();
-            assert_eq!(
-                names,
-                [
-                    "workflow_id",
-                    "title",
-                    "description",
-                    "path",
-                    "format",
-                    "version"
-                ]
-            );
+            assert_eq!(names, ["workflow_id", "title", "description", "path", "format", "version"]);
             assert!(fields.iter().all(|(name, value)| of_tool[name] == *value));
         }
         // The nearest first.
@@ -321,10 +306,7 @@ fn a_save_is_told_to_those_who_subscribed_in_both_eras() {
     told(&mut stateless, &followed);
     told(&mut session, &followed);
     // A comment changes nothing but the text.
-    save(
-        &mut session,
-        &format!("# mine\n{}", TRIAGE.replace("Sort a bug", "Look at a bug")),
-    );
+    save(&mut session, &format!("# mine\n{}", TRIAGE.replace("Sort a bug", "Look at a bug")));
     told(&mut stateless, &followed[..2]);
     told(&mut session, &followed[..2]);
 }

@@ -32,10 +32,7 @@ fn verify(client: &mut Reader, skill: &Value) -> String {
     let content = text(&file["text"]);
     let resources = list(&skill["resources"]);
     let digest = format!("sha256:{}", Digest::compute(content.as_bytes()));
-    assert_eq!(
-        resources,
-        [json!({ "uri": uri, "digest": digest, "size": content.len() })]
-    );
+    assert_eq!(resources, [json!({ "uri": uri, "digest": digest, "size": content.len() })]);
     let (yaml, body) = content
         .strip_prefix("---\n")
         .and_then(|rest| rest.split_once("\n---\n"))
@@ -103,10 +100,8 @@ fn the_extension_is_declared_and_what_is_unknown_is_refused() {
             let error = client.error("skills/get", json!({ "uri": uri }));
             assert_eq!(error["code"], -32602, "{uri}: {error}");
         }
-        let error = client.error(
-            "resources/read",
-            json!({ "uri": "skill://workflow/nothing/SKILL.md" }),
-        );
+        let error =
+            client.error("resources/read", json!({ "uri": "skill://workflow/nothing/SKILL.md" }));
         assert_eq!(error["data"]["error_code"], "RESOURCE_NOT_FOUND");
         let error = client.error("skills/list", json!({ "cursor": "x" }));
         assert_eq!(error["data"]["error_code"], "ARGUMENTS_INVALID");
@@ -115,10 +110,7 @@ fn the_extension_is_declared_and_what_is_unknown_is_refused() {
     let mut client = Reader::new(&project, ERAS[1], "other", &[]);
     for (method, params) in [
         ("skills/list", json!({})),
-        (
-            "skills/get",
-            json!({ "uri": "skill://workflow/triage/SKILL.md" }),
-        ),
+        ("skills/get", json!({ "uri": "skill://workflow/triage/SKILL.md" })),
     ] {
         let result = client.result(method, params);
         has_fields(&result, json!({ "ttlMs": 0, "cacheScope": "private" }));
@@ -131,15 +123,8 @@ fn what_cannot_be_a_skill_is_none_and_pages_hold_all_the_others() {
     let named = |name: &str| TRIAGE.replace("workflow: triage", &format!("workflow: {name}"));
     let longest = "x".repeat(limits::SKILL_NAME_BYTES_MAX);
     let project = Project::new(&[("workflows/broken.yaml", "workflow: broken\n")]);
-    for (at, name) in [
-        "Upper",
-        "under_score",
-        "a.b",
-        &longest,
-        &format!("{longest}x"),
-    ]
-    .into_iter()
-    .enumerate()
+    for (at, name) in
+        ["Upper", "under_score", "a.b", &longest, &format!("{longest}x")].into_iter().enumerate()
     {
         project.write(&format!("workflows/f{at}.yaml"), &named(name));
     }
@@ -155,13 +140,7 @@ fn what_cannot_be_a_skill_is_none_and_pages_hold_all_the_others() {
     let uris = each(&skills, "uri");
     let has = |name: &str| uris.contains(&format!("skill://workflow/{name}/SKILL.md"));
     assert!(has(&longest) && has("long"));
-    for name in [
-        "Upper",
-        "under_score",
-        "a.b",
-        &format!("{longest}x"),
-        "broken",
-    ] {
+    for name in ["Upper", "under_score", "a.b", &format!("{longest}x"), "broken"] {
         assert!(!has(name), "{name}");
         let uri = format!("skill://workflow/{name}/SKILL.md");
         client.error("resources/read", json!({ "uri": uri }));
@@ -169,10 +148,7 @@ fn what_cannot_be_a_skill_is_none_and_pages_hold_all_the_others() {
     }
     let agents = uris.iter().filter(|uri| uri.starts_with("skill://agent/a"));
     assert!(agents.count() > limits::LIST_PAGE_MAX);
-    let long = skills
-        .iter()
-        .find(|skill| skill["frontmatter"]["name"] == "long")
-        .unwrap();
+    let long = skills.iter().find(|skill| skill["frontmatter"]["name"] == "long").unwrap();
     let description = text(&long["frontmatter"]["description"]);
     let chars = description.chars().count();
     assert_eq!(chars, limits::SKILL_DESCRIPTION_CHARS_MAX);
@@ -189,11 +165,7 @@ fn skills_follow_the_definitions() {
     done(&mut client, "workflow.save", json!({ "manifest": TRIAGE }));
     let before = client.result("skills/get", json!({ "uri": uri }));
     let changed = TRIAGE.replace("What was reported", "What somebody said");
-    done(
-        &mut client,
-        "workflow.save",
-        json!({ "manifest": changed, "overwrite": true }),
-    );
+    done(&mut client, "workflow.save", json!({ "manifest": changed, "overwrite": true }));
     let after = client.result("skills/get", json!({ "uri": uri }));
     assert_ne!(before["skill"], after["skill"]);
     verify(&mut client, &after["skill"]);

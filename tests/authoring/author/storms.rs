@@ -48,19 +48,11 @@ fn answer_to(server: &mut Server, call: u64) -> Value {
 }
 
 /// Lets two writers begin while another one has the directory of the user's workflows, and go on once both wait for it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a lock of this kind tells nobody who waits for it"
-)]
+#[expect(clippy::disallowed_methods, reason = "a lock of this kind tells nobody who waits for it")]
 fn held_up<T>(project: &Project, begin: impl FnOnce() -> T) -> T {
     let path = project.path(FILE).with_file_name(".midex.lock");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let lock = fs::File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .unwrap();
+    let lock = fs::File::options().write(true).create(true).truncate(false).open(path).unwrap();
     lock.lock().unwrap();
     let threads = begin();
     // So long both have read the file and wait.
@@ -96,10 +88,7 @@ fn of_two_windows_that_overwrite_one_file_at_once_the_second_is_refused() {
     let (mut one, mut two) = (project.serve(), project.serve());
     let first = one.done("workflow.save", json!({ "manifest": TRIAGE }));
     let answers = overwritten_at_once(&project, [&mut one, &mut two]);
-    assert_eq!(
-        answers[0]["replaced_version"], first["version"],
-        "{answers:?}"
-    );
+    assert_eq!(answers[0]["replaced_version"], first["version"], "{answers:?}");
     assert_eq!(answers[1]["error_code"], "VERSION_CONFLICT", "{answers:?}");
     let after = one.done("workflow.get", json!({ "workflow_id": "triage" }));
     assert_eq!(after["version"], answers[0]["version"]);
@@ -112,10 +101,7 @@ fn of_two_windows_that_save_a_new_file_at_once_the_second_is_refused() {
     let (mut one, mut two) = (project.serve(), project.serve());
     let answers = overwritten_at_once(&project, [&mut one, &mut two]);
     assert_eq!(answers[0]["created"], true, "{answers:?}");
-    assert_eq!(
-        answers[1]["error_code"], "WORKFLOW_ALREADY_EXISTS",
-        "{answers:?}"
-    );
+    assert_eq!(answers[1]["error_code"], "WORKFLOW_ALREADY_EXISTS", "{answers:?}");
     let after = one.done("workflow.get", json!({ "workflow_id": "triage" }));
     assert_eq!(after["version"], answers[0]["version"]);
 }
@@ -125,10 +111,7 @@ fn of_two_windows_that_save_a_new_file_at_once_the_second_is_refused() {
 fn of_two_saves_without_a_version_at_once_the_second_is_refused() {
     let project = Project::new(&[]);
     let path = project.path(FILE).parent().unwrap().to_owned();
-    let target = DefinitionDirectory {
-        source: Source::User,
-        path,
-    };
+    let target = DefinitionDirectory { source: Source::User, path };
     let places = DefinitionPlaces {
         user: None,
         ..DefinitionPlaces::new(Some(&target.path), None, project.root())
@@ -185,10 +168,8 @@ fn two_clients_edit_one_manifest_and_nothing_is_lost() {
                 json!({ "manifest": holding(&held), "expected_version": seen[at]["version"] });
             posted.push((
                 at,
-                client.post(
-                    "tools/call",
-                    json!({ "name": "workflow.save", "arguments": arguments }),
-                ),
+                client
+                    .post("tools/call", json!({ "name": "workflow.save", "arguments": arguments })),
             ));
         }
         let mut won = 0;
@@ -207,11 +188,7 @@ fn two_clients_edit_one_manifest_and_nothing_is_lost() {
     }
     let held = lines(&fs::read_to_string(project.path(FILE)).unwrap());
     for (_, name, done) in clients {
-        let own: Vec<_> = held
-            .iter()
-            .filter(|line| line.starts_with(name))
-            .cloned()
-            .collect();
+        let own: Vec<_> = held.iter().filter(|line| line.starts_with(name)).cloned().collect();
         let told: Vec<_> = (0..done).map(|at| format!("{name} {at}")).collect();
         assert_eq!(own, told);
     }
@@ -224,10 +201,8 @@ fn of_writers_in_several_processes_exactly_one_wins() {
     let project = Project::new(&[]);
     let mut servers: Vec<_> = (0..3)
         .map(|at| {
-            project.serve_with(&[
-                "--data-dir",
-                project.path(&format!("data{at}")).to_str().unwrap(),
-            ])
+            project
+                .serve_with(&["--data-dir", project.path(&format!("data{at}")).to_str().unwrap()])
         })
         .collect();
     let mut version =
@@ -263,20 +238,13 @@ fn a_writer_that_is_killed_leaves_the_old_text_or_the_new_one() {
     let (mut old, mut renewed) = (text(0), 0);
     for at in 1..=rounds(8, 100) {
         let arguments = json!({ "manifest": text(at), "overwrite": true });
-        server.post(
-            "tools/call",
-            json!({ "name": "workflow.save", "arguments": arguments }),
-        );
+        server.post("tools/call", json!({ "name": "workflow.save", "arguments": arguments }));
         for _ in 0..dice.roll(40) * 10_000 {
             std::hint::spin_loop();
         }
         server.kill();
         let now = fs::read_to_string(project.path(FILE)).unwrap();
-        assert!(
-            now == old || now == text(at),
-            "round {at}: {} bytes",
-            now.len()
-        );
+        assert!(now == old || now == text(at), "round {at}: {} bytes", now.len());
         renewed += u64::from(now != old);
         server = project.serve();
         let got = server.done("workflow.get", json!({ "workflow_id": "triage" }));
@@ -303,17 +271,11 @@ fn a_killed_change_of_name_leaves_one_workflow() {
     let mut dice = Dice(seed(17));
     let mut server = project.serve();
     let mut id = "w0".to_owned();
-    server.done(
-        "workflow.save",
-        json!({ "manifest": TRIAGE.replace(": triage", ": w0") }),
-    );
+    server.done("workflow.save", json!({ "manifest": TRIAGE.replace(": triage", ": w0") }));
     for at in 1..=rounds(8, 100) {
         let new_id = format!("w{at}");
         let arguments = json!({ "workflow_id": id, "new_id": new_id });
-        server.post(
-            "tools/call",
-            json!({ "name": "workflow.rename", "arguments": arguments }),
-        );
+        server.post("tools/call", json!({ "name": "workflow.rename", "arguments": arguments }));
         for _ in 0..dice.roll(40) * 10_000 {
             std::hint::spin_loop();
         }
@@ -336,9 +298,7 @@ fn a_directory_that_is_read_only_is_named_and_stays_as_it_is() {
     let project = Project::new(&[(FILE, TRIAGE)]);
     if rustix::process::geteuid().is_root() {
         let shared = project.root().to_str().unwrap();
-        let owned = Command::new("chown")
-            .args(["-R", &NOBODY.to_string(), shared])
-            .status();
+        let owned = Command::new("chown").args(["-R", &NOBODY.to_string(), shared]).status();
         assert!(owned.unwrap().success());
         chown(project.root(), Some(NOBODY), Some(NOBODY)).unwrap();
     }
@@ -350,22 +310,10 @@ fn a_directory_that_is_read_only_is_named_and_stays_as_it_is() {
     let mut server = Server::greeted(command);
     permit(0o555);
     for (tool, arguments) in [
-        (
-            "workflow.save",
-            json!({ "manifest": format!("{TRIAGE}# more\n"), "overwrite": true }),
-        ),
-        (
-            "workflow.save",
-            json!({ "manifest": TRIAGE.replace(": triage", ": new") }),
-        ),
-        (
-            "workflow.rename",
-            json!({ "workflow_id": "triage", "new_id": "new" }),
-        ),
-        (
-            "workflow.delete",
-            json!({ "workflow_id": "triage", "confirm": true }),
-        ),
+        ("workflow.save", json!({ "manifest": format!("{TRIAGE}# more\n"), "overwrite": true })),
+        ("workflow.save", json!({ "manifest": TRIAGE.replace(": triage", ": new") })),
+        ("workflow.rename", json!({ "workflow_id": "triage", "new_id": "new" })),
+        ("workflow.delete", json!({ "workflow_id": "triage", "confirm": true })),
     ] {
         let error = server.refused(tool, arguments);
         assert_eq!(error["error_code"], "FILE_UNUSABLE", "{error}");
@@ -374,14 +322,8 @@ fn a_directory_that_is_read_only_is_named_and_stays_as_it_is() {
     }
     let entries = fs::read_dir(&directory).unwrap().count();
     permit(0o755);
-    assert_eq!(
-        (entries, &*fs::read_to_string(project.path(FILE)).unwrap()),
-        (1, TRIAGE)
-    );
-    server.done(
-        "workflow.save",
-        json!({ "manifest": TRIAGE, "overwrite": true }),
-    );
+    assert_eq!((entries, &*fs::read_to_string(project.path(FILE)).unwrap()), (1, TRIAGE));
+    server.done("workflow.save", json!({ "manifest": TRIAGE, "overwrite": true }));
 }
 
 #[test]
@@ -409,15 +351,10 @@ fn on_a_full_disk_the_old_text_stays() {
             .arg(&directory)
             .arg(program)
             .args(arguments);
-        command
-            .current_dir(project.root())
-            .env("REGISTRY_WORKFLOWS_PATH", &directory);
+        command.current_dir(project.root()).env("REGISTRY_WORKFLOWS_PATH", &directory);
         command
     };
-    if !inside("true", &[])
-        .output()
-        .is_ok_and(|ran| ran.status.success())
-    {
+    if !inside("true", &[]).output().is_ok_and(|ran| ran.status.success()) {
         return;
     }
     let mut server = Server::run(inside(midex_test::binary(), &["serve"]));
@@ -435,13 +372,8 @@ fn on_a_full_disk_the_old_text_stays() {
     says(&error["message"], "no room is left");
     let action = error["suggested_action"].as_str().unwrap();
     assert!(action.starts_with("Ask your user to free room"), "{action}");
-    assert_eq!(
-        fs::read_to_string(format!("{seen}/triage.yaml")).unwrap(),
-        TRIAGE
-    );
+    assert_eq!(fs::read_to_string(format!("{seen}/triage.yaml")).unwrap(), TRIAGE);
     filler.set_len(0).unwrap();
-    server.done(
-        "workflow.save",
-        json!({ "manifest": longer, "expected_version": saved["version"] }),
-    );
+    server
+        .done("workflow.save", json!({ "manifest": longer, "expected_version": saved["version"] }));
 }

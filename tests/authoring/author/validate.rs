@@ -24,20 +24,14 @@ steps:
 fn everything_that_is_wrong_is_told_at_once_with_its_place_and_its_edit() {
     let project = Project::new(&[("workflows/wrong.yaml", WRONG)]);
     for client in &mut clients(&project) {
-        for subject in [
-            json!({ "manifest": WRONG }),
-            json!({ "workflow_id": "wrong" }),
-        ] {
+        for subject in [json!({ "manifest": WRONG }), json!({ "workflow_id": "wrong" })] {
             let checked = done(client, "workflow.validate", subject);
             has_fields(&checked, json!({ "valid": false, "workflow_id": "wrong" }));
             let violations = list(&checked["violations"]);
             let found: Vec<_> = violations
                 .iter()
                 .map(|one| {
-                    format!(
-                        "{}:{} {} {}",
-                        one["line"], one["column"], one["rule"], one["path"]
-                    )
+                    format!("{}:{} {} {}", one["line"], one["column"], one["rule"], one["path"])
                 })
                 .collect();
             assert_eq!(
@@ -50,10 +44,7 @@ fn everything_that_is_wrong_is_told_at_once_with_its_place_and_its_edit() {
                 "{checked}"
             );
             for violation in &violations {
-                assert!(
-                    !list(&violation["suggestion"]["edits"]).is_empty(),
-                    "{violation}"
-                );
+                assert!(!list(&violation["suggestion"]["edits"]).is_empty(), "{violation}");
             }
             assert_eq!(checked["warnings"][0]["rule"], "missing_description");
         }
@@ -79,16 +70,8 @@ fn a_manifest_comes_as_yaml_json_markdown_or_an_object() {
         json!(TRIAGE.replace('\n', "\r\n")),
     ] {
         let checked = validated(&mut client, &manifest);
-        let sound = (
-            &checked["valid"],
-            &checked["workflow_id"],
-            &checked["violations"],
-        );
-        assert_eq!(
-            sound,
-            (&json!(true), &json!("triage"), &json!([])),
-            "{checked}"
-        );
+        let sound = (&checked["valid"], &checked["workflow_id"], &checked["violations"]);
+        assert_eq!(sound, (&json!(true), &json!("triage"), &json!([])), "{checked}");
     }
     // A text that could be either is read as it is told.
     let told = json!({ "manifest": document.to_string(), "format": "yaml" });
@@ -96,10 +79,7 @@ fn a_manifest_comes_as_yaml_json_markdown_or_an_object() {
 
     let mut wrong = document;
     wrong["steps"][0]["prompt"] = wrong["steps"][0]["guidance"].take();
-    wrong["steps"][0]
-        .as_object_mut()
-        .unwrap()
-        .remove("guidance");
+    wrong["steps"][0].as_object_mut().unwrap().remove("guidance");
     let checked = validated(&mut client, &wrong);
     let violation = &checked["violations"][0];
     assert_eq!(violation["path"], "steps[0].prompt", "{checked}");
@@ -120,13 +100,9 @@ fn a_manifest_comes_as_yaml_json_markdown_or_an_object() {
 fn exactly_one_of_a_manifest_and_a_name_is_taken() {
     let project = Project::new(&[]);
     let mut client = Reader::new(&project, ERAS[1], "other", &[]);
-    for (arguments, path) in [
-        (json!({}), ""),
-        (
-            json!({ "manifest": TRIAGE, "workflow_id": "bug-fix" }),
-            "/workflow_id",
-        ),
-    ] {
+    for (arguments, path) in
+        [(json!({}), ""), (json!({ "manifest": TRIAGE, "workflow_id": "bug-fix" }), "/workflow_id")]
+    {
         let refused = refused(&mut client, "workflow.validate", arguments);
         assert_eq!(refused["error_code"], "ARGUMENTS_INVALID");
         let violation = &refused["violations"][0];

@@ -35,20 +35,8 @@ fn the_environment_or_a_flag_says_where_and_doctor_and_list_say_why() {
     let config = ("REGISTRY_CONFIG_PATH", &*registry);
     let of_project = ["--author-to", "project"];
     for (variables, flags, directory, source, why) in [
-        (
-            &[][..],
-            &[][..],
-            "home/.config/midex/workflows",
-            "user",
-            "the user's directory",
-        ),
-        (
-            &[config],
-            &[],
-            "registry/workflows",
-            "registry",
-            "REGISTRY_CONFIG_PATH",
-        ),
+        (&[][..], &[][..], "home/.config/midex/workflows", "user", "the user's directory"),
+        (&[config], &[], "registry/workflows", "registry", "REGISTRY_CONFIG_PATH"),
         (
             &[config, ("REGISTRY_WORKFLOWS_PATH", &named)],
             &[],
@@ -70,27 +58,15 @@ fn the_environment_or_a_flag_says_where_and_doctor_and_list_say_why() {
             "registry",
             "REGISTRY_WORKFLOWS_PATH",
         ),
-        (
-            &[config],
-            &of_project,
-            "workflows",
-            "project",
-            "--author-to project",
-        ),
+        (&[config], &of_project, "workflows", "project", "--author-to project"),
     ] {
         let directory = project.path(directory);
         let mut server = serve(&project, variables, flags);
         let saved = server.done("workflow.save", json!({ "manifest": TRIAGE }));
-        assert_eq!(
-            path(&saved),
-            directory.join("triage.yaml").display().to_string()
-        );
+        assert_eq!(path(&saved), directory.join("triage.yaml").display().to_string());
         let got = server.done("workflow.get", json!({ "workflow_id": "triage" }));
         assert_eq!(got["source"], source);
-        let line = format!(
-            "agents write workflows into {} ({why})",
-            directory.display()
-        );
+        let line = format!("agents write workflows into {} ({why})", directory.display());
         for command in ["doctor", "list"] {
             let said = said(&project, variables, &[&[command], flags].concat());
             assert_has(&said, &[&line]);
@@ -117,30 +93,17 @@ fn the_registry_s_directory_comes_between_the_flag_and_the_project() {
     let mut server = serve(&project, &variables, &[]);
     assert_eq!(server.available("triage")["description"], "registry");
     // It is the first: so nothing hides what is saved there, and it is what the tools write.
-    let saved = server.done(
-        "workflow.save",
-        json!({ "manifest": text("new"), "overwrite": true }),
-    );
+    let saved = server.done("workflow.save", json!({ "manifest": text("new"), "overwrite": true }));
     assert_eq!(saved["warnings"], json!([]));
     assert_eq!(server.available("triage")["description"], "new");
-    let mut flagged = serve(
-        &project,
-        &variables,
-        &["--workflows", flag.to_str().unwrap()],
-    );
+    let mut flagged = serve(&project, &variables, &["--workflows", flag.to_str().unwrap()]);
     assert_eq!(flagged.available("triage")["description"], "flag");
-    let saved = flagged.done(
-        "workflow.save",
-        json!({ "manifest": text("newer"), "overwrite": true }),
-    );
+    let saved =
+        flagged.done("workflow.save", json!({ "manifest": text("newer"), "overwrite": true }));
     assert_eq!(saved["warnings"][0]["rule"], "shadowed_name", "{saved}");
     let listed = flagged.done("workflow.list", json!({ "query": "triage" }));
-    let sources: Vec<_> = listed["workflows"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["source"].clone())
-        .collect();
+    let sources: Vec<_> =
+        listed["workflows"].as_array().unwrap().iter().map(|one| one["source"].clone()).collect();
     assert_eq!(sources, ["flag", "registry", "project"]);
 }
 
@@ -163,8 +126,5 @@ fn a_relay_s_caller_writes_where_its_own_process_was_told() {
         let path = project.path(directory).join("triage.yaml");
         assert_eq!(saved["path"], path.display().to_string());
     }
-    assert_eq!(
-        plain.done("workflow.get", json!({ "workflow_id": "triage" }))["source"],
-        "project"
-    );
+    assert_eq!(plain.done("workflow.get", json!({ "workflow_id": "triage" }))["source"], "project");
 }

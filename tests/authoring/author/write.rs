@@ -104,9 +104,7 @@ fn a_file_that_is_there_gives_way_to_its_version_or_to_overwrite_alone() {
     for (at, client) in clients(&project).iter_mut().enumerate() {
         let id = format!("w{at}");
         let text = |words: &str| {
-            TRIAGE
-                .replace("triage\n", &format!("{id}\n"))
-                .replace("Page somebody", words)
+            TRIAGE.replace("triage\n", &format!("{id}\n")).replace("Page somebody", words)
         };
         let first = save(client, &text("one"));
         let again = refused(client, "workflow.save", json!({ "manifest": text("two") }));
@@ -120,11 +118,8 @@ fn a_file_that_is_there_gives_way_to_its_version_or_to_overwrite_alone() {
         let second = done(client, "workflow.save", second);
         assert_eq!(second["created"], false);
         assert_eq!(second["replaced_version"], first["version"]);
-        let third = done(
-            client,
-            "workflow.save",
-            json!({ "manifest": text("three"), "overwrite": true }),
-        );
+        let third =
+            done(client, "workflow.save", json!({ "manifest": text("three"), "overwrite": true }));
         assert_eq!(third["replaced_version"], second["version"]);
 
         for (tool, more) in [
@@ -165,35 +160,19 @@ fn an_id_has_one_file_whatever_its_format_and_wherever_it_lies() {
     for (arguments, name) in [
         (json!({ "manifest": COMMENTED }), "deep/mine.yml"),
         (json!({ "manifest": front }), "deep/triage.md"),
-        (
-            json!({ "manifest": document.to_string(), "format": "json" }),
-            "deep/triage.json",
-        ),
+        (json!({ "manifest": document.to_string(), "format": "json" }), "deep/triage.json"),
         (json!({ "manifest": document }), "deep/triage.yaml"),
-        (
-            json!({ "manifest": document, "format": "json" }),
-            "deep/triage.json",
-        ),
+        (json!({ "manifest": document, "format": "json" }), "deep/triage.json"),
     ] {
         let mut arguments = arguments;
         arguments["overwrite"] = json!(true);
         let saved = done(&mut client, "workflow.save", arguments);
         let files = tree(&project.path(USERS));
         assert_eq!(files.len(), 1, "{files:?}");
-        assert_eq!(
-            saved["path"],
-            project
-                .path(&format!("{USERS}/{name}"))
-                .display()
-                .to_string()
-        );
+        assert_eq!(saved["path"], project.path(&format!("{USERS}/{name}")).display().to_string());
         assert_eq!(own(&mut client), ["triage"]);
-        let parsed = done(
-            &mut client,
-            "workflow.get",
-            json!({ "workflow_id": "triage" }),
-        )["parsed"]
-            .clone();
+        let parsed =
+            done(&mut client, "workflow.get", json!({ "workflow_id": "triage" }))["parsed"].clone();
         if name.ends_with("yaml") || name.ends_with("json") {
             assert_eq!(parsed, document, "the order of keys is kept too");
             assert_eq!(parsed.to_string(), document.to_string());
@@ -246,11 +225,7 @@ fn a_new_id_is_put_in_the_place_of_the_old_one_and_nothing_else_changes() {
             "new",
             "workflow: >-\n  new\ndescription: d\nsteps: [{ id: a, guidance: G }]\n",
         ),
-        (
-            "workflow: \"o\\x6cd\"\ndescription: d\nsteps: [{ id: a, guidance: G }]\n",
-            "new",
-            "",
-        ),
+        ("workflow: \"o\\x6cd\"\ndescription: d\nsteps: [{ id: a, guidance: G }]\n", "new", ""),
     ] {
         let mut arguments = json!({ "manifest": text });
         if text.contains("&id") {
@@ -263,10 +238,7 @@ fn a_new_id_is_put_in_the_place_of_the_old_one_and_nothing_else_changes() {
             assert_eq!(stays["error_code"], "WORKFLOW_NOT_WRITABLE", "{stays}");
         } else {
             let answer = done(&mut client, "workflow.rename", arguments);
-            assert_eq!(
-                fs::read_to_string(answer["path"].as_str().unwrap()).unwrap(),
-                renamed
-            );
+            assert_eq!(fs::read_to_string(answer["path"].as_str().unwrap()).unwrap(), renamed);
             assert_eq!(own(&mut client), [new_id]);
         }
         for name in own(&mut client) {
@@ -278,10 +250,8 @@ fn a_new_id_is_put_in_the_place_of_the_old_one_and_nothing_else_changes() {
 
 #[test]
 fn an_id_that_can_be_no_file_and_a_text_that_is_no_definition_write_nothing() {
-    let project = Project::new(&[(
-        &format!("{USERS}/Deploy.yaml"),
-        &TRIAGE.replace(": triage", ": Deploy"),
-    )]);
+    let project =
+        Project::new(&[(&format!("{USERS}/Deploy.yaml"), &TRIAGE.replace(": triage", ": Deploy"))]);
     fs::write(project.path("evil.yaml"), "mine").unwrap();
     let before = tree(project.root());
     let manifest = |text: &str| json!({ "manifest": text });
@@ -297,24 +267,12 @@ fn an_id_that_can_be_no_file_and_a_text_that_is_no_definition_write_nothing() {
         (id("\"a\\0b\""), "WORKFLOW_VALIDATION_FAILED"),
         (id(&"x".repeat(201)), "WORKFLOW_VALIDATION_FAILED"),
         (id("deploy"), "WORKFLOW_ALREADY_EXISTS"),
-        (
-            manifest("workflow: a\n\tdescription: tab\n"),
-            "WORKFLOW_VALIDATION_FAILED",
-        ),
+        (manifest("workflow: a\n\tdescription: tab\n"), "WORKFLOW_VALIDATION_FAILED"),
         (manifest("a\0b"), "WORKFLOW_VALIDATION_FAILED"),
         (manifest(""), "WORKFLOW_VALIDATION_FAILED"),
-        (
-            json!({ "manifest": { "steps": [] } }),
-            "WORKFLOW_VALIDATION_FAILED",
-        ),
-        (
-            manifest(&format!("{TRIAGE}# {}", "x".repeat(10 << 20))),
-            "WORKFLOW_VALIDATION_FAILED",
-        ),
-        (
-            json!({ "manifest": TRIAGE, "format": "toml" }),
-            "ARGUMENTS_INVALID",
-        ),
+        (json!({ "manifest": { "steps": [] } }), "WORKFLOW_VALIDATION_FAILED"),
+        (manifest(&format!("{TRIAGE}# {}", "x".repeat(10 << 20))), "WORKFLOW_VALIDATION_FAILED"),
+        (json!({ "manifest": TRIAGE, "format": "toml" }), "ARGUMENTS_INVALID"),
         (json!({}), "ARGUMENTS_INVALID"),
     ];
     for client in &mut clients(&project) {
@@ -364,10 +322,7 @@ fn what_lies_elsewhere_is_left_alone_and_a_copy_says_what_hides_it() {
         assert_eq!(&error["error_code"], "WORKFLOW_NOT_WRITABLE", "{error}");
         assert_eq!(&error["category"], "conflict", "{error}");
     }
-    assert!(
-        !project.path(USERS).exists(),
-        "nothing is made for what is refused"
-    );
+    assert!(!project.path(USERS).exists(), "nothing is made for what is refused");
     let copy = save(&mut client, TRIAGE);
     let warning = &copy["warnings"][0];
     assert_eq!(warning["rule"], "shadowed_name", "{copy}");
@@ -379,10 +334,7 @@ fn what_lies_elsewhere_is_left_alone_and_a_copy_says_what_hides_it() {
     // One of the shipped ones is hidden by the copy: that is what it is for.
     let shipped = get(&mut client, "app-scaffold");
     let copy = save(&mut client, shipped["content"].as_str().unwrap());
-    assert!(
-        !copy["warnings"].to_string().contains("shadowed_name"),
-        "{copy}"
-    );
+    assert!(!copy["warnings"].to_string().contains("shadowed_name"), "{copy}");
 }
 
 #[test]
@@ -395,11 +347,8 @@ fn a_link_in_the_place_of_a_file_is_not_written_through() {
     std::os::unix::fs::symlink(project.path("elsewhere.yaml"), users.join("gone.yaml")).unwrap();
     let mut client = Reader::new(&project, ERAS[0], "other", &[]);
     // The link comes first, so that the workflow is known by its name.
-    let refusal = refused(
-        &mut client,
-        "workflow.save",
-        json!({ "manifest": TRIAGE, "overwrite": true }),
-    );
+    let refusal =
+        refused(&mut client, "workflow.save", json!({ "manifest": TRIAGE, "overwrite": true }));
     assert_eq!(refusal["error_code"], "WORKFLOW_NOT_WRITABLE", "{refusal}");
     let taken = TRIAGE.replace(": triage", ": gone");
     let refusal = refused(&mut client, "workflow.save", json!({ "manifest": taken }));
@@ -421,11 +370,7 @@ fn the_answer_names_the_executions_that_go_on_with_what_they_keep() {
             json!({ "workflow_name": "triage", "execution_id": id }),
         );
     }
-    let refusal = refused(
-        &mut client,
-        "workflow.delete",
-        json!({ "workflow_id": "triage" }),
-    );
+    let refusal = refused(&mut client, "workflow.delete", json!({ "workflow_id": "triage" }));
     assert_eq!(&refusal["error_code"], "CONFIRMATION_REQUIRED");
     assert_eq!(&refusal["category"], "conflict");
     let message = refusal["message"].as_str().unwrap();
@@ -458,22 +403,11 @@ fn a_rename_and_a_delete_name_who_begins_or_extends_the_workflow() {
     let users = |answer: &Value| -> Vec<(String, String)> {
         let named = list(&answer["referred_by"]).into_iter();
         let named = named.filter(|one| one["kind"] == "definition");
-        named
-            .map(|one| {
-                (
-                    text(&one["by"]).to_owned(),
-                    text(&one["workflow"]).to_owned(),
-                )
-            })
-            .collect()
+        named.map(|one| (text(&one["by"]).to_owned(), text(&one["workflow"]).to_owned())).collect()
     };
-    let expected: Vec<_> = [
-        ("extends", "heir"),
-        ("workflow", "hooked"),
-        ("workflow", "parent"),
-    ]
-    .map(|(kind, name)| (kind.to_owned(), name.to_owned()))
-    .into();
+    let expected: Vec<_> = [("extends", "heir"), ("workflow", "hooked"), ("workflow", "parent")]
+        .map(|(kind, name)| (kind.to_owned(), name.to_owned()))
+        .into();
     let renamed = json!({ "workflow_id": "one", "new_id": "two" });
     assert_eq!(users(&done(client, "workflow.rename", renamed)), expected);
     let back = json!({ "workflow_id": "two", "new_id": "one" });

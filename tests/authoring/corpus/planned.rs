@@ -35,18 +35,14 @@ fn definition(case: &Case) -> Arc<Definition> {
         _ => Format::Yaml,
     };
     let examined = SHIPPED.check_manifest(&Manifest::from_text(case.meant.clone(), Some(format)));
-    examined
-        .definition
-        .unwrap_or_else(|| panic!("{}: {:?}", case.title, examined.findings))
+    examined.definition.unwrap_or_else(|| panic!("{}: {:?}", case.title, examined.findings))
 }
 
 /// A value for each input.
 fn inputs(definition: &Definition, dice: &mut Dice) -> Map<String, Value> {
     let declared = definition.workflow.inputs.as_ref();
     let sampled = declared.map(|inputs| sample(&inputs.schema(), dice));
-    sampled
-        .and_then(|sampled| sampled.as_object().cloned())
-        .unwrap_or_default()
+    sampled.and_then(|sampled| sampled.as_object().cloned()).unwrap_or_default()
 }
 
 fn planned(definition: &Definition, inputs: Map<String, Value>) -> Vec<RehearsedStep> {
@@ -88,19 +84,14 @@ async fn executed(definition: Arc<Definition>, inputs: Value, dice: &mut Dice) -
                 let schema = offer.output_schema.as_ref();
                 let output =
                     schema.map_or(json!({ "summary": "done" }), |schema| sample(schema, dice));
-                engine
-                    .report(&offer.continuation_token, Report::Output(output))
-                    .await;
+                engine.report(&offer.continuation_token, Report::Output(output)).await;
             }
             None => move_on(&engine).await,
         }
     }
     let history = engine.history_now("e").await;
     let statuses = history.into_iter().map(|row| (row.step_name, row.status));
-    Told {
-        statuses: statuses.collect(),
-        offers,
-    }
+    Told { statuses: statuses.collect(), offers }
 }
 
 /// Does what the execution waits for, where nobody's work is.
@@ -112,9 +103,7 @@ async fn move_on(engine: &Engine) {
     }
     for name in status.waits.iter().filter_map(|wait| wait.signal.clone()) {
         let payload = Arc::new(json!({}));
-        let _ = engine
-            .command(&id("e"), SignalRequest { name, payload })
-            .await;
+        let _ = engine.command(&id("e"), SignalRequest { name, payload }).await;
     }
     tokio::time::sleep(Duration::from_secs(3600)).await;
 }
@@ -141,28 +130,15 @@ fn compared(definition: &Definition, plan: &[RehearsedStep], told: &Told, title:
             continue;
         };
         sure += 1;
-        let status = told
-            .statuses
-            .get(step.id.as_str())
-            .map_or("", |status| status);
+        let status = told.statuses.get(step.id.as_str()).map_or("", |status| status);
         let was_entered = !["", "pending", "skipped"].contains(&status);
-        assert_eq!(
-            will_run, was_entered,
-            "{title}: `{}` is {status:?}, {known:?}",
-            step.id
-        );
-        if let Some(offer) = told
-            .offers
-            .get(step.id.as_str())
-            .filter(|_| known.unresolved.is_empty())
+        assert_eq!(will_run, was_entered, "{title}: `{}` is {status:?}, {known:?}", step.id);
+        if let Some(offer) =
+            told.offers.get(step.id.as_str()).filter(|_| known.unresolved.is_empty())
         {
             let with = known.rendered.get("with").cloned();
             assert_eq!(offer.step.input, with, "{title}: `{}`", step.id);
-            for line in known.rendered["guidance"]
-                .as_str()
-                .unwrap_or_default()
-                .lines()
-            {
+            for line in known.rendered["guidance"].as_str().unwrap_or_default().lines() {
                 assert!(
                     offer.instructions.contains(line.trim()),
                     "{title}: {line:?} is not in {}",
@@ -200,8 +176,5 @@ async fn a_plan_with_all_inputs_is_sure_of_most_steps_and_wrong_about_none() {
         "{} files, {compared_with} executions: a plan is sure of {sure} of {steps} steps, and wrong about none",
         all.len()
     );
-    assert!(
-        all.len() >= 50 && sure * 100 >= steps * SURE_PERCENT_MIN,
-        "{sure} of {steps}"
-    );
+    assert!(all.len() >= 50 && sure * 100 >= steps * SURE_PERCENT_MIN, "{sure} of {steps}");
 }

@@ -12,11 +12,7 @@ fn run(project: &Project, flags: &[&str]) -> (Option<i32>, String, String) {
     let mut command = project.command(&[&["run", "w"], flags].concat());
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
@@ -42,10 +38,7 @@ fn inputs_are_given_one_by_one_and_read_as_their_types() {
     let (_, out, err) = run(&project, &["--id", "e", "--input", "tag=v7"]);
     assert!(out.contains("Going on with e"), "{out}{err}");
     let (code, _, err) = run(&project, &["--id", "e", "--input", "tag=v8"]);
-    assert!(
-        code == Some(1) && err.contains("EXECUTION_ID_TAKEN"),
-        "{err}"
-    );
+    assert!(code == Some(1) && err.contains("EXECUTION_ID_TAKEN"), "{err}");
 }
 
 #[test]
@@ -70,10 +63,7 @@ fn a_run_says_everything_that_is_wrong_with_its_inputs() {
     let error: Value = serde_json::from_str(err.lines().last().unwrap()).unwrap();
     assert_eq!(error["violations"].as_array().unwrap().len(), 4, "{error}");
     let (code, _, err) = run(&project, &["--input", "region"]);
-    assert!(
-        code == Some(2) && err.contains("--input NAME=VALUE"),
-        "{err}"
-    );
+    assert!(code == Some(2) && err.contains("--input NAME=VALUE"), "{err}");
 }
 
 #[test]

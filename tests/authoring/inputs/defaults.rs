@@ -16,9 +16,7 @@ type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], Option<Value>);
 
 fn serve(project: &Project, flags: &[&str], env: &[(&str, &str)]) -> Server {
     let mut command: Command = project.command(&[&["serve"], flags].concat());
-    command
-        .env_remove("MIDEX_ALLOW_ENV")
-        .envs(env.iter().copied());
+    command.env_remove("MIDEX_ALLOW_ENV").envs(env.iter().copied());
     Server::greeted(command)
 }
 
@@ -34,22 +32,10 @@ fn the_environment_gives_defaults_only_where_it_is_let_in() {
         (&[], &[set], None),
         (&["--allow-env", "MIDEX_TEST_OTHER"], &[set], None),
         (&["--allow-env", "MIDEX_TEST_PORT"], &[], None),
-        (
-            &["--allow-env", "A", "--allow-env", "MIDEX_TEST_PORT"],
-            &[set],
-            Some(json!(8080)),
-        ),
-        (
-            &[],
-            &[set, ("MIDEX_ALLOW_ENV", "A, MIDEX_TEST_PORT")],
-            Some(json!(8080)),
-        ),
+        (&["--allow-env", "A", "--allow-env", "MIDEX_TEST_PORT"], &[set], Some(json!(8080))),
+        (&[], &[set, ("MIDEX_ALLOW_ENV", "A, MIDEX_TEST_PORT")], Some(json!(8080))),
         // A flag is all that counts.
-        (
-            &["--allow-env", "A"],
-            &[set, ("MIDEX_ALLOW_ENV", "MIDEX_TEST_PORT")],
-            None,
-        ),
+        (&["--allow-env", "A"], &[set, ("MIDEX_ALLOW_ENV", "MIDEX_TEST_PORT")], None),
     ];
     for (at, (flags, env, expected)) in cases.into_iter().enumerate() {
         let id = at.to_string();
@@ -61,10 +47,7 @@ fn the_environment_gives_defaults_only_where_it_is_let_in() {
         } else {
             let refused = server.refused("workflow.start", start(&id));
             let violation = &refused["violations"][0];
-            assert_eq!(
-                violation["rule"], "required",
-                "{flags:?} {env:?}: {refused}"
-            );
+            assert_eq!(violation["rule"], "required", "{flags:?} {env:?}: {refused}");
             let message = violation["message"].as_str().unwrap();
             assert_has(message, &["`MIDEX_TEST_PORT`", "--allow-env"]);
         }
@@ -79,17 +62,9 @@ fn a_repeated_start_is_the_same_call_although_the_environment_has_changed() {
     let mut server = serve(&project, &allow, &[("MIDEX_TEST_PORT", "1")]);
     server.done("workflow.start", start("e"));
     server.close();
-    for env in [
-        &[("MIDEX_TEST_PORT", "2")][..],
-        &[("MIDEX_TEST_PORT", "no number")],
-        &[],
-    ] {
+    for env in [&[("MIDEX_TEST_PORT", "2")][..], &[("MIDEX_TEST_PORT", "no number")], &[]] {
         let mut server = serve(&project, &allow, env);
-        assert_eq!(
-            server.done("workflow.start", start("e"))["replayed"],
-            true,
-            "{env:?}"
-        );
+        assert_eq!(server.done("workflow.start", start("e"))["replayed"], true, "{env:?}");
         let current = server.current("e");
         assert_eq!(current["inputs"], json!({ "port": 1 }));
         server.close();
@@ -170,10 +145,7 @@ final_output: { image: { tags: ['${{ inputs.tag }}'] } }
     build("elsewhere", json!("v3"), "/elsewhere");
     server.done("workflow.start", start("b"));
     let inputs = server.current("b")["inputs"].clone();
-    assert_eq!(
-        inputs,
-        json!({ "image": "v2", "whole": { "image": { "tags": ["v2"] } } })
-    );
+    assert_eq!(inputs, json!({ "image": "v2", "whole": { "image": { "tags": ["v2"] } } }));
     let mut given = start("c");
     given["inputs"] = json!({ "image": "mine", "whole": { "own": true } });
     server.done("workflow.start", given);

@@ -50,11 +50,7 @@ fn keys_and_types_are_found_with_their_places() {
     check("inputs: [x]\n", &["3:9 wrong_type inputs"]);
     check(
         "inputs:\n  -x: {}\n  y: text\n  z: {}\n  z: {}\n",
-        &[
-            "4:3 ill_formed_name inputs.-x",
-            "5:6 wrong_type inputs.y",
-            "7:3 duplicate_key inputs.z",
-        ],
+        &["4:3 ill_formed_name inputs.-x", "5:6 wrong_type inputs.y", "7:3 duplicate_key inputs.z"],
     );
     check(
         "inputs:
@@ -90,10 +86,7 @@ fn suggestions_say_what_to_write() {
     suggestion("{ hints: a }", "did you mean `hint`?");
     suggestion("{ examples: a }", "did you mean `example`?");
     suggestion("{ default: us }", "write `{ from: literal, value: us }`");
-    suggestion(
-        "{ default: '5' }",
-        "write `{ from: literal, value: \"5\" }`",
-    );
+    suggestion("{ default: '5' }", "write `{ from: literal, value: \"5\" }`");
     suggestion("{ default: [1] }", "write `{ from: literal, value: [1] }`");
     suggestion("{ type: strin }", "did you mean `string`?");
     suggestion("{ type: bool }", "did you mean `boolean`?");
@@ -103,10 +96,7 @@ fn suggestions_say_what_to_write() {
         "remove it: inputs are required unless they say `optional: true`",
     );
     suggestion("{ pattern: a }", "write `validate: { pattern: a }`");
-    suggestion(
-        "{ validate: { required: false } }",
-        "write `optional: true` beside `validate`",
-    );
+    suggestion("{ validate: { required: false } }", "write `optional: true` beside `validate`");
 }
 
 #[test]
@@ -184,10 +174,7 @@ fn keys_that_nothing_acts_on_are_refused_until_something_does() {
         let inputs = format!("inputs:\n  x: {{ {key}: {value} }}\n");
         check(&inputs, &[&format!("4:8 not_supported_yet inputs.x.{key}")]);
     }
-    suggestion(
-        "{ mode: multiple }",
-        "leave it out: nothing would act on it",
-    );
+    suggestion("{ mode: multiple }", "leave it out: nothing would act on it");
 }
 
 #[test]
@@ -200,34 +187,21 @@ fn declarations_have_limits() {
         format!("inputs:\n{}", lines.concat())
     };
     check(&many(INPUTS_DECLARED_MAX), &[]);
-    check(
-        &many(INPUTS_DECLARED_MAX + 1),
-        &["4:3 limit_exceeded inputs"],
-    );
+    check(&many(INPUTS_DECLARED_MAX + 1), &["4:3 limit_exceeded inputs"]);
     let name = |bytes: usize| format!("inputs:\n  {}: {{}}\n", "n".repeat(bytes));
     check(&name(INPUT_NAME_BYTES_MAX), &[]);
     let long = findings(&name(INPUT_NAME_BYTES_MAX + 1));
     assert_eq!(long[0].rule.as_str(), "ill_formed_name");
     let pattern = |bytes: usize| {
-        format!(
-            "inputs:\n  x: {{ validate: {{ pattern: {} }} }}\n",
-            "a".repeat(bytes)
-        )
+        format!("inputs:\n  x: {{ validate: {{ pattern: {} }} }}\n", "a".repeat(bytes))
     };
     check(&pattern(INPUT_PATTERN_BYTES_MAX), &[]);
     check(
         &pattern(INPUT_PATTERN_BYTES_MAX + 1),
         &["4:29 limit_exceeded inputs.x.validate.pattern"],
     );
-    let values = |count: usize| {
-        format!(
-            "inputs:\n  x: {{ enum: {:?} }}\n",
-            (0..count).collect::<Vec<_>>()
-        )
-    };
+    let values =
+        |count: usize| format!("inputs:\n  x: {{ enum: {:?} }}\n", (0..count).collect::<Vec<_>>());
     check(&values(INPUT_ENUM_MAX), &[]);
-    check(
-        &values(INPUT_ENUM_MAX + 1),
-        &["4:14 limit_exceeded inputs.x.enum"],
-    );
+    check(&values(INPUT_ENUM_MAX + 1), &["4:14 limit_exceeded inputs.x.enum"]);
 }

@@ -47,11 +47,7 @@ fn what_breaks_the_rules_is_refused_all_at_once_and_starts_nothing() {
     let violations = &refused_start["violations"];
     says(&violations[0]["message"], "did you mean `region`?");
     assert_eq!(violations[1]["expected"], r#"one of "us", "eu""#);
-    let missing = [
-        "inputs.region required",
-        "inputs.replicas required",
-        "inputs.tag required",
-    ];
+    let missing = ["inputs.region required", "inputs.replicas required", "inputs.tag required"];
     assert_eq!(refused(&mut server, start(json!({ "tag": null }))), missing);
     let none = json!({ "workflow_name": "w", "execution_id": "e" });
     assert_eq!(refused(&mut server, none), missing);
@@ -76,10 +72,7 @@ fn defaults_are_filled_in_and_kept_in_the_order_of_the_declaration() {
     // The same call again is the same call, whatever the order of its keys.
     let turned = json!({ "region": "us", "replicas": 1, "tag": "v1" });
     let again = server.done("workflow.start", start(turned));
-    has_fields(
-        &again,
-        json!({ "replayed": true, "new_token": first["new_token"] }),
-    );
+    has_fields(&again, json!({ "replayed": true, "new_token": first["new_token"] }));
     // What defaults would make of it is another call.
     let mut whole = given;
     whole["push"] = json!(false);
@@ -123,15 +116,9 @@ fn without_declared_inputs_any_object_is_taken_and_with_an_empty_mapping_none() 
         assert!(details.get("inputs").is_none(), "{details}");
     }
     let call = json!({ "workflow_name": "none", "inputs": { "any": 1 } });
-    assert_eq!(
-        refused(&mut server, call),
-        ["inputs.any additionalProperties"]
-    );
+    assert_eq!(refused(&mut server, call), ["inputs.any additionalProperties"]);
     server.begin("none", "n");
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "none", "inputs": {} }),
-    );
+    server.done("workflow.start", json!({ "workflow_name": "none", "inputs": {} }));
     let details = server.read("midex://workflow/workflow_details/none");
     assert_eq!(details["inputs"], json!([]));
 }
@@ -145,22 +132,11 @@ fn the_details_of_a_workflow_say_what_it_takes() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|input| {
-            (
-                input["name"].as_str().unwrap(),
-                input["required"].as_bool().unwrap(),
-            )
-        })
+        .map(|input| (input["name"].as_str().unwrap(), input["required"].as_bool().unwrap()))
         .collect();
     assert_eq!(
         names,
-        [
-            ("region", true),
-            ("replicas", true),
-            ("tag", true),
-            ("push", false),
-            ("note", false)
-        ]
+        [("region", true), ("replicas", true), ("tag", true), ("push", false), ("note", false)]
     );
     assert_eq!(
         details["inputs"][0],
@@ -169,10 +145,7 @@ fn the_details_of_a_workflow_say_what_it_takes() {
             "schema": { "type": "string", "enum": ["us", "eu"] }
         })
     );
-    assert_eq!(
-        details["inputs"][3]["default"],
-        json!({ "from": "literal", "value": false })
-    );
+    assert_eq!(details["inputs"][3]["default"], json!({ "from": "literal", "value": false }));
     assert_eq!(
         details["inputs"][4],
         json!({
@@ -182,9 +155,7 @@ fn the_details_of_a_workflow_say_what_it_takes() {
     );
     let output = project.command(&["list", "--json"]).output().unwrap();
     let listed = String::from_utf8(output.stdout).unwrap();
-    let entries = listed
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let entries = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let entries: Vec<_> = entries.collect();
     let of = |name: &str| entries.iter().find(|entry| entry["name"] == name).unwrap();
     assert_eq!(of("w")["inputs"], details["inputs"]);

@@ -17,11 +17,7 @@ fn found(body: &str, has: &[&str]) -> (Vec<String>, String, String) {
     let first = findings.first();
     let message = first.map(|finding| finding.message.clone());
     let hint = first.and_then(|finding| finding.suggestion.clone());
-    (
-        places(&findings),
-        message.unwrap_or_default(),
-        hint.unwrap_or_default(),
-    )
+    (places(&findings), message.unwrap_or_default(), hint.unwrap_or_default())
 }
 
 #[test]
@@ -45,10 +41,7 @@ fn one_that_the_server_does_not_have_is_a_finding_at_its_name() {
     assert_eq!(hint, "give the server an activity with this name");
     let each = "  - id: a\n    foreach:\n      in: [1]\n      do:\n        activity: sned\n";
     let (places, ..) = found(each, &["send"]);
-    assert_eq!(
-        places,
-        ["8:19 unknown_activity steps[0].foreach.do.activity"]
-    );
+    assert_eq!(places, ["8:19 unknown_activity steps[0].foreach.do.activity"]);
 }
 
 #[test]
@@ -56,9 +49,7 @@ fn a_near_name_can_be_written_by_a_program() {
     let registry = Registry::load_for(&Sources::default(), &activities(&["send-mail"]));
     let text = steps("  - id: a\n    activity: 'send-mial'\n");
     let (_, findings) = check_text("w.yaml", &text, &registry);
-    let [edit] = &findings[0].edits[..] else {
-        panic!("{findings:#?}")
-    };
+    let [edit] = &findings[0].edits[..] else { panic!("{findings:#?}") };
     assert_eq!((edit.line, edit.column), (5, 16), "within the quotes");
     assert!(edit.new_text.contains("send-mail"), "{edit:?}");
 }
@@ -67,10 +58,7 @@ fn a_near_name_can_be_written_by_a_program() {
 fn a_server_without_activities_says_who_brings_them() {
     let (places, message, hint) = found(SEND, &[]);
     assert_eq!(places, ["5:15 unknown_activity steps[0].activity"]);
-    assert_eq!(
-        message,
-        "no activity is called `send`: this server has none"
-    );
+    assert_eq!(message, "no activity is called `send`: this server has none");
     assert!(hint.contains("programs that embed midex"), "{hint}");
     // The same wherever the binary looks at files.
     let project = Project::new(&[("workflows/w.yaml", &steps(SEND))]);
@@ -82,23 +70,16 @@ fn a_server_without_activities_says_who_brings_them() {
     let everything = everything.iter().find(|report| report.name == "w").unwrap();
     let (drawn, workflow) = load_workflow_file(&named, &registry).unwrap();
     assert!(workflow.is_none());
-    for findings in [
-        loaded,
-        &validated[0].findings,
-        &everything.findings,
-        &drawn.findings,
-    ] {
+    for findings in [loaded, &validated[0].findings, &everything.findings, &drawn.findings] {
         assert_eq!(findings[0].message, message, "{findings:#?}");
     }
 }
 
 #[test]
 fn what_is_no_name_is_only_that() {
-    for (value, rule) in [
-        ("''", "empty_value"),
-        ("' send'", "ill_formed_name"),
-        ("[send]", "wrong_type"),
-    ] {
+    for (value, rule) in
+        [("''", "empty_value"), ("' send'", "ill_formed_name"), ("[send]", "wrong_type")]
+    {
         let (places, ..) = found(&format!("  - id: a\n    activity: {value}\n"), &["send"]);
         let expected = format!("5:15 {rule} steps[0].activity");
         assert_eq!(places, [expected]);
@@ -107,13 +88,7 @@ fn what_is_no_name_is_only_that() {
 
 #[test]
 fn what_belongs_to_work_of_the_server_has_no_effect_elsewhere() {
-    for kind in [
-        "agent: reviewer",
-        "guidance: x",
-        "tool: x",
-        "set: {x: 1}",
-        "wait: {for: 1s}",
-    ] {
+    for kind in ["agent: reviewer", "guidance: x", "tool: x", "set: {x: 1}", "wait: {for: 1s}"] {
         for said in ["repeat: {until: inputs.x}", "idempotent: true"] {
             let key = said.split(':').next().unwrap();
             let (places, ..) = found(&format!("  - id: a\n    {kind}\n    {said}\n"), &[]);

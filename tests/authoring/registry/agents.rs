@@ -19,20 +19,13 @@ struct Case<'a> {
 }
 
 fn cases() -> Vec<Case<'static>> {
-    let texts = include_str!("../../corpus/agents.txt")
-        .split("\n=== ")
-        .skip(1);
+    let texts = include_str!("../../corpus/agents.txt").split("\n=== ").skip(1);
     let case = |text: &'static str| {
         let (head, file) = text.split_once("\n--- file\n").unwrap();
         let mut head = head.lines();
         let name = head.next().unwrap();
         let mut said = head.map(|line| line.split_once(": ").unwrap().1);
-        Case {
-            name,
-            finds: said.next().unwrap(),
-            describes: said.next().unwrap(),
-            file,
-        }
+        Case { name, finds: said.next().unwrap(), describes: said.next().unwrap(), file }
     };
     texts.map(case).collect()
 }
@@ -41,15 +34,11 @@ fn cases() -> Vec<Case<'static>> {
 fn rows(project: &Project, arguments: &[&str]) -> Vec<Value> {
     let output = project.command(arguments).arg("--json").output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
-    out.lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{out}")))
-        .collect()
+    out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{out}"))).collect()
 }
 
 fn agent(project: &Project, name: &str) -> Value {
-    let found = rows(project, &["list", "agents"])
-        .into_iter()
-        .find(|row| row["name"] == name);
+    let found = rows(project, &["list", "agents"]).into_iter().find(|row| row["name"] == name);
     found.unwrap_or_else(|| panic!("no agent {name}"))
 }
 
@@ -74,23 +63,12 @@ fn agents_as_hosts_write_them_are_read_and_an_edit_that_is_offered_mends_the_fil
             assert!(found.is_empty(), "{}: {found:?}", case.name);
             continue;
         }
-        let [one] = &found[..] else {
-            panic!("{}: {found:?}", case.name)
-        };
-        assert!(
-            one.is_warning() && one.message.contains(case.finds),
-            "{}: {one:?}",
-            case.name
-        );
+        let [one] = &found[..] else { panic!("{}: {found:?}", case.name) };
+        assert!(one.is_warning() && one.message.contains(case.finds), "{}: {one:?}", case.name);
         let edits = one.edits.clone();
         assert!(!edits.is_empty(), "{}: {one:?}", case.name);
         project.write(&path, &crate::corpus::edited(case.file, edits));
-        assert!(
-            findings(&project).is_empty(),
-            "{}: {:?}",
-            case.name,
-            findings(&project)
-        );
+        assert!(findings(&project).is_empty(), "{}: {:?}", case.name, findings(&project));
         assert_eq!(
             agent(&project, case.name)["description"],
             shown["description"],
@@ -137,39 +115,20 @@ fn of_host(name: &str, words: &str) -> String {
 fn agents_of_hosts_are_used_where_no_agent_of_ours_has_the_name() {
     let long = "x".repeat(limits::DESCRIPTION_BYTES_MAX + 1);
     let project = Project::new(&[
-        (
-            "agents/ours.md",
-            &midex_test::project::agent("ours", "You are ours."),
-        ),
+        ("agents/ours.md", &midex_test::project::agent("ours", "You are ours.")),
         (".claude/agents/ours.md", &of_host("ours", "a thief")),
-        (
-            ".claude/agents/reviewer.md",
-            &of_host("reviewer", "a thief"),
-        ),
-        (
-            ".claude/agents/deep/theirs.md",
-            &of_host("theirs", "the project's"),
-        ),
+        (".claude/agents/reviewer.md", &of_host("reviewer", "a thief")),
+        (".claude/agents/deep/theirs.md", &of_host("theirs", "the project's")),
         (".claude/agents/notes.md", "No front matter."),
         (".claude/agents/long.md", &of_host("long", &long)),
-        (
-            "home/.claude/agents/theirs.md",
-            &of_host("theirs", "a thief"),
-        ),
-        (
-            "home/.claude/agents/mine.md",
-            &of_host("mine", "the user's"),
-        ),
+        ("home/.claude/agents/theirs.md", &of_host("theirs", "a thief")),
+        ("home/.claude/agents/mine.md", &of_host("mine", "the user's")),
         (
             "workflows/w.yaml",
             "{ workflow: w, description: d, steps: [{ id: a, agent: theirs }, { id: b, agent: mine }, { id: c, agent: reviewer }] }",
         ),
     ]);
-    symlink(
-        project.path("agents/ours.md"),
-        project.path(".claude/agents/linked.md"),
-    )
-    .unwrap();
+    symlink(project.path("agents/ours.md"), project.path(".claude/agents/linked.md")).unwrap();
     let all = rows(&project, &["list", "agents"]);
     let of = |name: &str| all.iter().find(|row| row["name"] == name);
     for (name, source) in [
@@ -183,36 +142,21 @@ fn agents_of_hosts_are_used_where_no_agent_of_ours_has_the_name() {
     assert!(of("notes").is_none() && of("linked").is_none());
     let cut = text(&of("long").unwrap()["description"]).len();
     assert_eq!(cut, limits::DESCRIPTION_BYTES_MAX);
-    assert_has(
-        text(&of("theirs").unwrap()["path"]),
-        &[".claude/agents/deep/theirs.md"],
-    );
-    let output = project
-        .command(&["list", "agents", "--wide"])
-        .output()
-        .unwrap();
+    assert_has(text(&of("theirs").unwrap()["path"]), &[".claude/agents/deep/theirs.md"]);
+    let output = project.command(&["list", "agents", "--wide"]).output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert_has(
-        &shown,
-        &[".claude/agents/deep/theirs.md", "~/.claude/agents/mine.md"],
-    );
+    assert_has(&shown, &[".claude/agents/deep/theirs.md", "~/.claude/agents/mine.md"]);
     // Nothing of what a host is told to do is done, and whoever works is told where the words come from.
     let mut server = project.serve();
     let first = server.begin("w", "x");
     assert_eq!(first["agent_content"], "You are the project's.");
-    assert_has(
-        text(&first["instructions"]),
-        &[".claude/agents/deep/theirs.md"],
-    );
+    assert_has(text(&first["instructions"]), &[".claude/agents/deep/theirs.md"]);
     let kept = server.read("midex://workflow/agent/theirs?execution_id=x");
     assert_has(text(&kept["file"]), &[".claude/agents/deep/theirs.md"]);
     // What is written for another program is not for `midex validate` to judge, unless it is named.
     let checked = project.command(&["validate", "--json"]).output().unwrap();
     let checked = String::from_utf8(checked.stdout).unwrap();
-    assert!(
-        checked.contains("w.yaml") && !checked.contains(".claude"),
-        "{checked}"
-    );
+    assert!(checked.contains("w.yaml") && !checked.contains(".claude"), "{checked}");
 }
 
 #[test]

@@ -60,22 +60,15 @@ const BROKEN: &[(&str, &[u8], &str)] = &[
 /// The same for files that are long, or made of a sound one.
 fn made() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let lists = |depth: usize| {
-        format!(
-            "workflow: deep\nsteps: {}{}\n",
-            "[".repeat(depth),
-            "]".repeat(depth)
-        )
+        format!("workflow: deep\nsteps: {}{}\n", "[".repeat(depth), "]".repeat(depth))
     };
     let maps = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
     let ladder = |depth: usize| {
-        (0..depth).fold(String::new(), |text, level| {
-            text + &" ".repeat(level) + "a:\n"
-        })
+        (0..depth).fold(String::new(), |text, level| text + &" ".repeat(level) + "a:\n")
     };
     let head = "workflow: many\ndescription: x\nsteps:\n".to_owned();
-    let many = (0..501).fold(head, |text, at| {
-        format!("{text}- {{ id: s{at}, agent: reviewer }}\n")
-    });
+    let many =
+        (0..501).fold(head, |text, at| format!("{text}- {{ id: s{at}, agent: reviewer }}\n"));
     let huge = format!("workflow: huge\ndescription: {}\n", "x".repeat(10 << 20));
     let texts = [
         ("bomb.yaml", bomb(), "syntax"),
@@ -86,22 +79,11 @@ fn made() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("many.yaml", many, "limit_exceeded"),
         ("line.yaml", sound("\"a\\nb\""), "ill_formed_name"),
         ("long.yaml", sound(&"x".repeat(201)), "ill_formed_name"),
-        (
-            "step.yaml",
-            sound("step").replace("id: a", "id: ../a"),
-            "ill_formed_name",
-        ),
-        (
-            "nobody.yaml",
-            sound("nobody").replace("reviewer", "../../etc/passwd"),
-            "missing_persona",
-        ),
+        ("step.yaml", sound("step").replace("id: a", "id: ../a"), "ill_formed_name"),
+        ("nobody.yaml", sound("nobody").replace("reviewer", "../../etc/passwd"), "missing_persona"),
     ];
     let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
-    let binaries = [
-        ("binary.md", bytes.clone(), "not_utf8"),
-        ("binary.yaml", bytes, "not_utf8"),
-    ];
+    let binaries = [("binary.md", bytes.clone(), "not_utf8"), ("binary.yaml", bytes, "not_utf8")];
     texts
         .into_iter()
         .map(|(name, text, rule)| (name, text.into_bytes(), rule))
@@ -110,9 +92,7 @@ fn made() -> Vec<(&'static str, Vec<u8>, &'static str)> {
 }
 
 fn broken_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
-    let written = BROKEN
-        .iter()
-        .map(|(name, bytes, rule)| (*name, bytes.to_vec(), *rule));
+    let written = BROKEN.iter().map(|(name, bytes, rule)| (*name, bytes.to_vec(), *rule));
     written.chain(made()).collect()
 }
 
@@ -126,11 +106,7 @@ fn furnish(home: &Path) {
     fs::write(files.join("sound.yaml"), sound("sound")).unwrap();
     fs::write(files.join("crlf.yaml"), sound("crlf").replace('\n', "\r\n")).unwrap();
     fs::write(files.join("\u{202e}odd\n\u{7}.yaml"), sound("odd")).unwrap();
-    fs::write(
-        files.join(std::ffi::OsStr::from_bytes(b"\xff\xfe.yaml")),
-        sound("unnamed"),
-    )
-    .unwrap();
+    fs::write(files.join(std::ffi::OsStr::from_bytes(b"\xff\xfe.yaml")), sound("unnamed")).unwrap();
     fs::create_dir(files.join("directory.md")).unwrap();
     fs::write(files.join("directory.md/inner.yaml"), sound("inner")).unwrap();
     fs::write(home.join("outside.yaml"), sound("outside")).unwrap();
@@ -143,18 +119,12 @@ fn furnish(home: &Path) {
 }
 
 fn flags(home: &TempDir) -> [String; 2] {
-    [
-        "--workflows".to_owned(),
-        home.path().join("files").display().to_string(),
-    ]
+    ["--workflows".to_owned(), home.path().join("files").display().to_string()]
 }
 
 fn entries<'a>(listed: &'a Value, name: &str) -> Vec<&'a Value> {
     let listed = listed.as_array().unwrap();
-    listed
-        .iter()
-        .filter(|entry| entry["name"] == name)
-        .collect()
+    listed.iter().filter(|entry| entry["name"] == name).collect()
 }
 
 #[test]
@@ -174,32 +144,17 @@ fn every_broken_file_is_listed_with_what_is_wrong_and_the_others_load() {
         ("directory", "unreadable"),
     ];
     let files = broken_files();
-    let stems = files
-        .iter()
-        .map(|(name, _, rule)| (name.split('.').next().unwrap(), *rule));
+    let stems = files.iter().map(|(name, _, rule)| (name.split('.').next().unwrap(), *rule));
     for (name, rule) in stems.chain(links) {
         // Two of the files are called `deep`, two `binary`, two `empty`: each has an entry of its own.
         let findings = entries(&listed, name)
             .into_iter()
             .flat_map(|entry| entry["findings"].as_array().unwrap());
-        let rules: Vec<_> = findings
-            .map(|finding| finding["rule"].as_str().unwrap())
-            .collect();
-        assert!(
-            rules.contains(&rule),
-            "{name}: {rule} is not among {rules:?}"
-        );
-        let refused = witness
-            .server
-            .refused("workflow.start", json!({ "workflow_name": name }));
-        assert_eq!(
-            refused["error_code"], "WORKFLOW_VALIDATION_FAILED",
-            "{name}: {refused}"
-        );
-        assert!(
-            !refused["violations"].as_array().unwrap().is_empty(),
-            "{name}: {refused}"
-        );
+        let rules: Vec<_> = findings.map(|finding| finding["rule"].as_str().unwrap()).collect();
+        assert!(rules.contains(&rule), "{name}: {rule} is not among {rules:?}");
+        let refused = witness.server.refused("workflow.start", json!({ "workflow_name": name }));
+        assert_eq!(refused["error_code"], "WORKFLOW_VALIDATION_FAILED", "{name}: {refused}");
+        assert!(!refused["violations"].as_array().unwrap().is_empty(), "{name}: {refused}");
         let action = refused["suggested_action"].as_str().unwrap();
         assert!(action.contains("`midex validate /"), "{name}: {action}");
         assert!(refused.to_string().len() < 20_000, "{name}: few words");
@@ -209,14 +164,9 @@ fn every_broken_file_is_listed_with_what_is_wrong_and_the_others_load() {
             panic!("{name} is not listed once: {listed}")
         };
         assert!(entry["findings"].is_null(), "{entry}");
-        witness
-            .server
-            .done("workflow.start", json!({ "workflow_name": name }));
+        witness.server.done("workflow.start", json!({ "workflow_name": name }));
     }
-    assert!(
-        !listed.to_string().contains("root:"),
-        "nothing outside was read"
-    );
+    assert!(!listed.to_string().contains("root:"), "nothing outside was read");
     witness.survives();
 }
 
@@ -273,10 +223,7 @@ fn odd_entries_of_a_directory_are_findings_and_nothing_waits_for_them() {
         let mut command = Command::new(midex_test::binary());
         let output = command.args(args).args(&flags).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
-        (
-            output.status.code(),
-            said + &String::from_utf8_lossy(&output.stderr),
-        )
+        (output.status.code(), said + &String::from_utf8_lossy(&output.stderr))
     };
     let (code, said) = midex(&["validate"]);
     assert_eq!(code, Some(1), "{said}");
@@ -299,9 +246,8 @@ fn odd_entries_of_a_directory_are_findings_and_nothing_waits_for_them() {
         let path = files.join(name).display().to_string();
         let (code, said) = midex(&["validate", &path]);
         assert!(code == Some(1) && said.contains(what), "{code:?}: {said}");
-        let listed = Command::new(midex_test::binary())
-            .args(["list", "--workflows", &path])
-            .output();
+        let listed =
+            Command::new(midex_test::binary()).args(["list", "--workflows", &path]).output();
         let said = String::from_utf8(listed.unwrap().stdout).unwrap();
         assert!(said.contains("bug-fix"), "{said}");
     }
@@ -329,21 +275,11 @@ fn a_broken_agent_is_shown_with_what_is_wrong_and_stops_only_those_who_need_it()
     let agents = home.path().join("agents");
     fs::create_dir(&agents).unwrap();
     let persona = |name: &str| format!("---\nname: {name}\ndescription: x\n---\nYou are {name}.\n");
-    fs::write(
-        agents.join("architect.md"),
-        b"---\nname: architect\ndescription: \xff\n---\nx\n",
-    )
-    .unwrap();
-    fs::write(
-        agents.join("maintainer.md"),
-        "---\nname: maintainer\ndescription: x\n---\n",
-    )
-    .unwrap();
-    fs::write(
-        agents.join("huge.md"),
-        persona("huge") + &"x".repeat(10 << 20),
-    )
-    .unwrap();
+    fs::write(agents.join("architect.md"), b"---\nname: architect\ndescription: \xff\n---\nx\n")
+        .unwrap();
+    fs::write(agents.join("maintainer.md"), "---\nname: maintainer\ndescription: x\n---\n")
+        .unwrap();
+    fs::write(agents.join("huge.md"), persona("huge") + &"x".repeat(10 << 20)).unwrap();
     fs::write(agents.join("sound.md"), persona("sound")).unwrap();
     fs::write(home.path().join("outside.md"), persona("outside")).unwrap();
     symlink(home.path().join("outside.md"), agents.join("outside.md")).unwrap();
@@ -359,19 +295,12 @@ fn a_broken_agent_is_shown_with_what_is_wrong_and_stops_only_those_who_need_it()
         assert_eq!(shown["valid"], false, "{shown}");
         assert_eq!(shown["findings"][0]["rule"], json!(rule), "{shown}");
     }
-    assert_eq!(
-        witness.server.read(&address("agent", "sound"))["content"],
-        "You are sound."
-    );
-    let refused = witness.server.refused(
-        "workflow.start",
-        json!({ "workflow_name": "feature-development" }),
-    );
+    assert_eq!(witness.server.read(&address("agent", "sound"))["content"], "You are sound.");
+    let refused =
+        witness.server.refused("workflow.start", json!({ "workflow_name": "feature-development" }));
     assert_eq!(refused["error_code"], "WORKFLOW_VALIDATION_FAILED");
     assert_eq!(refused["violations"][0]["rule"], "invalid_persona");
-    witness
-        .server
-        .done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    witness.server.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
     witness.survives();
 }
 
@@ -385,11 +314,7 @@ fn a_directory_of_definitions_that_is_none_is_a_finding() {
         let flags = ["--workflows", &place, "--agents", &place];
         let mut server = Server::greeted(serve_alone(home.path(), &flags));
         let listed = server.read(AVAILABLE);
-        let broken = listed
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|entry| entry["valid"] == false);
+        let broken = listed.as_array().unwrap().iter().filter(|entry| entry["valid"] == false);
         let broken: Vec<_> = broken.collect();
         assert_eq!(broken.len(), 1, "{place}: {broken:?}");
         assert_eq!(broken[0]["findings"][0]["rule"], "unreadable", "{place}");
@@ -442,19 +367,12 @@ fn garbage_written_beside_a_running_server_is_listed_and_leaves_the_last_good_ve
             let entry = entries(&listed, "mine").first().copied().cloned()?;
             (entry["findings"][0]["rule"] == rule).then_some(entry)
         });
-        assert_eq!(
-            entry["phases"][1]["phase"], "b",
-            "the last good version: {entry}"
-        );
-        witness
-            .server
-            .done("workflow.start", json!({ "workflow_name": "mine" }));
+        assert_eq!(entry["phases"][1]["phase"], "b", "the last good version: {entry}");
+        witness.server.done("workflow.start", json!({ "workflow_name": "mine" }));
     }
     fs::remove_file(files.join("mine.yaml")).unwrap();
     until("a deletion", || {
-        entries(&witness.server.read(AVAILABLE), "mine")
-            .is_empty()
-            .then_some(())
+        entries(&witness.server.read(AVAILABLE), "mine").is_empty().then_some(())
     });
     witness.survives();
 }

@@ -45,10 +45,7 @@ pub(super) fn found(lines: &str) -> (Vec<String>, String) {
     let (_, findings) = check_text("w.yaml", &text, &WITH_SHOP);
     let told = |finding: &Finding| format!("{} {}", finding.rule, finding.path);
     let first = findings.first().and_then(|first| first.suggestion.clone());
-    (
-        findings.iter().map(told).collect(),
-        first.unwrap_or_default(),
-    )
+    (findings.iter().map(told).collect(), first.unwrap_or_default())
 }
 
 /// Holds the findings of one rule in a manifest with these steps.
@@ -58,9 +55,8 @@ fn of_rule(rule: &str, steps: &str, expected: &[&str]) {
         "inputs: {{ n: {{ type: integer, optional: true }}, s: {{ type: string, optional: true }}, b: {{ type: boolean, optional: true }}, all: {{ type: array, optional: true }} }}\nsteps: [{steps}]\n"
     );
     let (found, hint) = found(&lines);
-    let own: Vec<_> = { found.iter() }
-        .filter_map(|one| one.strip_prefix(rule)?.strip_prefix(' '))
-        .collect();
+    let own: Vec<_> =
+        { found.iter() }.filter_map(|one| one.strip_prefix(rule)?.strip_prefix(' ')).collect();
     assert_eq!(own, expected, "{steps}: {found:?} {hint}");
     let errors = { Rule::ALL.iter() }.filter(|rule| rule.severity() == Severity::Error);
     for error in errors.filter(|error| error.as_str() != rule) {
@@ -160,10 +156,7 @@ fn quotes_that_make_a_text_of_a_value_are_told() {
     for (bad, path) in [
         (with("\"'${{ inputs.n }}'\""), "steps[0].with.x"),
         (with("'\"${{ inputs.all }}\"'"), "steps[0].with.x"),
-        (
-            "{ id: a, set: { x: \"'${{ inputs.b }}'\" } }".to_owned(),
-            "steps[0].set.x",
-        ),
+        ("{ id: a, set: { x: \"'${{ inputs.b }}'\" } }".to_owned(), "steps[0].set.x"),
     ] {
         of_rule(rule, &bad, &[path]);
     }
@@ -171,15 +164,8 @@ fn quotes_that_make_a_text_of_a_value_are_told() {
         "inputs: { n: { type: integer } }\nsteps: [{ id: a, set: { x: \"'${{ inputs.n }}'\" } }]\n";
     let text = format!("workflow: w\ndescription: d\n{lines}");
     let (_, findings) = check_text("w.yaml", &text, &WITH_SHOP);
-    let [edit] = findings[0].edits.as_slice() else {
-        panic!("{findings:?}")
-    };
-    let mended = format!(
-        "{}{}{}",
-        &text[..edit.start],
-        edit.new_text,
-        &text[edit.end..]
-    );
+    let [edit] = findings[0].edits.as_slice() else { panic!("{findings:?}") };
+    let mended = format!("{}{}{}", &text[..edit.start], edit.new_text, &text[edit.end..]);
     assert!(mended.contains("{ x: \"${{ inputs.n }}\" }"), "{mended}");
 }
 
@@ -205,15 +191,9 @@ fn a_path_that_no_answer_has_is_told() {
         (INFO, ".stat | default('')"),
         (LIST, ".data[0].id"),
         (&format!("{LIST}, paginate: {{}}"), "[0].id"),
-        (
-            &format!("{INFO}, result: {{ properties: {{ own: {{}} }}, required: [own] }}"),
-            ".own",
-        ),
+        (&format!("{INFO}, result: {{ properties: {{ own: {{}} }}, required: [own] }}"), ".own"),
         ("run: shop orders:delete, with: { order: o }", ".whatever"),
-        (
-            "foreach: { in: [1], do: { run: shop orders:info, with: { order: o } } }",
-            "[0].id",
-        ),
+        ("foreach: { in: [1], do: { run: shop orders:info, with: { order: o } } }", "[0].id"),
     ] {
         of_rule(rule, &reading(call, path), &[]);
     }
@@ -226,10 +206,7 @@ fn a_path_that_no_answer_has_is_told() {
         (INFO, ".lines[0].price"),
         (LIST, ".items"),
         (&format!("{LIST}, paginate: {{}}"), "[0].stat"),
-        (
-            "foreach: { in: [1], do: { run: shop orders:info, with: { order: o } } }",
-            "[0].stat",
-        ),
+        ("foreach: { in: [1], do: { run: shop orders:info, with: { order: o } } }", "[0].stat"),
     ] {
         of_rule(rule, &reading(call, path), &["steps[1].guidance"]);
     }

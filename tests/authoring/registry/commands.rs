@@ -16,29 +16,18 @@ fn named_files_know_the_agents_beside_them() {
     let project = Project::new(&[
         ("workflows/w.md", &text),
         ("workflows/deep/x.md", &text.replace("name: w", "name: x")),
-        (
-            "agents/mine.md",
-            "---\nname: mine\ndescription: d\n---\nYou.\n",
-        ),
+        ("agents/mine.md", "---\nname: mine\ndescription: d\n---\nYou.\n"),
         ("agents/README.md", "# Read me\n"),
     ]);
     let registry = Registry::load(&Sources::default());
     let reports = |path: &str| {
         let reports = validate_paths(&[project.path(path)], &registry).unwrap();
         let line = |report: &FileReport| {
-            format!(
-                "{:?} {} {}",
-                report.kind,
-                report.name,
-                report.findings.len()
-            )
+            format!("{:?} {} {}", report.kind, report.name, report.findings.len())
         };
         reports.iter().map(line).collect::<Vec<_>>()
     };
-    assert_eq!(
-        reports(""),
-        ["Workflow x 0", "Workflow w 0", "Agent mine 0"]
-    );
+    assert_eq!(reports(""), ["Workflow x 0", "Workflow w 0", "Agent mine 0"]);
     assert_eq!(reports("workflows"), ["Workflow x 0", "Workflow w 0"]);
     assert_eq!(reports("workflows/deep/x.md"), ["Workflow x 0"]);
     assert_eq!(reports("agents"), ["Agent mine 0"]);
@@ -50,11 +39,7 @@ fn named_files_know_the_agents_beside_them() {
 /// What `midex validate` writes, and its exit code.
 fn validated(paths: &[PathBuf], registry: &Registry, json: bool, color: bool) -> (String, u8) {
     let mut out = Vec::new();
-    let args = ValidateArgs {
-        paths: paths.to_vec(),
-        strict: false,
-        print: None,
-    };
+    let args = ValidateArgs { paths: paths.to_vec(), strict: false, print: None };
     let code =
         midex_cli::validate::validate(&args, registry, color, Output::new(json, &mut out)).unwrap();
     (String::from_utf8(out).unwrap(), code)
@@ -63,16 +48,9 @@ fn validated(paths: &[PathBuf], registry: &Registry, json: bool, color: bool) ->
 /// What `midex list` writes, and its exit code.
 fn listed(registry: &Registry, agents: bool, json: bool) -> (String, u8) {
     let mut out = Vec::new();
-    let what = if agents {
-        ListSubject::Agents
-    } else {
-        ListSubject::Workflows
-    };
+    let what = if agents { ListSubject::Agents } else { ListSubject::Workflows };
     let code = list_definitions(
-        &ListArgs {
-            what,
-            ..ListArgs::default()
-        },
+        &ListArgs { what, ..ListArgs::default() },
         registry,
         None,
         Output::new(json, &mut out),
@@ -84,30 +62,18 @@ fn listed(registry: &Registry, agents: bool, json: bool) -> (String, u8) {
 #[test]
 fn validate_says_what_is_wrong_and_exits_accordingly() {
     let project = Project::new(&[
-        (
-            "workflows/bad.md",
-            &front("phases:\n  - phase: a\n    agent: reveiwer\n"),
-        ),
+        ("workflows/bad.md", &front("phases:\n  - phase: a\n    agent: reveiwer\n")),
         ("workflows/good.md", &front(&format!("phases:\n{PHASE}"))),
     ]);
     let registry = project.load();
     let shipped = Registry::load(&Sources::default());
-    assert_eq!(
-        validated(&[], &shipped, false, false),
-        ("27 files, no findings\n".into(), 0)
-    );
+    assert_eq!(validated(&[], &shipped, false, false), ("27 files, no findings\n".into(), 0));
     let good = [project.path("workflows/good.md")];
-    assert_eq!(
-        validated(&good, &registry, false, true),
-        ("1 file, no findings\n".into(), 0)
-    );
+    assert_eq!(validated(&good, &registry, false, true), ("1 file, no findings\n".into(), 0));
 
     let (text, code) = validated(&[project.path("workflows/bad.md")], &registry, false, false);
     assert_eq!(code, 1);
-    assert!(
-        text.starts_with("error[missing_persona]: no agent is called `reveiwer`\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("error[missing_persona]: no agent is called `reveiwer`\n"), "{text}");
     assert!(text.contains("workflows/bad.md:6:12\n"), "{text}");
     assert!(text.ends_with("1 file, 1 finding\n"), "{text}");
     let (colored, _) = validated(&[project.path("workflows/bad.md")], &registry, false, true);
@@ -247,10 +213,7 @@ fn list_shows_what_is_broken_and_what_there_is_as_json() {
     let registry = project.load();
     let (text, code) = listed(&registry, false, false);
     assert_eq!(code, 0, "a list is an answer, whatever it lists");
-    assert!(
-        text.contains("b\u{fffd}ad") && !text.contains('\u{1b}'),
-        "{text}"
-    );
+    assert!(text.contains("b\u{fffd}ad") && !text.contains('\u{1b}'), "{text}");
     assert_eq!(listed(&registry, true, false).1, 0);
 
     let (json, _) = listed(&registry, false, true);

@@ -32,9 +32,7 @@ fn broken() -> Vec<(&'static str, String, &'static str)> {
         "agentless.md", "    agent: worker\n", "", "phases[0].agent: missing_key"
         "#,
     );
-    let whole = whole
-        .into_iter()
-        .map(|[file, text, wrong]| (file, text.to_owned(), wrong));
+    let whole = whole.into_iter().map(|[file, text, wrong]| (file, text.to_owned(), wrong));
     let good = good.into_iter().map(|[file, from, to, wrong]| {
         let text = workflow(file.trim_end_matches(".md"), &PHASES);
         (file, text.replace(from, to), wrong)
@@ -64,10 +62,7 @@ fn good_files_are_listed_and_each_bad_one_is_reported_by_file_and_field() {
     for (file, text, ..) in broken() {
         project.write(&format!("workflows/{file}"), &text);
     }
-    project.write(
-        "workflows/deep/down/nested.md",
-        &workflow("nested", &PHASES),
-    );
+    project.write("workflows/deep/down/nested.md", &workflow("nested", &PHASES));
     project.write(
         "workflows/good.yaml",
         "workflow: good\ndescription: d\nsteps:\n- { id: a, agent: worker }\n",
@@ -80,9 +75,8 @@ fn good_files_are_listed_and_each_bad_one_is_reported_by_file_and_field() {
         let shown = server.available(name);
         assert_eq!(shown["valid"], false, "{file}: {shown}");
         let findings = list(&shown["findings"]);
-        let found = findings
-            .iter()
-            .find(|finding| finding["rule"] == rule && finding["path"] == field);
+        let found =
+            findings.iter().find(|finding| finding["rule"] == rule && finding["path"] == field);
         let found =
             found.unwrap_or_else(|| panic!("{file}: {rule} at {field} is missing in {findings:?}"));
         assert!(found["line"].as_u64() >= Some(1) && found["column"].as_u64() >= Some(1));
@@ -105,17 +99,13 @@ fn good_files_are_listed_and_each_bad_one_is_reported_by_file_and_field() {
 fn a_bad_agent_is_reported_by_field_and_so_is_who_names_it() {
     let project = line();
     let phases: [(&str, &str, &[&str]); 1] = [("a", "bad", &[])];
-    project.write(
-        "agents/bad.md",
-        &agent("bad", PERSONA).replace("A test", "[1]"),
-    );
+    project.write("agents/bad.md", &agent("bad", PERSONA).replace("A test", "[1]"));
     project.write("agents/empty.md", &agent("empty", ""));
     project.write("workflows/uses.md", &workflow("uses", &phases));
     let mut server = project.serve();
-    for (name, field, rule) in [
-        ("bad", "description", "wrong_type"),
-        ("empty", "", "empty_persona"),
-    ] {
+    for (name, field, rule) in
+        [("bad", "description", "wrong_type"), ("empty", "", "empty_persona")]
+    {
         let shown = server.read(&format!("midex://workflow/agent/{name}"));
         assert_eq!(shown["valid"], false, "{shown}");
         let finding = &shown["findings"][0];
@@ -123,10 +113,7 @@ fn a_bad_agent_is_reported_by_field_and_so_is_who_names_it() {
         assert_eq!(finding["rule"], json!(rule), "{shown}");
     }
     let finding = &server.available("uses")["findings"][0];
-    has_fields(
-        finding,
-        json!({ "path": "phases[0].agent", "rule": "invalid_persona" }),
-    );
+    has_fields(finding, json!({ "path": "phases[0].agent", "rule": "invalid_persona" }));
     let worker = server.read("midex://workflow/agent/worker");
     has_fields(&worker, json!({ "content": PERSONA, "valid": null }));
     assert_eq!(server.begin("line", "e")["agent_content"], PERSONA);
@@ -139,13 +126,8 @@ fn a_directory_that_is_not_there_is_no_crash() {
     let mut server = project.serve_with(&["--workflows", "nowhere", "--agents", "nowhere"]);
     assert!(server.available("bug-fix")["findings"].is_null());
     let entries = list(&server.read("midex://workflow/available_workflows"));
-    let told = entries
-        .iter()
-        .find(|entry| entry["findings"][0]["rule"] == "unreadable");
-    assert!(
-        told.is_some(),
-        "a directory that was named and is not there is told: {entries:?}"
-    );
+    let told = entries.iter().find(|entry| entry["findings"][0]["rule"] == "unreadable");
+    assert!(told.is_some(), "a directory that was named and is not there is told: {entries:?}");
     assert_eq!(server.begin("bug-fix", "e")["workflow_state"], "running");
 }
 
@@ -153,11 +135,8 @@ fn a_directory_that_is_not_there_is_no_crash() {
 #[test]
 fn what_a_file_says_is_what_is_shown() {
     let project = line();
-    let phases = [
-        ("a", "worker", &[] as &[&str]),
-        ("b", "reviewer", &["a"]),
-        ("c", "worker", &["b", "a"]),
-    ];
+    let phases =
+        [("a", "worker", &[] as &[&str]), ("b", "reviewer", &["a"]), ("c", "worker", &["b", "a"])];
     let file = workflow("whole", &phases)
         .replace("phases:", "tags: [one, two]\ncomplexity: simple\nphases:");
     project.write("workflows/whole.md", &(file + "\nWhen to use it…\n"));
@@ -170,14 +149,8 @@ fn what_a_file_says_is_what_is_shown() {
     let details = server.read("midex://workflow/workflow_details/whole");
     for shown in [&server.available("whole"), &details] {
         has_fields(shown, json!({ "name": "whole", "description": "A test" }));
-        has_fields(
-            shown,
-            json!({ "tags": ["one", "two"], "complexity": "simple" }),
-        );
+        has_fields(shown, json!({ "tags": ["one", "two"], "complexity": "simple" }));
         assert_eq!(shown["phases"], expected);
     }
-    has_fields(
-        &details,
-        json!({ "content": "# whole\n\nWhen to use it…", "source": "project" }),
-    );
+    has_fields(&details, json!({ "content": "# whole\n\nWhen to use it…", "source": "project" }));
 }

@@ -93,12 +93,7 @@ fn keys_of_the_heir_win_and_its_steps_replace_those_of_the_same_ids() {
     // The one in the place of `ship` follows the step above it, as it says nothing else.
     assert_eq!(
         order(&registry, "w"),
-        [
-            "plan after []",
-            "check after [plan]",
-            "ship after [check]",
-            "tell after [ship]"
-        ]
+        ["plan after []", "check after [plan]", "ship after [check]", "tell after [ship]"]
     );
     assert_eq!(heir.steps[0].agent_name().unwrap().as_ref(), "reviewer");
     assert_eq!(heir.steps[1], base.steps[1]);
@@ -161,10 +156,7 @@ fn what_an_heir_says_of_steps_that_are_not_there_is_found_where_it_says_it() {
 #[test]
 fn what_is_wrong_in_steps_of_the_heir_has_the_path_and_the_place_of_its_own_file() {
     for (lines, expected) in [
-        (
-            "steps:\n  - id: ship\n    guidence: G",
-            "6:5 unknown_key steps[0].guidence",
-        ),
+        ("steps:\n  - id: ship\n    guidence: G", "6:5 unknown_key steps[0].guidence"),
         (
             "insert:\n  - before: check\n    steps:\n      - id: a\n        guidance: ${{ steps.ship.summary }}",
             "8:23 reference_too_early insert[0].steps[0].guidance",
@@ -201,29 +193,21 @@ fn what_an_heir_breaks_in_its_base_is_found_at_what_it_says() {
     );
     let found = findings(&project("inputs: { other: { type: string } }"), "w");
     holds(&found, &["2:10 unknown_reference extends"]);
-    assert!(
-        found[0].message.ends_with("(line 8 of `base`)"),
-        "{found:#?}"
-    );
+    assert!(found[0].message.ends_with("(line 8 of `base`)"), "{found:#?}");
     assert!(found[0].edits.is_empty());
 }
 
 #[test]
 fn warnings_of_a_base_stand_there_alone() {
-    let base = BASE.replace(
-        "description: d\n",
-        "description: d\nmemory: { m: \"{{ inputs.topic }}\" }\n",
-    );
+    let base =
+        BASE.replace("description: d\n", "description: d\nmemory: { m: \"{{ inputs.topic }}\" }\n");
     let project = Project::new(&[
         ("workflows/base.yaml", &base),
         ("workflows/w.yaml", &heir("timeout: 1m")),
         ("workflows/x.yaml", "workflow: x\nextends: w\n"),
     ]);
     let rules = |name: &str| {
-        findings(&project, name)
-            .iter()
-            .map(|one| one.rule.as_str())
-            .collect::<Vec<_>>()
+        findings(&project, name).iter().map(|one| one.rule.as_str()).collect::<Vec<_>>()
     };
     assert_eq!(rules("base"), ["looks_like_expression"]);
     assert_eq!((rules("w"), rules("x")), (vec![], vec![]));
@@ -262,11 +246,7 @@ fn a_base_that_is_not_there_or_has_findings_is_one_finding() {
 fn tower(levels: usize) -> Project {
     let project = Project::new(&[("workflows/base.yaml", BASE)]);
     for level in 1..=levels {
-        let base = if level == 1 {
-            "base".to_owned()
-        } else {
-            format!("w{}", level - 1)
-        };
+        let base = if level == 1 { "base".to_owned() } else { format!("w{}", level - 1) };
         let text = format!(
             "workflow: w{level}\nextends: {base}\ninsert: [{{ after: plan, steps: [{{ id: s{level}, guidance: G }}] }}]\n"
         );
@@ -283,10 +263,7 @@ fn so_many_stand_one_above_the_other_and_no_more() {
     let order = order(&registry, &format!("w{most}"));
     assert_eq!(order.len(), 4 + most);
     assert_eq!(order[1], format!("s{most} after [plan]"));
-    let found = &registry
-        .workflow(&format!("w{}", most + 1))
-        .unwrap()
-        .findings;
+    let found = &registry.workflow(&format!("w{}", most + 1)).unwrap().findings;
     holds(found, &["2:10 limit_exceeded extends"]);
     assert_eq!(found[0].expected.as_deref(), Some("at most 8"));
 }
@@ -294,16 +271,10 @@ fn so_many_stand_one_above_the_other_and_no_more() {
 #[test]
 fn a_finding_names_the_file_of_the_line_also_through_several_bases() {
     let project = tower(2);
-    project.write(
-        "workflows/w3.yaml",
-        "workflow: w3\nextends: w2\ninputs: {}\nmemory: { m: 1 }\n",
-    );
+    project.write("workflows/w3.yaml", "workflow: w3\nextends: w2\ninputs: {}\nmemory: { m: 1 }\n");
     let found = findings(&project, "w3");
     holds(&found, &["2:10 unknown_reference extends"]);
-    assert!(
-        found[0].message.ends_with("(line 8 of `base`)"),
-        "{found:#?}"
-    );
+    assert!(found[0].message.ends_with("(line 8 of `base`)"), "{found:#?}");
 }
 
 #[test]
@@ -319,10 +290,8 @@ fn the_result_is_held_to_the_limit_of_steps() {
 #[test]
 fn a_base_is_the_one_that_a_start_would_take() {
     // One of the project stands before a shipped one of the name; an heir of a shipped one stands by itself.
-    let project = Project::new(&[(
-        "workflows/heir.yaml",
-        "workflow: heir\nextends: app-scaffold\n",
-    )]);
+    let project =
+        Project::new(&[("workflows/heir.yaml", "workflow: heir\nextends: app-scaffold\n")]);
     let shipped = workflow(&project.load(), "app-scaffold");
     assert_eq!(workflow(&project.load(), "heir").steps, shipped.steps);
     project.write(
@@ -373,33 +342,19 @@ fn sections_of_markdown_give_and_replace_instructions() {
     let registry = project.load();
     let said = |name: &str| {
         let workflow = workflow(&registry, name);
-        let texts = workflow
-            .steps
-            .iter()
-            .map(|step| format!("{:?}", step.instructions));
+        let texts = workflow.steps.iter().map(|step| format!("{:?}", step.instructions));
         texts.collect::<Vec<_>>().join("; ")
     };
-    for (name, words) in [
-        ("base", vec!["Of the base", "Own"]),
-        ("w", vec!["Of the base", "Of the heir", "More"]),
-    ] {
+    for (name, words) in
+        [("base", vec!["Of the base", "Own"]), ("w", vec!["Of the base", "Of the heir", "More"])]
+    {
         let said = said(name);
         assert_eq!(said.split("; ").count(), words.len(), "{said}");
-        assert!(
-            said.split("; ")
-                .zip(&words)
-                .all(|(text, word)| text.contains(word)),
-            "{said}"
-        );
+        assert!(said.split("; ").zip(&words).all(|(text, word)| text.contains(word)), "{said}");
     }
     let merged = registry.merged_manifest("w").unwrap();
     let (again, found) = check_text("w.yaml", &merged.text, &registry);
-    assert_eq!(
-        again.unwrap().steps,
-        workflow(&registry, "w").steps,
-        "{found:?}\n{}",
-        merged.text
-    );
+    assert_eq!(again.unwrap().steps, workflow(&registry, "w").steps, "{found:?}\n{}", merged.text);
 }
 
 #[test]
@@ -423,21 +378,11 @@ final_output: { n: 12345678901234567890, x: 1e3 }";
     let merged = registry.merged_manifest("w").unwrap();
     let (again, found) = check_text("printed.yaml", &merged.text, &registry);
     assert_eq!(places(&found), [""; 0], "{found:#?}\n{}", merged.text);
-    let whole = Workflow {
-        content: String::new(),
-        ..workflow(&registry, "w")
-    };
-    let again = Workflow {
-        content: String::new(),
-        ..again.unwrap()
-    };
+    let whole = Workflow { content: String::new(), ..workflow(&registry, "w") };
+    let again = Workflow { content: String::new(), ..again.unwrap() };
     assert_eq!(again, whole, "{}", merged.text);
     for key in ["extends", "insert", "remove"] {
-        assert!(
-            !merged.text.contains(&format!("\n{key}:")),
-            "{}",
-            merged.text
-        );
+        assert!(!merged.text.contains(&format!("\n{key}:")), "{}", merged.text);
     }
     assert!(registry.merged_manifest("nobody").is_err());
     // What extends nothing stands as its file has it.
@@ -450,10 +395,7 @@ fn a_file_that_is_named_finds_its_base_beside_it() {
     let elsewhere = Registry::load(&midex_registry::Sources::default());
     let reports = |path: &str| validate_paths(&[project.path(path)], &elsewhere).unwrap();
     for path in ["workflows/w.yaml", "workflows", "."] {
-        let broken: Vec<_> = reports(path)
-            .into_iter()
-            .filter(FileReport::is_broken)
-            .collect();
+        let broken: Vec<_> = reports(path).into_iter().filter(FileReport::is_broken).collect();
         assert!(broken.is_empty(), "{path}: {broken:#?}");
     }
     assert!(check_text("w.yaml", &heir(""), &elsewhere).0.is_none());
@@ -488,10 +430,7 @@ fn a_start_takes_the_bases_as_they_are_now() {
 #[test]
 fn a_reload_looks_again_at_heirs_of_what_changed_and_at_no_others() {
     let project = tower(2);
-    project.write(
-        "workflows/other.yaml",
-        &BASE.replace("workflow: base", "workflow: other"),
-    );
+    project.write("workflows/other.yaml", &BASE.replace("workflow: base", "workflow: other"));
     project.write("workflows/x.yaml", "workflow: x\nextends: other\n");
     let first = project.load();
     project.write("workflows/base.yaml", &BASE.replace("Plan ", "Sketch "));
@@ -506,10 +445,7 @@ fn a_reload_looks_again_at_heirs_of_what_changed_and_at_no_others() {
     // A nearer file of the name takes the place of the base.
     project.write("near/base.yaml", &BASE.replace("Plan ", "Draw "));
     let mut sources = project.sources();
-    let near = DefinitionDirectory {
-        source: Source::Flag,
-        path: project.path("near"),
-    };
+    let near = DefinitionDirectory { source: Source::Flag, path: project.path("near") };
     sources.workflows.insert(0, near);
     let third = second.reload(&sources);
     for name in ["base", "w1", "w2"] {
@@ -524,10 +460,7 @@ fn the_edit_of_a_finding_mends_the_heir() {
     let project = Project::new(&[("workflows/base.yaml", BASE), ("workflows/w.yaml", &wrong)]);
     let registry = project.load();
     let found = &registry.workflow("w").unwrap().findings;
-    holds(
-        found,
-        &["4:15 not_in_base steps[0].id", "5:10 not_in_base remove[0]"],
-    );
+    holds(found, &["4:15 not_in_base steps[0].id", "5:10 not_in_base remove[0]"]);
     assert_eq!(
         told(found),
         "`base` has no step `chekc` | did you mean `check`? Else put a new step under `insert`, with `after: ID` or \
@@ -535,11 +468,7 @@ fn the_edit_of_a_finding_mends_the_heir() {
     );
     let edits = found.iter().flat_map(|one| one.edits.clone()).collect();
     let mended = crate::corpus::edited(&wrong, edits);
-    assert_eq!(
-        mended,
-        wrong.replace("chekc", "check"),
-        "`tel` is too short to be likened"
-    );
+    assert_eq!(mended, wrong.replace("chekc", "check"), "`tel` is too short to be likened");
 }
 
 #[test]
@@ -549,10 +478,7 @@ fn a_step_that_begins_a_workflow_which_no_file_has_is_warned_of() {
     let project = Project::new(&[
         ("workflows/base.yaml", BASE),
         ("workflows/parent.yaml", &file),
-        (
-            "workflows/w.yaml",
-            "workflow: w\nextends: parent\ndescription: h\n",
-        ),
+        ("workflows/w.yaml", "workflow: w\nextends: parent\ndescription: h\n"),
     ]);
     let found = |registry: &Registry, name: &str, expected: &[&str]| {
         let entry = registry.workflow(name).unwrap();
@@ -566,10 +492,7 @@ fn a_step_that_begins_a_workflow_which_no_file_has_is_warned_of() {
     // What is wrong with a base stands there alone.
     found(&first, "w", &[]);
     let meant = &first.workflow("parent").unwrap().findings[0];
-    assert!(
-        meant.suggestion.as_deref().unwrap().contains("midex list"),
-        "{meant:?}"
-    );
+    assert!(meant.suggestion.as_deref().unwrap().contains("midex list"), "{meant:?}");
     assert!(first.reload(&project.sources()).has_same_entries(&first));
 
     let bsae = BASE.replace("workflow: base", "workflow: bsae");

@@ -29,40 +29,24 @@ fn kept(on: &str) -> Vec<String> {
 fn a_status_and_the_usual_words_for_failures_are_taken_as_they_are_meant() {
     assert_eq!(
         kept("[503, \"502\", http_504, HTTP_500, 5xx, http_4xx, 4XX]"),
-        [
-            "HTTP_503", "HTTP_502", "HTTP_504", "HTTP_500", "http_5xx", "http_4xx", "http_4xx"
-        ]
+        ["HTTP_503", "HTTP_502", "HTTP_504", "HTTP_500", "http_5xx", "http_4xx", "http_4xx"]
     );
     assert_eq!(
         kept("[timeout, connection, NETWORK, Timeout, step_timed_out, too_large, panic]"),
-        [
-            "timeout",
-            "network",
-            "network",
-            "timeout",
-            "STEP_TIMED_OUT",
-            "too_large",
-            "PANIC"
-        ]
+        ["timeout", "network", "network", "timeout", "STEP_TIMED_OUT", "too_large", "PANIC"]
     );
 }
 
 #[test]
 fn a_word_that_names_no_failure_is_a_finding() {
     let on = |kind: &str, on: &str| {
-        found(&format!(
-            "  - {{ id: a, {kind}, retry: {{ on: [{on}] }} }}\n"
-        ))
+        found(&format!("  - {{ id: a, {kind}, retry: {{ on: [{on}] }} }}\n"))
     };
     let unknown = ["unknown_failure steps[0].retry.on[0]"];
     let guidance = "guidance: Do it.";
     for word in ["timeot", "all", "any", "error", "STEP_TIMED_OTU"] {
         assert_eq!(on(guidance, word), unknown, "{word}");
-        assert_eq!(
-            on("activity: build, idempotent: true", word),
-            unknown,
-            "{word}"
-        );
+        assert_eq!(on("activity: build, idempotent: true", word), unknown, "{word}");
     }
     // No success is a failure, and no status has four digits.
     for number in ["200", "5030", "\"204\"", "5.5", "99"] {
@@ -77,14 +61,7 @@ fn a_word_that_names_no_failure_is_a_finding() {
     let of_call = on("run: shop orders:list", "RATE_LIMITED");
     assert!(of_call.contains(&unknown[0].to_owned()), "{of_call:?}");
     assert!(on("activity: build, idempotent: true", "no_stock").is_empty());
-    for known in [
-        "STEP_FAILED",
-        "timeout",
-        "503",
-        "5xx",
-        "http_429",
-        "connection",
-    ] {
+    for known in ["STEP_FAILED", "timeout", "503", "5xx", "http_429", "connection"] {
         assert!(on(guidance, known).is_empty(), "{known}");
     }
     assert_eq!(
@@ -138,10 +115,7 @@ fn an_error_and_a_failure_are_read_only_where_they_may_be_there() {
             "  - {{ id: a, guidance: A. }}\n  - {{ id: b, guidance: \"${{{{ {read} }}}}\" }}\n"
         ))
     };
-    assert_eq!(
-        after("run.failure.code"),
-        ["failed_output steps[1].guidance"]
-    );
+    assert_eq!(after("run.failure.code"), ["failed_output steps[1].guidance"]);
     assert!(after("steps.a.error.code | default('none')").is_empty());
     // A field of that name is the output's.
     let own = "  - { id: a, guidance: A., result: { type: object, required: [error], properties: { error: { type: string } } } }\n  - { id: b, guidance: \"${{ steps.a.error }}\" }\n";
@@ -155,18 +129,13 @@ on_failure:
     assert!(found(there).is_empty(), "{:?}", found(there));
     // A hook after a failure has no output to read.
     let hook = "  - { id: a, activity: build, idempotent: true, hooks: { on_failure: { set: { m: '${{ steps.a.x }}' } } } }\n";
-    assert_eq!(
-        found(hook),
-        ["failed_output steps[0].hooks.on_failure.set.m"]
-    );
+    assert_eq!(found(hook), ["failed_output steps[0].hooks.on_failure.set.m"]);
     // Another step leads to it too, so the output may be there.
     let both = "  - { id: look, guidance: Look., on_error: mend, next: mend }
   - { id: mend, guidance: \"${{ steps.look.summary }}\" }
 ";
     assert!(
-        found(both)
-            .iter()
-            .all(|found| !found.starts_with("failed_output")),
+        found(both).iter().all(|found| !found.starts_with("failed_output")),
         "{:?}",
         found(both)
     );

@@ -8,24 +8,12 @@ use super::*;
 
 #[test]
 fn every_finding_of_front_matter_has_its_place() {
-    check(
-        "w.md",
-        "# No front matter\n",
-        &["1:1 missing_front_matter "],
-    );
-    check(
-        "w.md",
-        "---\nname: w\n# no end\n",
-        &["1:1 unclosed_front_matter "],
-    );
+    check("w.md", "# No front matter\n", &["1:1 missing_front_matter "]);
+    check("w.md", "---\nname: w\n# no end\n", &["1:1 unclosed_front_matter "]);
     check(
         "w.md",
         "---\n---\n",
-        &[
-            "1:1 missing_key name",
-            "1:1 missing_key description",
-            "1:1 missing_key phases",
-        ],
+        &["1:1 missing_key name", "1:1 missing_key description", "1:1 missing_key phases"],
     );
     check("w.md", "---\nname: w\n  bad: [\n---\n", &["3:6 syntax "]);
     check("w.md", "---\n- a\n---\n", &["2:1 wrong_type "]);
@@ -68,11 +56,7 @@ fn every_finding_of_the_order_has_its_place() {
     let cycle = front(
         "phases:\n  - phase: a\n    agent: reviewer\n    dependsOn: [c]\n  - phase: b\n    agent: reviewer\n    dependsOn: [a]\n  - phase: c\n    agent: reviewer\n    dependsOn: [b]\n",
     );
-    check(
-        "w.md",
-        &cycle,
-        &["10:17 cyclic_dependency phases[1].dependsOn[0]"],
-    );
+    check("w.md", &cycle, &["10:17 cyclic_dependency phases[1].dependsOn[0]"]);
     assert_eq!(
         findings_of("w.md", &cycle)[0].message,
         "these phases wait for each other: a → c → b → a"
@@ -80,11 +64,7 @@ fn every_finding_of_the_order_has_its_place() {
     let implied = steps(
         "  - id: a\n    agent: reviewer\n    depends_on: b\n  - id: b\n    agent: reviewer\n",
     );
-    check(
-        "w.yaml",
-        &implied,
-        &["6:17 cyclic_dependency steps[0].depends_on"],
-    );
+    check("w.yaml", &implied, &["6:17 cyclic_dependency steps[0].depends_on"]);
     assert!(
         findings_of("w.yaml", &implied)[0]
             .suggestion
@@ -146,27 +126,18 @@ fn limits_are_findings() {
         writeln!(many, "  - phase: p{at}\n    agent: reviewer").unwrap();
     }
     check_front(&format!("phases:\n{many}"), &["5:3 limit_exceeded phases"]);
-    let huge = format!(
-        "{}{}",
-        front(&format!("phases:\n{PHASE}")),
-        "x".repeat(1 << 20)
-    );
+    let huge = format!("{}{}", front(&format!("phases:\n{PHASE}")), "x".repeat(1 << 20));
     check("w.md", &huge, &["1:1 file_too_large "]);
 }
 
 #[test]
 fn order_follows_from_what_is_said() {
-    let list = front(&format!(
-        "phases:\n{PHASE}  - phase: b\n    agent: reviewer\n"
-    ));
+    let list = front(&format!("phases:\n{PHASE}  - phase: b\n    agent: reviewer\n"));
     assert_eq!(order_of("w.md", &list), ["a after []", "b after [a]"]);
     let parallel = front(&format!(
         "phases:\n  - phase: sum\n    agent: reviewer\n    dependsOn: [b, a]\n    allowParallel: false\n{PHASE}    allowParallel: true\n  - phase: b\n    agent: reviewer\n"
     ));
-    assert_eq!(
-        order_of("w.md", &parallel),
-        ["sum after [b a]", "a after []", "b after []"]
-    );
+    assert_eq!(order_of("w.md", &parallel), ["sum after [b a]", "a after []", "b after []"]);
     let manifest = steps(
         "  - id: a\n    agent: reviewer\n  - id: b\n    agent: reviewer\n  - id: c\n    agent: reviewer\n    depends_on: []\n  - id: d\n    agent: reviewer\n    dependsOn: a\n",
     );
@@ -195,35 +166,15 @@ fn a_json_manifest_is_a_manifest() {
     assert_eq!(workflow.description, "d 😀");
     assert_eq!(workflow.tags, ["x", "off"]);
     assert_eq!(workflow.content, text);
-    assert_eq!(
-        workflow.steps[0].result,
-        Some(serde_json::json!({"type": "object"}))
-    );
+    assert_eq!(workflow.steps[0].result, Some(serde_json::json!({"type": "object"})));
     let plain = text.replace(r" \ud83d\ude00", "");
     let project = Project::new(&[("workflows/w.json", &plain)]);
-    assert_eq!(
-        project
-            .load()
-            .definition("w")
-            .unwrap()
-            .workflow
-            .version
-            .as_deref(),
-        Some("1.10")
-    );
-    check(
-        "w.json",
-        "{\n  \"workflow\": \"w\",\n}\n",
-        &["2:18 syntax "],
-    );
+    assert_eq!(project.load().definition("w").unwrap().workflow.version.as_deref(), Some("1.10"));
+    check("w.json", "{\n  \"workflow\": \"w\",\n}\n", &["2:18 syntax "]);
     check(
         "w.json",
         "{\"steps\": [], \"workflow\": \"w\", \"agnt\": 1}",
-        &[
-            "1:1 missing_description description",
-            "1:11 no_steps steps",
-            "1:32 unknown_key agnt",
-        ],
+        &["1:1 missing_description description", "1:11 no_steps steps", "1:32 unknown_key agnt"],
     );
 }
 
@@ -247,10 +198,7 @@ fn booleans_are_strict_and_versions_are_text() {
             "agents/off.md",
             "---\nname: off\ndescription: no\ntags: [on, yes]\nversion: 1.10\nmodel: opus\ntools: [a, b]\n---\nYou.\n",
         ),
-        (
-            "workflows/w.md",
-            &front("phases:\n  - phase: no\n    agent: off\n"),
-        ),
+        ("workflows/w.md", &front("phases:\n  - phase: no\n    agent: off\n")),
     ]);
     let registry = project.load();
     let persona = registry.agent("off").unwrap().value.clone().unwrap();
@@ -262,11 +210,7 @@ fn booleans_are_strict_and_versions_are_text() {
     assert_eq!(definition.workflow.steps[0].id.as_str(), "no");
     check_front(
         "tags: [true, 1]\nphases: []\n",
-        &[
-            "4:8 wrong_type tags[0]",
-            "4:14 wrong_type tags[1]",
-            "5:9 no_steps phases",
-        ],
+        &["4:8 wrong_type tags[0]", "4:14 wrong_type tags[1]", "5:9 no_steps phases"],
     );
 }
 
@@ -285,17 +229,10 @@ fn an_alias_bomb_is_refused_at_once() {
 #[test]
 fn deep_nesting_is_refused_before_the_stack_ends() {
     for (open, close) in [("[", "]"), ("{x: ", "}")] {
-        for (depth, rule) in [
-            (20, Rule::WrongType),
-            (500, Rule::Syntax),
-            (100_000, Rule::Syntax),
-        ] {
+        for (depth, rule) in [(20, Rule::WrongType), (500, Rule::Syntax), (100_000, Rule::Syntax)] {
             let text = format!("workflow: {}{}", open.repeat(depth), close.repeat(depth));
             let findings = findings_of("w.yaml", &text);
-            assert!(
-                findings.iter().any(|finding| finding.rule == rule),
-                "{findings:?}"
-            );
+            assert!(findings.iter().any(|finding| finding.rule == rule), "{findings:?}");
         }
         let mut block = String::new();
         for depth in 0..500 {
@@ -303,13 +240,7 @@ fn deep_nesting_is_refused_before_the_stack_ends() {
         }
         assert_eq!(findings_of("w.yaml", &block)[0].rule, Rule::Syntax);
     }
-    let deep = |depth| {
-        format!(
-            "{{\"workflow\": {}{}}}",
-            "[".repeat(depth),
-            "]".repeat(depth)
-        )
-    };
+    let deep = |depth| format!("{{\"workflow\": {}{}}}", "[".repeat(depth), "]".repeat(depth));
     for depth in [100, 100_000] {
         let findings = findings_of("w.json", &deep(depth));
         assert_eq!(findings[0].rule, Rule::Syntax, "{depth}");
@@ -337,14 +268,8 @@ fn a_file_may_break_off_anywhere() {
     let project = Project::new(&[]);
     for (extension, text) in [("yaml", manifest), ("md", &markdown), ("json", json)] {
         for (at, _) in text.char_indices() {
-            project.write(
-                &format!("workflows/{extension}-{at}.{extension}"),
-                &text[..at],
-            );
-            project.write(
-                &format!("workflows/{extension}-{at}b.{extension}"),
-                &text[at..],
-            );
+            project.write(&format!("workflows/{extension}-{at}.{extension}"), &text[..at]);
+            project.write(&format!("workflows/{extension}-{at}b.{extension}"), &text[at..]);
         }
     }
     let reports =
@@ -353,14 +278,8 @@ fn a_file_may_break_off_anywhere() {
     for report in reports {
         let text = &report.text;
         for finding in &report.findings {
-            assert!(
-                (1..=text.split('\n').count()).contains(&finding.line),
-                "{finding:?} {text:?}"
-            );
-            assert!(
-                text.get(finding.start..finding.end).is_some(),
-                "{finding:?} {text:?}"
-            );
+            assert!((1..=text.split('\n').count()).contains(&finding.line), "{finding:?} {text:?}");
+            assert!(text.get(finding.start..finding.end).is_some(), "{finding:?} {text:?}");
         }
         let drawn = midex_cli::diagnostic::render(&report.path, text, &report.findings, false);
         assert_eq!(

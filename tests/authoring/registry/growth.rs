@@ -107,11 +107,7 @@ fn count_of(case: &Case) -> usize {
 fn written([_, _, before, part, after]: &Case, count: usize) -> String {
     let mut steps = "steps:\n".to_owned();
     for number in 0..400 {
-        writeln!(
-            steps,
-            "  - {{id: step-with-a-long-name-{number}, guidance: g}}"
-        )
-        .unwrap();
+        writeln!(steps, "  - {{id: step-with-a-long-name-{number}, guidance: g}}").unwrap();
     }
     let before = before.replace("@HEAD", HEAD).replace("@LIST", LIST);
     let mut text = before.replace(STEPS.trim_end(), &steps);
@@ -144,13 +140,8 @@ fn a_definition_four_times_as_long_takes_about_four_times_as_long() {
             (long <= 8 * short + SLACK, short, long)
         };
         let mut tries = (0..3).map(|_| is_linear());
-        let (_, short, long) = tries
-            .find(|(is_linear, ..)| *is_linear)
-            .unwrap_or_else(is_linear);
-        assert!(
-            long <= 8 * short + SLACK,
-            "{short:?}, then {long:?}: {case:?}"
-        );
+        let (_, short, long) = tries.find(|(is_linear, ..)| *is_linear).unwrap_or_else(is_linear);
+        assert!(long <= 8 * short + SLACK, "{short:?}, then {long:?}: {case:?}");
     }
 }
 
@@ -171,9 +162,8 @@ fn the_findings_of_one_file_are_bounded_and_the_rest_is_counted() {
 fn how_many_findings_are_not_listed_is_still_said_once_a_later_rule_adds_one() {
     let manifest = |rest: &str| steps(&format!("  - {{id: a, guidance: g}}\n{rest}"));
     let more = 50;
-    let keys: Vec<_> = (0..limits::FINDINGS_MAX + more)
-        .map(|number| format!("k{number}: 1\n"))
-        .collect();
+    let keys: Vec<_> =
+        (0..limits::FINDINGS_MAX + more).map(|number| format!("k{number}: 1\n")).collect();
     let project = Project::new(&[
         ("workflows/a.yaml", &manifest("")),
         ("workflows/b.yaml", &manifest(&keys.concat())),

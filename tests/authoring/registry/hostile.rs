@@ -21,29 +21,21 @@ use midex_test::long::rounds;
 const TOKEN: &str = "oauth_token: ghs_0123456789";
 
 fn places(project: &Project) -> DefinitionPlaces {
-    DefinitionPlaces {
-        user: Some(project.path("user")),
-        ..places_of(project.0.path())
-    }
+    DefinitionPlaces { user: Some(project.path("user")), ..places_of(project.0.path()) }
 }
 
 /// A sound manifest of this name and of so many bytes.
 fn manifest(name: &str, bytes: usize) -> String {
     let head = format!("workflow: {name}\ndescription: d\nsteps:\n  - {{id: a, guidance: g}}\n");
     let comment = format!("# {}\n", "x".repeat(76));
-    format!(
-        "{head}{}",
-        comment.repeat(bytes.saturating_sub(head.len()) / comment.len())
-    )
+    format!("{head}{}", comment.repeat(bytes.saturating_sub(head.len()) / comment.len()))
 }
 
 fn all_findings(registry: &Registry) -> Vec<String> {
     let entries = registry.all_workflows().flat_map(|entry| &entry.findings);
     let agents = registry.agents().flat_map(|entry| &entry.findings);
     let shown = entries.chain(agents);
-    shown
-        .map(|one| format!("{} {}", one.rule, one.message))
-        .collect()
+    shown.map(|one| format!("{} {}", one.rule, one.message)).collect()
 }
 
 #[test]
@@ -57,13 +49,7 @@ fn a_project_does_not_make_files_outside_of_it_definitions() {
     )
     .unwrap();
     let told = home.path().canonicalize().unwrap().display().to_string();
-    let links = [
-        "workflows",
-        "agents",
-        "workflows/hosts.yml",
-        "workflows/deep",
-        "agents/note.md",
-    ];
+    let links = ["workflows", "agents", "workflows/hosts.yml", "workflows/deep", "agents/note.md"];
     for link in links {
         let project_path = |path: &str| project.path(path);
         let target = match link {
@@ -80,9 +66,7 @@ fn a_project_does_not_make_files_outside_of_it_definitions() {
         let registry = definitions.current_registry();
         let findings = all_findings(&registry);
         assert!(
-            findings
-                .iter()
-                .any(|one| one.starts_with("outside_directory") && one.contains(&told)),
+            findings.iter().any(|one| one.starts_with("outside_directory") && one.contains(&told)),
             "{link}: {findings:?}"
         );
         assert!(!format!("{registry:?}").contains(TOKEN), "{link}");
@@ -127,10 +111,7 @@ fn a_directory_past_the_bytes_of_one_source_is_read_in_part_and_says_so() {
     let count = usize::try_from(limits::DEFINITION_SOURCE_BYTES_MAX).unwrap() / bytes + 3;
     let name = |number: usize| format!("w{number:03}");
     for number in 0..count {
-        project.write(
-            &format!("workflows/{}.yaml", name(number)),
-            &manifest(&name(number), bytes),
-        );
+        project.write(&format!("workflows/{}.yaml", name(number)), &manifest(&name(number), bytes));
     }
     let read = LiveDefinitions::new(places(&project)).current_registry();
     let findings = all_findings(&read);
@@ -151,13 +132,9 @@ fn heirs_of_a_large_base_are_loaded_as_far_as_the_values_of_one_source() {
     if rounds(0, 1) == 0 {
         return;
     }
-    let steps: Vec<_> = (0..5)
-        .map(|step| format!("  - {{id: s{step}, guidance: g}}\n"))
-        .collect();
+    let steps: Vec<_> = (0..5).map(|step| format!("  - {{id: s{step}, guidance: g}}\n")).collect();
     let text = "x".repeat(60_000);
-    let memory: Vec<_> = (0..12)
-        .map(|number| format!("  m{number}: {text}\n"))
-        .collect();
+    let memory: Vec<_> = (0..12).map(|number| format!("  m{number}: {text}\n")).collect();
     let (memory, steps) = (memory.concat(), steps.concat());
     let base = format!("workflow: base\ndescription: d\nmemory:\n{memory}steps:\n{steps}");
     let project = Project::new(&[("workflows/a-base.yaml", &base)]);
@@ -184,10 +161,7 @@ async fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project(
     let project = Project::new(&[]);
     let steps: Vec<_> = (0..200)
         .map(|step| {
-            format!(
-                "  - {{id: s{step}, guidance: \"${{{{ steps.s{}.x }}}}\"}}\n",
-                step % 7
-            )
+            format!("  - {{id: s{step}, guidance: \"${{{{ steps.s{}.x }}}}\"}}\n", step % 7)
         })
         .collect();
     let steps = steps.concat();
@@ -206,21 +180,12 @@ async fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project(
     thread::yield_now();
     let began = Instant::now();
     assert_eq!(
-        definitions
-            .find_definition("bug-fix")
-            .await
-            .unwrap()
-            .workflow
-            .name
-            .as_str(),
+        definitions.find_definition("bug-fix").await.unwrap().workflow.name.as_str(),
         "bug-fix"
     );
     let started = began.elapsed();
     let loaded = load.join().unwrap();
-    assert!(
-        started < SOON.max(loaded / 2),
-        "{started:?}, of {loaded:?} for all"
-    );
+    assert!(started < SOON.max(loaded / 2), "{started:?}, of {loaded:?} for all");
 
     // A project's own workflow of that name is what counts, however long its neighbours take.
     project.write("workflows/own.yaml", &manifest("bug-fix", 0));

@@ -67,11 +67,7 @@ fn order(workflow: &Workflow) -> Vec<String> {
 }
 
 fn step<'a>(workflow: &'a Workflow, id: &str) -> &'a Step {
-    workflow
-        .steps
-        .iter()
-        .find(|step| step.id.as_str() == id)
-        .unwrap()
+    workflow.steps.iter().find(|step| step.id.as_str() == id).unwrap()
 }
 
 const WHOLE: &str = r#"workflow: w
@@ -139,10 +135,7 @@ fn every_kind_and_field_is_read() {
     assert_eq!(workflow.max_steps, Some(50));
     assert_eq!(workflow.max_visits, Some(7));
     assert_eq!(workflow.timeout.unwrap().to_string(), "2h");
-    assert_eq!(
-        workflow.final_output.as_ref().unwrap()["done"],
-        "${{ steps.call.id }}"
-    );
+    assert_eq!(workflow.final_output.as_ref().unwrap()["done"], "${{ steps.call.id }}");
     let kinds = list_of(&workflow.steps, |step| step.kind.as_str());
     assert_eq!(
         kinds,
@@ -151,45 +144,23 @@ fn every_kind_and_field_is_read() {
             "wait", "set", "fail"
         ]
     );
-    let StepKind::Input { via, reextract, .. } = &step(&workflow, "ask").kind else {
-        panic!()
-    };
+    let StepKind::Input { via, reextract, .. } = &step(&workflow, "ask").kind else { panic!() };
     assert_eq!((*via, *reextract), (InputChannel::Guidance, true));
     let call = step(&workflow, "call");
-    let StepKind::Run {
-        catalog,
-        operation,
-        body,
-        idempotent,
-        ..
-    } = &call.kind
-    else {
-        panic!()
-    };
+    let StepKind::Run { catalog, operation, body, idempotent, .. } = &call.kind else { panic!() };
     assert_eq!(catalog.as_str(), "render");
     assert_eq!(operation.as_str(), "services list");
     assert_eq!(*idempotent, Some(true));
-    assert_eq!(
-        body.as_ref().unwrap(),
-        &json!({ "x": "${{ memory.tries }}" })
-    );
-    assert_eq!(
-        call.on_error,
-        OnError::Step(step(&workflow, "stop").id.clone())
-    );
+    assert_eq!(body.as_ref().unwrap(), &json!({ "x": "${{ memory.tries }}" }));
+    assert_eq!(call.on_error, OnError::Step(step(&workflow, "stop").id.clone()));
     assert_eq!(step(&workflow, "work").run_when, RunWhen::Finished);
     assert_eq!(step(&workflow, "note").next, Some(JumpTarget::End));
     assert_eq!(step(&workflow, "think").max_visits, Some(3));
-    let StepKind::Foreach { alias, body, .. } = &step(&workflow, "each").kind else {
-        panic!()
-    };
+    let StepKind::Foreach { alias, body, .. } = &step(&workflow, "each").kind else { panic!() };
     assert_eq!(alias.as_str(), "part");
     assert_eq!(body.on_error, OnError::Continue);
     assert_eq!(body.agent_name().unwrap().as_str(), "reviewer");
-    assert_eq!(
-        step(&workflow, "rest").kind,
-        StepKind::Wait(WaitTrigger::For("10m".into()))
-    );
+    assert_eq!(step(&workflow, "rest").kind, StepKind::Wait(WaitTrigger::For("10m".into())));
     // Said nowhere, and named in the limits.
     let (retry, repeat) = (call.retry.as_ref().unwrap(), call.repeat.as_ref().unwrap());
     assert_eq!(retry.max_attempts, limits::RETRY_ATTEMPTS_DEFAULT);
@@ -199,23 +170,13 @@ fn every_kind_and_field_is_read() {
         "1m30s",
         "the longest pause is not shorter than the first"
     );
-    assert_eq!(
-        repeat.every,
-        HumanDuration::from_duration(limits::REPEAT_EVERY_DEFAULT)
-    );
+    assert_eq!(repeat.every, HumanDuration::from_duration(limits::REPEAT_EVERY_DEFAULT));
     assert_eq!(repeat.max_attempts, limits::REPEAT_ATTEMPTS_DEFAULT);
     let plain = sound(&after_a(
         "  - id: g\n    gate: Go?\n  - id: f\n    foreach: {in: [1], do: {guidance: x}}\n",
     ));
-    let StepKind::Gate { ask, .. } = &step(&plain, "g").kind else {
-        panic!()
-    };
-    let StepKind::Foreach {
-        alias, parallel, ..
-    } = &step(&plain, "f").kind
-    else {
-        panic!()
-    };
+    let StepKind::Gate { ask, .. } = &step(&plain, "g").kind else { panic!() };
+    let StepKind::Foreach { alias, parallel, .. } = &step(&plain, "f").kind else { panic!() };
     assert_eq!(ask.as_str(), "Go?");
     assert_eq!(alias.as_str(), "item");
     assert_eq!(*parallel, limits::FOREACH_PARALLEL_DEFAULT);
@@ -225,26 +186,17 @@ fn every_kind_and_field_is_read() {
 fn what_nothing_acts_on_yet_is_refused() {
     wrong(
         &after_a("  - id: b\n    guidance: x\n    escalate: {}\n    stall_after: 5m\n"),
-        &[
-            "8:5 not_supported_yet steps[1].escalate",
-            "9:5 not_supported_yet steps[1].stall_after",
-        ],
+        &["8:5 not_supported_yet steps[1].escalate", "9:5 not_supported_yet steps[1].stall_after"],
     );
 }
 
 /// Holds what a second step that says `body` breaks against what is expected, as `rule path` below the step.
 #[track_caller]
 fn second(body: &str, expected: &[&str]) {
-    let text = after_a(&format!(
-        "  - id: b\n    {}\n",
-        body.replace('\n', "\n    ")
-    ));
+    let text = after_a(&format!("  - id: b\n    {}\n", body.replace('\n', "\n    ")));
     let (_, findings) = checked("w.yaml", &text);
     let short = |finding: &Finding| {
-        let path = finding
-            .path
-            .trim_start_matches("steps[1]")
-            .trim_start_matches('.');
+        let path = finding.path.trim_start_matches("steps[1]").trim_start_matches('.');
         format!("{} {path}", finding.rule).trim_end().to_owned()
     };
     let found: Vec<_> = findings.iter().map(short).collect();
@@ -402,11 +354,7 @@ fn control_leads_to_steps_and_arms_stay_apart() {
         };
         sound(&after_a(&format!("{branch}{b}{}{}", g("c"), g("d"))));
     }
-    sound(&after_a(&format!(
-        "{branch}{}{}    depends_on: [r]\n",
-        g("b"),
-        g("c")
-    )));
+    sound(&after_a(&format!("{branch}{}{}    depends_on: [r]\n", g("b"), g("c"))));
     // The arm goes on two steps further, and its end is only sometimes one.
     wrong(
         &after_a(&format!(
@@ -426,25 +374,13 @@ fn control_leads_to_steps_and_arms_stay_apart() {
         &["9:5 unreachable steps[2]"],
     );
     // What leads there, and what waits for something else, can be come to.
-    sound(&after_a(&format!(
-        "{}    next: d\n{}    depends_on: [a]\n{}",
-        g("b"),
-        g("c"),
-        g("d")
-    )));
-    sound(&after_a(&format!(
-        "{}    next: $end\n    on_error: c\n{}",
-        g("b"),
-        g("c")
-    )));
+    sound(&after_a(&format!("{}    next: d\n{}    depends_on: [a]\n{}", g("b"), g("c"), g("d"))));
+    sound(&after_a(&format!("{}    next: $end\n    on_error: c\n{}", g("b"), g("c"))));
     wrong(
         &after_a(
             "  - id: r\n    branch: [{if: steps.a.x, next: aa}, {next: $end}]\n    on_error: rr\n",
         ),
-        &[
-            "7:36 unknown_step steps[1].branch[0].next",
-            "8:15 unknown_step steps[1].on_error",
-        ],
+        &["7:36 unknown_step steps[1].branch[0].next", "8:15 unknown_step steps[1].on_error"],
     );
 }
 
@@ -473,15 +409,10 @@ fn a_manifest_in_markdown_has_instructions_in_sections() {
         ],
         "{findings:#?}"
     );
-    assert_eq!(
-        findings[1].suggestion.as_deref(),
-        Some("did you mean `look`?")
-    );
+    assert_eq!(findings[1].suggestion.as_deref(), Some("did you mean `look`?"));
     // An expression in a section stands where the section has it.
-    let (_, findings) = checked(
-        "w.md",
-        &format!("{front}## step: look\n\nSee ${{{{ steps.bb.x }}}}\n"),
-    );
+    let (_, findings) =
+        checked("w.md", &format!("{front}## step: look\n\nSee ${{{{ steps.bb.x }}}}\n"));
     assert_eq!(places(&findings), ["15:9 unknown_reference ## step: look"]);
 }
 

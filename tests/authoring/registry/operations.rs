@@ -24,11 +24,7 @@ struct Shop;
 
 fn argument(name: &str, is_required: bool) -> Argument {
     let name = name.to_owned();
-    Argument {
-        name,
-        is_required,
-        is_header: false,
-    }
+    Argument { name, is_required, is_header: false }
 }
 
 impl OperationLookup for Shop {
@@ -104,10 +100,7 @@ fn found(head: &str, step: &str) -> (Vec<String>, String) {
     let own = |finding: &&Finding| finding.rule != Rule::MutationWithoutGate;
     let findings: Vec<_> = findings.iter().filter(own).collect();
     let first = findings.first().and_then(|first| first.suggestion.clone());
-    (
-        findings.iter().map(told).collect(),
-        first.unwrap_or_default(),
-    )
+    (findings.iter().map(told).collect(), first.unwrap_or_default())
 }
 
 #[test]
@@ -142,10 +135,7 @@ fn operations_of_a_catalog_that_is_required_and_not_there_are_not_judged() {
     let requires = "requires: { catalogs: [{ vendor: render, source: ./render.yaml }] }\n";
     let (places, hint) = found(requires, "run: render anything, with: { x: 1 }");
     assert_eq!(places, ["catalog_requirement requires.catalogs[0]"]);
-    assert!(
-        hint.contains("catalog.import_openapi with source './render.yaml'"),
-        "{hint}"
-    );
+    assert!(hint.contains("catalog.import_openapi with source './render.yaml'"), "{hint}");
     let there = "requires: { catalogs: [{ vendor: shop }] }\n";
     let (places, _) = found(there, "run: shop order:info");
     assert_eq!(places, ["unknown_operation steps[0].run"]);

@@ -5,12 +5,8 @@ use midex_test::{list_of, rows};
 
 /// What is found in a workflow with these inputs, all of which its only step reads.
 fn told(inputs: &[(&str, &str)]) -> (Vec<String>, String) {
-    let declared = inputs
-        .iter()
-        .map(|(name, said)| format!("  {name}: {{ {said} }}\n"));
-    let read = inputs
-        .iter()
-        .map(|(name, _)| format!("${{{{ inputs.{name} }}}}"));
+    let declared = inputs.iter().map(|(name, said)| format!("  {name}: {{ {said} }}\n"));
+    let read = inputs.iter().map(|(name, _)| format!("${{{{ inputs.{name} }}}}"));
     found(&format!(
         "inputs:\n{}steps: [{{ id: a, guidance: \"{}\" }}]\n",
         declared.collect::<String>(),
@@ -32,11 +28,7 @@ const ADDRESSES: &str = "provider: shop customers:addresses:list";
 #[test]
 fn a_provider_is_an_operation_that_lists_objects() {
     a("provider: shop customers:list", &[], "");
-    a(
-        "provider: shop orders:list, type: string, optional: true",
-        &[],
-        "",
-    );
+    a("provider: shop orders:list, type: string, optional: true", &[], "");
     a("provider: '  shop   customers:list '", &[], "");
     a(
         "provider: shop customer:list",
@@ -60,14 +52,8 @@ fn a_provider_is_an_operation_that_lists_objects() {
     );
     // Of a catalog that is required and not there nothing can be said.
     let requires = "requires: { catalogs: [{ vendor: render }] }\ninputs: { a: { provider: render owners, select: { value_field: x } } }\nsteps: [{ id: a, guidance: \"${{ inputs.a }}\" }]\n";
-    assert_eq!(
-        found(requires).0,
-        ["catalog_requirement requires.catalogs[0]"]
-    );
-    let text = format!(
-        "workflow: w\ndescription: d\n{}",
-        requires.split_once('\n').unwrap().1
-    );
+    assert_eq!(found(requires).0, ["catalog_requirement requires.catalogs[0]"]);
+    let text = format!("workflow: w\ndescription: d\n{}", requires.split_once('\n').unwrap().1);
     let blind = Registry::load(&Sources::default());
     assert_eq!(midex_registry::check_text("w.yaml", &text, &blind).1, []);
 }
@@ -81,17 +67,10 @@ fn a_provider_is_given_what_it_takes() {
     ] {
         a(&format!("{ADDRESSES}, {given}"), &[], "");
     }
-    a(
-        ADDRESSES,
-        &["missing_argument inputs.a.provider"],
-        "give `customer` under `provider_args`",
-    );
+    a(ADDRESSES, &["missing_argument inputs.a.provider"], "give `customer` under `provider_args`");
     a(
         &format!("{ADDRESSES}, provider_args: {{ custmer: x }}"),
-        &[
-            "missing_argument inputs.a.provider",
-            "unknown_argument inputs.a.provider_args.custmer",
-        ],
+        &["missing_argument inputs.a.provider", "unknown_argument inputs.a.provider_args.custmer"],
         "give `customer` under `provider_args`",
     );
     a(
@@ -166,10 +145,7 @@ fn inputs_do_not_wait_for_each_other_s_choices() {
         told(&inputs).0
     };
     assert_eq!(rings(&[("a", "a")]), ["cyclic_dependency inputs.a"]);
-    assert_eq!(
-        rings(&[("a", "b"), ("b", "a"), ("c", "a")]),
-        ["cyclic_dependency inputs.a"]
-    );
+    assert_eq!(rings(&[("a", "b"), ("b", "a"), ("c", "a")]), ["cyclic_dependency inputs.a"]);
     assert_eq!(
         rings(&[("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")]),
         ["cyclic_dependency inputs.a", "cyclic_dependency inputs.c"]
@@ -197,10 +173,7 @@ fn the_fields_that_are_selected_are_those_of_what_is_listed() {
         format!(
             "provider: shop {operation}, provider_args: {{ customer: c }}, select: {{ {select} }}"
         )
-        .replace(
-            "customers:list, provider_args: { customer: c }",
-            "customers:list",
-        )
+        .replace("customers:list, provider_args: { customer: c }", "customers:list")
         .replace("orders:list, provider_args: { customer: c }", "orders:list")
     };
     for [operation, fields] in rows(
@@ -216,20 +189,12 @@ fn the_fields_that_are_selected_are_those_of_what_is_listed() {
     let missing = "provider_select_value_field_missing";
     for (operation, field, hint) in [
         ("customers:list", "nam", "there are id, name"),
-        (
-            "customers:addresses:list",
-            "id",
-            "did you mean `address.id`?",
-        ),
+        ("customers:addresses:list", "id", "did you mean `address.id`?"),
         ("customers:list", "id.of", "there are id, name"),
         ("customers:list", "a b", "there are id, name"),
     ] {
         let place = format!("{missing} inputs.a.select.value_field");
-        a(
-            &select(operation, &format!("value_field: {field}")),
-            &[&place],
-            hint,
-        );
+        a(&select(operation, &format!("value_field: {field}")), &[&place], hint);
     }
     a(
         &select("customers:list", "value_field: id, display_field: label"),
@@ -238,19 +203,11 @@ fn the_fields_that_are_selected_are_those_of_what_is_listed() {
     );
     let composed = "provider_select_value_field_non_scalar inputs.a.select.value_field";
     for (operation, field, hint) in [
-        (
-            "customers:addresses:list",
-            "address",
-            "name a field in it: address.id, address.street",
-        ),
+        ("customers:addresses:list", "address", "name a field in it: address.id, address.street"),
         ("orders:list", "lines", ""),
         ("orders:list", "lines.sku", ""),
         ("orders:list", "notes", ""),
     ] {
-        a(
-            &select(operation, &format!("value_field: {field}")),
-            &[composed],
-            hint,
-        );
+        a(&select(operation, &format!("value_field: {field}")), &[composed], hint);
     }
 }

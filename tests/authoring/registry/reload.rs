@@ -26,8 +26,7 @@ fn own(registry: &Registry) -> Vec<String> {
         (false, false) => "broken",
     };
     let own = registry.workflows().filter(|entry| entry.path.is_some());
-    own.map(|entry| format!("{} {} {}", entry.name, state(entry), description(entry)))
-        .collect()
+    own.map(|entry| format!("{} {} {}", entry.name, state(entry), description(entry))).collect()
 }
 
 /// What is written to `workflows/w.md` one after another, and what the registry shows after each.
@@ -54,14 +53,8 @@ fn a_broken_file_keeps_its_last_good_version_until_it_is_mended() {
     let second = first.reload(&project.sources());
     assert_eq!(own(&second), ["w stale one"]);
     let entry = second.workflow("w").unwrap();
-    assert_eq!(
-        places(&entry.findings),
-        ["6:12 missing_persona phases[0].agent"]
-    );
-    assert_eq!(
-        second.definition("w").unwrap().digest(),
-        first.definition("w").unwrap().digest()
-    );
+    assert_eq!(places(&entry.findings), ["6:12 missing_persona phases[0].agent"]);
+    assert_eq!(second.definition("w").unwrap().digest(), first.definition("w").unwrap().digest());
 
     project.write("workflows/w.md", "# nothing\n");
     let third = second.reload(&project.sources());
@@ -122,10 +115,9 @@ fn a_deleted_file_uncovers_what_lies_farther_off_also_where_it_was_broken() {
     let user = Project::new(&[("workflows/w.md", &workflow("w", "the user's"))]);
     let project = Project::new(&[("workflows/w.md", &workflow("w", "the project's"))]);
     let mut sources = project.sources();
-    sources.workflows.push(DefinitionDirectory {
-        source: Source::User,
-        path: user.path("workflows"),
-    });
+    sources
+        .workflows
+        .push(DefinitionDirectory { source: Source::User, path: user.path("workflows") });
     let good = Registry::load(&sources);
     assert_eq!(own(&good), ["w good the project's"]);
 
@@ -230,19 +222,10 @@ fn only_what_shows_counts_as_a_change() {
     let w = "workflows/w.md";
     assert!(!changed(w, Some(&workflow("w", "one"))), "the same text");
     assert!(!changed("workflows/notes.txt", Some("x")), "no definition");
-    assert!(
-        !changed("workflows/README.md", Some("# Read\n")),
-        "a README"
-    );
-    assert!(
-        changed(w, Some(&workflow("w", "two"))),
-        "another definition"
-    );
+    assert!(!changed("workflows/README.md", Some("# Read\n")), "a README");
+    assert!(changed(w, Some(&workflow("w", "two"))), "another definition");
     assert!(changed(w, Some("# a\n")), "now with findings");
-    assert!(
-        changed(w, Some("# b\n")),
-        "the same finding of another text"
-    );
+    assert!(changed(w, Some("# b\n")), "the same finding of another text");
     assert!(changed(w, Some("---\n# c\n")), "another finding");
     assert!(changed(w, Some(&workflow("w", "two"))), "mended");
     assert!(changed(w, Some(&workflow("x", "two"))), "another name");
@@ -251,8 +234,5 @@ fn only_what_shows_counts_as_a_change() {
     let agent = "agents/reviewer.md";
     assert!(changed(agent, Some(&persona("my", "Mine."))), "a persona");
     assert!(changed(agent, Some(&persona("my", ""))), "a broken one");
-    assert!(
-        changed(agent, None),
-        "one less, which the shipped one replaces"
-    );
+    assert!(changed(agent, None), "one less, which the shipped one replaces");
 }

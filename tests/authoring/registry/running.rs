@@ -9,10 +9,8 @@ use midex_test::{
 
 /// The workflow `line` with other phases.
 fn rewrite(project: &Project, phases: &[&str]) {
-    let phases: Vec<(&str, &str, &[&str])> = phases
-        .iter()
-        .map(|name| (*name, "worker", &[] as &[&str]))
-        .collect();
+    let phases: Vec<(&str, &str, &[&str])> =
+        phases.iter().map(|name| (*name, "worker", &[] as &[&str])).collect();
     project.write("workflows/line.md", &workflow("line", &phases));
 }
 
@@ -44,10 +42,7 @@ fn an_edited_file_replaces_what_it_said_and_running_executions_keep_theirs() {
     });
     has_fields(&begun, json!({ "step_name": "x", "progress": "1/2" }));
     let second = server.finish(&first["new_token"], "s");
-    has_fields(
-        &second,
-        json!({ "step_name": "b", "agent_content": first["agent_content"] }),
-    );
+    has_fields(&second, json!({ "step_name": "b", "agent_content": first["agent_content"] }));
     assert_eq!(server.run_to_end(&second), ["b", "c"]);
 }
 
@@ -58,10 +53,7 @@ fn a_deleted_file_disappears_and_a_new_one_appears() {
     let mut server = project.serve();
     let first = server.begin("line", "e");
     project.remove("workflows/line.md");
-    project.write(
-        "workflows/new.md",
-        &workflow("new", &[("a", "worker", &[])]),
-    );
+    project.write("workflows/new.md", &workflow("new", &[("a", "worker", &[])]));
     eventually("the deleted one is gone", || {
         (server.available("line") == Value::Null).then_some(())
     });
@@ -71,16 +63,9 @@ fn a_deleted_file_disappears_and_a_new_one_appears() {
     let refused = server.refused("workflow.start", json!({ "workflow_name": "line" }));
     assert_eq!(refused["error_code"], "WORKFLOW_NOT_FOUND");
     server.begin("new", "f");
-    assert_eq!(
-        server.run_to_end(&first),
-        ["a", "b", "c"],
-        "who runs goes on"
-    );
+    assert_eq!(server.run_to_end(&first), ["a", "b", "c"], "who runs goes on");
     // A file of the project that hid a shipped one gives it back.
-    project.write(
-        "workflows/bug-fix.md",
-        &workflow("bug-fix", &[("mine", "worker", &[])]),
-    );
+    project.write("workflows/bug-fix.md", &workflow("bug-fix", &[("mine", "worker", &[])]));
     eventually("mine", || {
         (server.available("bug-fix")["phases"][0]["phase"] == "mine").then_some(())
     });
@@ -102,13 +87,8 @@ fn a_file_that_is_written_again_unchanged_changes_nothing() {
     let same = std::fs::read_to_string(project.path("workflows/line.md")).unwrap();
     project.write("workflows/line.md", &same);
     // Whoever has seen this has also seen that.
-    project.write(
-        "workflows/mark.md",
-        &workflow("mark", &[("a", "worker", &[])]),
-    );
-    eventually("the mark", || {
-        server.available("mark")["phases"].is_array().then_some(())
-    });
+    project.write("workflows/mark.md", &workflow("mark", &[("a", "worker", &[])]));
+    eventually("the mark", || server.available("mark")["phases"].is_array().then_some(()));
     assert_eq!((server.available("line"), server.read(details)), before);
     let mut again = server.done("workflow.start", start);
     let replayed = again.as_object_mut().unwrap().remove("replayed");

@@ -47,12 +47,7 @@ const UNREAD: &[Rule] = &[
 
 /// The three schemas of files, each in both drafts.
 static SCHEMAS: LazyLock<[[Schema; 2]; 3]> = LazyLock::new(|| {
-    [
-        SchemaKind::Manifest,
-        SchemaKind::FrontMatter,
-        SchemaKind::Agent,
-    ]
-    .map(|of| {
+    [SchemaKind::Manifest, SchemaKind::FrontMatter, SchemaKind::Agent].map(|of| {
         [SchemaDraft::Draft202012, SchemaDraft::Draft7]
             .map(|draft| Schema::compile(&build_schema(of, draft)).unwrap())
     })
@@ -112,11 +107,7 @@ fn must_refuse(report: &FileReport) -> Option<bool> {
 /// Holds a file's findings against its schema, in both drafts. Says whether there was anything to hold.
 #[track_caller]
 fn agree(report: &FileReport) -> bool {
-    if report
-        .findings
-        .iter()
-        .any(|finding| UNREAD.contains(&finding.rule))
-    {
+    if report.findings.iter().any(|finding| UNREAD.contains(&finding.rule)) {
         return false;
     }
     let Some(refused) = must_refuse(report) else {
@@ -141,22 +132,12 @@ fn agree(report: &FileReport) -> bool {
 
 /// Holds every file that a registry was loaded from against its schema.
 pub(super) fn agree_all(registry: &Registry) {
-    let workflows = registry.workflows().map(|entry| {
-        (
-            DefinitionKind::Workflow,
-            &entry.name,
-            &entry.path,
-            &entry.findings,
-        )
-    });
-    let agents = registry.agents().map(|entry| {
-        (
-            DefinitionKind::Agent,
-            &entry.name,
-            &entry.path,
-            &entry.findings,
-        )
-    });
+    let workflows = registry
+        .workflows()
+        .map(|entry| (DefinitionKind::Workflow, &entry.name, &entry.path, &entry.findings));
+    let agents = registry
+        .agents()
+        .map(|entry| (DefinitionKind::Agent, &entry.name, &entry.path, &entry.findings));
     for (kind, name, path, findings) in workflows.chain(agents) {
         let Some(path) = path else { continue };
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -217,13 +198,7 @@ fn whole() -> [(&'static str, Value); 5] {
         ],
         "remove": ["watch"],
     });
-    [
-        ("heir", heir),
-        ("manifest", manifest),
-        ("front", front),
-        ("agent", agent),
-        ("inputs", inputs),
-    ]
+    [("heir", heir), ("manifest", manifest), ("front", front), ("agent", agent), ("inputs", inputs)]
 }
 
 /// What stands in the place of a value.
@@ -260,10 +235,9 @@ fn replacements_few() -> Vec<Value> {
 /// Where every value of a document stands.
 fn pointers(value: &Value, at: &str) -> Vec<String> {
     let below: Vec<_> = match value {
-        Value::Object(map) => map
-            .iter()
-            .flat_map(|(key, value)| pointers(value, &format!("{at}/{key}")))
-            .collect(),
+        Value::Object(map) => {
+            map.iter().flat_map(|(key, value)| pointers(value, &format!("{at}/{key}"))).collect()
+        }
         Value::Array(items) => items
             .iter()
             .enumerate()
@@ -321,14 +295,10 @@ fn reports(kind: &str, document: &Value) -> Vec<FileReport> {
                 "manifest" | "heir" | "inputs" => {
                     project.write(&format!("workflows/{at}.json"), &variant.to_string());
                 }
-                "front" => project.write(
-                    &format!("workflows/{at}.md"),
-                    &format!("---\n{variant}\n---\nBody\n"),
-                ),
-                _ => project.write(
-                    &format!("agents/{at}.md"),
-                    &format!("---\n{variant}\n---\nYou.\n"),
-                ),
+                "front" => project
+                    .write(&format!("workflows/{at}.md"), &format!("---\n{variant}\n---\nBody\n")),
+                _ => project
+                    .write(&format!("agents/{at}.md"), &format!("---\n{variant}\n---\nYou.\n")),
             }
         }
         found.extend(validate_paths(&[project.path("")], &registry).unwrap());
@@ -343,23 +313,12 @@ fn every_variant_of_a_file_is_judged_alike() {
         let all = reports.len();
         // The variants have one name; that is not for a schema to see.
         for report in &mut reports {
-            report
-                .findings
-                .retain(|finding| finding.rule != Rule::DuplicateName);
+            report.findings.retain(|finding| finding.rule != Rule::DuplicateName);
         }
         let judged = reports.iter().filter(|report| agree(report)).count();
-        let sound = reports
-            .iter()
-            .filter(|report| report.findings.is_empty())
-            .count();
-        assert!(
-            all > 300 && judged * 10 > all * 7,
-            "{kind}: {judged} of {all}"
-        );
-        assert!(
-            sound > 60 && sound * 10 < all * 7,
-            "{kind}: {sound} of {all} are sound"
-        );
+        let sound = reports.iter().filter(|report| report.findings.is_empty()).count();
+        assert!(all > 300 && judged * 10 > all * 7, "{kind}: {judged} of {all}");
+        assert!(sound > 60 && sound * 10 < all * 7, "{kind}: {sound} of {all} are sound");
     }
 }
 
@@ -372,42 +331,24 @@ fn grammar() -> Vec<Value> {
     let server = json!({ "idempotent": true, "repeat": { "until": "inputs.x", "every": "1s", "timeout": "1h", "max_attempts": 5 } });
     let contract = json!({ "output_contract": { "fields": [{ "name": "n", "tags": ["t"], "description": "d", "type": "string" }] } });
     let kinds = [
-        (
-            json!({ "agent": "reviewer" }),
-            vec![&output, &model, &contract],
-        ),
+        (json!({ "agent": "reviewer" }), vec![&output, &model, &contract]),
         (json!({ "guidance": "x" }), vec![&model]),
         (json!({ "tool": "t" }), vec![&output]),
         (
             json!({ "input": { "properties": ["p"], "via": "auto", "reextract": true } }),
             vec![&on_error],
         ),
-        (
-            json!({ "extract": { "from": "x", "properties": ["p"] } }),
-            vec![&on_error],
-        ),
-        (
-            json!({ "run": "cat list all", "body": { "x": 1 } }),
-            vec![&output, &server, &on_error],
-        ),
+        (json!({ "extract": { "from": "x", "properties": ["p"] } }), vec![&on_error]),
+        (json!({ "run": "cat list all", "body": { "x": 1 } }), vec![&output, &server, &on_error]),
         (json!({ "activity": "x" }), vec![&server]),
-        (
-            json!({ "branch": [{ "if": "inputs.x", "next": "a" }, { "next": "$end" }] }),
-            vec![],
-        ),
+        (json!({ "branch": [{ "if": "inputs.x", "next": "a" }, { "next": "$end" }] }), vec![]),
         (
             json!({ "foreach": { "in": ["x"], "as": "part", "parallel": 2, "do": { "guidance": "x", "description": "d", "if": "part", "on_error": "continue", "timeout": "1s", "example": 1 } } }),
             vec![&on_error],
         ),
-        (
-            json!({ "gate": { "ask": "x", "approvers": ["ann"], "expires": "1d" } }),
-            vec![&on_error],
-        ),
+        (json!({ "gate": { "ask": "x", "approvers": ["ann"], "expires": "1d" } }), vec![&on_error]),
         (json!({ "wait": { "for": "10s" } }), vec![&on_error]),
-        (
-            json!({ "wait": { "until": "2030-01-31T09:00:00Z" } }),
-            vec![],
-        ),
+        (json!({ "wait": { "until": "2030-01-31T09:00:00Z" } }), vec![]),
         (json!({ "wait": { "signal": "x" } }), vec![]),
         (json!({ "set": { "x": 1 } }), vec![&on_error]),
         (json!({ "fail": { "code": "X", "message": "y" } }), vec![]),

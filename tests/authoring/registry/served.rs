@@ -19,20 +19,13 @@ fn f08_a_workflow_with_a_missing_persona_is_refused_when_it_is_loaded() {
     let shown = server.available("lacking");
     assert_eq!(shown["valid"], false, "{shown}");
     let finding = &shown["findings"][0];
-    has_fields(
-        finding,
-        json!({ "rule": "missing_persona", "path": "phases[1].agent" }),
-    );
+    has_fields(finding, json!({ "rule": "missing_persona", "path": "phases[1].agent" }));
     let start = json!({ "workflow_name": "lacking", "execution_id": "e" });
     let refused = server.refused("workflow.start", start);
     has_code(&refused, "WORKFLOW_VALIDATION_FAILED");
     assert!(text(&refused["context"]["path"]).ends_with("workflows/lacking.md"));
     server.read_error(&address("workflow_status", "e"));
-    assert_eq!(
-        server.begin("line", "e")["step_name"],
-        "a",
-        "the others can be started"
-    );
+    assert_eq!(server.begin("line", "e")["step_name"], "a", "the others can be started");
 }
 
 /// Fault F8 of the study: a persona that went missing on the way left the execution stuck for ever.
@@ -46,10 +39,7 @@ fn f08_a_persona_that_is_deleted_does_not_harm_an_execution_under_way() {
     let token = server.begin("two", "e")["new_token"].clone();
     project.remove("agents/second.md");
     project.remove("workflows/two.md");
-    assert_eq!(
-        server.finish(&token, "done")["agent_content"],
-        "The second persona"
-    );
+    assert_eq!(server.finish(&token, "done")["agent_content"], "The second persona");
     // Nor does it after a restart, which reads the files again.
     server.kill();
     let mut server = project.serve();
@@ -89,21 +79,13 @@ fn f09_dependencies_that_cannot_be_met_are_findings_and_never_start() {
     let cases: [(&str, Phases<'_>, &str, &str); 5] = [
         (
             "cyclic",
-            &[
-                ("a", "worker", &["c"]),
-                ("b", "worker", &["a"]),
-                ("c", "worker", &["b"]),
-            ],
+            &[("a", "worker", &["c"]), ("b", "worker", &["a"]), ("c", "worker", &["b"])],
             "cyclic_dependency",
             "phases[1].dependsOn[0]",
         ),
         (
             "cyclic-later",
-            &[
-                ("a", "worker", &[]),
-                ("b", "worker", &["a", "c"]),
-                ("c", "worker", &["b"]),
-            ],
+            &[("a", "worker", &[]), ("b", "worker", &["a", "c"]), ("c", "worker", &["b"])],
             "cyclic_dependency",
             "phases[2].dependsOn[0]",
         ),
@@ -119,12 +101,7 @@ fn f09_dependencies_that_cannot_be_met_are_findings_and_never_start() {
             "duplicate_step",
             "phases[1].phase",
         ),
-        (
-            "self",
-            &[("a", "worker", &["a"])],
-            "self_dependency",
-            "phases[0].dependsOn[0]",
-        ),
+        ("self", &[("a", "worker", &["a"])], "self_dependency", "phases[0].dependsOn[0]"),
     ];
     let project = line();
     for (name, phases, ..) in cases {
@@ -135,9 +112,8 @@ fn f09_dependencies_that_cannot_be_met_are_findings_and_never_start() {
         let shown = server.available(name);
         assert_eq!(shown["valid"], false, "{shown}");
         let findings = list(&shown["findings"]);
-        let found = findings
-            .iter()
-            .any(|finding| finding["rule"] == rule && finding["path"] == path);
+        let found =
+            findings.iter().any(|finding| finding["rule"] == rule && finding["path"] == path);
         assert!(found, "{name}: {rule} at {path} is missing in {findings:?}");
         let start = json!({ "workflow_name": name, "execution_id": name });
         let refused = server.refused("workflow.start", start);
@@ -170,19 +146,12 @@ fn f10_independent_phases_are_offered_together_and_the_synthesis_after_all_of_th
         assert_eq!(list(&reply["new_tokens"]).len(), 0);
         assert_eq!(list(&reply["open_steps"]).len(), 3 - at, "{reply}");
     }
-    assert_eq!(
-        server.status("e")["steps"]["pending"],
-        1,
-        "the synthesis waits"
-    );
+    assert_eq!(server.status("e")["steps"]["pending"], 1, "the synthesis waits");
     let reply = server.finish(&offered[0].1, &offered[0].0);
     assert_eq!(reply["step_name"], "synthesis");
     let previous = list(&reply["previous"]);
     assert_eq!(each(&previous, "step_name"), names);
     let again = server.refuse(&offered[2].1, output("another"));
     assert_eq!(again["error_code"], "TOKEN_ALREADY_USED");
-    assert_eq!(
-        server.finish(&reply["new_token"], "all")["workflow_state"],
-        "completed"
-    );
+    assert_eq!(server.finish(&reply["new_token"], "all")["workflow_state"], "completed");
 }

@@ -19,11 +19,7 @@ const SILENT: &str = "workflow: w\nsteps:\n  - {id: a, agent: reviewer}\n";
 /// What `midex validate` writes, and its exit code.
 fn validated(project: &Project, path: &str, json: bool, strict: bool) -> (String, u8) {
     let mut out = Vec::new();
-    let args = ValidateArgs {
-        paths: vec![project.path(path)],
-        strict,
-        print: None,
-    };
+    let args = ValidateArgs { paths: vec![project.path(path)], strict, print: None };
     let code = validate(&args, &SHIPPED, false, Output::new(json, &mut out)).unwrap();
     (String::from_utf8(out).unwrap(), code)
 }
@@ -33,10 +29,7 @@ fn a_workflow_with_warnings_alone_is_loaded_with_them() {
     let project = Project::new(&[("workflows/w.yaml", SILENT)]);
     let registry = project.load();
     let entry = registry.workflow("w").unwrap();
-    assert_eq!(
-        places(&entry.findings),
-        ["1:1 missing_description description"]
-    );
+    assert_eq!(places(&entry.findings), ["1:1 missing_description description"]);
     assert!(!entry.is_broken() && !entry.is_stale());
     let definition = registry.definition("w").unwrap();
     assert_eq!(definition.workflow.description, "");
@@ -54,10 +47,7 @@ fn validate_tells_warnings_and_is_content_unless_it_is_strict() {
     let bad = SILENT.replace("reviewer", "nobody").replace(": w", ": x");
     let project = Project::new(&[("workflows/w.yaml", SILENT), ("workflows/x.yaml", &bad)]);
     let (text, code) = validated(&project, "workflows/w.yaml", false, false);
-    assert!(
-        text.starts_with("warning[missing_description]: `description` is missing"),
-        "{text}"
-    );
+    assert!(text.starts_with("warning[missing_description]: `description` is missing"), "{text}");
     assert!(text.ends_with("1 file, 1 finding (1 warning)\n"), "{text}");
     assert_eq!(code, 0);
     let strict = validated(&project, "workflows/w.yaml", false, true);
@@ -83,14 +73,11 @@ fn errors_are_listed_before_warnings_where_there_is_no_room_for_all() {
         finding.line = line;
         finding
     };
-    let mut findings: Vec<_> = (0..limits::FINDINGS_MAX)
-        .map(|line| finding(Rule::MissingDescription, line))
-        .collect();
+    let mut findings: Vec<_> =
+        (0..limits::FINDINGS_MAX).map(|line| finding(Rule::MissingDescription, line)).collect();
     findings.push(finding(Rule::UnknownKey, limits::FINDINGS_MAX));
     let arranged = sort_and_limit(findings);
-    let [.., error, more] = &arranged[..] else {
-        panic!()
-    };
+    let [.., error, more] = &arranged[..] else { panic!() };
     assert_eq!(error.rule, Rule::UnknownKey);
     assert_eq!(more.message, "1 more findings are not listed");
     assert_eq!(more.rule.severity(), Severity::Warning);
@@ -101,10 +88,7 @@ fn rules(lines: &str) -> Vec<String> {
     let text = format!("workflow: w\ndescription: d\n{lines}");
     let (workflow, findings) = check_text("w.yaml", &text, &SHIPPED);
     assert!(workflow.is_some(), "{text}: {findings:?}");
-    findings
-        .iter()
-        .map(|one| format!("{} {}", one.rule, one.path))
-        .collect()
+    findings.iter().map(|one| format!("{} {}", one.rule, one.path)).collect()
 }
 
 #[test]
@@ -147,11 +131,7 @@ steps:
     ) {
         let told = rules(&format!("{MAYBE}  - {{ id: then, {step} }}\n"));
         let is_told = |one: &String| one.starts_with("depends_on_conditional steps[1]");
-        assert_eq!(
-            told.iter().any(is_told),
-            found == "told",
-            "{step}: {told:?}"
-        );
+        assert_eq!(told.iter().any(is_told), found == "told", "{step}: {told:?}");
         assert!(told.len() <= 1, "{told:?}");
     }
 }
@@ -183,9 +163,7 @@ fn a_workflow_that_a_nearer_one_hides_is_told_so() {
     )]);
     let registry = project.load();
     let hidden: Vec<_> = registry.hidden_workflows().collect();
-    let [hidden] = hidden.as_slice() else {
-        panic!("{hidden:?}")
-    };
+    let [hidden] = hidden.as_slice() else { panic!("{hidden:?}") };
     let finding = &hidden.findings[0];
     assert_eq!(hidden.name.as_str(), "bug-fix");
     assert_eq!(finding.rule, Rule::ShadowedName);

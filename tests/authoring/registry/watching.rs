@@ -26,13 +26,8 @@ impl Followed {
         let definitions = LiveDefinitions::new(places_of(path));
         let changes = definitions.change_counter();
         definitions.start_watching();
-        let mut followed = Self {
-            project,
-            definitions,
-            definitions_dir: path.to_owned(),
-            changes,
-            settled: 0,
-        };
+        let mut followed =
+            Self { project, definitions, definitions_dir: path.to_owned(), changes, settled: 0 };
         followed.settle().await;
         followed
     }
@@ -106,10 +101,7 @@ async fn a_file_is_followed_from_its_making_to_its_end() {
     followed.write("workflows/w.md", "# broken\n");
     let stale = |registry: &Registry| registry.workflow("w").unwrap().is_stale();
     followed.until("w is stale", stale).await;
-    assert_eq!(
-        described(&followed.definitions.last_loaded_registry()).unwrap(),
-        "changed"
-    );
+    assert_eq!(described(&followed.definitions.last_loaded_registry()).unwrap(), "changed");
     followed.write("workflows/w.md", &w("mended"));
     followed.until_w_is("mended").await;
     followed.rename("workflows/w.md", "workflows/x.md");
@@ -151,14 +143,7 @@ async fn a_directory_may_be_made_after_the_start() {
     let project = Project::new(&[]);
     fs::remove_dir(project.path("workflows")).unwrap();
     let mut followed = Followed::new(project).await;
-    assert_eq!(
-        followed
-            .definitions
-            .last_loaded_registry()
-            .sources()
-            .workflows,
-        []
-    );
+    assert_eq!(followed.definitions.last_loaded_registry().sources().workflows, []);
     followed.write("workflows/w.md", &w("made"));
     followed.until_w_is("made").await;
     followed.write("workflows/w.md", &w("changed"));
@@ -260,10 +245,8 @@ async fn a_directory_may_be_a_link() {
 #[tokio::test]
 async fn the_way_to_a_directory_may_hold_a_link() {
     use std::os::unix::fs::symlink;
-    let project = Project::new(&[
-        ("one/workflows/w.md", &w("one")),
-        ("two/workflows/w.md", &w("two")),
-    ]);
+    let project =
+        Project::new(&[("one/workflows/w.md", &w("one")), ("two/workflows/w.md", &w("two"))]);
     symlink("one", project.path("current")).unwrap();
     let path = project.path("current");
     let mut followed = Followed::at(project, &path).await;
@@ -303,10 +286,7 @@ async fn a_flood_of_changes_ends_in_the_right_state() {
     }
     followed.until_w_is("number 999").await;
     let all = |registry: &Registry| {
-        let own: Vec<_> = registry
-            .workflows()
-            .filter(|entry| entry.path.is_some())
-            .collect();
+        let own: Vec<_> = registry.workflows().filter(|entry| entry.path.is_some()).collect();
         own.len() == 1001 && own.iter().all(|entry| entry.findings.is_empty())
     };
     followed.until("all thousand and one are there", all).await;

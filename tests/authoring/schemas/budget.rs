@@ -71,41 +71,15 @@ type Shape = fn(usize) -> (Value, Value);
 
 /// Shapes that would double with each level, of schema, of value or of both, if nothing were remembered.
 const DOUBLING: [(&str, Shape); 12] = [
-    ("allOf, valid", |levels| {
-        (
-            chain(levels, |next| json!({ "allOf": [next, next] })),
-            json!("x"),
-        )
-    }),
-    ("allOf, wrong", |levels| {
-        (
-            chain(levels, |next| json!({ "allOf": [next, next] })),
-            json!(1),
-        )
-    }),
-    ("anyOf, wrong", |levels| {
-        (
-            chain(levels, |next| json!({ "anyOf": [next, next] })),
-            json!(1),
-        )
-    }),
-    ("oneOf, wrong", |levels| {
-        (
-            chain(levels, |next| json!({ "oneOf": [next, next] })),
-            json!(1),
-        )
-    }),
+    ("allOf, valid", |levels| (chain(levels, |next| json!({ "allOf": [next, next] })), json!("x"))),
+    ("allOf, wrong", |levels| (chain(levels, |next| json!({ "allOf": [next, next] })), json!(1))),
+    ("anyOf, wrong", |levels| (chain(levels, |next| json!({ "anyOf": [next, next] })), json!(1))),
+    ("oneOf, wrong", |levels| (chain(levels, |next| json!({ "oneOf": [next, next] })), json!(1))),
     ("if and then", |levels| {
-        (
-            chain(levels, |next| json!({ "if": next, "then": next })),
-            json!("x"),
-        )
+        (chain(levels, |next| json!({ "if": next, "then": next })), json!("x"))
     }),
     ("not and anyOf", |levels| {
-        (
-            chain(levels, |next| json!({ "not": next, "anyOf": [next] })),
-            json!(1),
-        )
+        (chain(levels, |next| json!({ "not": next, "anyOf": [next] })), json!(1))
     }),
     ("a name", |levels| {
         let chain = chain(levels, |next| json!({ "allOf": [next, next] }));
@@ -130,28 +104,19 @@ const DOUBLING: [(&str, Shape); 12] = [
     }),
     ("unevaluated properties", |levels| {
         (
-            within(
-                levels,
-                |inner| json!({ "allOf": [inner], "unevaluatedProperties": true }),
-            ),
+            within(levels, |inner| json!({ "allOf": [inner], "unevaluatedProperties": true })),
             json!({ "a": 1 }),
         )
     }),
     ("unevaluated properties, wrong", |levels| {
         (
-            within(
-                levels,
-                |inner| json!({ "anyOf": [inner], "unevaluatedProperties": false }),
-            ),
+            within(levels, |inner| json!({ "anyOf": [inner], "unevaluatedProperties": false })),
             json!({ "a": 1 }),
         )
     }),
     ("unevaluated items", |levels| {
         (
-            within(
-                levels,
-                |inner| json!({ "contains": inner, "unevaluatedItems": true }),
-            ),
+            within(levels, |inner| json!({ "contains": inner, "unevaluatedItems": true })),
             lists(levels, json!({})),
         )
     }),
@@ -166,11 +131,7 @@ fn no_shape_of_schema_explodes() {
             let (schema, value) = shape(levels);
             cost(&schema, &value)
         });
-        let factor = if what.starts_with("unevaluated properties") {
-            5
-        } else {
-            3
-        };
+        let factor = if what.starts_with("unevaluated properties") { 5 } else { 3 };
         let grows = costs.windows(2).all(|pair| pair[1] <= pair[0] * factor);
         assert!(grows && costs[2] < 2000, "{what}: {costs:?}");
     }
@@ -188,17 +149,11 @@ fn long_names(length: usize) -> Value {
 
 /// So many properties by long names.
 fn named(length: usize) -> Value {
-    (0..10)
-        .map(|at| (format!("{at}{}", text(length)), json!(true)))
-        .collect::<Map<_, _>>()
-        .into()
+    (0..10).map(|at| (format!("{at}{}", text(length)), json!(true))).collect::<Map<_, _>>().into()
 }
 
 fn many(count: usize) -> Value {
-    (0..count)
-        .map(|at| (format!("n{at}"), json!(at)))
-        .collect::<Map<_, _>>()
-        .into()
+    (0..count).map(|at| (format!("n{at}"), json!(at))).collect::<Map<_, _>>().into()
 }
 
 /// Objects with two properties: of one alone nothing is hashed.
@@ -208,30 +163,18 @@ fn objects() -> Value {
 
 /// Work that grows with the size it is given, each in the way that its name says.
 const GROWING: [(&str, Shape); 17] = [
-    ("names in the schema", |size| {
-        (json!({ "items": { "properties": named(size) } }), objects())
-    }),
+    ("names in the schema", |size| (json!({ "items": { "properties": named(size) } }), objects())),
     ("required names", |size| {
         let names: Vec<_> = (0..10).map(|at| format!("{at}{}", text(size))).collect();
-        (
-            json!({ "items": { "not": { "required": names } } }),
-            objects(),
-        )
+        (json!({ "items": { "not": { "required": names } } }), objects())
     }),
     ("dependent schemas", |size| {
-        (
-            json!({ "items": { "dependentSchemas": named(size) } }),
-            objects(),
-        )
+        (json!({ "items": { "dependentSchemas": named(size) } }), objects())
     }),
     ("dependent names", |size| {
-        let lists: Map<_, _> = (0..10)
-            .map(|at| (format!("{at}{}", text(size)), json!(["x"])))
-            .collect();
-        (
-            json!({ "items": { "dependentRequired": lists } }),
-            objects(),
-        )
+        let lists: Map<_, _> =
+            (0..10).map(|at| (format!("{at}{}", text(size)), json!(["x"]))).collect();
+        (json!({ "items": { "dependentRequired": lists } }), objects())
     }),
     ("names in the value", |size| {
         (
@@ -244,16 +187,10 @@ const GROWING: [(&str, Shape); 17] = [
         (json!({ "items": schema }), long_names(size * 20))
     }),
     ("names that are schemas", |size| {
-        (
-            json!({ "items": { "propertyNames": { "maxLength": 9_999_999 } } }),
-            long_names(size * 20),
-        )
+        (json!({ "items": { "propertyNames": { "maxLength": 9_999_999 } } }), long_names(size * 20))
     }),
     ("names against patterns", |size| {
-        (
-            json!({ "propertyNames": { "pattern": "^(x|n)" } }),
-            many(size),
-        )
+        (json!({ "propertyNames": { "pattern": "^(x|n)" } }), many(size))
     }),
     ("many names, many patterns", |size| {
         let patterns: Map<_, _> = (0..20).map(|at| (format!("^a{at}"), json!(true))).collect();
@@ -261,36 +198,19 @@ const GROWING: [(&str, Shape); 17] = [
     }),
     ("long names, many patterns", |size| {
         let patterns: Map<_, _> = (0..20).map(|at| (format!("a{at}$"), json!(true))).collect();
-        (
-            json!({ "items": { "patternProperties": patterns } }),
-            long_names(size * 10),
-        )
+        (json!({ "items": { "patternProperties": patterns } }), long_names(size * 10))
     }),
-    ("length of a text", |size| {
-        (json!({ "maxLength": 9_999_999 }), json!(text(size * 1000)))
-    }),
-    ("a text against a pattern", |size| {
-        (json!({ "pattern": "x$" }), json!(text(size * 100)))
-    }),
-    ("a format", |size| {
-        (json!({ "format": "email" }), json!(text(size * 100)))
-    }),
+    ("length of a text", |size| (json!({ "maxLength": 9_999_999 }), json!(text(size * 1000)))),
+    ("a text against a pattern", |size| (json!({ "pattern": "x$" }), json!(text(size * 100)))),
+    ("a format", |size| (json!({ "format": "email" }), json!(text(size * 100)))),
     ("options", |size| {
-        (
-            json!({ "items": { "enum": [text(size * 10), "b"] } }),
-            json!(vec![text(size * 10); 20]),
-        )
+        (json!({ "items": { "enum": [text(size * 10), "b"] } }), json!(vec![text(size * 10); 20]))
     }),
     ("items that differ", |size| {
-        (
-            json!({ "uniqueItems": true }),
-            (0..size).map(|at| json!([at, "y"])).collect(),
-        )
+        (json!({ "uniqueItems": true }), (0..size).map(|at| json!([at, "y"])).collect())
     }),
     ("long items that differ", |size| {
-        let items: Vec<_> = (0..20)
-            .map(|at| format!("{at}{}", text(size * 10)))
-            .collect();
+        let items: Vec<_> = (0..20).map(|at| format!("{at}{}", text(size * 10))).collect();
         (json!({ "uniqueItems": true }), json!(items))
     }),
     ("all that was looked at", |size| {
@@ -310,10 +230,7 @@ fn steps_grow_with_every_kind_of_work() {
             let (schema, value) = shape(size);
             cost(&schema, &value)
         });
-        assert!(
-            (3 * small..=5 * small).contains(&large),
-            "{what}: {small} {large}"
-        );
+        assert!((3 * small..=5 * small).contains(&large), "{what}: {small} {large}");
     }
 }
 
@@ -334,17 +251,10 @@ fn texts_that_are_expressions_cost_by_their_bytes() {
 fn the_worst_schemas_end_with_their_budget() {
     for (what, schema, value) in worst() {
         let schema = sound(&schema);
-        assert!(
-            schema.is_slow_to_validate(ValueSize::from_value(&value)),
-            "{what}"
-        );
+        assert!(schema.is_slow_to_validate(ValueSize::from_value(&value)), "{what}");
         for steps in [0, 100, 10_000] {
             let found = schema.violations_within(&value, "it", steps);
-            assert_eq!(
-                found.first().map(|first| &*first.rule),
-                Some(BUDGET_RULE),
-                "{what}"
-            );
+            assert_eq!(found.first().map(|first| &*first.rule), Some(BUDGET_RULE), "{what}");
         }
     }
 }
@@ -356,10 +266,8 @@ fn the_deepest_evaluation_fits_on_the_stack() {
         let next = format!("#/$defs/{}", at + 1);
         (at.to_string(), json!({ "anyOf": [{ "$ref": next }] }))
     };
-    let last = (
-        "20".to_owned(),
-        json!({ "properties": { "add": { "items": { "$ref": "#/$defs/0" } } } }),
-    );
+    let last =
+        ("20".to_owned(), json!({ "properties": { "add": { "items": { "$ref": "#/$defs/0" } } } }));
     let levels: Map<_, _> = (0..20).map(level).chain([last]).collect();
     let schema = sound(&json!({ "$ref": "#/$defs/0", "$defs": levels }));
     let found = schema.violations(&nested(49, json!(1)));

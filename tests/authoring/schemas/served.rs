@@ -66,10 +66,7 @@ fn two_outputs_that_take_long_hold_up_nobody_and_end_with_their_budget() {
         assert_eq!(refused["step_id"], "a");
         assert_eq!(refused["violations"][0]["rule"], BUDGET_RULE);
         let words = refused.to_string();
-        assert!(
-            words.contains(&limits::SCHEMA_STEPS_MAX.to_string()),
-            "{words}"
-        );
+        assert!(words.contains(&limits::SCHEMA_STEPS_MAX.to_string()), "{words}");
         // It counts as any other output that is refused.
         assert!(words.contains("malformed output 1 of"), "{words}");
     }
@@ -106,10 +103,7 @@ fn check(text: &str) -> Vec<Finding> {
 }
 
 fn rules(findings: &[Finding]) -> Vec<&str> {
-    findings
-        .iter()
-        .map(|finding| finding.rule.as_str())
-        .collect()
+    findings.iter().map(|finding| finding.rule.as_str()).collect()
 }
 
 #[test]
@@ -155,10 +149,7 @@ fn examples_are_looked_at_within_a_budget_that_grows_with_the_file() {
 fn the_patterns_of_a_definition_are_bounded_in_number_and_in_memory() {
     let property = |at: usize| {
         let pattern = format!("^(\\w{{20}}|x{at})$");
-        (
-            format!("p{at}"),
-            json!({ "type": "string", "pattern": pattern }),
-        )
+        (format!("p{at}"), json!({ "type": "string", "pattern": pattern }))
     };
     let properties: Map<_, _> = (0..3000).map(property).collect();
     let found = findings(&json!({ "properties": properties }), None);
@@ -175,23 +166,13 @@ fn the_patterns_of_a_definition_are_bounded_in_number_and_in_memory() {
     let found = findings(&json!({ "pattern": "((a{100}){100}){100}" }), None);
     assert_eq!(rules(&found), ["invalid_pattern"]);
     // What is too large, and what is folded, counts as what it costs to find that out.
-    for costly in [
-        "\\p{L}{2000}".to_owned(),
-        format!("(?i)[{}]", "\\p{L}".repeat(190)),
-    ] {
-        let property = |at: usize| {
-            (
-                format!("p{at}"),
-                json!({ "pattern": format!("{costly}{at}") }),
-            )
-        };
+    for costly in ["\\p{L}{2000}".to_owned(), format!("(?i)[{}]", "\\p{L}".repeat(190))] {
+        let property =
+            |at: usize| (format!("p{at}"), json!({ "pattern": format!("{costly}{at}") }));
         let properties: Map<_, _> = (0..100).map(property).collect();
         let found = findings(&json!({ "properties": properties }), None);
         let last = found.last().unwrap();
-        assert!(
-            found.len() <= 5 && last.rule.as_str() == "limit_exceeded",
-            "{found:?}"
-        );
+        assert!(found.len() <= 5 && last.rule.as_str() == "limit_exceeded", "{found:?}");
     }
 }
 
@@ -240,11 +221,7 @@ fn slips_in_schemas_are_findings_whose_edits_lead_to_what_was_meant() {
             "invalid_schema",
             "    result: {items: {type: string}}\n",
         ),
-        (
-            "    result: {format: datetime}\n",
-            "invalid_schema",
-            "    result: {format: date-time}\n",
-        ),
+        ("    result: {format: datetime}\n", "invalid_schema", "    result: {format: date-time}\n"),
     ] {
         let text = format!("{head}{wrong}");
         let found = check(&text);

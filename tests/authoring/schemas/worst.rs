@@ -19,13 +19,9 @@ pub(crate) fn nested(depth: usize, leaf: Value) -> Value {
 pub(crate) fn worst() -> Vec<(&'static str, Value, Value)> {
     let wide = |schema: Value| vec![schema; 400];
     let numbers: Value = (0..100_000).collect();
-    let names: Map<_, _> = (0..20_000)
-        .map(|at| (format!("name{at}"), json!(at)))
-        .collect();
+    let names: Map<_, _> = (0..20_000).map(|at| (format!("name{at}"), json!(at))).collect();
     let options: Value = (0..5000).map(|at| json!(format!("option {at}"))).collect();
-    let patterns: Map<_, _> = (0..150)
-        .map(|at| (format!("(a|b)*{at}$"), json!(true)))
-        .collect();
+    let patterns: Map<_, _> = (0..150).map(|at| (format!("(a|b)*{at}$"), json!(true))).collect();
     let mut seed = 7_u32;
     let letter = |_| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -35,35 +31,22 @@ pub(crate) fn worst() -> Vec<(&'static str, Value, Value)> {
     let marks: Vec<_> = (0..300)
         .map(|at| json!({ "properties": { at.to_string(): true }, "items": true }))
         .collect();
-    let long: Map<_, _> = (0..50)
-        .map(|at| (format!("{at}{}", "x".repeat(10_000)), json!(true)))
-        .collect();
+    let long: Map<_, _> =
+        (0..50).map(|at| (format!("{at}{}", "x".repeat(10_000)), json!(true))).collect();
     vec![
         (
             "items, many schemas each",
             json!({ "items": { "allOf": wide(json!({ "type": "number" })) } }),
             numbers.clone(),
         ),
-        (
-            "items, all options each",
-            json!({ "items": { "enum": options } }),
-            numbers.clone(),
-        ),
-        (
-            "names, many patterns each",
-            json!({ "patternProperties": patterns }),
-            json!(names),
-        ),
+        ("items, all options each", json!({ "items": { "enum": options } }), numbers.clone()),
+        ("names, many patterns each", json!({ "patternProperties": patterns }), json!(names)),
         (
             "no order",
             json!({ "not": { "uniqueItems": true } }),
             json!([numbers.clone(), numbers.clone()]),
         ),
-        (
-            "a long text, a wide pattern",
-            json!({ "pattern": "(a|b)*a(a|b){100}c" }),
-            json!(text),
-        ),
+        ("a long text, a wide pattern", json!({ "pattern": "(a|b)*a(a|b){100}c" }), json!(text)),
         (
             "many long texts",
             json!({ "items": { "pattern": "(a|b)*a(a|b){14}c" } }),

@@ -84,10 +84,7 @@ pub(super) fn typed(tree: &Tree, schemas: &[&Value], of: &Schemas, plain: bool) 
         }
         Tree::Map(map) => {
             let is_list = may_be(&parts, "array")
-                && map
-                    .iter()
-                    .enumerate()
-                    .all(|(at, (key, _))| *key == at.to_string());
+                && map.iter().enumerate().all(|(at, (key, _))| *key == at.to_string());
             if is_list {
                 let list = map.iter().map(|(_, item)| item.clone()).collect();
                 return typed(&Tree::List(list), schemas, of, plain);
@@ -115,9 +112,7 @@ fn scalar(text: &str, parts: &[&Value]) -> Value {
     let is_number = may_be(parts, "integer") || may_be(parts, "number");
     match text {
         "true" | "false" if may_be(parts, "boolean") => (text == "true").into(),
-        _ => number()
-            .filter(|_| is_number)
-            .unwrap_or_else(|| text.into()),
+        _ => number().filter(|_| is_number).unwrap_or_else(|| text.into()),
     }
 }
 
@@ -142,24 +137,18 @@ fn items<'a>(parts: &[&'a Value]) -> Vec<&'a Value> {
 
 /// The schemas of a property.
 pub(super) fn properties<'a>(parts: &[&'a Value], name: &str) -> Vec<&'a Value> {
-    let named = parts
-        .iter()
-        .filter_map(|part| part.get("properties")?.get(name));
+    let named = parts.iter().filter_map(|part| part.get("properties")?.get(name));
     let named: Vec<_> = named.collect();
     if !named.is_empty() {
         return named;
     }
-    let others = parts
-        .iter()
-        .filter_map(|part| part.get("additionalProperties"));
+    let others = parts.iter().filter_map(|part| part.get("additionalProperties"));
     others.collect()
 }
 
 /// A scalar as a text.
 pub(super) fn written(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Whether what was read is what was given. In texts a list of one item is the item, and null and an empty list are nothing.
@@ -180,10 +169,7 @@ pub(super) fn is_same(given: &Value, read: &Value, is_text: bool) -> bool {
         }
         (Value::Array(given), Value::Array(read)) => {
             given.len() == read.len()
-                && given
-                    .iter()
-                    .zip(read)
-                    .all(|(one, other)| is_same(one, other, is_text))
+                && given.iter().zip(read).all(|(one, other)| is_same(one, other, is_text))
         }
         (Value::Array(given), read) if is_text && given.len() == 1 => {
             is_same(&given[0], read, true)
@@ -209,10 +195,7 @@ pub(super) fn multipart(
     content_type: &str,
     body: &[u8],
 ) -> Result<Vec<(String, String, String)>, String> {
-    let boundary = content_type
-        .split_once("boundary=")
-        .ok_or("multipart: no boundary")?
-        .1;
+    let boundary = content_type.split_once("boundary=").ok_or("multipart: no boundary")?.1;
     let text = String::from_utf8_lossy(body).into_owned();
     let text = format!("\r\n{text}");
     let between = format!("\r\n--{boundary}");
@@ -225,9 +208,8 @@ pub(super) fn multipart(
         if part.trim_end() == "--" {
             return Ok(found);
         }
-        let (head, content) = part
-            .split_once("\r\n\r\n")
-            .ok_or("multipart: a part without a head")?;
+        let (head, content) =
+            part.split_once("\r\n\r\n").ok_or("multipart: a part without a head")?;
         let line = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
         let disposition =
             line("Content-Disposition: form-data; ").ok_or("multipart: no disposition")?;

@@ -43,12 +43,7 @@ pub(super) struct Maker<'a> {
 
 /// A value of the schema, if one is found.
 pub(super) fn value(whole: &Value, used: Use, dice: &mut Dice) -> Option<Value> {
-    let mut maker = Maker {
-        dice,
-        whole,
-        used,
-        left: VALUES_MAX,
-    };
+    let mut maker = Maker { dice, whole, used, left: VALUES_MAX };
     maker.value(&[whole], 0)
 }
 
@@ -106,11 +101,7 @@ impl<'a> Maker<'a> {
             let options: Vec<_> = options.into_iter().filter(fits).collect();
             return (!options.is_empty()).then(|| options[self.below(options.len())].clone());
         }
-        let known: Vec<_> = kinds
-            .iter()
-            .copied()
-            .filter(|kind| *kind != "null")
-            .collect();
+        let known: Vec<_> = kinds.iter().copied().filter(|kind| *kind != "null").collect();
         let takes_null = self.used == Use::Json && kinds.contains(&"null");
         if takes_null && (known.is_empty() || self.dice.roll(6) == 0) {
             return Some(Value::Null);
@@ -154,11 +145,7 @@ impl<'a> Maker<'a> {
         }
         #[expect(clippy::cast_possible_truncation, reason = "the number is whole")]
         let whole = made as i64;
-        Some(if made.fract() == 0.0 {
-            json!(whole)
-        } else {
-            json!(made)
-        })
+        Some(if made.fract() == 0.0 { json!(whole) } else { json!(made) })
     }
 
     fn text(&mut self, parts: &Parts<'_>) -> Option<Value> {
@@ -269,9 +256,7 @@ impl<'a> Maker<'a> {
         let low = low.max(if self.used == Use::Json { 0.0 } else { 1.0 });
         let high = least(parts, "maxItems").unwrap_or(low + 2.0);
         let more = if depth < 5 { self.dice.roll(3) } else { 0 };
-        let unique = parts
-            .iter()
-            .any(|part| part.get("uniqueItems") == Some(&Value::Bool(true)));
+        let unique = parts.iter().any(|part| part.get("uniqueItems") == Some(&Value::Bool(true)));
         let schemas: Vec<_> = parts.iter().filter_map(|part| part.get("items")).collect();
         let mut items: Vec<Value> = Vec::new();
         for try_ in 0..100 {
@@ -295,11 +280,8 @@ impl<'a> Maker<'a> {
             .collect();
         let mut declared: BTreeMap<&str, Vec<&'a Value>> = BTreeMap::new();
         for part in parts {
-            for (name, schema) in part
-                .get("properties")
-                .and_then(Value::as_object)
-                .into_iter()
-                .flatten()
+            for (name, schema) in
+                part.get("properties").and_then(Value::as_object).into_iter().flatten()
             {
                 declared.entry(name).or_default().push(schema);
             }
@@ -331,10 +313,8 @@ impl<'a> Maker<'a> {
 
     /// Adds properties that have no names in the schema, where it says what they are or needs them.
     fn others(&mut self, parts: &Parts<'a>, depth: usize, low: f64, map: &mut Map<String, Value>) {
-        let schemas: Vec<_> = parts
-            .iter()
-            .filter_map(|part| part.get("additionalProperties"))
-            .collect();
+        let schemas: Vec<_> =
+            parts.iter().filter_map(|part| part.get("additionalProperties")).collect();
         let are_said = schemas.iter().any(|schema| schema.is_object()) && depth < 5;
         let wanted = usize::from(are_said && self.dice.roll(2) == 0);
         for at in 0..3 {
@@ -355,17 +335,12 @@ impl<'a> Maker<'a> {
 
 /// The schema of a property by another schema that does not name it.
 fn of_others<'a>(part: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    let is_named = part
-        .get("properties")
-        .is_some_and(|names| names.get(name).is_some());
+    let is_named = part.get("properties").is_some_and(|names| names.get(name).is_some());
     part.get("additionalProperties").filter(|_| !is_named)
 }
 
 fn list<'a>(map: &'a Map<String, Value>, word: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    map.get(word)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+    map.get(word).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// The largest value of a keyword of several schemas.
@@ -390,19 +365,14 @@ fn options<'a>(parts: &Parts<'a>) -> Option<Vec<&'a Value>> {
     let lists = parts.iter().flat_map(|part| {
         let one = part.get("const").map(|value| vec![value]);
         let several = part.get("enum").and_then(Value::as_array);
-        one.into_iter()
-            .chain(several.map(|list| list.iter().collect()))
+        one.into_iter().chain(several.map(|list| list.iter().collect()))
     });
     lists.reduce(|one: Vec<&Value>, other| {
-        one.into_iter()
-            .filter(|value| other.contains(value))
-            .collect()
+        one.into_iter().filter(|value| other.contains(value)).collect()
     })
 }
 
-const KINDS: [&str; 7] = [
-    "string", "integer", "number", "boolean", "array", "object", "null",
-];
+const KINDS: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
 fn is_of(value: &Value, kind: &str) -> bool {
     match kind {
@@ -422,9 +392,7 @@ fn kinds(parts: &Parts<'_>) -> Vec<&'static str> {
         .iter()
         .filter_map(|part| {
             let names = part.get("type")?;
-            let names = names
-                .as_array()
-                .map_or(std::slice::from_ref(names), Vec::as_slice);
+            let names = names.as_array().map_or(std::slice::from_ref(names), Vec::as_slice);
             Some(names.iter().filter_map(Value::as_str).collect())
         })
         .collect();
@@ -434,10 +402,8 @@ fn kinds(parts: &Parts<'_>) -> Vec<&'static str> {
     let has = |names: &Vec<&str>, kind: &str| {
         names.contains(&kind) || kind == "integer" && names.contains(&"number")
     };
-    let mut kinds: Vec<_> = KINDS
-        .into_iter()
-        .filter(|kind| named.iter().all(|names| has(names, kind)))
-        .collect();
+    let mut kinds: Vec<_> =
+        KINDS.into_iter().filter(|kind| named.iter().all(|names| has(names, kind))).collect();
     // A number may be whole anyway.
     if kinds.contains(&"number") {
         kinds.retain(|kind| *kind != "integer");
@@ -452,12 +418,7 @@ fn spoken_of(parts: &Parts<'_>) -> Vec<&'static str> {
     };
     if speaks(&["enum", "const"]) {
         KINDS.to_vec()
-    } else if speaks(&[
-        "properties",
-        "required",
-        "additionalProperties",
-        "minProperties",
-    ]) {
+    } else if speaks(&["properties", "required", "additionalProperties", "minProperties"]) {
         vec!["object"]
     } else if speaks(&["items", "minItems"]) {
         vec!["array"]

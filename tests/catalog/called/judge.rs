@@ -57,9 +57,7 @@ struct Declared<'a> {
 
 /// Headers that say what other parts of the document say (OpenAPI 3.0.3, 4.7.12.1).
 const IGNORED: [&str; 3] = ["accept", "content-type", "authorization"];
-const METHODS: [&str; 8] = [
-    "get", "put", "post", "delete", "options", "head", "patch", "trace",
-];
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 impl Judge {
     pub(super) fn new(document: Value) -> Self {
@@ -109,16 +107,12 @@ impl Judge {
         seen: &Seen,
         meant: &Meant<'_>,
     ) -> Result<(), String> {
-        let item = self
-            .schemas
-            .follow(&self.schemas.document["paths"][&route.path]);
+        let item = self.schemas.follow(&self.schemas.document["paths"][&route.path]);
         let operation = &item[&route.method];
         let declared = self.declared(item, operation)?;
         let mut read = Vec::new();
         for (name, raw) in values {
-            let one = declared
-                .iter()
-                .find(|one| one.location == "path" && one.name == *name);
+            let one = declared.iter().find(|one| one.location == "path" && one.name == *name);
             // Some documents forget to declare what stands in their paths.
             let Some(one) = one else { continue };
             read.push((one, segment(one, raw, &self.schemas)?));
@@ -131,10 +125,7 @@ impl Judge {
         }
         for one in declared.iter().filter(|one| one.is_required) {
             if !read.iter().any(|(known, _)| std::ptr::eq(*known, one)) {
-                return Err(format!(
-                    "{} parameter missing: `{}`",
-                    one.location, one.name
-                ));
+                return Err(format!("{} parameter missing: `{}`", one.location, one.name));
             }
         }
         for (one, tree) in &read {
@@ -217,10 +208,7 @@ impl Judge {
                 read.push((one, tree(one.style, one.explode, &own, &parts)?));
             }
         }
-        for one in declared
-            .iter()
-            .filter(|one| one.location == "query" && one.explode)
-        {
+        for one in declared.iter().filter(|one| one.location == "query" && one.explode) {
             let parts = self.schemas.parts(&[one.schema]);
             let is_own =
                 |name: &str| may_be(&parts, "object") && !properties(&parts, name).is_empty();
@@ -248,16 +236,10 @@ impl Judge {
             tree => self.best(tree, one.schema),
         };
         if let Some(why) = self.schemas.broken(one.schema, &value) {
-            return Err(format!(
-                "{} parameter breaks {why} (`{}`)",
-                one.location, one.name
-            ));
+            return Err(format!("{} parameter breaks {why} (`{}`)", one.location, one.name));
         }
         let is_one = |name: &str, location: &str| (name, location) == (one.name, one.location);
-        let given = meant
-            .parameters
-            .iter()
-            .find(|(name, location, _)| is_one(name, location));
+        let given = meant.parameters.iter().find(|(name, location, _)| is_one(name, location));
         match given {
             Some((_, _, given)) if !is_same(given, &value, !one.is_json) => Err(format!(
                 "{} parameter arrives as another value: `{}` {given} is {value}",
@@ -330,17 +312,10 @@ impl Judge {
             let parts = self.schemas.parts(&schemas);
             // Without a style an object is a document of JSON (OpenAPI 3.1.1, 4.8.15.1).
             let json = may_be(&parts, "object") && encoding["style"].is_null();
-            let json = json
-                .then(|| decoded(&own[0].1).ok()?.parse::<Value>().ok())
-                .flatten();
+            let json = json.then(|| decoded(&own[0].1).ok()?.parse::<Value>().ok()).flatten();
             let value = match json {
                 Some(value) if value.is_object() => value,
-                _ => typed(
-                    &tree(style, explode, &own, &parts)?,
-                    &schemas,
-                    &self.schemas,
-                    false,
-                ),
+                _ => typed(&tree(style, explode, &own, &parts)?, &schemas, &self.schemas, false),
             };
             map.insert(name, value);
         }
@@ -382,16 +357,10 @@ fn is_ours(one: &Declared<'_>) -> bool {
 /// The first server of the first holder that has some, with the defaults of its variables.
 fn server(holders: &[&Value]) -> String {
     let server = holders.iter().find_map(|holder| holder["servers"].get(0));
-    let mut url = server
-        .and_then(|server| server["url"].as_str())
-        .unwrap_or_default()
-        .to_owned();
+    let mut url = server.and_then(|server| server["url"].as_str()).unwrap_or_default().to_owned();
     let variables = server.and_then(|server| server["variables"].as_object());
     for (name, variable) in variables.into_iter().flatten() {
-        url = url.replace(
-            &format!("{{{name}}}"),
-            variable["default"].as_str().unwrap_or_default(),
-        );
+        url = url.replace(&format!("{{{name}}}"), variable["default"].as_str().unwrap_or_default());
     }
     url
 }
@@ -399,29 +368,20 @@ fn server(holders: &[&Value]) -> String {
 /// The path of a URL, without a slash at the end.
 fn path_of(url: &str) -> &str {
     let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
-    rest.find('/')
-        .map_or("", |at| rest[at..].trim_end_matches('/'))
+    rest.find('/').map_or("", |at| rest[at..].trim_end_matches('/'))
 }
 
 fn declared(value: &Value) -> Result<Declared<'_>, String> {
     let location = value["in"].as_str().unwrap_or_default();
-    let usual = if location == "query" {
-        "form"
-    } else {
-        "simple"
-    };
+    let usual = if location == "query" { "form" } else { "simple" };
     let style = value["style"].as_str().unwrap_or(usual);
     if !matches!(
         (location, style),
         ("query", "form" | "deepObject") | ("path" | "header", "simple")
     ) {
-        return Err(format!(
-            "style unknown to the judge: `{style}` in `{location}`"
-        ));
+        return Err(format!("style unknown to the judge: `{style}` in `{location}`"));
     }
-    let content = value["content"]
-        .as_object()
-        .and_then(|content| content.iter().next());
+    let content = value["content"].as_object().and_then(|content| content.iter().next());
     Ok(Declared {
         name: value["name"].as_str().unwrap_or_default(),
         location,
@@ -478,24 +438,16 @@ fn fit<'a>(template: &'a str, path: &str) -> Option<Vec<(&'a str, String)>> {
     let (name, after) = rest.split_once('}')?;
     let path = path.strip_prefix(before)?;
     let longest = path.find('/').unwrap_or(path.len());
-    (1..=longest)
-        .filter(|at| path.is_char_boundary(*at))
-        .find_map(|at| {
-            let mut values = fit(after, &path[at..])?;
-            values.insert(0, (name, path[..at].to_owned()));
-            Some(values)
-        })
+    (1..=longest).filter(|at| path.is_char_boundary(*at)).find_map(|at| {
+        let mut values = fit(after, &path[at..])?;
+        values.insert(0, (name, path[..at].to_owned()));
+        Some(values)
+    })
 }
 
 /// The declared content that a media type is of: itself, or a range that holds it.
 fn content<'a>(declared: &'a Value, content_type: &str) -> Option<&'a Value> {
-    let bare = |text: &str| {
-        text.split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_ascii_lowercase()
-    };
+    let bare = |text: &str| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let sent = bare(content_type);
     let range = format!("{}/*", sent.split('/').next().unwrap_or_default());
     let contents = declared["content"].as_object()?;

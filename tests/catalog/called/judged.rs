@@ -80,26 +80,15 @@ fn the_judge_refuses_what_the_document_does_not_declare_or_nobody_meant() {
         ("list", "query", json!([1, 2])),
         ("deep", "query", json!([3])),
     ];
-    let meant = Meant {
-        method: "GET",
-        path: "/things/{id}",
-        parameters: given.to_vec(),
-        body: None,
-    };
+    let meant =
+        Meant { method: "GET", path: "/things/{id}", parameters: given.to_vec(), body: None };
     let line = |path: &str, query: &str| format!("GET {path}?{query} HTTP/1.1");
     for [path, query, rule] in rows(QUERIES) {
         let seen = seen(line(path, query), KEY, "");
         assert_eq!(broken(&judge, &seen, &meant), rule, "{path}?{query}");
     }
-    let without_key = seen(
-        line("/v1/things/a%2Fb", "list=1&list=2&deep[0]=3"),
-        JSON,
-        "",
-    );
-    assert_eq!(
-        broken(&judge, &without_key, &meant),
-        "header parameter missing"
-    );
+    let without_key = seen(line("/v1/things/a%2Fb", "list=1&list=2&deep[0]=3"), JSON, "");
+    assert_eq!(broken(&judge, &without_key, &meant), "header parameter missing");
     let meant = Meant {
         method: "PUT",
         parameters: given[..1].to_vec(),
@@ -110,11 +99,7 @@ fn the_judge_refuses_what_the_document_does_not_declare_or_nobody_meant() {
         let seen = seen("PUT /v1/things/a%2Fb HTTP/1.1".to_owned(), *header, body);
         assert_eq!(broken(&judge, &seen, &meant), *rule, "{body}");
     }
-    let other = seen(
-        "POST /v1/things/a%2Fb HTTP/1.1".to_owned(),
-        JSON,
-        r#"{"a":2}"#,
-    );
+    let other = seen("POST /v1/things/a%2Fb HTTP/1.1".to_owned(), JSON, r#"{"a":2}"#);
     assert_eq!(broken(&judge, &other, &meant), "path");
 }
 

@@ -18,11 +18,7 @@ pub(super) struct Schemas {
 impl Schemas {
     pub(super) fn new(document: Value) -> Self {
         let version = document["openapi"].as_str().unwrap_or_default();
-        Self {
-            is_generation_30: version.starts_with("3.0"),
-            document,
-            made: RefCell::default(),
-        }
+        Self { is_generation_30: version.starts_with("3.0"), document, made: RefCell::default() }
     }
 
     /// The value that is meant: what a `$ref` leads to in the end.
@@ -106,10 +102,8 @@ impl Schemas {
                 made.insert(word.clone(), value);
             }
         }
-        for (word, exclusive) in [
-            ("minimum", "exclusiveMinimum"),
-            ("maximum", "exclusiveMaximum"),
-        ] {
+        for (word, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")]
+        {
             if map.get(exclusive) == Some(&Value::Bool(true))
                 && let Some(bound) = made.remove(word)
             {
@@ -189,7 +183,5 @@ impl Schemas {
 /// The JSON pointer of a reference within the document.
 fn pointer(reference: &str) -> String {
     let fragment = reference.trim_start_matches('#');
-    percent_decode_str(fragment)
-        .decode_utf8_lossy()
-        .into_owned()
+    percent_decode_str(fragment).decode_utf8_lossy().into_owned()
 }

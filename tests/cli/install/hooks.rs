@@ -16,61 +16,27 @@ use midex_test::{
 /// The commands of the entries of an event, in a group or alone.
 fn commands(hooks: &Value, event: &str) -> Vec<String> {
     let entries = list(&hooks["hooks"][event]);
-    let alone = |entry: &Value| {
-        entry["hooks"]
-            .as_array()
-            .cloned()
-            .unwrap_or_else(|| vec![entry.clone()])
-    };
-    entries
-        .iter()
-        .flat_map(alone)
-        .map(|entry| text(&entry["command"]).to_owned())
-        .collect()
+    let alone =
+        |entry: &Value| entry["hooks"].as_array().cloned().unwrap_or_else(|| vec![entry.clone()]);
+    entries.iter().flat_map(alone).map(|entry| text(&entry["command"]).to_owned()).collect()
 }
 
 /// The hosts with hooks: the files of the user and of the project, and the two events.
 pub(super) const HOOKS: [(&str, &str, &str, [&str; 2]); 5] = [
-    (
-        "claude-code",
-        ".claude/settings.json",
-        ".claude/settings.json",
-        ["SessionStart", "Stop"],
-    ),
-    (
-        "cursor",
-        ".cursor/hooks.json",
-        ".cursor/hooks.json",
-        ["sessionStart", "stop"],
-    ),
-    (
-        "vscode",
-        ".copilot/hooks/midex.json",
-        ".github/hooks/midex.json",
-        ["SessionStart", "Stop"],
-    ),
-    (
-        "codex",
-        ".codex/hooks.json",
-        ".codex/hooks.json",
-        ["SessionStart", "Stop"],
-    ),
-    (
-        "gemini",
-        ".gemini/settings.json",
-        ".gemini/settings.json",
-        ["SessionStart", "AfterAgent"],
-    ),
+    ("claude-code", ".claude/settings.json", ".claude/settings.json", ["SessionStart", "Stop"]),
+    ("cursor", ".cursor/hooks.json", ".cursor/hooks.json", ["sessionStart", "stop"]),
+    ("vscode", ".copilot/hooks/midex.json", ".github/hooks/midex.json", ["SessionStart", "Stop"]),
+    ("codex", ".codex/hooks.json", ".codex/hooks.json", ["SessionStart", "Stop"]),
+    ("gemini", ".gemini/settings.json", ".gemini/settings.json", ["SessionStart", "AfterAgent"]),
 ];
 
 #[test]
 fn hooks_are_written_as_each_host_reads_them() {
     let project = Project::new(&[]);
     for (host, user, shared, events) in HOOKS {
-        for (flags, path) in [
-            (&[][..], home(&project, user)),
-            (&["--scope", "project"], project.path(shared)),
-        ] {
+        for (flags, path) in
+            [(&[][..], home(&project, user)), (&["--scope", "project"], project.path(shared))]
+        {
             let flags = [flags, &["--with-hooks", "--data-dir", "/d x"]].concat();
             install(&project, host, &flags);
             let hooks = json_in(&path);
@@ -80,36 +46,17 @@ fn hooks_are_written_as_each_host_reads_them() {
                 let mut shell = Command::new("sh");
                 shell.args(["-c", &expected]).stdin(Stdio::null());
                 let ran = ran(shell);
-                assert_eq!(
-                    (ran.code, &*ran.out, &*ran.err),
-                    (Some(0), "", ""),
-                    "{ran:?}"
-                );
+                assert_eq!((ran.code, &*ran.out, &*ran.err), (Some(0), "", ""), "{ran:?}");
                 let entry = &hooks["hooks"][event][0];
-                let handler = if entry["hooks"].is_array() {
-                    &entry["hooks"][0]
-                } else {
-                    entry
-                };
-                let typed = if host == "cursor" {
-                    Value::Null
-                } else {
-                    json!("command")
-                };
+                let handler = if entry["hooks"].is_array() { &entry["hooks"][0] } else { entry };
+                let typed = if host == "cursor" { Value::Null } else { json!("command") };
                 assert_eq!(handler["type"], typed, "{host}");
                 assert_eq!(
                     entry["hooks"].is_array(),
                     ["claude-code", "codex", "gemini"].contains(&host)
                 );
             }
-            assert_eq!(
-                hooks["version"],
-                if host == "cursor" {
-                    json!(1)
-                } else {
-                    Value::Null
-                }
-            );
+            assert_eq!(hooks["version"], if host == "cursor" { json!(1) } else { Value::Null });
             let matcher = &hooks["hooks"][events[0]][0]["matcher"];
             let expected = if host == "claude-code" {
                 json!("startup|resume|clear|compact")
@@ -129,29 +76,14 @@ fn hooks_of_others_stay_and_those_of_midex_come_once() {
     write(&path, before);
     install(&project, "claude-code", &["--with-hooks"]);
     let once = said(&path);
-    assert_has(
-        &once,
-        &[
-            "say done",
-            "// mine",
-            "\"PreToolUse\": [1]",
-            "hook session-start",
-        ],
-    );
-    assert_has(
-        &install(&project, "claude-code", &["--with-hooks"]),
-        &["nothing changed"],
-    );
+    assert_has(&once, &["say done", "// mine", "\"PreToolUse\": [1]", "hook session-start"]);
+    assert_has(&install(&project, "claude-code", &["--with-hooks"]), &["nothing changed"]);
     assert_eq!(said(&path), once);
     // Another build, and other flags, take the same place.
     fs::write(&path, once.replace(MIDEX, "'/old dir/midex'")).unwrap();
     install(&project, "claude-code", &["--with-hooks"]);
     assert_eq!(said(&path), once);
-    install(
-        &project,
-        "claude-code",
-        &["--with-hooks", "--data-dir", "/d"],
-    );
+    install(&project, "claude-code", &["--with-hooks", "--data-dir", "/d"]);
     assert_eq!(
         said(&path),
         once.replace("hook stop", "hook stop --data-dir /d")
@@ -210,11 +142,7 @@ fn hooks_keep_to_the_directory_of_the_block() {
     let project = Project::new(&[]);
     let path = home(&project, ".cursor/hooks.json");
     install(&project, "cursor", &["--with-hooks"]);
-    install(
-        &project,
-        "cursor",
-        &["--data-dir", "/d x", "--toolsets", "run"],
-    );
+    install(&project, "cursor", &["--data-dir", "/d x", "--toolsets", "run"]);
     let stop = || commands(&json_in(&path), "stop");
     assert_eq!(stop(), [format!("{MIDEX} hook stop --data-dir '/d x'")]);
     // Where the user took one of them away, it does not come back.
@@ -227,10 +155,7 @@ fn hooks_keep_to_the_directory_of_the_block() {
     write(&path, said(&path).replace(" --data-dir /e", ""));
     let drift = doctor(&project);
     let (verdict, says, mend) = drift.last().unwrap();
-    assert_eq!(
-        (&**verdict, &**mend),
-        ("warn", "run `midex install --client cursor --with-hooks`")
-    );
+    assert_eq!((&**verdict, &**mend), ("warn", "run `midex install --client cursor --with-hooks`"));
     assert_has(says, &["hooks.json", "another data directory", "/e"]);
     install(&project, "cursor", &["--with-hooks"]);
     assert_eq!(stop(), [format!("{MIDEX} hook stop --data-dir /e")]);
@@ -238,10 +163,7 @@ fn hooks_keep_to_the_directory_of_the_block() {
     fs::remove_file(home(&project, ".cursor/mcp.json")).unwrap();
     let left = doctor(&project);
     assert_eq!((left.len(), &*left[0].0), (1, "warn"));
-    assert_has(
-        &left[0].1,
-        &["hooks.json", "no file of cursor names it as a server"],
-    );
+    assert_has(&left[0].1, &["hooks.json", "no file of cursor names it as a server"]);
 }
 
 /// What the doctor says of hosts: verdict, words and mending.
@@ -252,35 +174,23 @@ fn doctor(project: &Project) -> Vec<(String, String, String)> {
     let of_clients = said.iter().filter(|finding| finding["check"] == "clients");
     let word =
         |finding: &Value, field: &str| finding[field].as_str().unwrap_or_default().to_owned();
-    of_clients
-        .map(|it| (word(it, "verdict"), word(it, "says"), word(it, "mend")))
-        .collect()
+    of_clients.map(|it| (word(it, "verdict"), word(it, "says"), word(it, "mend"))).collect()
 }
 
 #[test]
 fn the_doctor_knows_the_hosts_and_those_that_name_another_binary() {
     let project = Project::new(&[]);
     let none = doctor(&project);
-    assert_eq!(
-        (&*none[0].0, &*none[0].1),
-        ("ok", "no host names midex here")
-    );
+    assert_eq!((&*none[0].0, &*none[0].1), ("ok", "no host names midex here"));
     assert_has(&none[0].2, &["midex install --client"]);
     install(&project, "codex", &[]);
     install(&project, "cursor", &["--scope", "project"]);
     install(&project, "windsurf", &["--http", "http://127.0.0.1:1/mcp"]);
-    write(
-        &home(&project, ".gemini/settings.json"),
-        "{\"mcpServers\": {\"o\": {}}}",
-    );
+    write(&home(&project, ".gemini/settings.json"), "{\"mcpServers\": {\"o\": {}}}");
     let sound = doctor(&project);
     assert_eq!(
         sound,
-        [(
-            "ok".into(),
-            "cursor (project), codex (user), windsurf (user)".into(),
-            String::new()
-        )]
+        [("ok".into(), "cursor (project), codex (user), windsurf (user)".into(), String::new())]
     );
     let another = json!({ "mcpServers": { "midex": { "command": "/bin/sh", "args": ["serve"] } } });
     write(&project.path(".cursor/mcp.json"), another.to_string());
@@ -291,23 +201,15 @@ fn the_doctor_knows_the_hosts_and_those_that_name_another_binary() {
     write(&home(&project, ".claude.json"), "{ broken");
     let said = doctor(&project);
     let find = |part: &str| {
-        said.iter()
-            .find(|(_, says, _)| says.contains(part))
-            .unwrap_or_else(|| panic!("{said:?}"))
+        said.iter().find(|(_, says, _)| says.contains(part)).unwrap_or_else(|| panic!("{said:?}"))
     };
     let (verdict, says, mend) = find("names another binary");
     assert_eq!(
         (&**verdict, &**mend),
-        (
-            "warn",
-            "run `midex install --client cursor --scope project`"
-        )
+        ("warn", "run `midex install --client cursor --scope project`")
     );
     assert_has(says, &["/bin/sh", ".cursor/mcp.json"]);
-    assert_eq!(
-        find("/gone/midex, which is not there").2,
-        "run `midex install --client gemini`"
-    );
+    assert_eq!(find("/gone/midex, which is not there").2, "run `midex install --client gemini`");
     assert_eq!(find(".claude.json").0, "warn");
     let hook = json!({ "hooks": { "stop": [{ "command": "'/gone too/midex' hook stop" }] } });
     write(&project.path(".cursor/hooks.json"), hook.to_string());
@@ -317,10 +219,7 @@ fn the_doctor_knows_the_hosts_and_those_that_name_another_binary() {
         .find(|(_, says, _)| says.contains("hooks.json"))
         .unwrap_or_else(|| panic!("{said:?}"));
     assert_has(says, &["names /gone too/midex, which is not there"]);
-    assert_eq!(
-        mend,
-        "run `midex install --client cursor --scope project --with-hooks`"
-    );
+    assert_eq!(mend, "run `midex install --client cursor --scope project --with-hooks`");
     install(&project, "gemini", &["--with-hooks"]);
     assert!(
         doctor(&project)

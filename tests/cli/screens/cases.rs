@@ -2,10 +2,7 @@
 
 /// A command, and what is typed.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each says something else of a command"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each says something else of a command")]
 pub(super) struct Case {
     pub(super) args: &'static str,
     /// On a terminal: what is waited for, and what is typed then.
@@ -36,10 +33,7 @@ const fn case(args: &'static str) -> Case {
 
 /// What a person looks at every day.
 const fn usual(args: &'static str) -> Case {
-    Case {
-        is_usual: true,
-        ..case(args)
-    }
+    Case { is_usual: true, ..case(args) }
 }
 
 /// A command that asks.
@@ -49,19 +43,12 @@ const fn asking(args: &'static str, keys: &'static [(&'static str, &'static str)
 
 /// A command whose output is a file, or for a machine.
 const fn file(args: &'static str) -> Case {
-    Case {
-        is_verbatim: true,
-        is_long: true,
-        ..case(args)
-    }
+    Case { is_verbatim: true, is_long: true, ..case(args) }
 }
 
 /// A command that writes into the project.
 const fn writing(args: &'static str) -> Case {
-    Case {
-        is_elsewhere: true,
-        ..case(args)
-    }
+    Case { is_elsewhere: true, ..case(args) }
 }
 
 /// The event that a host tells a hook.
@@ -72,10 +59,7 @@ pub(super) static CASES: &[Case] = &[
     usual("list agents"),
     usual("list executions"),
     case("list executions --state open --limit 2"),
-    Case {
-        is_verbatim: true,
-        ..case("list executions --wide")
-    },
+    Case { is_verbatim: true, ..case("list executions --wide") },
     case("list executions --workflow bugfix"),
     case("list --state open"),
     usual("show running"),
@@ -90,19 +74,13 @@ pub(super) static CASES: &[Case] = &[
     case("show loop --visits"),
     case("show nobody"),
     usual("show workflow letter"),
-    Case {
-        is_long: true,
-        ..case("show workflow app-scaffold")
-    },
+    Case { is_long: true, ..case("show workflow app-scaffold") },
     usual("tail loop --no-follow"),
     usual("tail --no-follow -n 12"),
     usual("graph letter --format text"),
     usual("graph loop --format text"),
     file("graph letter --format mermaid"),
-    asking(
-        "run bug-fix --id mine",
-        &[("task> ", "it hangs\r"), ("diagnose> ", "later\r")],
-    ),
+    asking("run bug-fix --id mine", &[("task> ", "it hangs\r"), ("diagnose> ", "later\r")]),
     asking("run letter --id gate", &[("leaves it open: ", "\r")]),
     case("run bugfix"),
     usual("validate"),
@@ -138,10 +116,7 @@ pub(super) static CASES: &[Case] = &[
     case("call pantry jars:nothing"),
     file("schema output"),
     usual("doctor"),
-    Case {
-        is_long: true,
-        ..case("bench --help")
-    },
+    Case { is_long: true, ..case("bench --help") },
     Case {
         input: EVENT,
         is_verbatim: true,
@@ -154,10 +129,7 @@ pub(super) static CASES: &[Case] = &[
         keys: &[("", EVENT), ("", "\u{4}")],
         ..case("hook stop")
     },
-    Case {
-        is_verbatim: true,
-        ..case("config")
-    },
+    Case { is_verbatim: true, ..case("config") },
     file("install --client cursor --print"),
     writing("install --client cursor --scope project"),
     case("trust --list"),
@@ -168,8 +140,5 @@ pub(super) static CASES: &[Case] = &[
     case("list nothing"),
     case("frobnicate"),
     asking("serve", &[("", "\u{4}")]),
-    Case {
-        is_elsewhere: true,
-        ..case("demo")
-    },
+    Case { is_elsewhere: true, ..case("demo") },
 ];

@@ -10,10 +10,7 @@ const UNITS: &[&str] = &["ms", "s", "MiB"];
 /// The text with placeholders.
 pub(super) fn scrubbed(text: &str, root: &Path) -> String {
     let root = root.to_str().expect("a path in words");
-    let own = format!(
-        "/tmp/midex-{}",
-        "x".repeat(root.len() - "/tmp/midex-".len())
-    );
+    let own = format!("/tmp/midex-{}", "x".repeat(root.len() - "/tmp/midex-".len()));
     let text = text
         .replace(root, &own)
         .replace(midex_test::binary(), "/usr/bin/midex")
@@ -39,10 +36,7 @@ fn numbered(line: &str) -> String {
     for name in ["/data-", "/home-", "/other-"] {
         for at in places(&line, name) {
             let digits = at + name.len()..at + name.len() + 3;
-            if line
-                .get(digits.clone())
-                .is_some_and(|it| it.bytes().all(|b| b.is_ascii_digit()))
-            {
+            if line.get(digits.clone()).is_some_and(|it| it.bytes().all(|b| b.is_ascii_digit())) {
                 line.replace_range(digits, "NNN");
             }
         }
@@ -61,11 +55,7 @@ fn ids(line: &str) -> String {
     for part in parts {
         let is_id = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         let count = part.bytes().take_while(is_id).count();
-        let id = if count > 6 {
-            "i".repeat(count)
-        } else {
-            part[..count].to_owned()
-        };
+        let id = if count > 6 { "i".repeat(count) } else { part[..count].to_owned() };
         text = text + "exec_" + &id + &part[count..];
     }
     text
@@ -97,9 +87,7 @@ fn measured(line: &str) -> String {
     let words: Vec<_> = line.split(' ').collect();
     let mut out = Vec::new();
     for (at, word) in words.iter().enumerate() {
-        let unit = words
-            .get(at + 1)
-            .map_or("", |word| word.trim_end_matches([',', ')', '.', ':']));
+        let unit = words.get(at + 1).map_or("", |word| word.trim_end_matches([',', ')', '.', ':']));
         let number = word.trim_start_matches('(');
         let is_number = number.starts_with(|c: char| c.is_ascii_digit())
             && number.bytes().all(|b| b.is_ascii_digit() || b == b'.');

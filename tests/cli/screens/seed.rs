@@ -98,11 +98,8 @@ impl Seed {
     /// Makes it.
     pub(crate) fn new() -> Self {
         // Of one length on every machine: lines are broken by it.
-        let root = tempfile::Builder::new()
-            .prefix("midex-")
-            .rand_bytes(6)
-            .tempdir_in("/tmp")
-            .unwrap();
+        let root =
+            tempfile::Builder::new().prefix("midex-").rand_bytes(6).tempdir_in("/tmp").unwrap();
         for file in FILES.split("=== ").skip(1) {
             let (name, text) = file.split_once('\n').expect("a name");
             let path = root.path().join(name);
@@ -177,9 +174,7 @@ impl Seed {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
-        let (path, kind) = entry
-            .map(|it| (it.path(), it.file_type().unwrap()))
-            .unwrap();
+        let (path, kind) = entry.map(|it| (it.path(), it.file_type().unwrap())).unwrap();
         let to = to.join(path.file_name().unwrap());
         if kind.is_dir() {
             copy(&path, &to);
@@ -204,19 +199,13 @@ impl Player {
     async fn start(&self, workflow: &str, id: &str) {
         self.later(60);
         let id = ExecutionId::parse(id).unwrap();
-        self.app
-            .start(workflow, Some(id), None, None)
-            .await
-            .unwrap();
+        self.app.start(workflow, Some(id), None, None).await.unwrap();
     }
 
     /// Ends the open step with this output.
     async fn report(&self, id: &str, report: Report) {
         self.later(7);
-        let current = self
-            .app
-            .current_step(&ExecutionId::parse(id).unwrap())
-            .await;
+        let current = self.app.current_step(&ExecutionId::parse(id).unwrap()).await;
         let token = current.unwrap().continuation_token.unwrap();
         self.app.next_step(&token, report).await.unwrap();
     }
@@ -230,10 +219,7 @@ impl Player {
 
     async fn change(&self, id: &str, lifecycle: Lifecycle, reason: &str) {
         self.later(5);
-        let change = LifecycleChange {
-            lifecycle,
-            reason: Some(reason.to_owned()),
-        };
+        let change = LifecycleChange { lifecycle, reason: Some(reason.to_owned()) };
         let id = ExecutionId::parse(id).unwrap();
         self.app.command(&id, change).await.unwrap();
     }
@@ -246,10 +232,7 @@ async fn played(root: &Path) {
     (config.catalogs, config.registry_dir) = (None, None);
     let clock = Arc::new(Told(AtomicI64::new(EPOCH.milliseconds())));
     let options = Options::new(config, clock.clone(), Arc::new(SeededIds::new(7)));
-    let player = Player {
-        app: App::with_options(options),
-        clock,
-    };
+    let player = Player { app: App::with_options(options), clock };
     player.start("bug-fix", "completed").await;
     let three = ["the cause is a lock", "the lock is released", "it is gone"];
     player.done("completed", &three).await;

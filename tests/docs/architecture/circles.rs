@@ -90,8 +90,7 @@ fn expand(tree: &str) -> Vec<Module> {
     match rest.strip_prefix("::") {
         Some(rest) if rest.starts_with(|c: char| c.is_alphabetic() || c == '{' || c == '_') => {
             let ends = expand(rest).into_iter();
-            ends.map(|end| [vec![first.clone()], end].concat())
-                .collect()
+            ends.map(|end| [vec![first.clone()], end].concat()).collect()
         }
         _ if first.is_empty() => Vec::new(),
         _ => vec![vec![first]],
@@ -139,18 +138,12 @@ fn absolute(module: &Module, path: Module) -> Module {
 fn defining(files: &BTreeMap<Module, File>, path: &Module) -> Module {
     let mut path = path.clone();
     for _ in 0..20 {
-        let known = (0..=path.len())
-            .rev()
-            .find(|len| files.contains_key(&path[..*len]));
+        let known = (0..=path.len()).rev().find(|len| files.contains_key(&path[..*len]));
         let at = known.unwrap();
-        let exported = path
-            .get(at)
-            .and_then(|name| files[&path[..at]].exports.get(name));
+        let exported = path.get(at).and_then(|name| files[&path[..at]].exports.get(name));
         match exported {
             Some(target)
-                if files
-                    .keys()
-                    .any(|file| !file.is_empty() && target.starts_with(file)) =>
+                if files.keys().any(|file| !file.is_empty() && target.starts_with(file)) =>
             {
                 path = [target.clone(), path[at + 1..].to_vec()].concat();
             }
@@ -181,33 +174,24 @@ fn groups(files: &BTreeMap<Module, File>) -> BTreeSet<BTreeSet<Module>> {
             (module.clone(), others.collect())
         })
         .collect();
-    let reached: BTreeMap<_, _> = files
-        .keys()
-        .map(|file| (file, reached(&edges, file)))
-        .collect();
+    let reached: BTreeMap<_, _> = files.keys().map(|file| (file, reached(&edges, file))).collect();
     let group = |file: &Module| {
         let there = reached[file].iter();
         let back = there.filter(|other| reached[**other].contains(file));
         back.map(|other| (*other).clone()).collect()
     };
     let groups = files.keys().map(group);
-    groups
-        .filter(|group: &BTreeSet<_>| group.len() > 1)
-        .collect()
+    groups.filter(|group: &BTreeSet<_>| group.len() > 1).collect()
 }
 
 #[test]
 fn few_files_use_each_other_in_a_circle() {
     let files = files();
     let groups = groups(&files);
-    let listed: Vec<Vec<_>> = groups
-        .iter()
-        .map(|group| group.iter().map(|file| file.join("/")).collect())
-        .collect();
+    let listed: Vec<Vec<_>> =
+        groups.iter().map(|group| group.iter().map(|file| file.join("/")).collect()).collect();
     assert!(groups.len() <= GROUPS_MAX, "{listed:#?}");
-    let large = listed
-        .iter()
-        .find(|group| group.len() > FILES_PER_GROUP_MAX);
+    let large = listed.iter().find(|group| group.len() > FILES_PER_GROUP_MAX);
     assert!(large.is_none(), "{large:#?}");
 }
 
@@ -221,10 +205,8 @@ fn uses_are_followed_to_the_file_that_defines() {
         ("k::d", "use super::a::{self, f};"),
         ("k", ""),
     ];
-    let mut files: BTreeMap<_, _> = texts
-        .into_iter()
-        .map(|(name, text)| (module(name), read(&module(name), text)))
-        .collect();
+    let mut files: BTreeMap<_, _> =
+        texts.into_iter().map(|(name, text)| (module(name), read(&module(name), text))).collect();
     files.insert(Vec::new(), File::default());
     let expected = [module("k::a::b"), module("k::c")];
     assert_eq!(groups(&files), [BTreeSet::from(expected)].into());

@@ -98,10 +98,7 @@ impl Area {
 impl Shape {
     fn contains(&self, point: Point, rim: f64) -> bool {
         let area = &self.area;
-        let half = (
-            (area.right - area.left) / 2.0,
-            (area.bottom - area.top) / 2.0,
-        );
+        let half = ((area.right - area.left) / 2.0, (area.bottom - area.top) / 2.0);
         let x = (point.0 - area.left - half.0).abs() / (half.0 - rim);
         let y = (point.1 - area.top - half.1).abs() / (half.1 - rim);
         match self.form {
@@ -117,12 +114,8 @@ impl Drawn {
         let body = svg.split_once("</defs>").expect("definitions").1;
         let head = svg.split('>').next().unwrap();
         let size = |name| number(head, name);
-        drawn.whole = Some(Area {
-            left: 0.0,
-            top: 0.0,
-            right: size("width"),
-            bottom: size("height"),
-        });
+        drawn.whole =
+            Some(Area { left: 0.0, top: 0.0, right: size("width"), bottom: size("height") });
         let mut group = 0;
         for tag in body.split('<').skip(1) {
             let name = tag.split([' ', '>']).next().unwrap();
@@ -145,17 +138,8 @@ impl Drawn {
         let width: f64 = words.chars().map(|letter| size * share(letter)).sum();
         let (x, y) = (number(tag, "x"), number(tag, "y"));
         let left = if has("h") { x } else { x - width / 2.0 };
-        let area = Area {
-            left,
-            top: y - size * 0.75,
-            right: left + width,
-            bottom: y + size * 0.2,
-        };
-        self.texts.push(Text {
-            area,
-            words,
-            is_label,
-        });
+        let area = Area { left, top: y - size * 0.75, right: left + width, bottom: y + size * 0.2 };
+        self.texts.push(Text { area, words, is_label });
     }
 
     fn shape(&mut self, tag: &str, name: &str, group: usize) {
@@ -169,11 +153,7 @@ impl Drawn {
             ("n" | "c", "rect") => (Form::Square, rectangle(tag)),
             ("n", "path") => {
                 let points = lines(attribute(tag, "d").unwrap()).concat();
-                let form = if points.len() < 6 {
-                    Form::Diamond
-                } else {
-                    Form::Square
-                };
+                let form = if points.len() < 6 { Form::Diamond } else { Form::Square };
                 (form, Area::around(&points))
             }
             _ => return,
@@ -197,10 +177,7 @@ impl Drawn {
         for line in &self.lines {
             for shape in &self.shapes {
                 if crosses(line, &shape.area, |point| shape.contains(point, RIM)) {
-                    faults.push(format!(
-                        "the line {line:?} crosses the box {:?}",
-                        shape.area
-                    ));
+                    faults.push(format!("the line {line:?} crosses the box {:?}", shape.area));
                 }
             }
         }
@@ -210,25 +187,16 @@ impl Drawn {
         let labels = || self.texts.iter().filter(|text| text.is_label);
         for (at, label) in labels().enumerate() {
             let words = &label.words;
-            if self
-                .shapes
-                .iter()
-                .any(|shape| shape.area.overlaps(&label.area))
-            {
+            if self.shapes.iter().any(|shape| shape.area.overlaps(&label.area)) {
                 faults.push(format!("the label {words:?} lies on a box"));
             }
-            if let Some(other) = labels()
-                .skip(at + 1)
-                .find(|other| other.area.overlaps(&label.area))
+            if let Some(other) =
+                labels().skip(at + 1).find(|other| other.area.overlaps(&label.area))
             {
                 faults.push(format!("the label {words:?} lies on {:?}", other.words));
             }
             let is_in = |point| label.area.contains(point, 0.0);
-            for line in self
-                .lines
-                .iter()
-                .filter(|line| crosses(line, &label.area, is_in))
-            {
+            for line in self.lines.iter().filter(|line| crosses(line, &label.area, is_in)) {
                 faults.push(format!("the line {line:?} crosses the label {words:?}"));
             }
         }
@@ -278,13 +246,7 @@ impl Drawn {
         let whole = self.whole.expect("a size");
         let texts = self.texts.iter().flat_map(|text| text.area.corners());
         let shapes = self.shapes.iter().flat_map(|shape| shape.area.corners());
-        let points = self
-            .lines
-            .iter()
-            .flatten()
-            .copied()
-            .chain(texts)
-            .chain(shapes);
+        let points = self.lines.iter().flatten().copied().chain(texts).chain(shapes);
         for point in points.filter(|point| !whole.contains(*point, 0.0)) {
             faults.push(format!("{point:?} lies outside of the picture"));
         }
@@ -304,12 +266,7 @@ fn number(tag: &str, name: &str) -> f64 {
 
 fn rectangle(tag: &str) -> Area {
     let (left, top) = (number(tag, "x"), number(tag, "y"));
-    Area {
-        left,
-        top,
-        right: left + number(tag, "width"),
-        bottom: top + number(tag, "height"),
-    }
+    Area { left, top, right: left + number(tag, "width"), bottom: top + number(tag, "height") }
 }
 
 /// The lines of a path.
@@ -317,9 +274,7 @@ fn lines(path: &str) -> Vec<Vec<Point>> {
     let mut lines: Vec<Vec<Point>> = Vec::new();
     let mut rest = path.trim_end_matches('z');
     while let Some(command) = rest.chars().next() {
-        let end = rest[1..]
-            .find(char::is_alphabetic)
-            .map_or(rest.len(), |end| end + 1);
+        let end = rest[1..].find(char::is_alphabetic).map_or(rest.len(), |end| end + 1);
         let numbers = rest[1..end].split_whitespace();
         let numbers: Vec<f64> = numbers.map(|text| text.parse().unwrap()).collect();
         if command == 'M' {

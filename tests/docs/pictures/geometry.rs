@@ -6,9 +6,8 @@ use midex_domain::view::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView,
 use super::drawn::Drawn;
 use midex_test::long::{Dice, rounds, seed};
 
-const KINDS: &[&str] = &[
-    "agent", "gate", "branch", "wait", "foreach", "workflow", "fail", "set", "guidance",
-];
+const KINDS: &[&str] =
+    &["agent", "gate", "branch", "wait", "foreach", "workflow", "fail", "set", "guidance"];
 const WORDS: &[&str] = &[
     "a",
     "if",
@@ -55,10 +54,7 @@ fn a_large_graph_is_drawn_clean() {
     let mut graph = graph(&mut dice);
     graph.nodes = (0..200).map(|at| node(at, &mut dice)).collect();
     graph.edges = (1..200).flat_map(|at| edges(at, 200, &mut dice)).collect();
-    graph
-        .nodes
-        .iter_mut()
-        .for_each(|node| node.on_failure = false);
+    graph.nodes.iter_mut().for_each(|node| node.on_failure = false);
     let svg = midex_picture::svg(&graph);
     is_clean("a large graph", &svg);
     assert_eq!(svg, midex_picture::svg(&graph));
@@ -71,17 +67,8 @@ pub(super) fn graph(dice: &mut Dice) -> GraphView {
     if dice.roll(4) == 0 {
         fail(&mut nodes, &mut edges, dice);
     }
-    let hooks = if dice.roll(4) == 0 {
-        1 + dice.roll(3)
-    } else {
-        0
-    };
-    GraphView {
-        name: words(dice),
-        nodes,
-        edges,
-        hooks: (0..hooks).map(|_| beside(dice)).collect(),
-    }
+    let hooks = if dice.roll(4) == 0 { 1 + dice.roll(3) } else { 0 };
+    GraphView { name: words(dice), nodes, edges, hooks: (0..hooks).map(|_| beside(dice)).collect() }
 }
 
 /// Makes the last steps those of `on_failure`, which no way joins with the others.
@@ -89,12 +76,7 @@ fn fail(nodes: &mut [GraphNode], edges: &mut Vec<GraphEdge>, dice: &mut Dice) {
     for node in nodes.iter_mut().rev().take(1 + dice_index(dice, 3)) {
         node.on_failure = true;
     }
-    let is_failing = |id: &str| {
-        nodes
-            .iter()
-            .find(|node| node.id == id)
-            .map(|node| node.on_failure)
-    };
+    let is_failing = |id: &str| nodes.iter().find(|node| node.id == id).map(|node| node.on_failure);
     edges.retain(|edge| {
         let to = is_failing(&edge.to);
         to.is_none() || to == is_failing(&edge.from)
@@ -120,18 +102,11 @@ fn maybe(one_in: u64, dice: &mut Dice) -> Option<String> {
 }
 
 fn name(at: u64) -> String {
-    format!(
-        "s{at}{}",
-        ["", "-step", "_of_a_rather_long_name"][usize::try_from(at % 3).unwrap()]
-    )
+    format!("s{at}{}", ["", "-step", "_of_a_rather_long_name"][usize::try_from(at % 3).unwrap()])
 }
 
 fn node(at: u64, dice: &mut Dice) -> GraphNode {
-    let beside_count = if dice.roll(5) == 0 {
-        1 + dice.roll(2)
-    } else {
-        0
-    };
+    let beside_count = if dice.roll(5) == 0 { 1 + dice.roll(2) } else { 0 };
     GraphNode {
         id: name(at),
         agent: maybe(3, dice),
@@ -173,15 +148,9 @@ fn beside(dice: &mut Dice) -> GraphBeside {
 fn edges(at: u64, count: u64, dice: &mut Dice) -> Vec<GraphEdge> {
     let waits = if at == 0 { 0 } else { dice.roll(4) };
     let before: Vec<u64> = (0..waits).map(|_| at - 1 - dice.roll(at.min(4))).collect();
-    let before = before
-        .into_iter()
-        .map(|before| (before, name(at), EdgeKind::DependsOn, None));
+    let before = before.into_iter().map(|before| (before, name(at), EdgeKind::DependsOn, None));
     let mut edges: Vec<_> = before.collect();
-    let jumps = if dice.roll(3) == 0 {
-        1 + dice.roll(4)
-    } else {
-        0
-    };
+    let jumps = if dice.roll(3) == 0 { 1 + dice.roll(4) } else { 0 };
     for _ in 0..jumps {
         let to = match dice.roll(5) {
             0 => "$end".to_owned(),
@@ -196,11 +165,6 @@ fn edges(at: u64, count: u64, dice: &mut Dice) -> Vec<GraphEdge> {
         };
         edges.push((at, to, kind, label));
     }
-    let edge = |(from, to, kind, label)| GraphEdge {
-        from: name(from),
-        to,
-        kind,
-        label,
-    };
+    let edge = |(from, to, kind, label)| GraphEdge { from: name(from), to, kind, label };
     edges.into_iter().map(edge).collect()
 }

@@ -29,12 +29,7 @@ impl Led {
         let arguments = json!({ "workflow_name": workflow, "execution_id": "e", "inputs": inputs });
         let reply = server.done("workflow.start", arguments);
         let current = server.current("e");
-        Self {
-            project,
-            server,
-            reply,
-            current,
-        }
+        Self { project, server, reply, current }
     }
 
     /// Hands in the output of the step that must be open.
@@ -83,10 +78,7 @@ impl Led {
     /// The names of the inputs that are asked for now.
     pub(crate) fn asked(&self) -> Vec<&str> {
         let properties = self.input()["properties"].as_array().unwrap();
-        properties
-            .iter()
-            .map(|property| text(&property["name"]))
-            .collect()
+        properties.iter().map(|property| text(&property["name"])).collect()
     }
 
     /// The server is killed, and another takes its place.
@@ -102,22 +94,12 @@ impl Led {
 
     /// The steps that were done, in their order, those that somebody had a part in.
     pub(crate) fn path(&mut self) -> String {
-        let quiet = [
-            "sent_back",
-            "verdict",
-            "heed",
-            "remember",
-            "objected",
-            "again",
-            "accept",
-            "refuse",
-        ];
+        let quiet =
+            ["sent_back", "verdict", "heed", "remember", "objected", "again", "accept", "refuse"];
         let history = self.server.history("e");
         let done = history.iter().filter(|row| row["status"] == "completed");
-        let steps: Vec<_> = done
-            .map(|row| text(&row["step_name"]))
-            .filter(|step| !quiet.contains(step))
-            .collect();
+        let steps: Vec<_> =
+            done.map(|row| text(&row["step_name"])).filter(|step| !quiet.contains(step)).collect();
         steps.join(" ")
     }
 
@@ -136,9 +118,6 @@ impl Led {
     pub(crate) fn failed(&mut self) -> (String, String) {
         assert_eq!(self.reply["workflow_state"], "failed", "{}", self.reply);
         let error = self.server.status("e")["error"].clone();
-        (
-            text(&error["code"]).to_owned(),
-            text(&error["message"]).to_owned(),
-        )
+        (text(&error["code"]).to_owned(), text(&error["message"]).to_owned())
     }
 }

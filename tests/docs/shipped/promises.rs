@@ -43,21 +43,12 @@ fn f02_every_shipped_workflow_starts_and_runs_to_its_end() {
             continue;
         }
         let phases = list(&workflow["phases"]);
-        assert!(
-            phases
-                .iter()
-                .all(|phase| !text(&phase["description"]).is_empty())
-        );
+        assert!(phases.iter().all(|phase| !text(&phase["description"]).is_empty()));
         let first = server.begin(name, name);
-        assert!(
-            text(&first["agent_content"]).len() > 1000,
-            "a persona worth reading"
-        );
+        assert!(text(&first["agent_content"]).len() > 1000, "a persona worth reading");
         let done = server.run_to_end(&first);
-        let (done, phases): (BTreeSet<_>, BTreeSet<_>) = (
-            done.into_iter().collect(),
-            each(&phases, "phase").into_iter().collect(),
-        );
+        let (done, phases): (BTreeSet<_>, BTreeSet<_>) =
+            (done.into_iter().collect(), each(&phases, "phase").into_iter().collect());
         assert_eq!(done, phases, "{name}: every phase, and each once");
         let status = server.status(name);
         assert_eq!(status["steps"]["completed"], phases.len(), "{status}");
@@ -71,10 +62,7 @@ fn what_the_contract_names_is_shipped() {
     let mut server = project.serve();
     let names = each(&workflows(&mut server), "name");
     for (name, ..) in WORKFLOWS {
-        assert!(
-            names.iter().any(|found| found == name),
-            "{name} is missing in {names:?}"
-        );
+        assert!(names.iter().any(|found| found == name), "{name} is missing in {names:?}");
     }
     for name in AGENTS {
         let agent = server.read(&format!("midex://workflow/agent/{name}"));
@@ -97,9 +85,7 @@ fn agents(server: &mut Server) -> Vec<String> {
 fn examples(persona: &str) -> Vec<Value> {
     let blocks = persona.split("```json\n").skip(1);
     let blocks = blocks.map(|block| block.split("```").next().unwrap());
-    blocks
-        .map(|block| serde_json::from_str(block).expect("an example is JSON"))
-        .collect()
+    blocks.map(|block| serde_json::from_str(block).expect("an example is JSON")).collect()
 }
 
 /// Fault F18 of the study: personas taught types of artifacts that the tool then refused, with the whole step.

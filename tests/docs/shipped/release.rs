@@ -78,9 +78,7 @@ fn child(led: &mut Led, workflow: &str) -> Value {
         let current = led.server.current("e");
         let message = text(&current["message"]);
         // The one address in it is that of the child.
-        let uri = message
-            .split('\'')
-            .find(|part| part.starts_with("midex://"))?;
+        let uri = message.split('\'').find(|part| part.starts_with("midex://"))?;
         let reply = led.server.call("workflow.read", json!({ "uri": uri }));
         let step = reply["structuredContent"]["content"].clone();
         (step["current_step"].is_string() && step["workflow_name"] == workflow).then_some(step)
@@ -119,12 +117,7 @@ fn a_version_goes_out_once_a_person_agrees_and_a_child_announces_it() {
     let question = text(&led.server.status("e")["waits"][0]["gate"]["ask"]).to_owned();
     assert_has(
         &question,
-        &[
-            "Release 1.4.0 (stable) from commit 3f9c2d1?",
-            "make test",
-            "npm publish",
-            "taken back",
-        ],
+        &["Release 1.4.0 (stable) from commit 3f9c2d1?", "make test", "npm publish", "taken back"],
     );
     answer(&led, "e", "y");
     led.current = led.server.current("e");
@@ -132,20 +125,14 @@ fn a_version_goes_out_once_a_person_agrees_and_a_child_announces_it() {
     led.told("a person approved it: ann");
     led.hand("tag", tagged());
     led.crash();
-    has_fields(
-        led.input(),
-        json!({ "command": "npm publish", "tag": "v1.4.0" }),
-    );
+    has_fields(led.input(), json!({ "command": "npm publish", "tag": "v1.4.0" }));
     led.hand("publish", published(true));
     assert_eq!(led.input()["commands"], "npm view x@1.4.0 version");
     led.hand("verify", ran("npm view", true));
 
     let write = child(&mut led, "announce");
     let id = text(&write["execution_id"]).to_owned();
-    assert_has(
-        &shown(&led.project, "e"),
-        &["announce waits for its child", &id],
-    );
+    assert_has(&shown(&led.project, "e"), &["announce waits for its child", &id]);
     has_fields(
         &write["input"],
         json!({ "what": "1.4.0 (stable), v1.4.0", "notes": "## 1.4.0", "places": ["the chat"] }),
@@ -180,10 +167,7 @@ fn a_release_without_a_package_or_a_place_is_a_tag_and_a_text() {
     led.server.hand_in(&write["continuation_token"], written);
     let output = ended(&mut led, "completed")["final_output"].clone();
     assert_eq!(output["published"], Value::Null);
-    has_fields(
-        &output["announcement"],
-        json!({ "sent": [], "not_sent": [] }),
-    );
+    has_fields(&output["announcement"], json!({ "sent": [], "not_sent": [] }));
 }
 
 #[test]
@@ -231,14 +215,9 @@ fn what_stays_although_it_was_to_be_taken_back_is_named() {
     let status = ended(&mut led, "failed");
     assert_eq!(status["error"]["code"], "NOT_VERIFIED", "the first failure");
     let left = list(&status["not_compensated"]);
-    let [left] = left.as_slice() else {
-        panic!("{status}")
-    };
+    let [left] = left.as_slice() else { panic!("{status}") };
     assert_eq!(left["step"], "publish");
-    assert_has(
-        text(&left["why"]),
-        &["'retract' failed: Too old: write to support."],
-    );
+    assert_has(text(&left["why"]), &["'retract' failed: Too old: write to support."]);
     assert_has(&shown(&led.project, "e"), &["not taken back\n  publish: "]);
 }
 
@@ -259,11 +238,7 @@ fn where_a_person_or_a_check_says_no_nothing_has_gone_out() {
     answer(&led, "e", "r");
     let status = ended(&mut led, "failed");
     assert_eq!(status["error"]["code"], "GATE_REJECTED");
-    assert_eq!(
-        status["children"],
-        Value::Null,
-        "there is nothing to take back"
-    );
+    assert_eq!(status["children"], Value::Null, "there is nothing to take back");
 
     let mut led = Led::start(WORKFLOW, &whole());
     led.hand("prepare", prepared());
@@ -278,10 +253,7 @@ fn a_release_that_is_given_up_is_taken_back_until_it_was_verified() {
     let mut led = out(&json!({ "version": "1.4.0" }));
     led.server.change("abandon", "e");
     let taken_back = retract(&mut led, true);
-    assert_eq!(
-        taken_back["why"],
-        "the release of 1.4.0 was abandoned before it was verified"
-    );
+    assert_eq!(taken_back["why"], "the release of 1.4.0 was abandoned before it was verified");
     ended(&mut led, "abandoned");
 
     let mut led = out(&json!({ "version": "1.4.0" }));
@@ -294,15 +266,9 @@ fn a_release_that_is_given_up_is_taken_back_until_it_was_verified() {
 
 #[test]
 fn an_announcement_that_a_person_rejects_is_not_sent() {
-    let mut led = Led::start(
-        "announce",
-        &json!({ "what": "x 1.4.0", "places": ["the chat"] }),
-    );
+    let mut led = Led::start("announce", &json!({ "what": "x 1.4.0", "places": ["the chat"] }));
     led.hand("write", json!({ "title": "x 1.4.0", "text": "Exports." }));
     answer(&led, "e", "r");
     let output = ended(&mut led, "completed")["final_output"].clone();
-    has_fields(
-        &output,
-        json!({ "text": "Exports.", "sent": [], "not_sent": ["the chat"] }),
-    );
+    has_fields(&output, json!({ "text": "Exports.", "sent": [], "not_sent": ["the chat"] }));
 }

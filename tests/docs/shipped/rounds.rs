@@ -20,10 +20,7 @@ fn approval() -> Value {
 }
 
 fn objections(place: &str) -> Value {
-    review(
-        false,
-        &[finding("blocker", place), finding("minor", "b.c:2")],
-    )
+    review(false, &[finding("blocker", place), finding("minor", "b.c:2")])
 }
 
 fn answers(place: &str, action: &str) -> Value {

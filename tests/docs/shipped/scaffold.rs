@@ -71,10 +71,7 @@ fn where_the_start_says_everything_nobody_is_asked() {
     led.hand("design", plan("SQLite"));
     led.hand("create", created());
     led.hand("check", passes());
-    assert_eq!(
-        led.input()["ran"],
-        json!(["go build ./...", "go test ./..."])
-    );
+    assert_eq!(led.input()["ran"], json!(["go build ./...", "go test ./..."]));
     led.hand("document", documented());
     assert_eq!(
         led.completed(),
@@ -107,20 +104,14 @@ fn what_the_request_leaves_open_is_asked_for_until_each_answer_is_sound() {
     // The good one of the answers was kept, and why the other was not is told.
     assert_eq!(led.asked(), ["name", "storage"]);
     led.told("`name` does not match");
-    led.hand(
-        "ask",
-        json!({ "userUtterance": "tinylink then, and you choose the database" }),
-    );
+    led.hand("ask", json!({ "userUtterance": "tinylink then, and you choose the database" }));
     led.told("tinylink then, and you choose the database");
     led.crash();
     led.hand("ask", json!({ "name": "tinylink", "storage": null }));
     assert_eq!(led.asked(), ["storage"]);
     led.hand("ask", json!({ "storage": "you choose" }));
     let input = led.input();
-    has_fields(
-        input,
-        json!({ "name": "tinylink", "tests": false, "storage": "you choose" }),
-    );
+    has_fields(input, json!({ "name": "tinylink", "tests": false, "storage": "you choose" }));
     led.hand("design", plan("SQLite"));
     // The request said that no plan need be shown.
     assert_eq!(led.input()["tests"], false);
@@ -138,14 +129,8 @@ fn a_plan_is_shown_until_the_user_agrees() {
     led.hand("design", plan("SQLite"));
     assert_eq!(led.input()["plan"], "# Plan");
     // A refusal must say what should change.
-    assert_eq!(
-        led.refuse("agree", json!({ "agreed": false })),
-        [" required"]
-    );
-    led.hand(
-        "agree",
-        json!({ "agreed": false, "wishes": "PostgreSQL after all" }),
-    );
+    assert_eq!(led.refuse("agree", json!({ "agreed": false })), [" required"]);
+    led.hand("agree", json!({ "agreed": false, "wishes": "PostgreSQL after all" }));
     assert_eq!(led.input()["wishes"], json!(["PostgreSQL after all"]));
     led.hand("design", plan("PostgreSQL"));
     led.hand("agree", json!({ "agreed": true }));
@@ -153,10 +138,7 @@ fn a_plan_is_shown_until_the_user_agrees() {
     led.hand("check", passes());
     led.hand("document", documented());
     assert_eq!(led.completed()["storage"], "PostgreSQL");
-    assert_eq!(
-        led.path(),
-        "hear ask design agree design agree create check document"
-    );
+    assert_eq!(led.path(), "hear ask design agree design agree create check document");
 }
 
 #[test]
@@ -170,10 +152,7 @@ fn four_plans_that_nobody_agrees_on_are_the_end() {
     }
     let (code, message) = led.failed();
     assert_eq!(code, "PLAN_NOT_AGREED");
-    assert!(
-        message.contains("nothing was created") && message.ends_with("rounder"),
-        "{message}"
-    );
+    assert!(message.contains("nothing was created") && message.ends_with("rounder"), "{message}");
 }
 
 #[test]
@@ -195,14 +174,8 @@ fn what_fails_is_mended_until_it_passes_across_a_crash() {
     led.hand("check", passes());
     led.hand("document", documented());
     let end = led.completed();
-    assert_eq!(
-        end["mended"],
-        json!([mended("no table"), mended("a typing slip")])
-    );
-    assert_eq!(
-        led.path(),
-        "hear ask design create check mend check mend check document"
-    );
+    assert_eq!(end["mended"], json!([mended("no table"), mended("a typing slip")]));
+    assert_eq!(led.path(), "hear ask design create check mend check mend check document");
 }
 
 #[test]
@@ -221,10 +194,7 @@ fn what_never_passes_is_given_up_after_as_many_attempts_as_were_allowed() {
         let (code, message) = led.failed();
         assert_eq!(code, "APP_DOES_NOT_PASS");
         let told = format!("after {attempts} attempts to mend it these still fail: go test ./....");
-        assert!(
-            message.starts_with(&told) && message.ends_with("in tinylink"),
-            "{message}"
-        );
+        assert!(message.starts_with(&told) && message.ends_with("in tinylink"), "{message}");
     }
 }
 

@@ -39,10 +39,8 @@ async fn w2_of_two_that_go_on_at_once_one_does() {
     let engine = memory_engine().await;
     let begun = engine.begin(play::defined(TWO), "e").await;
     let token = token(&begun);
-    let (one, two) = tokio::join!(
-        engine.advance(&token, good("one")),
-        engine.advance(&token, good("two"))
-    );
+    let (one, two) =
+        tokio::join!(engine.advance(&token, good("one")), engine.advance(&token, good("two")));
     let refused = [one, two].into_iter().filter_map(Result::err);
     let codes: Vec<_> = refused.map(|error| error.code()).collect();
     assert_eq!(codes, [Code::TokenAlreadyUsed]);
@@ -108,11 +106,7 @@ async fn w6_an_error_in_an_expression_is_the_failure_of_what_has_it() {
         let log = Log::new();
         let head = "memory: { n: 0, text: a }\n";
         let hook = "hooks: { on_complete: { activity: mark } }\n";
-        let hook = if faulty.starts_with("hooks") {
-            ""
-        } else {
-            hook
-        };
+        let hook = if faulty.starts_with("hooks") { "" } else { hook };
         let first = "steps:\n  - { id: first, guidance: Do it, result: {} }\n";
         let engine = told(&log, ["mark"], &format!("{head}{hook}{first}{faulty}")).await;
         let token = engine.current_now("e").await.continuation_token.unwrap();
@@ -134,10 +128,7 @@ async fn w7_an_optional_step_that_failed_has_failed() {
     assert_eq!(answer.workflow_state, "running");
     let rows = history(&engine).await;
     let error = rows[0].error.as_ref().unwrap();
-    assert_eq!(
-        (&*rows[0].status, error.code.as_str()),
-        ("failed", "NO_WAY")
-    );
+    assert_eq!((&*rows[0].status, error.code.as_str()), ("failed", "NO_WAY"));
     let steps = engine.status_now("e").await.steps;
     assert_eq!((steps.failed, steps.completed, steps.running), (1, 0, 1));
 }
@@ -151,11 +142,7 @@ async fn w8_what_is_paused_is_listed_as_that() {
     }
     engine.changed("two", Lifecycle::Pause).await;
     for (state, id) in [(State::Running, "one"), (State::Paused, "two")] {
-        let query = ListQuery {
-            state: Some(state),
-            limit: 50,
-            ..ListQuery::default()
-        };
+        let query = ListQuery { state: Some(state), limit: 50, ..ListQuery::default() };
         let listed = engine.list(query).await.unwrap().executions;
         let ids: Vec<_> = listed.iter().map(|row| row.execution_id.as_str()).collect();
         assert_eq!(ids, [id]);
@@ -215,9 +202,7 @@ final_output: { came: '${{ steps.only }}' }
 ";
     let inputs = json!({ "text": "what it was given" });
     let begun = begin(&engine, play::defined(lines), inputs).await;
-    let answer = engine
-        .report(&token(&begun), Report::Output(json!(7)))
-        .await;
+    let answer = engine.report(&token(&begun), Report::Output(json!(7))).await;
     assert_eq!(answer.final_output, Some(json!({ "came": 7 })));
     let text = serde_json::to_string(&answer).unwrap();
     assert!(!text.contains("what it was given") && !text.contains("what memory holds"));

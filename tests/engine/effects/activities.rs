@@ -39,14 +39,7 @@ async fn an_output_is_the_steps_and_the_next_step_is_given_it() {
     let seen = seen.lock().expect("a list");
     let inputs: Vec<_> = seen.iter().map(|context| context.input.clone()).collect();
     // Without `with` an activity is given what the execution was started with, or what came before it.
-    assert_eq!(
-        inputs,
-        [
-            json!({ "who": "me" }),
-            json!({ "value": 3, "of": "me" }),
-            json!(6)
-        ]
-    );
+    assert_eq!(inputs, [json!({ "who": "me" }), json!({ "value": 3, "of": "me" }), json!(6)]);
     let first = &seen[0];
     assert_eq!(first.execution_id.as_str(), "e");
     assert_eq!(first.step.as_str(), "add");
@@ -66,11 +59,7 @@ async fn the_idempotency_key_is_one_for_the_attempts_of_a_visit_and_of_nothing_e
             }
         }
     });
-    let engine = engine(
-        &log,
-        Activities::default().with_activity(twice).expect("one"),
-    )
-    .await;
+    let engine = engine(&log, Activities::default().with_activity(twice).expect("one")).await;
     let retry = json!({ "max_attempts": 2, "backoff": "1s", "max_backoff": "1s", "jitter": false });
     let steps = each("twice", &[1, 2], 2, json!({ "retry": retry }));
     begin(&engine, defined(steps, json!({})), json!({})).await;
@@ -79,8 +68,7 @@ async fn the_idempotency_key_is_one_for_the_attempts_of_a_visit_and_of_nothing_e
     let seen = seen.lock().expect("a list");
     let of = |item: u32| -> Vec<_> {
         let of = seen.iter().filter(|context| context.item == Some(item));
-        of.map(|context| (context.attempt, context.idempotency_key.clone()))
-            .collect()
+        of.map(|context| (context.attempt, context.idempotency_key.clone())).collect()
     };
     let (first, second) = (of(0), of(1));
     assert_eq!((first[0].0, first[1].0), (1, 2));
@@ -114,11 +102,7 @@ async fn no_more_are_in_work_at_once_than_the_limit_and_all_come_to_their_end() 
     begin(&engine, defined(steps, json!({})), json!({})).await;
     let status = until_state(&engine, "completed").await;
     assert_eq!(now.lock().expect("counts").1, limits::ATTEMPTS_AT_ONCE_MAX);
-    assert_eq!(
-        status.duration_ms,
-        Some(2000),
-        "the one past the limit waited for its turn"
-    );
+    assert_eq!(status.duration_ms, Some(2000), "the one past the limit waited for its turn");
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,10 +133,7 @@ async fn a_panic_is_a_failure_of_its_own_class() {
     let steps = json!([activity("bad", None, json!({}))]);
     let definition = defined(steps, json!({}));
     begin_as(&engine, "f", definition, json!({})).await;
-    let status = engine
-        .wait(&named("f"), Some(1), seconds(20))
-        .await
-        .expect("a status");
+    let status = engine.wait(&named("f"), Some(1), seconds(20)).await.expect("a status");
     assert_eq!(status.state.as_str(), "failed");
     assert_eq!(failure(&status), "PANIC");
     let message = format!("{:?}", status.error);
@@ -179,17 +160,10 @@ async fn what_this_process_has_not_waits_for_one_that_has_it() {
     let without = engine_on(store.clone(), log.clock, Activities::default()).await;
     let steps = json!([
         activity("send", None, json!({})),
-        step(
-            "word",
-            Some("send"),
-            json!({ "wait": { "for": "1s" } }),
-            json!({})
-        )
+        step("word", Some("send"), json!({ "wait": { "for": "1s" } }), json!({}))
     ]);
     begin(&without, defined(steps, json!({})), json!({})).await;
-    let waits = until(&without, |status| {
-        status.waits.iter().any(|wait| wait.waits_for == "retry")
-    });
+    let waits = until(&without, |status| status.waits.iter().any(|wait| wait.waits_for == "retry"));
     assert_eq!(waits.await.waits[0].attempt, 1);
     // Whoever asks for it, and however long that takes.
     change(&without, Lifecycle::Pause).await;
@@ -260,10 +234,7 @@ async fn secrets_are_filled_in_where_they_are_asked_for_and_seen_nowhere() {
 async fn the_cover_of_a_secret_that_came_in_as_data_is_not_sent() {
     for (said, with) in [
         ("${secret:KEY}", json!({ "deep": ["${{ inputs.said }}"] })),
-        (
-            "x",
-            json!({ "again": "${{ steps.first['you sent'].header }}" }),
-        ),
+        ("x", json!({ "again": "${{ steps.first['you sent'].header }}" })),
     ] {
         let (log, seen) = (Log::new(), Seen::default());
         let activities = echoing(&seen);

@@ -25,9 +25,7 @@ impl Operations for Camera {
                 name: format!("shots/{key}.png"),
                 content_type: "image/png".to_owned(),
                 content: [&vec![0xff; (*taken).into()], key.as_bytes()].concat(),
-                around: call
-                    .whole
-                    .then(|| json!({ "status_code": 200, "payload": null })),
+                around: call.whole.then(|| json!({ "status_code": 200, "payload": null })),
             }))
         })
     }
@@ -80,10 +78,7 @@ async fn the_row_that_ends_the_visit_stores_the_artifact_and_its_content_is_ther
         let rows = store.rows(&id(), (0..=status.revision).collect()).await;
         let mut stored = Vec::new();
         for row in rows.expect("rows") {
-            let closes = row
-                .events
-                .iter()
-                .any(|event| matches!(event, Event::VisitClosed(_)));
+            let closes = row.events.iter().any(|event| matches!(event, Event::VisitClosed(_)));
             for event in &row.events {
                 if let Event::ArtifactStored { artifact, .. } = event {
                     assert!(closes, "{row:?}");

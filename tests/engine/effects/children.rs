@@ -70,21 +70,12 @@ impl Family {
 
     /// The same where it takes so long to find the definition of a child.
     async fn begin_slowly(parent: &str, workflows: &[(&str, &str)], takes: Duration) -> Self {
-        let (log, store, known) = (
-            Log::new(),
-            Arc::new(Faulty::default()),
-            Known::of(workflows),
-        );
+        let (log, store, known) = (Log::new(), Arc::new(Faulty::default()), Known::of(workflows));
         *known.takes.lock().unwrap() = takes;
         let engine = engine_of(&log, store.clone(), known.clone()).await;
         let definition = play::defined_with(parent, &["work", "undo"]);
         begin(&engine, definition, json!({})).await;
-        let family = Self {
-            log,
-            store,
-            known,
-            engine,
-        };
+        let family = Self { log, store, known, engine };
         family.settled().await;
         family
     }
@@ -103,10 +94,7 @@ impl Family {
 
     /// The ids of the children that are open or ended, but for the parent, the one that moved last first.
     async fn children(&self) -> Vec<ExecutionId> {
-        let query = ListQuery {
-            limit: 50,
-            ..ListQuery::default()
-        };
+        let query = ListQuery { limit: 50, ..ListQuery::default() };
         let all = self.engine.list(query).await.unwrap().executions;
         let ids = all.into_iter().map(|row| row.execution_id);
         ids.filter(|id| id != "e").map(|id| named(&id)).collect()
@@ -135,9 +123,7 @@ impl Family {
 const OPEN_MAX: usize = 12;
 
 async fn engine_of(log: &Log, store: Arc<Faulty>, known: Arc<Known>) -> Engine {
-    let work = log.activity("work", seconds(1), |context| {
-        Ok(json!({ "did": context.input }))
-    });
+    let work = log.activity("work", seconds(1), |context| Ok(json!({ "did": context.input })));
     let undo = log.activity("undo", seconds(1), |_| Ok(json!(1)));
     let options = Options {
         activities: only([work, undo]),
@@ -168,10 +154,7 @@ async fn a_step_waits_for_its_child_and_has_its_final_output() {
     assert_eq!(wait.step_name.as_str(), "tell");
     assert_eq!(wait.waits_for.as_str(), "child");
     let next = wait.next_call.as_deref().unwrap();
-    assert_eq!(
-        next,
-        format!("workflow.read with uri 'midex://workflow/current_step/{child}'")
-    );
+    assert_eq!(next, format!("workflow.read with uri 'midex://workflow/current_step/{child}'"));
     let current = family.engine.current_step(&child).await.unwrap();
     assert!(current.instructions.unwrap().contains("Say hello"));
     family.does(&child, json!("hi")).await;
@@ -232,10 +215,7 @@ async fn a_retry_begins_another_child() {
     );
     let family = Family::begin(&parent, &[("announce", CHILD)]).await;
     let first = family.child().await;
-    family
-        .engine
-        .changed(first.as_str(), Lifecycle::Abandon)
-        .await;
+    family.engine.changed(first.as_str(), Lifecycle::Abandon).await;
     tokio::time::sleep(seconds(2)).await;
     let children = family.children().await;
     assert_eq!(children.len(), 2);
@@ -318,10 +298,7 @@ async fn what_becomes_of_a_parent_becomes_of_its_children() {
 #[tokio::test(start_paused = true)]
 async fn a_child_that_nobody_waits_for_is_given_up() {
     let parent = PARENT
-        .replace(
-            "workflow: announce,",
-            "workflow: announce, timeout: 1m, on_error: continue,",
-        )
+        .replace("workflow: announce,", "workflow: announce, timeout: 1m, on_error: continue,")
         .replace("It said ${{ steps.tell }}", "Go on");
     let family = Family::begin(&parent, &[("announce", CHILD)]).await;
     let child = family.child().await;
@@ -362,10 +339,7 @@ async fn executions_are_below_each_other_as_deep_as_may_be() {
     let family = Family::begin(again, &[("again", again)]).await;
     let status = until_state(&family.engine, "failed").await;
     assert_eq!(failure(&status), "CHILD_TOO_DEEP");
-    assert_eq!(
-        family.children().await.len(),
-        midex_domain::limits::CHILD_DEPTH_MAX as usize
-    );
+    assert_eq!(family.children().await.len(), midex_domain::limits::CHILD_DEPTH_MAX as usize);
 }
 
 #[tokio::test(start_paused = true)]
@@ -392,17 +366,11 @@ async fn a_compensation_may_be_a_child() {
   - { id: open, activity: work, compensate: { workflow: shut, with: { text: '${{ run.outcome }}' } } }
   - { id: stop, fail: { code: X, message: no } }
 ";
-    let shut = CHILD.replace(
-        "guidance: 'Say ${{ inputs.text }}', result: {}",
-        "activity: undo",
-    );
+    let shut = CHILD.replace("guidance: 'Say ${{ inputs.text }}', result: {}", "activity: undo");
     let family = Family::begin(parent, &[("shut", &shut)]).await;
     let status = until_state(&family.engine, "failed").await;
     assert_eq!(status.not_compensated, []);
-    assert_eq!(
-        beside(&family.engine).await,
-        ["compensate of open 1: completed"]
-    );
+    assert_eq!(beside(&family.engine).await, ["compensate of open 1: completed"]);
     assert_eq!(status.children[0].body.as_deref(), Some("compensate"));
     assert_eq!(family.log.lines(), ["work 1", "undo 1"]);
 }
@@ -422,16 +390,10 @@ async fn a_child_that_a_compensation_did_not_begin_is_not_shown() {
 async fn lists_show_roots_where_asked_and_a_resume_tells_what_is_open_below() {
     let family = Family::begin(PARENT, &[("announce", CHILD)]).await;
     let child = family.child().await;
-    let roots = ListQuery {
-        limit: 50,
-        roots_only: true,
-        ..ListQuery::default()
-    };
+    let roots = ListQuery { limit: 50, roots_only: true, ..ListQuery::default() };
     let roots = family.engine.list(roots).await.unwrap().executions;
-    let ids: Vec<_> = roots
-        .iter()
-        .map(|row| (row.execution_id.as_str(), row.parent.as_deref()))
-        .collect();
+    let ids: Vec<_> =
+        roots.iter().map(|row| (row.execution_id.as_str(), row.parent.as_deref())).collect();
     assert_eq!(ids, [("e", None)]);
     let only = family.engine.only_open_execution(None).await.unwrap();
     assert_eq!(only, Some(child.clone()));
@@ -458,10 +420,7 @@ async fn waiting_for_a_child_again_is_no_transition() {
 /// What a parent did before its child was there holds for the child too.
 #[tokio::test(start_paused = true)]
 async fn a_pause_reaches_a_child_that_begins_after_it() {
-    let parent = PARENT.replace(
-        "steps:",
-        "steps:\n  - { id: first, guidance: Wait, result: {} }",
-    );
+    let parent = PARENT.replace("steps:", "steps:\n  - { id: first, guidance: Wait, result: {} }");
     let family = Family::begin(&parent, &[("announce", CHILD)]).await;
     *family.known.takes.lock().unwrap() = seconds(1);
     family.does(&id(), json!(1)).await;

@@ -25,36 +25,19 @@ fn fails_in_send(name: &str, context: &Context) -> Outcome {
 #[tokio::test(start_paused = true)]
 async fn effects_are_taken_back_newest_first_where_the_execution_fails() {
     let log = Log::new();
-    let engine = told_of(
-        &log,
-        ["book", "pay", "send", "cancel", "refund"],
-        SAGA,
-        fails_in_send,
-    )
-    .await;
+    let engine =
+        told_of(&log, ["book", "pay", "send", "cancel", "refund"], SAGA, fails_in_send).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "BROKEN");
     assert_eq!(status.not_compensated, []);
-    assert_eq!(
-        log.lines(),
-        ["book 1", "pay 1", "send 1", "refund 1", "cancel 1"]
-    );
+    assert_eq!(log.lines(), ["book 1", "pay 1", "send 1", "refund 1", "cancel 1"]);
     assert_eq!(
         beside(&engine).await,
-        [
-            "compensate of pay 1: completed",
-            "compensate of book 1: completed"
-        ]
+        ["compensate of pay 1: completed", "compensate of book 1: completed"]
     );
     let rows = history(&engine).await;
-    let cancel = rows
-        .iter()
-        .find(|row| row.body.is_some() && row.step_name == "book")
-        .unwrap();
-    assert_eq!(
-        cancel.output,
-        Some(json!({ "did": { "id": "flight", "why": "failed" } }))
-    );
+    let cancel = rows.iter().find(|row| row.body.is_some() && row.step_name == "book").unwrap();
+    assert_eq!(cancel.output, Some(json!({ "did": { "id": "flight", "why": "failed" } })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,16 +56,14 @@ async fn what_could_not_be_taken_back_is_told_and_the_others_are_taken_back_all_
         "activity: refund,",
         "activity: refund, retry: { max_attempts: 2, backoff: 1s, jitter: false },",
     );
-    let engine = told_of(
-        &log,
-        ["book", "pay", "send", "cancel", "refund"],
-        &lines,
-        |name, context| match name {
-            "refund" => fails("network"),
-            _ => fails_in_send(name, context),
-        },
-    )
-    .await;
+    let engine =
+        told_of(&log, ["book", "pay", "send", "cancel", "refund"], &lines, |name, context| {
+            match name {
+                "refund" => fails("network"),
+                _ => fails_in_send(name, context),
+            }
+        })
+        .await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "BROKEN");
     let [left] = status.not_compensated.as_slice() else {
@@ -91,12 +72,7 @@ async fn what_could_not_be_taken_back_is_told_and_the_others_are_taken_back_all_
     assert_eq!(left.step.as_str(), "pay");
     assert_eq!(left.visit, 1);
     assert_eq!(left.why.as_str(), "it failed");
-    assert_eq!(
-        log.lines(),
-        [
-            "book 1", "pay 1", "send 1", "refund 1", "refund 2", "cancel 1"
-        ]
-    );
+    assert_eq!(log.lines(), ["book 1", "pay 1", "send 1", "refund 1", "refund 2", "cancel 1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,10 +125,7 @@ async fn items_that_were_done_are_taken_back_where_another_one_fails() {
     until_state(&engine, "failed").await;
     assert_eq!(
         beside(&engine).await,
-        [
-            "compensate of each[1] 1: completed",
-            "compensate of each[0] 1: completed"
-        ]
+        ["compensate of each[1] 1: completed", "compensate of each[0] 1: completed"]
     );
 }
 
@@ -180,10 +153,7 @@ steps:
 #[tokio::test(start_paused = true)]
 async fn effects_are_taken_back_at_the_ends_that_the_workflow_names() {
     let asked = SAGA.replace("activity: send", "guidance: Send, result: {}");
-    for (when, taken_back) in [
-        ("", false),
-        ("compensate_when: [failed, abandoned]\n", true),
-    ] {
+    for (when, taken_back) in [("", false), ("compensate_when: [failed, abandoned]\n", true)] {
         let log = Log::new();
         let lines = format!("{when}{asked}");
         let engine = told(&log, ["book", "pay", "cancel", "refund"], &lines).await;
@@ -193,11 +163,7 @@ async fn effects_are_taken_back_at_the_ends_that_the_workflow_names() {
         let told = (status.state.as_str(), status.ending.as_deref());
         assert_eq!(
             told,
-            if taken_back {
-                ("running", Some("abandoned"))
-            } else {
-                ("abandoned", None)
-            }
+            if taken_back { ("running", Some("abandoned")) } else { ("abandoned", None) }
         );
         until_state(&engine, "abandoned").await;
         let made: &[&str] = if taken_back {
@@ -234,16 +200,10 @@ async fn who_gives_up_a_second_time_does_not_wait_for_what_is_left() {
             + "compensate_when: [abandoned]\n";
         let definition = play::defined_with(&lines, &["book", "pay", "cancel", "refund"]);
         let quick = |name: &str| {
-            log.activity(name, Duration::ZERO, |context| {
-                Ok(json!({ "did": context.input }))
-            })
+            log.activity(name, Duration::ZERO, |context| Ok(json!({ "did": context.input })))
         };
         let slow = log.activity("refund", seconds(100), |_| Ok(json!(1)));
-        let engine = engine(
-            &log,
-            only([quick("book"), quick("pay"), quick("cancel"), slow]),
-        )
-        .await;
+        let engine = engine(&log, only([quick("book"), quick("pay"), quick("cancel"), slow])).await;
         begin(&engine, definition, json!({})).await;
         until_step(&engine, "send").await;
         if is_paused {
@@ -268,13 +228,9 @@ async fn steps_for_a_failure_come_first_and_may_be_a_models() {
   - { id: look, guidance: 'Look at ${{ run.failure.code }}', result: {} }
   - { id: tell, activity: tell, with: { saw: '${{ steps.look }}' } }
 ";
-    let engine = told_of(
-        &log,
-        ["book", "pay", "send", "cancel", "refund", "tell"],
-        &lines,
-        fails_in_send,
-    )
-    .await;
+    let engine =
+        told_of(&log, ["book", "pay", "send", "cancel", "refund", "tell"], &lines, fails_in_send)
+            .await;
     let status = until_step(&engine, "look").await;
     assert_eq!(status.state.as_str(), "running");
     assert_eq!(status.ending.as_deref(), Some("failed"));
@@ -287,12 +243,7 @@ async fn steps_for_a_failure_come_first_and_may_be_a_models() {
         )
         .await;
     until_state(&engine, "failed").await;
-    assert_eq!(
-        log.lines(),
-        [
-            "book 1", "pay 1", "send 1", "tell 1", "refund 1", "cancel 1"
-        ]
-    );
+    assert_eq!(log.lines(), ["book 1", "pay 1", "send 1", "tell 1", "refund 1", "cancel 1"]);
     brought(&engine, "tell", json!({ "did": { "saw": "it" } })).await;
 }
 
@@ -300,19 +251,11 @@ async fn steps_for_a_failure_come_first_and_may_be_a_models() {
 async fn steps_for_a_failure_are_passed_where_nothing_fails() {
     let log = Log::new();
     let lines = SAGA.to_owned() + "on_failure:\n  - { id: tell, activity: tell }\n";
-    let engine = told(
-        &log,
-        ["book", "pay", "send", "cancel", "refund", "tell"],
-        &lines,
-    )
-    .await;
+    let engine = told(&log, ["book", "pay", "send", "cancel", "refund", "tell"], &lines).await;
     let status = until_state(&engine, "completed").await;
     assert_eq!((status.steps.completed, status.steps.skipped), (3, 1));
     // What it came to is the output of its last step, and not of those.
-    assert_eq!(
-        status.final_output,
-        Some(json!({ "did": { "did": { "what": "hotel" } } }))
-    );
+    assert_eq!(status.final_output, Some(json!({ "did": { "did": { "what": "hotel" } } })));
 }
 
 /// What was sent when another step failed may have been done: it is named, for nobody takes it back.
@@ -333,8 +276,5 @@ async fn an_effect_that_was_cut_off_is_told_as_not_taken_back() {
     let status = until_state(&engine, "failed").await;
     let left = status.not_compensated.iter();
     let left: Vec<_> = left.map(|left| (&*left.step, &*left.why)).collect();
-    assert_eq!(
-        left,
-        [("slow", "it was cut off, and nobody knows what came of it")]
-    );
+    assert_eq!(left, [("slow", "it was cut off, and nobody knows what came of it")]);
 }

@@ -16,10 +16,7 @@ fn two(log: &Log) -> Activities {
 }
 
 fn two_steps() -> Value {
-    json!([
-        activity("first", None, json!({})),
-        activity("second", Some("first"), json!({}))
-    ])
+    json!([activity("first", None, json!({})), activity("second", Some("first"), json!({}))])
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,19 +88,9 @@ async fn work_of_an_earlier_visit_counts_no_more() {
     let slow = log.activity("slow", seconds(10), |context| Ok(json!(context.visit)));
     let engine = engine(&log, only([slow])).await;
     let steps = json!([
-        step(
-            "top",
-            None,
-            json!({ "set": { "entries": { "a": 1 } } }),
-            json!({})
-        ),
+        step("top", None, json!({ "set": { "entries": { "a": 1 } } }), json!({})),
         activity("slow", Some("top"), json!({})),
-        step(
-            "judge",
-            Some("top"),
-            json!({ "agent": { "agent": "worker" } }),
-            json!({})
-        ),
+        step("judge", Some("top"), json!({ "agent": { "agent": "worker" } }), json!({})),
         step(
             "again",
             Some("judge"),
@@ -141,9 +128,7 @@ async fn a_signal_is_taken_by_its_wait_be_it_before_or_after() {
     assert_eq!(status.state, "completed");
     assert_eq!(output_of(&engine, "early").await, json!(100));
     assert_eq!(output_of(&engine, "late").await, json!({ "by": "post" }));
-    let error = engine
-        .not_commanded(SignalRequest::new("more", json!(1)))
-        .await;
+    let error = engine.not_commanded(SignalRequest::new("more", json!(1))).await;
     assert_eq!(error.code(), Code::ExecutionFinished);
     let error = engine
         .command(&named("nobody"), SignalRequest::new("x", json!(1)))
@@ -155,25 +140,15 @@ async fn a_signal_is_taken_by_its_wait_be_it_before_or_after() {
 #[tokio::test(start_paused = true)]
 async fn signals_that_nothing_waits_for_are_kept_up_to_a_limit() {
     let log = Log::new();
-    let steps = json!([step(
-        "wait",
-        None,
-        json!({ "wait": { "signal": "never" } }),
-        json!({})
-    )]);
+    let steps = json!([step("wait", None, json!({ "wait": { "signal": "never" } }), json!({}))]);
     let engine = started(&log, [], steps).await;
     for number in 0..limits::SIGNALS_KEPT_MAX {
         signalled(&engine, "other", json!(number)).await;
     }
-    let error = engine
-        .not_commanded(SignalRequest::new("other", json!(0)))
-        .await;
+    let error = engine.not_commanded(SignalRequest::new("other", json!(0))).await;
     assert_eq!(error.code(), Code::LimitExceeded);
     let error = engine
-        .not_commanded(SignalRequest::new(
-            "x".repeat(limits::SIGNAL_NAME_BYTES_MAX + 1),
-            json!(0),
-        ))
+        .not_commanded(SignalRequest::new("x".repeat(limits::SIGNAL_NAME_BYTES_MAX + 1), json!(0)))
         .await;
     assert_eq!(error.code(), Code::LimitExceeded);
 }

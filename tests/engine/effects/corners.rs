@@ -148,27 +148,17 @@ steps:
     );
     let list: Vec<_> = (0..count).collect();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let engine = engine_on(
-        store.clone(),
-        TokioClock::starting_at(EPOCH),
-        Activities::default(),
-    )
-    .await;
+    let engine =
+        engine_on(store.clone(), TokioClock::starting_at(EPOCH), Activities::default()).await;
     begin(&engine, play::defined(&lines), json!({ "list": list })).await;
     let status = until_step(&engine, "send").await;
     assert_eq!(status.state, "running");
     let current = engine.current_now("e").await;
     // Everything is looked up anew by whoever wakes it.
-    let engine = engine_on(
-        store.clone(),
-        TokioClock::starting_at(EPOCH),
-        Activities::default(),
-    )
-    .await;
+    let engine =
+        engine_on(store.clone(), TokioClock::starting_at(EPOCH), Activities::default()).await;
     let token = current.continuation_token.unwrap();
-    engine
-        .report(&token, play::failed("it broke", Some("BROKEN")))
-        .await;
+    engine.report(&token, play::failed("it broke", Some("BROKEN"))).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status).as_str(), "BROKEN");
     assert_eq!(status.not_compensated.len(), 0);
@@ -176,17 +166,12 @@ steps:
     let rebuilt = midex_domain::Execution::replay(&rows).unwrap();
     let done = view_of_compensations(&rows);
     assert_eq!(done, count);
-    assert_eq!(
-        rebuilt.memory()["n"],
-        midex_domain::JsonText::from_value(&json!(0)).digest()
-    );
+    assert_eq!(rebuilt.memory()["n"], midex_domain::JsonText::from_value(&json!(0)).digest());
 }
 
 fn view_of_compensations(rows: &[midex_domain::Row]) -> usize {
     let history = midex_domain::view::history(rows.iter(), |_| None);
-    let done = history
-        .iter()
-        .filter(|row| row.body.as_deref() == Some("compensate"));
+    let done = history.iter().filter(|row| row.body.as_deref() == Some("compensate"));
     done.filter(|row| row.status == "completed").count()
 }
 
@@ -224,9 +209,7 @@ steps:
     assert_eq!(failure(&status), "STEPS_AT_ONCE");
     let rows = play.store.history(&id()).await.unwrap();
     let history = play.history().await;
-    let done = history
-        .iter()
-        .filter(|row| row.step_name == "count" && row.body.is_none());
+    let done = history.iter().filter(|row| row.step_name == "count" && row.body.is_none());
     assert_eq!(view_of_compensations(&rows), done.count());
 }
 
@@ -243,10 +226,8 @@ steps:
     let log = Log::new();
     let engine = told(&log, ["a", "back"], &lines).await;
     until_step(&engine, "b").await;
-    let change = LifecycleChange {
-        lifecycle: Lifecycle::Abandon,
-        reason: Some("nobody wants it".into()),
-    };
+    let change =
+        LifecycleChange { lifecycle: Lifecycle::Abandon, reason: Some("nobody wants it".into()) };
     let status = engine.commanded(change).await;
     assert_eq!(status.reason.as_deref(), Some("nobody wants it"));
     let status = until_state(&engine, "abandoned").await;
@@ -269,23 +250,11 @@ hooks:
 async fn who_ends_what_was_ending_well_has_its_effects_taken_back() {
     for (lifecycle, state, left) in [
         (Lifecycle::Abandon, "abandoned", &["back 1", "whole 1"][..]),
-        (
-            Lifecycle::Fail,
-            "failed",
-            &["look 1", "back 1", "bad 1", "whole 1"],
-        ),
+        (Lifecycle::Fail, "failed", &["look 1", "back 1", "bad 1", "whole 1"]),
     ] {
         let log = Log::new();
-        let engine = told(
-            &log,
-            ["a", "back", "look", "good", "bad", "whole"],
-            ENDING_WELL,
-        )
-        .await;
-        until(&engine, |status| {
-            status.ending.as_deref() == Some("completed")
-        })
-        .await;
+        let engine = told(&log, ["a", "back", "look", "good", "bad", "whole"], ENDING_WELL).await;
+        until(&engine, |status| status.ending.as_deref() == Some("completed")).await;
         let status = change(&engine, lifecycle).await;
         assert_eq!(status.state.as_str(), "running");
         assert_eq!(status.ending.as_deref(), Some(state));
@@ -312,21 +281,11 @@ steps:
     let quick = log.activity("a", seconds(1), |_| Ok(json!(1)));
     let slow = log.activity("hook", seconds(50), |_| Ok(json!(1)));
     let engine = engine(&log, only([quick, slow])).await;
-    let begun = begin(
-        &engine,
-        play::defined_with(&lines, &["a", "hook"]),
-        json!({}),
-    )
-    .await;
+    let begun = begin(&engine, play::defined_with(&lines, &["a", "hook"]), json!({})).await;
     tokio::time::sleep(seconds(10)).await;
-    engine
-        .report(&begun.new_token.unwrap(), Report::Output(json!(1)))
-        .await;
+    engine.report(&begun.new_token.unwrap(), Report::Output(json!(1))).await;
     until_state(&engine, "completed").await;
-    assert_eq!(
-        log.lines(),
-        ["a 1", "hook 1", "hook broken off", "a 1", "hook 1"]
-    );
+    assert_eq!(log.lines(), ["a 1", "hook 1", "hook broken off", "a 1", "hook 1"]);
     assert_eq!(
         beside(&engine).await,
         ["on_success of a 1: skipped", "on_success of a 2: completed"]
@@ -337,10 +296,7 @@ steps:
 async fn what_a_hook_brings_during_a_pause_counts_at_the_resume() {
     let log = Log::new();
     let engine = told(&log, ["build", "good", "bad", "after"], hooks::STEP).await;
-    until(&engine, |status| {
-        status.waits.iter().any(|wait| wait.body.is_some())
-    })
-    .await;
+    until(&engine, |status| status.waits.iter().any(|wait| wait.body.is_some())).await;
     change(&engine, Lifecycle::Pause).await;
     tokio::time::sleep(seconds(10)).await;
     assert_eq!(log.lines(), ["build 1", "good 1"]);
@@ -405,22 +361,13 @@ fn cut_off<F: Future<Output = ()>>(
 
 async fn resolve(engine: &Engine, step: &str, verdict: Verdict) -> StatusView {
     let step = StepId::parse(step).expect("an id");
-    engine
-        .commanded(Resolution {
-            step,
-            item: None,
-            attempt: None,
-            verdict,
-        })
-        .await
+    engine.commanded(Resolution { step, item: None, attempt: None, verdict }).await
 }
 
 #[test]
 fn somebody_says_what_came_of_a_hook_of_the_workflow_that_was_cut_off() {
-    let lines = ENDING_WELL.replace(
-        "on_success: { activity",
-        "on_success: { required: true, activity",
-    );
+    let lines =
+        ENDING_WELL.replace("on_success: { activity", "on_success: { required: true, activity");
     cut_off(&lines, "good", async |engine, log| {
         resolve(&engine, "$workflow", Verdict::Retry).await;
         until_state(&engine, "completed").await;
@@ -500,12 +447,7 @@ async fn a_workflow_out_of_time_is_taken_back() {
     let quick = |name: &str| log.activity(name, seconds(1), |_| Ok(json!(1)));
     let slow = log.activity("slow", seconds(20), |_| Ok(json!(1)));
     let engine = engine(&log, only([quick("a"), quick("back"), slow])).await;
-    begin(
-        &engine,
-        play::defined_with(&lines, &["a", "back", "slow"]),
-        json!({}),
-    )
-    .await;
+    begin(&engine, play::defined_with(&lines, &["a", "back", "slow"]), json!({})).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "WORKFLOW_TIMED_OUT");
     assert_eq!(status.hook_failures, []);
@@ -526,10 +468,7 @@ async fn an_item_that_was_passed_is_not_taken_back() {
     until_state(&engine, "failed").await;
     assert_eq!(
         beside(&engine).await,
-        [
-            "compensate of each[2] 1: completed",
-            "compensate of each[0] 1: completed"
-        ]
+        ["compensate of each[2] 1: completed", "compensate of each[0] 1: completed"]
     );
 }
 

@@ -20,10 +20,8 @@ pub(super) fn process() -> Runtime {
 /// next one makes of it.
 fn crashed_in_first(is_idempotent: bool, more: Value) -> (Vec<String>, String, Vec<PauseReason>) {
     let store = Arc::new(Faulty::default());
-    let steps = json!([
-        activity("first", None, more),
-        activity("second", Some("first"), json!({}))
-    ]);
+    let steps =
+        json!([activity("first", None, more), activity("second", Some("first"), json!({}))]);
     let process_one = process();
     let log = process_one.block_on(async {
         let log = Log::new();
@@ -49,11 +47,7 @@ fn crashed_in_first(is_idempotent: bool, more: Value) -> (Vec<String>, String, V
 
 pub(super) fn two(log: &Log, is_idempotent: bool) -> Activities {
     let first = log.activity("first", seconds(10), |_| Ok(json!(1)));
-    let first = if is_idempotent {
-        first.as_idempotent()
-    } else {
-        first
-    };
+    let first = if is_idempotent { first.as_idempotent() } else { first };
     let second = log.activity("second", seconds(10), |_| Ok(json!(2)));
     only([first, second])
 }
@@ -172,10 +166,8 @@ async fn begun() {
 async fn on_a_flaky_disk() -> (Arc<Faulty>, Log, Engine) {
     let (store, log) = (Arc::new(Faulty::default()), Log::new());
     let engine = engine_on(store.clone(), log.clock, two(&log, false)).await;
-    let steps = json!([
-        activity("first", None, json!({})),
-        activity("second", Some("first"), json!({}))
-    ]);
+    let steps =
+        json!([activity("first", None, json!({})), activity("second", Some("first"), json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     (store, log, engine)
 }
@@ -208,19 +200,12 @@ async fn what_a_commit_without_acknowledgement_asks_for_is_done_though_nobody_as
     let (store, log) = (Arc::new(Faulty::default()), Log::new());
     let engine = engine_on(store.clone(), log.clock, two(&log, false)).await;
     let signal = json!({ "wait": { "signal": "go" } });
-    let steps = json!([
-        step("wait", None, signal, json!({})),
-        activity("first", Some("wait"), json!({}))
-    ]);
+    let steps =
+        json!([step("wait", None, signal, json!({})), activity("first", Some("wait"), json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     store.loses.store(1, Ordering::SeqCst);
-    let signalled = engine
-        .command(&id(), SignalRequest::new("go", json!(1)))
-        .await;
-    assert_eq!(
-        signalled.expect_err("not known").code(),
-        Code::StoreUnavailable
-    );
+    let signalled = engine.command(&id(), SignalRequest::new("go", json!(1))).await;
+    assert_eq!(signalled.expect_err("not known").code(), Code::StoreUnavailable);
     until_state(&engine, "completed").await;
     assert_eq!(log.lines(), ["first 1"]);
     assert_eq!(log.passed(), seconds(11), "it was looked at after a second");
@@ -252,10 +237,8 @@ async fn a_stop_lets_work_in_hand_come_to_its_end_and_begins_nothing_new() {
         only([first, second])
     };
     let engine = engine_on(store.clone(), log.clock, quick()).await;
-    let steps = json!([
-        activity("first", None, json!({})),
-        activity("second", Some("first"), json!({}))
-    ]);
+    let steps =
+        json!([activity("first", None, json!({})), activity("second", Some("first"), json!({}))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     begun().await;
     engine.stop().await.expect("a stop");
@@ -309,11 +292,8 @@ async fn those_that_waited_for_their_turn_at_a_stop_begin_at_the_next_start() {
     assert_eq!(log.lines().len(), limits::ATTEMPTS_AT_ONCE_MAX);
     let engine = engine_on(store, log.clock, activities()).await;
     until_state(&engine, "completed").await;
-    let mut items: Vec<usize> = log
-        .lines()
-        .iter()
-        .map(|line| line.parse().expect("a number"))
-        .collect();
+    let mut items: Vec<usize> =
+        log.lines().iter().map(|line| line.parse().expect("a number")).collect();
     items.sort_unstable();
     assert_eq!(items, (0..total).collect::<Vec<_>>(), "each once");
 }

@@ -19,16 +19,11 @@ fn decide(
     at: Timestamp,
 ) -> Decision {
     let facts = Facts::new(definition, Duration::from_secs(3600));
-    execution
-        .decide(facts, command, at, &SeededIds::new(1))
-        .expect("a decision")
+    execution.decide(facts, command, at, &SeededIds::new(1)).expect("a decision")
 }
 
 fn outcome(attempt_id: &AttemptId, outcome: midex_engine::activity::Outcome) -> Command {
-    Command::Outcome {
-        attempt_id: attempt_id.clone(),
-        outcome: Arc::new(outcome.map(Into::into)),
-    }
+    Command::Outcome { attempt_id: attempt_id.clone(), outcome: Arc::new(outcome.map(Into::into)) }
 }
 
 fn is_stay(decision: &Decision) -> bool {
@@ -67,18 +62,10 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
     let (execution, effects) = moved(Decision::Move(Box::new(started)));
     let (first, input) = begun(&effects);
 
-    let failed = decide(
-        &execution,
-        &definition,
-        &outcome(&first, fails("network")),
-        EPOCH,
-    );
+    let failed = decide(&execution, &definition, &outcome(&first, fails("network")), EPOCH);
     let (execution, _) = moved(failed);
     let again = outcome(&first, fails("network"));
-    assert!(
-        is_stay(&decide(&execution, &definition, &again, EPOCH)),
-        "a repeat counts once"
-    );
+    assert!(is_stay(&decide(&execution, &definition, &again, EPOCH)), "a repeat counts once");
 
     let later = EPOCH.after(seconds(1));
     let Decision::Need(needs) = decide(&execution, &definition, &Command::Tick, later) else {
@@ -86,10 +73,7 @@ fn an_outcome_of_an_earlier_attempt_changes_nothing() {
     };
     let mut values = midex_domain::execution::Values::new();
     values.insert(needs[0].digest, input);
-    let facts = Facts {
-        values: &values,
-        ..Facts::new(&definition, Duration::from_secs(3600))
-    };
+    let facts = Facts { values: &values, ..Facts::new(&definition, Duration::from_secs(3600)) };
     let ticked = execution.decide(facts, &Command::Tick, later, &SeededIds::new(2));
     let (execution, effects) = moved(ticked.expect("a decision"));
     let (second, _) = begun(&effects);

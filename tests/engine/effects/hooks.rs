@@ -24,16 +24,10 @@ async fn hooks_of_a_step_run_before_what_follows_it() {
     assert_eq!(log.lines(), ["build 1", "good 1", "after 1"]);
     assert_eq!(
         beside(&engine).await,
-        [
-            "on_success of build 1: completed",
-            "on_complete of build 1: completed"
-        ]
+        ["on_success of build 1: completed", "on_complete of build 1: completed"]
     );
     let rows = history(&engine).await;
-    let good = rows
-        .iter()
-        .find(|row| row.body.as_deref() == Some("on_success"))
-        .unwrap();
+    let good = rows.iter().find(|row| row.body.as_deref() == Some("on_success")).unwrap();
     let seen = json!({ "did": { "outcome": "completed", "output": { "n": 1 } } });
     assert_eq!(good.output, Some(seen));
     brought(&engine, "after", json!({ "did": { "ended": "completed" } })).await;
@@ -47,10 +41,7 @@ async fn hooks_of_a_failed_step_run_before_the_execution_fails() {
     assert_eq!(failure(&status), "BROKEN");
     assert_eq!(log.lines(), ["build 1", "bad 1"]);
     let rows = history(&engine).await;
-    let bad = rows
-        .iter()
-        .find(|row| row.body.as_deref() == Some("on_failure"))
-        .unwrap();
+    let bad = rows.iter().find(|row| row.body.as_deref() == Some("on_failure")).unwrap();
     let seen = json!({ "did": { "outcome": "failed", "code": "BROKEN" } });
     assert_eq!(bad.output, Some(seen));
 }
@@ -80,23 +71,14 @@ async fn the_failure_of_a_hook_is_told_and_changes_nothing() {
 async fn the_failure_of_a_required_hook_is_that_of_its_step() {
     let log = Log::new();
     let lines = STEP.replace("{ activity: good,", "{ required: true, activity: good,");
-    let engine = told_of(
-        &log,
-        ["build", "good", "bad", "after"],
-        &lines,
-        fails_in_good,
-    )
-    .await;
+    let engine = told_of(&log, ["build", "good", "bad", "after"], &lines, fails_in_good).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "BROKEN");
     // The work was done: what is for a failure of the work does not run.
     assert_eq!(log.lines(), ["build 1", "good 1"]);
     assert_eq!(
         beside(&engine).await,
-        [
-            "on_success of build 1: failed",
-            "on_complete of build 1: completed"
-        ]
+        ["on_success of build 1: failed", "on_complete of build 1: completed"]
     );
     let rows = history(&engine).await;
     assert_eq!(rows[0].step_name.as_str(), "build");
@@ -166,19 +148,11 @@ async fn a_required_hook_of_the_workflow_makes_it_fail_with_all_that_follows() {
     let log = Log::new();
     let lines = WHOLE.replace("{ activity: good,", "{ required: true, activity: good,")
         + "on_failure: [{ id: mend, activity: mend }]\n";
-    let engine = told_of(
-        &log,
-        ["build", "good", "bad", "whole", "mend"],
-        &lines,
-        fails_in_good,
-    )
-    .await;
+    let engine =
+        told_of(&log, ["build", "good", "bad", "whole", "mend"], &lines, fails_in_good).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "BROKEN");
-    assert_eq!(
-        log.lines(),
-        ["build 1", "good 1", "mend 1", "bad 1", "whole 1"]
-    );
+    assert_eq!(log.lines(), ["build 1", "good 1", "mend 1", "bad 1", "whole 1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,14 +171,7 @@ async fn a_hook_has_thirty_seconds_unless_it_says_so() {
         let status = until_state(&engine, "completed").await;
         assert_eq!(log.passed(), seconds(took));
         let codes = list_of(&status.hook_failures, |failed| failed.error.code.as_str());
-        assert_eq!(
-            codes,
-            if took == 30 {
-                vec!["STEP_TIMED_OUT"]
-            } else {
-                vec![]
-            }
-        );
+        assert_eq!(codes, if took == 30 { vec!["STEP_TIMED_OUT"] } else { vec![] });
     }
 }
 
@@ -218,15 +185,12 @@ async fn a_hook_is_left_out_where_its_condition_does_not_hold_and_tried_again_as
       on_success: { if: run.output.did.n == 2, activity: never }
       on_complete: { activity: flaky, retry: { max_attempts: 3, backoff: 1s, jitter: false } }
     with: { n: 1 }";
-    let engine = told_of(
-        &log,
-        ["build", "never", "flaky"],
-        lines,
-        |name, context| match (name, context.attempt) {
+    let engine = told_of(&log, ["build", "never", "flaky"], lines, |name, context| {
+        match (name, context.attempt) {
             ("flaky", 1) => fails("network"),
             _ => Ok(json!({ "did": context.input })),
-        },
-    )
+        }
+    })
     .await;
     until_state(&engine, "completed").await;
     assert_eq!(log.lines(), ["build 1", "flaky 1", "flaky 2"]);

@@ -44,10 +44,7 @@ impl Echo {
     /// The operations that were called, in order.
     fn called(&self) -> Vec<String> {
         let calls = self.0.lock().expect("a list");
-        calls
-            .iter()
-            .map(|(operation, ..)| operation.clone())
-            .collect()
+        calls.iter().map(|(operation, ..)| operation.clone()).collect()
     }
 }
 
@@ -79,9 +76,7 @@ async fn led(steps: Value, more: Value, inputs: Value) -> (Engine, Echo, StatusV
 fn findings(text: &str) -> Vec<String> {
     let none = Registry::load(&Sources::default());
     let (_, findings) = registry::check_text("w.yaml", text, &none);
-    let told = findings
-        .iter()
-        .map(|finding| format!("{} {}", finding.rule.as_str(), finding.path));
+    let told = findings.iter().map(|finding| format!("{} {}", finding.rule.as_str(), finding.path));
     told.collect()
 }
 
@@ -98,10 +93,7 @@ async fn fault_5_a_secret_is_masked_by_what_it_is_and_not_by_a_guess() {
 
 #[tokio::test(start_paused = true)]
 async fn fault_7_what_a_service_refuses_is_a_failure_and_is_sent_once() {
-    let steps = json!([
-        run("fails", None, json!({})),
-        run("after", Some("fails"), json!({}))
-    ]);
+    let steps = json!([run("fails", None, json!({})), run("after", Some("fails"), json!({}))]);
     let (_, echo, status) = led(steps, json!({}), json!({})).await;
     assert_eq!(status.state.as_str(), "failed");
     assert_eq!(echo.called(), ["fails"]);
@@ -112,15 +104,9 @@ async fn fault_8_no_start_goes_past_the_rules_of_the_inputs() {
     let (engine, echo) = echoing().await;
     let rules = json!({ "inputs": [{ "key": "region", "type": "string", "enum": ["eu"] }] });
     let definition = defined(json!([run("send", None, json!({}))]), rules);
-    for inputs in [
-        json!({}),
-        json!({ "region": "moon" }),
-        json!({ "region": "eu", "extra": 1 }),
-    ] {
-        let request = StartRequest {
-            inputs: Some(inputs),
-            ..play::request(definition.clone(), "e")
-        };
+    for inputs in [json!({}), json!({ "region": "moon" }), json!({ "region": "eu", "extra": 1 })] {
+        let request =
+            StartRequest { inputs: Some(inputs), ..play::request(definition.clone(), "e") };
         let refused = engine.start(request).await.expect_err("refused");
         assert_eq!(refused.code(), Code::InputsInvalid);
     }
@@ -158,15 +144,8 @@ async fn fault_11_an_empty_text_is_one_and_what_leads_nowhere_is_never_sent() {
         json!({ "with": { "whole": "${{ inputs.empty }}", "begins": "${{ inputs.empty }}-x" } });
     let steps = json!([run("send", None, more)]);
     let (engine, ..) = led(steps, json!({}), json!({ "empty": "" })).await;
-    assert_eq!(
-        output_of(&engine, "send").await["with"],
-        json!({ "whole": "", "begins": "-x" })
-    );
-    let steps = json!([run(
-        "send",
-        None,
-        json!({ "with": { "x": "${{ inputs.missing }}" } })
-    )]);
+    assert_eq!(output_of(&engine, "send").await["with"], json!({ "whole": "", "begins": "-x" }));
+    let steps = json!([run("send", None, json!({ "with": { "x": "${{ inputs.missing }}" } }))]);
     let (_, echo, status) = led(steps, json!({}), json!({})).await;
     assert!(echo.called().is_empty());
     assert_eq!(failure(&status), "EXPRESSION_FAILED");
@@ -186,10 +165,7 @@ async fn fault_12_a_repetition_keeps_to_its_time_and_a_bad_pause_is_found() {
     let passed = Clock::now(&clock).since(EPOCH);
     assert!(passed < seconds(3), "{passed:?}");
     let text = "workflow: w\ndescription: d\nsteps:\n  - { id: a, run: c send, repeat: { until: steps.a.ready, every: soon } }\n";
-    assert_eq!(
-        findings(text),
-        ["ill_formed_duration steps[0].repeat.every"]
-    );
+    assert_eq!(findings(text), ["ill_formed_duration steps[0].repeat.every"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,11 +173,7 @@ async fn fault_14_what_a_service_says_of_its_refusal_is_kept() {
     let (engine, _, status) =
         led(json!([run("fails", None, json!({}))]), json!({}), json!({})).await;
     let error = status.error.expect("a failure");
-    assert!(
-        error.message.contains(r#""reason":"taken""#),
-        "{}",
-        error.message
-    );
+    assert!(error.message.contains(r#""reason":"taken""#), "{}", error.message);
     let rows = engine.history_now("e").await;
     assert_eq!(rows[0].error.as_ref().expect("a failure").code, "HTTP_4XX");
 }
@@ -252,10 +224,7 @@ async fn fault_16_the_order_is_the_authors_and_a_reference_is_a_dependency() {
     let none = Registry::load(&Sources::default());
     let (workflow, findings) = registry::check_text("w.yaml", &beside, &none);
     assert_eq!(findings, []);
-    assert_eq!(
-        workflow.expect("a workflow").steps[1].depends_on[0].as_str(),
-        "a"
-    );
+    assert_eq!(workflow.expect("a workflow").steps[1].depends_on[0].as_str(), "a");
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,11 +41,7 @@ async fn answered(answer: Value) -> Engine {
         let answer = answer.clone();
         async move { Ok(answer) }
     });
-    let engine = engine(
-        &log,
-        Activities::default().with_activity(check).expect("one"),
-    )
-    .await;
+    let engine = engine(&log, Activities::default().with_activity(check).expect("one")).await;
     begin(&engine, defined(steps(), json!({})), json!({})).await;
     while engine.current_now("e").await.continuation_token.is_none() {
         tokio::time::sleep(seconds(1)).await;
@@ -86,11 +82,7 @@ async fn what_comes_during_a_pause_is_offered_after_it() {
         tokio::time::sleep(seconds(5)).await;
         Ok(json!({ "valid": true }))
     });
-    let engine = engine(
-        &log,
-        Activities::default().with_activity(check).expect("one"),
-    )
-    .await;
+    let engine = engine(&log, Activities::default().with_activity(check).expect("one")).await;
     begin(&engine, defined(steps(), json!({})), json!({})).await;
     engine.changed("e", Lifecycle::Pause).await;
     tokio::time::sleep(seconds(10)).await;

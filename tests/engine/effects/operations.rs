@@ -119,10 +119,8 @@ impl Operations for Closing {
 }
 
 async fn closing(store: Arc<Faulty>, operations: &Arc<Closing>, at: Timestamp) -> Engine {
-    let options = Options {
-        operations: operations.clone(),
-        ..options(store, TokioClock::starting_at(at))
-    };
+    let options =
+        Options { operations: operations.clone(), ..options(store, TokioClock::starting_at(at)) };
     Engine::new(options).await.expect("an engine")
 }
 
@@ -203,12 +201,7 @@ async fn a_compensation_waits_for_its_catalog() {
     );
     let entries = json!({ "set": { "entries": { "n": 1 } } });
     let steps = json!([
-        step(
-            "set",
-            None,
-            entries,
-            json!({ "bodies": { "compensate": undo } })
-        ),
+        step("set", None, entries, json!({ "bodies": { "compensate": undo } })),
         step(
             "stop",
             Some("set"),

@@ -28,12 +28,7 @@ struct Book {
 
 impl Book {
     fn of(length: u64) -> Self {
-        Self {
-            length,
-            marked_from: 1,
-            asked: Arc::default(),
-            failing: Arc::default(),
-        }
+        Self { length, marked_from: 1, asked: Arc::default(), failing: Arc::default() }
     }
 
     fn asked(&self) -> Vec<u64> {
@@ -57,10 +52,7 @@ impl Operations for Book {
                     page
                 }
             };
-            self.asked
-                .lock()
-                .expect("a list")
-                .push((page, call.idempotency_key));
+            self.asked.lock().expect("a list").push((page, call.idempotency_key));
             tokio::time::sleep(seconds(10)).await;
             let mut failing = self.failing.lock().expect("a list");
             if let Some(at) = failing.iter().position(|failing| *failing == page) {
@@ -74,9 +66,7 @@ impl Operations for Book {
                     next: JsonText::from_value(&json!({ "page": page + 1 })),
                     seen: vec![page],
                 }),
-                around: call
-                    .whole
-                    .then(|| json!({ "status_code": 200, "payload": null })),
+                around: call.whole.then(|| json!({ "status_code": 200, "payload": null })),
             }))
         })
     }
@@ -94,11 +84,7 @@ async fn engine(store: Arc<Faulty>, at: Timestamp, book: &Book) -> Engine {
     let options = Options {
         operations: Arc::new(book.clone()),
         secrets: Secrets::from_iter([("KEY".to_owned(), "hunter2-hunter2".to_owned())]),
-        ..Options::new(
-            store,
-            Arc::new(TokioClock::starting_at(at)),
-            Arc::new(SeededIds::new(1)),
-        )
+        ..Options::new(store, Arc::new(TokioClock::starting_at(at)), Arc::new(SeededIds::new(1)))
     };
     Engine::new(options).await.expect("an engine")
 }
@@ -107,13 +93,9 @@ fn listing(max_pages: u32, run: Value, more: Value) -> Arc<Definition> {
     let mut kind = json!({
         "catalog": "shop", "operation": "orders.list", "paginate": { "max_pages": max_pages }
     });
-    kind.as_object_mut()
-        .unwrap()
-        .extend(run.as_object().unwrap().clone());
+    kind.as_object_mut().unwrap().extend(run.as_object().unwrap().clone());
     let mut with = json!({ "with": { "key": "${{ secrets.KEY }}" } });
-    with.as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    with.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let kind = json!({ "run": kind });
     defined(json!([step("call", None, kind, with)]), json!({}))
 }
@@ -151,11 +133,9 @@ async fn one_page_is_a_list_too_and_more_than_the_list_may_be_wanted() {
 
 #[test]
 fn after_a_crash_a_list_goes_on_at_its_next_page() {
-    for (ends_after, asked) in [
-        (5, vec![1, 1, 2, 3]),
-        (15, vec![1, 2, 2, 3]),
-        (25, vec![1, 2, 3, 3]),
-    ] {
+    for (ends_after, asked) in
+        [(5, vec![1, 1, 2, 3]), (15, vec![1, 2, 2, 3]), (25, vec![1, 2, 3, 3])]
+    {
         let (store, book) = (Arc::new(Faulty::default()), Book::of(3));
         process().block_on(async {
             let engine = engine(store.clone(), EPOCH, &book).await;
@@ -221,9 +201,7 @@ fn stored_for(pages: u64) -> usize {
             tokio::time::sleep(seconds(1000)).await;
         }
         let rows = store.history(&id()).await.expect("the rows");
-        let sizes = rows
-            .iter()
-            .map(|row| postcard::to_stdvec(row).unwrap().len());
+        let sizes = rows.iter().map(|row| postcard::to_stdvec(row).unwrap().len());
         sizes.sum::<usize>() + store.content_bytes.load(Ordering::SeqCst)
     })
 }
@@ -292,10 +270,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
     });
     assert_eq!(digests.len(), 2);
     // Marks of an earlier version are in its cursor, where the catalogs read them.
-    let later = Book {
-        marked_from: 3,
-        ..book.clone()
-    };
+    let later = Book { marked_from: 3, ..book.clone() };
     process().block_on(async {
         let engine = engine(store, EPOCH.after(seconds(60)), &later).await;
         until(&engine, |status| status.state == "completed").await;

@@ -13,12 +13,7 @@ use super::{
 use midex_test::{list_of, play::change_to};
 
 fn resolution(verdict: Verdict, item: Option<u32>) -> Resolution {
-    Resolution {
-        step: StepId::parse("first").expect("an id"),
-        item,
-        attempt: None,
-        verdict,
-    }
+    Resolution { step: StepId::parse("first").expect("an id"), item, attempt: None, verdict }
 }
 
 async fn resolved(engine: &Engine, verdict: Verdict) -> Result<StatusView, Error> {
@@ -48,10 +43,7 @@ fn cut_off<F: Future<Output = ()>>(steps: Value, then: impl FnOnce(Engine, Log) 
 }
 
 fn first_and_second(more: Value) -> Value {
-    json!([
-        activity("first", None, more),
-        activity("second", Some("first"), json!({}))
-    ])
+    json!([activity("first", None, more), activity("second", Some("first"), json!({}))])
 }
 
 #[test]
@@ -157,16 +149,10 @@ fn a_word_on_one_attempt_is_none_on_a_later_one() {
     cut_off(first_and_second(json!({})), async |engine, _| {
         let status = engine.status_now("e").await;
         assert_eq!((status.waits[0].visit, status.waits[0].attempt), (1, 1));
-        let late = Resolution {
-            attempt: Some((1, 2)),
-            ..resolution(Verdict::Retry, None)
-        };
+        let late = Resolution { attempt: Some((1, 2)), ..resolution(Verdict::Retry, None) };
         let error = engine.not_commanded(late).await;
         assert_eq!(error.code(), Code::OutcomeKnown);
-        let meant = Resolution {
-            attempt: Some((1, 1)),
-            ..resolution(Verdict::Retry, None)
-        };
+        let meant = Resolution { attempt: Some((1, 1)), ..resolution(Verdict::Retry, None) };
         engine.commanded(meant).await;
     });
 }

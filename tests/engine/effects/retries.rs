@@ -74,10 +74,7 @@ async fn jitter_spreads_a_pause_between_half_of_it_and_the_whole() {
     assert!((1.0..=2.0).contains(&pauses[0]), "{pauses:?}");
     assert!((2.0..=4.0).contains(&pauses[1]), "{pauses:?}");
     let late = &pauses[2..];
-    assert!(
-        late.iter().all(|pause| (2.5..=5.0).contains(pause)),
-        "{pauses:?}"
-    );
+    assert!(late.iter().all(|pause| (2.5..=5.0).contains(pause)), "{pauses:?}");
     let spread =
         late.iter().copied().fold(0.0, f64::max) - late.iter().copied().fold(9.0, f64::min);
     assert!(spread > 0.5, "they differ: {pauses:?}");
@@ -86,9 +83,8 @@ async fn jitter_spreads_a_pause_between_half_of_it_and_the_whole() {
 #[tokio::test(start_paused = true)]
 async fn a_step_is_repeated_until_its_own_output_says_that_it_is_done() {
     let log = Log::new();
-    let poll = log.activity("poll", seconds(1), |context| {
-        Ok(json!({ "ready": context.attempt == 3 }))
-    });
+    let poll =
+        log.activity("poll", seconds(1), |context| Ok(json!({ "ready": context.attempt == 3 })));
     let until =
         json!({ "repeat": { "until": "steps.poll.ready", "every": "10s", "max_attempts": 5 } });
     let steps = json!([activity("poll", None, until)]);
@@ -130,18 +126,11 @@ async fn brings_a_bad_output_first(more: Value) -> (Vec<String>, String) {
 
 #[tokio::test(start_paused = true)]
 async fn an_output_that_breaks_its_schema_has_another_attempt() {
-    for more in [
-        retry(3, false, &[]),
-        retry(3, false, &["STEP_OUTPUT_INVALID"]),
-    ] {
+    for more in [retry(3, false, &[]), retry(3, false, &["STEP_OUTPUT_INVALID"])] {
         let (lines, state) = brings_a_bad_output_first(more.clone()).await;
         assert_eq!((lines.len(), state.as_str()), (2, "completed"), "{more}");
     }
-    for more in [
-        json!({}),
-        retry(3, false, &["network"]),
-        retry(1, false, &[]),
-    ] {
+    for more in [json!({}), retry(3, false, &["network"]), retry(1, false, &[])] {
         let (lines, state) = brings_a_bad_output_first(more.clone()).await;
         assert_eq!((lines.len(), state.as_str()), (1, "failed"), "{more}");
     }

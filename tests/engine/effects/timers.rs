@@ -11,12 +11,7 @@ use midex_test::TokioClock;
 use super::*;
 
 fn wait(span: &str) -> Value {
-    json!([step(
-        "wait",
-        None,
-        json!({ "wait": { "for": span } }),
-        json!({})
-    )])
+    json!([step("wait", None, json!({ "wait": { "for": span } }), json!({}))])
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,12 +22,7 @@ async fn a_timer_fires_at_its_instant_and_its_actor_may_sleep_until_then() {
     assert_eq!(engine.awake_count(), 0);
     let status = until_state(&engine, "completed").await;
     assert_eq!(status.duration_ms, Some(25 * 3600 * 1000));
-    brought(
-        &engine,
-        "wait",
-        json!({ "due": EPOCH.after(seconds(25 * 3600)).to_string() }),
-    )
-    .await;
+    brought(&engine, "wait", json!({ "due": EPOCH.after(seconds(25 * 3600)).to_string() })).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,13 +90,7 @@ async fn more_than_may_move_at_once_all_move() {
     let total = limits::TICKS_AT_ONCE_MAX + 1;
     let definition = defined(wait("10s"), json!({}));
     for number in 0..total {
-        begin_as(
-            &engine,
-            &format!("e{number}"),
-            definition.clone(),
-            json!({}),
-        )
-        .await;
+        begin_as(&engine, &format!("e{number}"), definition.clone(), json!({})).await;
     }
     tokio::time::sleep(seconds(11)).await;
     for number in 0..total {
@@ -153,11 +137,7 @@ async fn what_is_due_and_cannot_be_done_is_not_tried_without_a_pause() {
     let with = json!({ "text": "x".repeat(limits::INLINE_BYTES_MAX + 1) });
     let retry =
         json!({ "max_attempts": 2, "backoff": "10s", "max_backoff": "10s", "jitter": false });
-    let steps = json!([activity(
-        "flaky",
-        None,
-        json!({ "with": with, "retry": retry })
-    )]);
+    let steps = json!([activity("flaky", None, json!({ "with": with, "retry": retry }))]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     until(&engine, |status| status.waits[0].waits_for == "retry").await;
     engine.begin_stop();
@@ -206,10 +186,7 @@ fn steady(wall: &Arc<Mutex<Duration>>) -> Arc<SteadyClock> {
 }
 
 fn on_steady(store: &Arc<Faulty>, clock: Arc<SteadyClock>, activities: Activities) -> Options {
-    Options {
-        activities,
-        ..Options::new(store.clone(), clock, Arc::new(SeededIds::new(1)))
-    }
+    Options { activities, ..Options::new(store.clone(), clock, Arc::new(SeededIds::new(1))) }
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,9 +197,8 @@ async fn a_clock_that_is_set_back_delays_neither_timers_nor_retries_nor_deadline
         _ => Ok(json!(1)),
     });
     let slow = log.activity("slow", seconds(3600), |_| Ok(json!(1)));
-    let activities = Activities::default()
-        .with_activity(flaky)
-        .and_then(|all| all.with_activity(slow));
+    let activities =
+        Activities::default().with_activity(flaky).and_then(|all| all.with_activity(slow));
     let store = Arc::new(Faulty::default());
     let engine = Engine::new(on_steady(&store, steady(&wall), activities.expect("both")))
         .await
@@ -232,11 +208,7 @@ async fn a_clock_that_is_set_back_delays_neither_timers_nor_retries_nor_deadline
     let steps = json!([
         step("wait", None, json!({ "wait": { "for": "30s" } }), json!({})),
         activity("flaky", None, json!({ "retry": retry })),
-        activity(
-            "slow",
-            None,
-            json!({ "timeout": "30s", "on_error": "continue" })
-        ),
+        activity("slow", None, json!({ "timeout": "30s", "on_error": "continue" })),
     ]);
     begin(&engine, defined(steps, json!({})), json!({})).await;
     tokio::time::sleep(seconds(10)).await;
@@ -305,10 +277,7 @@ async fn a_clock_that_was_wrong_for_a_moment_moves_no_later_time() {
     assert_eq!(finish_open_step(&engine).await, passed.now().to_string());
     let rows = history(&engine).await;
     let names: Vec<_> = rows.iter().map(|row| row.step_name.clone()).collect();
-    assert!(
-        names.is_sorted() || names.iter().rev().is_sorted(),
-        "{names:?}"
-    );
+    assert!(names.is_sorted() || names.iter().rev().is_sorted(), "{names:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,10 +285,8 @@ async fn a_workflow_that_takes_too_long_fails_and_pauses_do_not_count() {
     let log = Log::new();
     let slow = log.activity("slow", seconds(3600), |_| Ok(json!(1)));
     let engine = engine(&log, only([slow])).await;
-    let definition = defined(
-        json!([activity("slow", None, json!({}))]),
-        json!({ "timeout": "10s" }),
-    );
+    let definition =
+        defined(json!([activity("slow", None, json!({}))]), json!({ "timeout": "10s" }));
     begin(&engine, definition, json!({})).await;
     tokio::time::sleep(seconds(4)).await;
     change(&engine, Lifecycle::Pause).await;
@@ -337,12 +304,7 @@ async fn a_step_of_a_model_that_stays_open_too_long_fails() {
     let engine = engine(&log, Activities::default()).await;
     let agent = json!({ "agent": { "agent": "worker" } });
     let steps = json!([
-        step(
-            "slow",
-            None,
-            agent.clone(),
-            json!({ "timeout": "1h", "on_error": "continue" })
-        ),
+        step("slow", None, agent.clone(), json!({ "timeout": "1h", "on_error": "continue" })),
         step("next", Some("slow"), agent, json!({})),
     ]);
     let first = begin(&engine, defined(steps, json!({})), json!({})).await;
@@ -350,10 +312,7 @@ async fn a_step_of_a_model_that_stays_open_too_long_fails() {
     assert_eq!(engine.status_now("e").await.revision, first.revision);
     tokio::time::sleep(seconds(2)).await;
     let rows = history(&engine).await;
-    assert!(
-        format!("{:?}", rows[0].error).contains("STEP_TIMED_OUT"),
-        "{rows:?}"
-    );
+    assert!(format!("{:?}", rows[0].error).contains("STEP_TIMED_OUT"), "{rows:?}");
     let current = engine.current_step(&id()).await.expect("a step");
     let last = advance(&engine, &current.continuation_token.expect("a token")).await;
     assert_eq!(last.workflow_state, "completed");

@@ -32,10 +32,7 @@ use serde_json::{Value, json};
 fn submitted(report: Report) -> Submission {
     let is_odd = |value: &Value| value.as_i64().is_some_and(|number| number % 2 == 1);
     let chooses = matches!(&report, Report::Output(value) if is_odd(value));
-    Submission {
-        choice: chooses.then(|| CONTINUE_OPTION_ID.to_owned()),
-        ..report.into()
-    }
+    Submission { choice: chooses.then(|| CONTINUE_OPTION_ID.to_owned()), ..report.into() }
 }
 
 /// Something that runs one execution: the pure domain, or the whole engine.
@@ -119,10 +116,7 @@ impl Pure {
     fn become_next(&mut self, transition: Transition) -> Result<Advanced> {
         let before = self.execution.take();
         let next = Execution::apply_row(before, &transition.row).expect("events apply");
-        assert_eq!(
-            next, transition.next,
-            "the events say all that the transition does"
-        );
+        assert_eq!(next, transition.next, "the events say all that the transition does");
         self.take(&transition.effects, &transition.row);
         for (digest, content) in transition.contents {
             // What an artifact holds may be anything, and no decision asks for it.
@@ -162,9 +156,7 @@ impl Pure {
         let rows = &self.rows[..usize::try_from(revision).expect("a small number")];
         let row = rows.last().expect("a row");
         let then = Execution::replay(rows).expect("rows");
-        self.show(&then, Some(row), |subject| {
-            view::advanced_reply(subject, row, replayed)
-        })
+        self.show(&then, Some(row), |subject| view::advanced_reply(subject, row, replayed))
     }
 
     fn shown<T>(&self, view: impl Fn(&view::Subject<'_>) -> T) -> T {
@@ -221,9 +213,8 @@ impl Pure {
         let revision = need.revision.expect("it is in a row");
         let row = &self.rows[usize::try_from(revision).expect("a small number") - 1];
         let mut payloads = row.events.iter().filter_map(|event| event.output());
-        let (_, payload) = payloads
-            .find(|(_, payload)| payload.digest == need.digest)
-            .expect("the row has it");
+        let (_, payload) =
+            payloads.find(|(_, payload)| payload.digest == need.digest).expect("the row has it");
         Arc::new(payload.inline.as_ref().expect("it is small").value())
     }
 
@@ -231,10 +222,7 @@ impl Pure {
         let mut known = Values::new();
         loop {
             let execution = self.execution.as_ref().expect("an execution");
-            let facts = Facts {
-                values: &known,
-                ..self.facts()
-            };
+            let facts = Facts { values: &known, ..self.facts() };
             match execution.decide(facts, command, self.clock.now(), &self.ids)? {
                 Decision::Move(transition) => return self.become_next(*transition).map(Some),
                 Decision::Replay(key) => return Ok(Some(self.answer(key, true))),
@@ -276,13 +264,11 @@ impl Subject for Pure {
             token: Token::parse(token)?,
             submission: Arc::new(submitted(report)),
         };
-        self.command(&command)
-            .map(|answer| answer.expect("an advance moves or replays"))
+        self.command(&command).map(|answer| answer.expect("an advance moves or replays"))
     }
 
     async fn read(&mut self) -> (BTreeMap<String, String>, u64) {
-        self.command(&Command::RenewTokens)
-            .expect("renewal is never refused");
+        self.command(&Command::RenewTokens).expect("renewal is never refused");
         let current = self.shown(view::current_step);
         (tokens(&current), current.revision)
     }
@@ -301,10 +287,7 @@ impl Subject for Pure {
         outcome: Result<EffectOutput, OperationFailure>,
     ) {
         let outcome = Arc::new(outcome);
-        let command = Command::Outcome {
-            attempt_id,
-            outcome,
-        };
+        let command = Command::Outcome { attempt_id, outcome };
         let moved = self.command(&command).expect("an outcome is never refused");
         assert!(moved.is_some(), "nobody waits for {command:?}");
     }
@@ -379,11 +362,7 @@ impl Subject for Pure {
         self.command(&Command::Tick).expect("time is never refused");
         let execution = self.execution.as_ref().expect("an execution");
         let was_due = deadline.is_some_and(|deadline| deadline <= self.clock.now());
-        assert_eq!(
-            execution.revision() > before,
-            was_due,
-            "it moves where it said that it would"
-        );
+        assert_eq!(execution.revision() > before, was_due, "it moves where it said that it would");
     }
 }
 
@@ -441,10 +420,7 @@ async fn begun(
     seed: u64,
 ) -> Engine {
     let ids = Arc::new(SeededIds::new(seed));
-    let options = Options {
-        workflows,
-        ..Options::new(store, Arc::new(clock), ids)
-    };
+    let options = Options { workflows, ..Options::new(store, Arc::new(clock), ids) };
     Engine::new(options).await.expect("an engine")
 }
 
@@ -467,28 +443,17 @@ impl Subject for Whole {
     }
 
     async fn read(&mut self) -> (BTreeMap<String, String>, u64) {
-        let current = self
-            .engine
-            .current_step(&self.id)
-            .await
-            .expect("the execution exists");
+        let current = self.engine.current_step(&self.id).await.expect("the execution exists");
         (tokens(&current), current.revision)
     }
 
     async fn state(&mut self) -> StatusView {
-        self.engine
-            .status(&self.id)
-            .await
-            .expect("the execution exists")
+        self.engine.status(&self.id).await.expect("the execution exists")
     }
 
     async fn change(&mut self, change: LifecycleChange) -> Result<()> {
         let answered = self.engine.command(&self.id, change).await?;
-        let status = self
-            .engine
-            .status(&self.id)
-            .await
-            .expect("the execution exists");
+        let status = self.engine.status(&self.id).await.expect("the execution exists");
         // What it told its children may have been done meanwhile.
         if answered.revision == status.revision {
             assert_eq!(answered, status, "the answer is the status");
@@ -525,10 +490,7 @@ impl Subject for Whole {
     }
 
     async fn all(&self) -> Option<BTreeSet<String>> {
-        let query = ListQuery {
-            limit: 200,
-            ..ListQuery::default()
-        };
+        let query = ListQuery { limit: 200, ..ListQuery::default() };
         let all = self.engine.list(query).await.expect("a list").executions;
         Some(all.into_iter().map(|row| row.execution_id).collect())
     }
@@ -538,15 +500,8 @@ impl Subject for Whole {
     }
 
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()> {
-        let answered = self
-            .engine
-            .command(&self.id, SignalRequest::new(name, payload))
-            .await?;
-        let status = self
-            .engine
-            .status(&self.id)
-            .await
-            .expect("the execution exists");
+        let answered = self.engine.command(&self.id, SignalRequest::new(name, payload)).await?;
+        let status = self.engine.status(&self.id).await.expect("the execution exists");
         // What it told its children may have been done meanwhile.
         if answered.revision == status.revision {
             assert_eq!(answered, status, "the answer is the status");
@@ -561,11 +516,7 @@ impl Subject for Whole {
 
     async fn kept(&self) -> (Execution, Vec<Row>) {
         let stored = self.store.load(&self.id).await.expect("the store answers");
-        let rows = self
-            .store
-            .history(&self.id)
-            .await
-            .expect("the store answers");
+        let rows = self.store.history(&self.id).await.expect("the store answers");
         (stored.expect("the execution exists").execution, rows)
     }
 

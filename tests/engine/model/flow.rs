@@ -128,23 +128,11 @@ fn action(time: impl Strategy<Value = u64> + 'static) -> impl Strategy<Value = A
     ]
 }
 
-const ALL: Has = Has {
-    timers: true,
-    activities: true,
-    children: true,
-};
+const ALL: Has = Has { timers: true, activities: true, children: true };
 
 /// The engine works on activities by itself, and time passes while it sees to children.
-const ALONE: Has = Has {
-    activities: false,
-    children: false,
-    ..ALL
-};
-const TIMELESS: Has = Has {
-    timers: false,
-    activities: false,
-    ..ALL
-};
+const ALONE: Has = Has { activities: false, children: false, ..ALL };
+const TIMELESS: Has = Has { timers: false, activities: false, ..ALL };
 
 /// Timers that often become due together.
 fn coarse(_: usize, units: u64) -> u64 {

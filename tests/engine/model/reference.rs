@@ -87,19 +87,13 @@ impl Model {
         let ready: Vec<_> = (0..self.graph.len())
             .filter(|at| self.status[*at] == Status::Pending)
             .filter(|at| {
-                self.graph[*at]
-                    .iter()
-                    .all(|before| self.status[*before] == Status::Completed)
+                self.graph[*at].iter().all(|before| self.status[*before] == Status::Completed)
             })
             .collect();
         let names: Vec<_> = ready.iter().map(|at| format!("s{at}")).collect();
         let offered = list_of(&answer.new_tokens, |offer| offer.step_name.clone());
         assert_eq!(offered, names, "what became ready, in authoring order");
-        assert_eq!(
-            answer.step_name.as_ref(),
-            names.first(),
-            "the first of them"
-        );
+        assert_eq!(answer.step_name.as_ref(), names.first(), "the first of them");
         if let Some(step) = ready.first() {
             let decided = list_of(&answer.previous, |before| Some(before.output.clone()));
             let expected = list_of(&self.graph[*step], |at| self.outputs[*at].clone());
@@ -108,18 +102,9 @@ impl Model {
         for (step, offer) in ready.into_iter().zip(&answer.new_tokens) {
             self.status[step] = Status::Running;
             let text = offer.continuation_token.clone();
-            self.tokens.push(ModelToken {
-                text,
-                step,
-                issued: self.now,
-                is: Is::Live,
-            });
+            self.tokens.push(ModelToken { text, step, issued: self.now, is: Is::Live });
         }
-        if self
-            .status
-            .iter()
-            .all(|status| *status == Status::Completed)
-        {
+        if self.status.iter().all(|status| *status == Status::Completed) {
             self.state = "completed";
         }
         self.pause_where_all_is_held();
@@ -235,9 +220,8 @@ impl Model {
                 && !self.held.contains(&token.step)
                 && self.now.checked_sub(token.issued).unwrap() >= limits::TOKEN_TTL
         };
-        let old: Vec<usize> = (0..self.tokens.len())
-            .filter(|at| expired(&self.tokens[*at]))
-            .collect();
+        let old: Vec<usize> =
+            (0..self.tokens.len()).filter(|at| expired(&self.tokens[*at])).collect();
         if !old.is_empty() {
             self.revision += 1;
         }
@@ -246,29 +230,18 @@ impl Model {
             let text = shown[&format!("s{step}")].clone();
             assert_ne!(text, self.tokens[at].text, "an expired token is replaced");
             self.tokens[at].is = Is::Superseded;
-            self.tokens.push(ModelToken {
-                text,
-                step,
-                issued: self.now,
-                is: Is::Live,
-            });
+            self.tokens.push(ModelToken { text, step, issued: self.now, is: Is::Live });
         }
         let is_shown =
             |token: &&ModelToken| token.is == Is::Live && !self.held.contains(&token.step);
         let live = self.tokens.iter().filter(is_shown);
-        let live: BTreeMap<_, _> = live
-            .map(|token| (format!("s{}", token.step), token.text.clone()))
-            .collect();
+        let live: BTreeMap<_, _> =
+            live.map(|token| (format!("s{}", token.step), token.text.clone())).collect();
         assert_eq!(*shown, live, "every open step with its live token");
     }
 
     pub(super) fn counts(&self) -> view::StepCounts {
-        let count = |wanted: Status| {
-            self.status
-                .iter()
-                .filter(|status| **status == wanted)
-                .count()
-        };
+        let count = |wanted: Status| self.status.iter().filter(|status| **status == wanted).count();
         view::StepCounts {
             total: self.status.len(),
             completed: count(Status::Completed),

@@ -30,11 +30,7 @@ use super::{
 /// How many moves an execution is given to come to its end.
 const MOVES: usize = 400;
 
-const HAS: Has = Has {
-    timers: true,
-    activities: false,
-    children: false,
-};
+const HAS: Has = Has { timers: true, activities: false, children: false };
 
 fn rehearsed(flow: &Flow) -> Vec<RehearsedStep> {
     let facts = Facts::new(&flow.definition, limits::TOKEN_TTL);
@@ -53,12 +49,8 @@ struct Done {
 
 async fn done(flow: &Flow, seed: u64) -> Option<Done> {
     let mut dice = Dice(seed);
-    let engine = midex_test::engine(
-        Arc::new(MemoryStore::new()),
-        TokioClock::starting_at(EPOCH),
-        1,
-    )
-    .await;
+    let engine =
+        midex_test::engine(Arc::new(MemoryStore::new()), TokioClock::starting_at(EPOCH), 1).await;
     engine.begin(flow.definition.clone(), "e").await;
     let mut offers = BTreeMap::new();
     for _ in 0..MOVES {
@@ -72,10 +64,8 @@ async fn done(flow: &Flow, seed: u64) -> Option<Done> {
         }
         if open.is_empty() {
             for name in SIGNALS {
-                let signal = SignalRequest {
-                    name: name.to_owned(),
-                    payload: Arc::new(json!(dice.roll(3))),
-                };
+                let signal =
+                    SignalRequest { name: name.to_owned(), payload: Arc::new(json!(dice.roll(3))) };
                 let _ = engine.command(&id("e"), signal).await;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -86,20 +76,14 @@ async fn done(flow: &Flow, seed: u64) -> Option<Done> {
             0 => json!([0, 1]),
             _ => json!(dice.roll(3)),
         };
-        engine
-            .report(&open[at].continuation_token, Report::Output(brings))
-            .await;
+        engine.report(&open[at].continuation_token, Report::Output(brings)).await;
     }
     let status = engine.status_now("e").await;
     let history = engine.history_now("e").await;
     let is_good = status.state == "completed" && history.iter().all(|row| row.status != "failed");
-    let entered = history
-        .into_iter()
-        .filter(|row| row.status != "skipped" && row.status != "pending");
-    is_good.then(|| Done {
-        entered: entered.map(|row| row.step_name).collect(),
-        offers,
-    })
+    let entered =
+        history.into_iter().filter(|row| row.status != "skipped" && row.status != "pending");
+    is_good.then(|| Done { entered: entered.map(|row| row.step_name).collect(), offers })
 }
 
 proptest! {

@@ -83,10 +83,7 @@ async fn what_a_text_says_becomes_inputs_and_what_it_does_not_is_asked_for() {
             ]
         }))
     );
-    assert_eq!(
-        history[1].output,
-        Some(json!({ "platform": "iOS", "push": false }))
-    );
+    assert_eq!(history[1].output, Some(json!({ "platform": "iOS", "push": false })));
     // What came in later is there after a restart, and in what is shown of the inputs.
     play.restart().await;
     let current = play.engine.current_now("e").await;
@@ -105,17 +102,11 @@ async fn where_nothing_is_missing_nobody_is_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_text_holds_nothing_and_is_not_looked_into() {
-    let play = Play::begin(
-        &app(&[READ, ASK].join("\n")),
-        json!({ "request": " ", "push": true }),
-    )
-    .await;
+    let play =
+        Play::begin(&app(&[READ, ASK].join("\n")), json!({ "request": " ", "push": true })).await;
     assert_eq!(play.open(), ["ask"]);
     let output = play.history().await[0].output.clone().unwrap();
-    assert_eq!(
-        output,
-        json!({ "extracted": {}, "missing": ["platform"], "rejected": [] })
-    );
+    assert_eq!(output, json!({ "extracted": {}, "missing": ["platform"], "rejected": [] }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,18 +115,11 @@ async fn a_refused_answer_is_asked_for_again_with_why_and_the_accepted_ones_are_
     let answer = json!({ "platform": "WinPhone", "push": true });
     let first = refused(&play, "ask", answer.clone()).await;
     assert_eq!(first.code(), Code::StepOutputInvalid);
-    assert!(
-        first
-            .suggested_action()
-            .starts_with("Ask your user to say again")
-    );
+    assert!(first.suggested_action().starts_with("Ask your user to say again"));
     let violation = &first.violations()[0];
     assert_eq!(violation.path.as_str(), "/platform");
     assert_eq!(violation.rule.as_str(), "enum");
-    assert_eq!(
-        violation.expected.as_deref(),
-        Some(r#"one of "iOS", "Android""#)
-    );
+    assert_eq!(violation.expected.as_deref(), Some(r#"one of "iOS", "Android""#));
     assert_has(first.message(), &["malformed output 1 of 5"]);
     // The same answer again costs nothing.
     let again = refused(&play, "ask", answer).await;
@@ -176,8 +160,7 @@ async fn the_fifth_refused_answer_holds_the_step_and_a_resume_asks_on() {
     play.change(Lifecycle::Resume).await;
     let words = play.engine.current_now("e").await.instructions;
     assert!(words.unwrap().contains("The answer before was refused"));
-    play.done("ask", json!({ "platform": "iOS", "push": true }))
-        .await;
+    play.done("ask", json!({ "platform": "iOS", "push": true })).await;
     assert_eq!(play.open(), ["tell"]);
 }
 
@@ -192,8 +175,7 @@ async fn an_answer_sets_only_what_was_asked_for() {
     let violation = &error.violations()[0];
     assert_eq!(violation.path, "/platform", "{error:?}");
     // To repeat what is known sets nothing.
-    play.done("ask", json!({ "platform": "iOS", "push": false }))
-        .await;
+    play.done("ask", json!({ "platform": "iOS", "push": false })).await;
     let output = play.history().await[0].output.clone().unwrap();
     assert_eq!(output, json!({ "platform": "iOS", "push": false }));
 }
@@ -205,10 +187,7 @@ async fn a_list_is_no_answer_and_no_text_holds_one() {
     assert_eq!(error.violations()[0].rule, "type");
     let play = Play::begin(&app(&[READ, END].join("\n")), request()).await;
     let error = refused(&play, "read", json!("iOS")).await;
-    assert_eq!(
-        error.violations()[0].message,
-        "the output must be an object"
-    );
+    assert_eq!(error.violations()[0].message, "the output must be an object");
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,8 +197,7 @@ async fn words_of_the_user_go_through_extraction() {
     assert!(play.words().contains("userUtterance"), "{}", play.words());
     let start = play.last.clone();
     let asked = play.token("ask");
-    play.done("ask", json!({ "userUtterance": "iPhones, please" }))
-        .await;
+    play.done("ask", json!({ "userUtterance": "iPhones, please" })).await;
     let offer = play.offers()[0].clone();
     assert_eq!((offer.step_name.as_str(), offer.step.attempt), ("ask", 2));
     assert!(play.words().contains("iPhones, please"), "{}", play.words());
@@ -229,8 +207,7 @@ async fn words_of_the_user_go_through_extraction() {
     assert!(!play.words().contains(kind), "{}", play.words());
     let extracting = play.last.clone();
     // What the words did not say is asked for once more.
-    play.done("ask", json!({ "platform": "iOS", "push": null }))
-        .await;
+    play.done("ask", json!({ "platform": "iOS", "push": null })).await;
     let offer = play.offers()[0].clone();
     assert_eq!(offer.step.attempt, 3);
     let names = offer.step.input.unwrap()["properties"][0]["name"].clone();
@@ -249,11 +226,9 @@ async fn words_of_the_user_go_through_extraction() {
 async fn words_that_never_say_it_end_the_step() {
     let ask = "  - { id: ask, input: { properties: [platform], reextract: true }, retry: { max_attempts: 2 }, on_error: tell }";
     let mut play = Play::begin(
-        &app(&[
-            ask,
-            "  - { id: tell, guidance: Go on., result: {}, run_when: finished }",
-        ]
-        .join("\n")),
+        &app(
+            &[ask, "  - { id: tell, guidance: Go on., result: {}, run_when: finished }"].join("\n")
+        ),
         request(),
     )
     .await;
@@ -284,12 +259,7 @@ fn what_is_asked_for_must_be_declared_and_may_be_left_open() {
             &midex_registry::Registry::load(&midex_registry::Sources::default()),
         );
         let told = midex_domain::finding::errors(&findings).map(|finding| {
-            format!(
-                "{} {} {}",
-                finding.path,
-                finding.rule.as_str(),
-                finding.message
-            )
+            format!("{} {} {}", finding.path, finding.rule.as_str(), finding.message)
         });
         told.collect::<Vec<_>>()
     };

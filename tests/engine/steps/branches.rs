@@ -7,14 +7,7 @@ use midex_test::{assert_has, play::Calls};
 
 #[tokio::test(start_paused = true)]
 async fn false_zero_and_nothing_do_not_hold() {
-    for nothing in [
-        json!(false),
-        json!(0),
-        json!(""),
-        json!(null),
-        json!([]),
-        json!({}),
-    ] {
+    for nothing in [json!(false), json!(0), json!(""), json!(null), json!([]), json!({})] {
         let lines = "steps:
   - { id: a, if: inputs.flag, guidance: Never., result: {} }
   - { id: b, guidance: Always., result: {} }";
@@ -82,11 +75,7 @@ async fn a_loop_goes_round_until_it_is_left_and_feeds_back_through_memory() {
     let mut play = Play::begin(REVIEW, json!({})).await;
     assert!(play.words().contains("Changes: none"), "{}", play.words());
     play.done("draft", json!("one")).await;
-    play.done(
-        "review",
-        json!({ "approved": false, "changes": "use tabs" }),
-    )
-    .await;
+    play.done("review", json!({ "approved": false, "changes": "use tabs" })).await;
     assert_eq!(play.open(), ["draft"]);
     let offer = play.offers()[0].clone();
     assert_eq!((offer.step.visit, offer.step.attempt), (2, 1));
@@ -103,8 +92,7 @@ async fn a_loop_that_is_not_left_ends_at_its_bound() {
     let mut play = Play::begin(REVIEW, json!({})).await;
     for _ in 0..3 {
         play.done("draft", json!(1)).await;
-        play.done("review", json!({ "approved": false, "changes": "more" }))
-            .await;
+        play.done("review", json!({ "approved": false, "changes": "more" })).await;
     }
     assert_eq!(play.state(), "failed");
     let failure = play.last.failure.clone().unwrap();

@@ -44,10 +44,7 @@ final_output: '${{ steps.each }}'";
     play.report(&one, Report::Output(json!("one"))).await;
     play.report(&three, Report::Output(json!("three"))).await;
     play.done("after", json!(1)).await;
-    assert_eq!(
-        play.last.final_output,
-        Some(json!([null, "one", null, "three"]))
-    );
+    assert_eq!(play.last.final_output, Some(json!([null, "one", null, "three"])));
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,10 +124,7 @@ steps:
     let token = current.continuation_token.unwrap();
     play.report(&token, Report::Output(json!(1))).await;
     assert_eq!(play.state(), "failed");
-    assert_eq!(
-        play.last.failure.clone().unwrap().code,
-        "WORKFLOW_TIMED_OUT"
-    );
+    assert_eq!(play.last.failure.clone().unwrap().code, "WORKFLOW_TIMED_OUT");
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,21 +168,11 @@ async fn signals_that_came_in_a_pause_end_no_wait_that_the_first_of_them_took_ba
     play.done("top", json!(1)).await;
     play.engine.commanded(change_to(Lifecycle::Pause)).await;
     for _ in 0..2 {
-        play.engine
-            .commanded(SignalRequest::new("go", json!(1)))
-            .await;
+        play.engine.commanded(SignalRequest::new("go", json!(1))).await;
     }
     play.engine.commanded(change_to(Lifecycle::Resume)).await;
     let path = play.path().await;
-    assert_eq!(
-        path,
-        [
-            "top completed",
-            "left completed",
-            "right skipped",
-            "top running"
-        ]
-    );
+    assert_eq!(path, ["top completed", "left completed", "right skipped", "top running"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,25 +253,14 @@ async fn what_one_way_still_leads_to_is_not_passed() {
     for (b, is_passed) in [
         // It goes on in order, or fails and is passed.
         ("{ id: b, guidance: B., result: {}, depends_on: [] }", false),
-        (
-            "{ id: b, guidance: B., result: {}, depends_on: [], on_error: continue }",
-            false,
-        ),
+        ("{ id: b, guidance: B., result: {}, depends_on: [], on_error: continue }", false),
         // It is an arm that leads elsewhere.
-        (
-            "{ id: b, branch: [{ if: run.visits.a == 1, next: y }], depends_on: [] }",
-            true,
-        ),
+        ("{ id: b, branch: [{ if: run.visits.a == 1, next: y }], depends_on: [] }", true),
         // No arm is taken.
-        (
-            "{ id: b, branch: [{ if: run.visits.a == 9, next: y }], depends_on: [] }",
-            false,
-        ),
+        ("{ id: b, branch: [{ if: run.visits.a == 9, next: y }], depends_on: [] }", false),
     ] {
-        let lines = BESIDE.replace(
-            "{ id: b, guidance: B., result: {}, depends_on: [], next: y }",
-            b,
-        );
+        let lines =
+            BESIDE.replace("{ id: b, guidance: B., result: {}, depends_on: [], next: y }", b);
         let mut play = Play::begin(&lines, json!({})).await;
         let a = play.token("a");
         if b.contains("guidance") {

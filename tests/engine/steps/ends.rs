@@ -47,16 +47,9 @@ async fn a_final_output_that_is_no_mapping_is_null_as_a_whole() {
 async fn a_reference_that_leads_to_nothing_says_why_and_where_it_stands() {
     for (a, why) in [
         ("if: inputs.no", "was skipped"),
-        (
-            "fail: { code: X, message: x }, if: inputs.no",
-            "was skipped",
-        ),
+        ("fail: { code: X, message: x }, if: inputs.no", "was skipped"),
     ] {
-        let kind = if a.starts_with("fail") {
-            ""
-        } else {
-            "guidance: A., result: {}, "
-        };
+        let kind = if a.starts_with("fail") { "" } else { "guidance: A., result: {}, " };
         let lines = format!(
             "inputs: {{ no: {{ type: boolean }} }}
 steps:
@@ -75,10 +68,7 @@ steps:
     let mut play = Play::begin(lines, json!({})).await;
     play.fails("a", "BROKEN").await;
     let failure = play.last.failure.clone().unwrap();
-    assert_eq!(
-        failure.message,
-        "the step `a` has no output (it failed) in `guidance`"
-    );
+    assert_eq!(failure.message, "the step `a` has no output (it failed) in `guidance`");
 }
 
 const CLEAN: &str = "timeout: 1h
@@ -97,10 +87,7 @@ async fn after(play: &Play, minutes: u64) -> (String, Option<String>) {
 async fn what_runs_after_the_time_limit_has_five_minutes_or_its_own_limit() {
     let play = Play::begin(CLEAN, json!({})).await;
     let timed_out = Some("WORKFLOW_TIMED_OUT".to_owned());
-    assert_eq!(
-        after(&play, 64).await,
-        ("running".into(), timed_out.clone())
-    );
+    assert_eq!(after(&play, 64).await, ("running".into(), timed_out.clone()));
     assert_eq!(after(&play, 2).await, ("failed".into(), timed_out.clone()));
     let lines = CLEAN.replace("run_when: finished", "run_when: finished, timeout: 20m");
     let play = Play::begin(&lines, json!({})).await;
@@ -134,16 +121,11 @@ async fn a_reply_names_the_signal_that_is_waited_for_and_how_to_send_it() {
     play.done("a", json!(1)).await;
     let call = "execution.signal with execution_id 'e' and signal 'tests-passed'";
     let message = play.last.message.clone();
-    assert!(
-        message.contains(call) && !message.contains("by itself"),
-        "{message}"
-    );
+    assert!(message.contains(call) && !message.contains("by itself"), "{message}");
     let wait = play.status().await.waits[0].clone();
     assert_eq!(wait.next_call.as_deref(), Some(call));
     // The same call gets the same answer once the signal has come.
-    play.engine
-        .commanded(SignalRequest::new("tests-passed", json!(1)))
-        .await;
+    play.engine.commanded(SignalRequest::new("tests-passed", json!(1))).await;
     let again = play.engine.report(&token, Report::Output(json!(1))).await;
     assert_eq!(again.message, message);
 }
@@ -153,12 +135,7 @@ async fn a_signal_that_no_step_names_is_kept_and_told() {
     let play = Play::begin(WAITING, json!({})).await;
     let send = |name: &str| {
         let (engine, name) = (play.engine.clone(), name.to_owned());
-        async move {
-            engine
-                .commanded(SignalRequest::new(name, json!(1)))
-                .await
-                .signals_kept
-        }
+        async move { engine.commanded(SignalRequest::new(name, json!(1))).await.signals_kept }
     };
     let kept = send("test-passed").await;
     assert_eq!(

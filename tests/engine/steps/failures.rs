@@ -47,10 +47,7 @@ async fn a_failure_may_lead_to_another_step() {
     assert_eq!(play.open(), ["mend"]);
     play.done("mend", json!(1)).await;
     assert_eq!(play.state(), "completed");
-    assert_eq!(
-        play.path().await,
-        ["a failed", "b skipped", "mend completed"]
-    );
+    assert_eq!(play.path().await, ["a failed", "b skipped", "mend completed"]);
 }
 
 const AFTERMATH: &str = "steps:
@@ -76,10 +73,7 @@ async fn what_is_to_run_after_a_failure_runs_before_the_execution_fails() {
     play.report(&tell, Report::Output(json!(1))).await;
     assert_eq!(play.state(), "failed");
     assert_eq!(play.last.failure.clone().unwrap().code, "BROKEN");
-    assert_eq!(
-        play.path().await,
-        ["a failed", "b skipped", "clean completed", "tell completed"]
-    );
+    assert_eq!(play.path().await, ["a failed", "b skipped", "clean completed", "tell completed"]);
 }
 
 /// The failure on request goes the way of every other one; who asks again will not wait for it.
@@ -101,8 +95,7 @@ async fn what_is_to_run_after_a_failure_runs_where_somebody_asks_for_the_failure
             let open = list_of(&current.ready_steps, |step| step.step_name.as_str());
             assert_eq!(open, ["clean", "tell"]);
             for step in current.ready_steps {
-                play.report(&step.continuation_token, Report::Output(json!(1)))
-                    .await;
+                play.report(&step.continuation_token, Report::Output(json!(1))).await;
             }
             play.status().await
         };
@@ -148,11 +141,7 @@ async fn a_second_failure_enters_its_handler_anew() {
         assert_eq!((offers.len(), offers[0].step.visit), (1, 2));
         assert_ne!(play.token("mend"), first);
         let code = play.refused(&first, json!(2)).await.code();
-        let expected = if is_done_between {
-            Code::TokenAlreadyUsed
-        } else {
-            Code::TokenSuperseded
-        };
+        let expected = if is_done_between { Code::TokenAlreadyUsed } else { Code::TokenSuperseded };
         assert_eq!(code, expected);
         play.done("mend", json!(3)).await;
         assert_eq!(play.state(), "completed");
@@ -171,11 +160,8 @@ async fn a_handler_that_waits_for_all_runs_once() {
         let mut play = Play::begin(&beside(handler), json!({})).await;
         let tokens = ["a", "b"].map(|step| (step, play.token(step)));
         for (step, token) in tokens {
-            let report = if failing.contains(&step) {
-                failed("no", None)
-            } else {
-                Report::Output(json!(1))
-            };
+            let report =
+                if failing.contains(&step) { failed("no", None) } else { Report::Output(json!(1)) };
             play.report(&token, report).await;
         }
         if !failing.is_empty() {
@@ -184,10 +170,7 @@ async fn a_handler_that_waits_for_all_runs_once() {
         }
         assert_eq!(play.state(), "completed", "{failing:?}");
         let path = play.path().await;
-        let ran = path
-            .iter()
-            .filter(|entry| *entry == "mend completed")
-            .count();
+        let ran = path.iter().filter(|entry| *entry == "mend completed").count();
         assert_eq!(ran, usize::from(!failing.is_empty()), "{path:?}");
     }
 }
@@ -225,18 +208,9 @@ async fn a_model_that_could_not_is_asked_again_as_often_as_the_step_says() {
     play.fails("a", "BUSY").await;
     assert_eq!(play.state(), "failed");
     let history = play.history().await;
-    let attempts: Vec<_> = history
-        .iter()
-        .map(|row| (row.attempt, &*row.status, row.error.is_some()))
-        .collect();
-    assert_eq!(
-        attempts,
-        [
-            (1, "failed", true),
-            (2, "failed", true),
-            (3, "failed", true)
-        ]
-    );
+    let attempts: Vec<_> =
+        history.iter().map(|row| (row.attempt, &*row.status, row.error.is_some())).collect();
+    assert_eq!(attempts, [(1, "failed", true), (2, "failed", true), (3, "failed", true)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,11 +218,7 @@ async fn what_says_that_it_is_hopeless_is_not_tried_again() {
     let lines = "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 3 } }\n";
     let mut play = Play::begin(lines, json!({})).await;
     let token = play.token("a");
-    let report = Report::Error {
-        message: "no".into(),
-        code: None,
-        retryable: Some(false),
-    };
+    let report = Report::Error { message: "no".into(), code: None, retryable: Some(false) };
     play.report(&token, report).await;
     assert_eq!(play.state(), "failed");
 }
@@ -357,10 +327,7 @@ async fn a_model_that_is_late_is_asked_again_where_the_step_is_retried() {
 async fn a_model_that_is_late_too_often_has_failed() {
     for (rest, seconds) in [
         ("retry: { max_attempts: 2 }", 1201),
-        (
-            "retry: { max_attempts: 2, backoff: 1m, jitter: false }",
-            1261,
-        ),
+        ("retry: { max_attempts: 2, backoff: 1m, jitter: false }", 1261),
         ("retry: { max_attempts: 3, on: [BUSY] }", 601),
         ("optional: false", 601),
     ] {
@@ -390,12 +357,9 @@ async fn an_item_that_is_late_is_asked_again_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_in_retry_covers_the_code_that_a_model_reports() {
-    for (on, code) in [
-        ("503", "HTTP_503"),
-        ("5xx", "HTTP_503"),
-        ("4xx", "HTTP_429"),
-        ("connection", "NETWORK"),
-    ] {
+    for (on, code) in
+        [("503", "HTTP_503"), ("5xx", "HTTP_503"), ("4xx", "HTTP_429"), ("connection", "NETWORK")]
+    {
         let lines = format!(
             "steps:\n  - {{ id: a, guidance: A., result: {{}}, retry: {{ on: [{on}] }} }}\n"
         );
@@ -410,10 +374,7 @@ async fn a_status_in_retry_covers_the_code_that_a_model_reports() {
 #[tokio::test(start_paused = true)]
 async fn a_step_says_what_its_failure_leads_to() {
     for (more, said) in [
-        (
-            "",
-            "{token, error: {message}}; that ends the execution as failed.",
-        ),
+        ("", "{token, error: {message}}; that ends the execution as failed."),
         (", optional: true", "; the workflow goes on without it."),
         (", on_error: continue", "; the workflow goes on without it."),
         (", on_error: b", "; step 'b' takes over."),
@@ -443,10 +404,7 @@ async fn a_handler_is_told_of_so_many_failures_and_so_much_of_each() {
     }
     assert_eq!(play.open(), ["tell"]);
     let words = play.words();
-    assert_eq!(
-        words.matches("(\"LONG\").").count(),
-        limits::FAILURES_TOLD_MAX
-    );
+    assert_eq!(words.matches("(\"LONG\").").count(), limits::FAILURES_TOLD_MAX);
     let most = format!("\"{}\"", "x".repeat(limits::FAILURE_TOLD_BYTES_MAX));
     assert_eq!(words.matches(&most).count(), limits::FAILURES_TOLD_MAX);
     assert!(!words.contains("Step 's0'"), "the latest are told");

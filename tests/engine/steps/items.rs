@@ -19,9 +19,7 @@ final_output: '${{ steps.each }}'
 ";
 
 fn files(count: usize) -> Value {
-    let files: Vec<_> = (0..count)
-        .map(|at| json!({ "name": format!("f{at}") }))
-        .collect();
+    let files: Vec<_> = (0..count).map(|at| json!({ "name": format!("f{at}") })).collect();
     json!({ "files": files })
 }
 
@@ -44,10 +42,7 @@ async fn items_are_opened_two_at_a_time_and_their_outputs_stand_in_order() {
     assert_eq!((play.state(), play.last.open_steps.len()), ("running", 1));
     play.report(&zero, Report::Output(json!("zero"))).await;
     assert_eq!(play.state(), "completed");
-    assert_eq!(
-        play.last.final_output,
-        Some(json!(["zero", "one", "two", "three"]))
-    );
+    assert_eq!(play.last.final_output, Some(json!(["zero", "one", "two", "three"])));
     let history = play.history().await;
     let items: Vec<_> = history.iter().map(|row| row.item).collect();
     assert_eq!(items, [None, Some(0), Some(1), Some(2), Some(3)]);
@@ -154,16 +149,8 @@ async fn items_that_need_nobody_are_done_in_rows_of_bounded_size() {
     assert_eq!(status.state, "completed");
     let rows = play.store.history(&id()).await.unwrap();
     let events: Vec<_> = rows.iter().map(|row| row.events.len()).collect();
-    assert!(
-        events.len() >= most / limits::ITEMS_AT_ONCE_MAX,
-        "{events:?}"
-    );
-    assert!(
-        events
-            .iter()
-            .all(|count| *count < limits::ITEMS_AT_ONCE_MAX + 10),
-        "{events:?}"
-    );
+    assert!(events.len() >= most / limits::ITEMS_AT_ONCE_MAX, "{events:?}");
+    assert!(events.iter().all(|count| *count < limits::ITEMS_AT_ONCE_MAX + 10), "{events:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,10 +185,7 @@ async fn an_item_may_be_a_wait() {
     assert_eq!(play.status().await.state, "completed");
     let play = over(json!(["a", "b"]), 2, "wait: { signal: 'go-${{ item }}' }").await;
     for (name, payload) in [("go-b", 2), ("go-a", 1)] {
-        let sent = play
-            .engine
-            .command(&id(), SignalRequest::new(name, json!(payload)))
-            .await;
+        let sent = play.engine.command(&id(), SignalRequest::new(name, json!(payload))).await;
         sent.unwrap();
     }
     let output = play.status().await.final_output.unwrap();
@@ -219,41 +203,23 @@ async fn an_item_may_be_a_gate_and_an_answer_is_to_one_of_them() {
     );
     let mut second = status.clone();
     second.waits.remove(0);
-    let after = play
-        .engine
-        .commanded(gate_answer(&second, true, None))
-        .await;
+    let after = play.engine.commanded(gate_answer(&second, true, None)).await;
     assert_eq!(after.waits.len(), 1);
     assert_eq!(after.waits[0].item, Some(0));
-    let after = play
-        .engine
-        .commanded(gate_answer(&after, false, None))
-        .await;
+    let after = play.engine.commanded(gate_answer(&after, false, None)).await;
     let error = after.error.unwrap();
     assert_eq!(error.code.as_str(), "GATE_REJECTED");
     assert_eq!(error.item, Some(0));
-    assert!(
-        error.message.starts_with("item 1 of 2 (`a`): "),
-        "{}",
-        error.message
-    );
+    assert!(error.message.starts_with("item 1 of 2 (`a`): "), "{}", error.message);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_item_may_write_memory_fail_or_ask_for_inputs() {
     let play = over(json!([1, 2]), 2, "set: { last: '${{ item }}' }").await;
     let output = play.last.final_output.clone().unwrap();
-    assert_eq!(
-        output,
-        json!({ "all": [{ "last": 1 }, { "last": 2 }], "last": 2 })
-    );
+    assert_eq!(output, json!({ "all": [{ "last": 1 }, { "last": 2 }], "last": 2 }));
 
-    let play = over(
-        json!([1, 2]),
-        2,
-        "if: item > 1, fail: { code: BAD, message: bad }",
-    )
-    .await;
+    let play = over(json!([1, 2]), 2, "if: item > 1, fail: { code: BAD, message: bad }").await;
     let failure = play.last.failure.clone().unwrap();
     assert_eq!((failure.code.as_str(), failure.item), ("BAD", Some(1)));
 
@@ -266,10 +232,7 @@ async fn an_item_may_write_memory_fail_or_ask_for_inputs() {
     assert!(play.words().contains("It says iOS"), "{}", play.words());
     play.done("each", json!({ "platform": "iOS" })).await;
     play.done("each", json!({ "platform": null })).await;
-    assert_eq!(
-        play.last.final_output.clone().unwrap()["all"][1]["missing"],
-        json!([])
-    );
+    assert_eq!(play.last.final_output.clone().unwrap()["all"][1]["missing"], json!([]));
 
     // Once it is known nobody is asked again.
     let mut play = over(json!([1, 2, 3]), 1, "input: { properties: [platform] }").await;
@@ -285,10 +248,7 @@ async fn an_item_may_write_memory_fail_or_ask_for_inputs() {
 fn what_an_item_cannot_be_is_said_with_what_to_write() {
     for (body, words) in [
         ("branch: [{ next: $end }]", "branch after the `foreach`"),
-        (
-            "foreach: { in: [1], do: { guidance: G. } }",
-            "one list of all items",
-        ),
+        ("foreach: { in: [1], do: { guidance: G. } }", "one list of all items"),
     ] {
         let text = format!(
             "workflow: w\ndescription: d\nsteps:\n  - id: each\n    foreach: {{ in: [1], do: {{ {body} }} }}\n"

@@ -29,11 +29,7 @@ async fn a_join_goes_on_once_as_many_are_done_as_it_asks_for() {
         let tokens = tokens(&play);
         for (count, token) in tokens.iter().enumerate() {
             done(&mut play, token).await;
-            let opened = if count + 1 == waits_for {
-                vec!["join"]
-            } else {
-                vec![]
-            };
+            let opened = if count + 1 == waits_for { vec!["join"] } else { vec![] };
             assert_eq!(play.open(), opened, "{join}, {count}");
         }
     }
@@ -46,16 +42,13 @@ async fn what_comes_later_is_kept_and_moves_nothing() {
     done(&mut play, &a).await;
     done(&mut play, &b).await;
     // Also a failure, which would have ended the execution before.
-    play.report(&c, play::failed("it broke", Some("BROKEN")))
-        .await;
+    play.report(&c, play::failed("it broke", Some("BROKEN"))).await;
     assert_eq!(play.state(), "running");
     play.goes_on(json!(2)).await;
     assert_eq!(play.state(), "completed");
     let history = play.history().await;
-    let told: Vec<_> = history
-        .iter()
-        .map(|row| (row.step_name.as_str(), &*row.status, row.late))
-        .collect();
+    let told: Vec<_> =
+        history.iter().map(|row| (row.step_name.as_str(), &*row.status, row.late)).collect();
     assert_eq!(
         told,
         [
@@ -89,10 +82,7 @@ async fn losers_may_be_void() {
     assert_eq!(refused.code(), midex_domain::error::Code::TokenSuperseded);
     play.done("join", json!(2)).await;
     assert_eq!(play.state(), "completed");
-    assert_eq!(
-        play.path().await,
-        ["a completed", "b skipped", "c skipped", "join completed"]
-    );
+    assert_eq!(play.path().await, ["a completed", "b skipped", "c skipped", "join completed"]);
 }
 
 /// What leads to the join alone is void with it; what leads elsewhere too goes on.
@@ -149,10 +139,9 @@ async fn a_join_that_cannot_come_about_fails() {
 async fn what_counts_is_what_run_when_asks_for() {
     let optional =
         |join: &str| beside(join).replace("guidance: Do", "optional: true, guidance: Do");
-    for (join, opens) in [
-        ("join: any, run_when: failed", 2),
-        ("join: quorum(2), run_when: finished", 2),
-    ] {
+    for (join, opens) in
+        [("join: any, run_when: failed", 2), ("join: quorum(2), run_when: finished", 2)]
+    {
         let mut play = Play::begin(&optional(join), json!({})).await;
         let [a, b, _] = tokens(&play);
         done(&mut play, &a).await;
@@ -201,8 +190,5 @@ async fn a_join_that_is_for_failures_looks_at_all_that_came_before() {
     assert_eq!(play.state(), "completed");
     let mut path = play.path().await;
     path.sort();
-    assert_eq!(
-        path,
-        ["a completed", "b completed", "c completed", "told skipped"]
-    );
+    assert_eq!(path, ["a completed", "b completed", "c completed", "told skipped"]);
 }

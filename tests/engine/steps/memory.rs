@@ -38,8 +38,7 @@ async fn memory_and_outputs_are_found_again_after_a_restart() {
   - { id: end, set: { both: '${{ memory.said ~ steps.ask.more }}' } }
 final_output: '${{ memory.both }}'";
     let mut play = Play::begin(lines, json!({})).await;
-    play.done("ask", json!({ "words": long, "more": "!" }))
-        .await;
+    play.done("ask", json!({ "words": long, "more": "!" })).await;
     play.restart().await;
     play.done("wait", json!(null)).await;
     assert_eq!(play.state(), "completed");
@@ -72,9 +71,6 @@ async fn one_input_and_all_of_them_may_stand_side_by_side() {
             "inputs" => inputs.clone(),
             _ => json!(3),
         };
-        assert_eq!(
-            whole,
-            json!({ "first": value(first), "second": value(second) })
-        );
+        assert_eq!(whole, json!({ "first": value(first), "second": value(second) }));
     }
 }

@@ -34,10 +34,7 @@ pub(super) fn ids(options: &[StepOption]) -> Vec<&str> {
 }
 
 pub(super) fn chosen(output: Option<Value>, choice: &str) -> Submission {
-    Submission {
-        report: output.map(Report::Output),
-        choice: Some(choice.to_owned()),
-    }
+    Submission { report: output.map(Report::Output), choice: Some(choice.to_owned()) }
 }
 
 async fn submit(play: &mut Play, step: &str, submission: Submission) -> Advanced {
@@ -53,9 +50,7 @@ pub(super) async fn refuse(play: &Play, step: &str, submission: Submission) -> E
 }
 
 fn matches(pattern: &str, output: &Value) -> bool {
-    OutputPattern::parse(pattern)
-        .expect("a pattern")
-        .matches(output)
+    OutputPattern::parse(pattern).expect("a pattern").matches(output)
 }
 
 #[test]
@@ -81,15 +76,9 @@ fn patterns_compare_typed_values() {
     not("url:http", json!({ "url": "http://x" }));
     is("list.0:z", json!({ "list": ["z"] }));
     not("list.1:z", json!({ "list": ["z"] }));
-    is(
-        "status.code:approved",
-        json!({ "status": { "code": "approved" } }),
-    );
+    is("status.code:approved", json!({ "status": { "code": "approved" } }));
     not("status.code:approved", json!({ "status": "approved" }));
-    not(
-        "status.code:Approved",
-        json!({ "status": { "code": "approved" } }),
-    );
+    not("status.code:Approved", json!({ "status": { "code": "approved" } }));
     is("tags:[]", json!({ "tags": [] }));
     is("text:\"\"", json!({ "text": "" }));
     for output in [json!(null), json!("valid:true"), json!([true]), json!(true)] {
@@ -115,15 +104,9 @@ async fn what_matches_is_offered_before_going_on_and_after_a_restart_too() {
     assert_eq!(going_on.from, OptionSource::Continue);
     assert_eq!(going_on.tool_name, "workflow.next_step");
     assert_eq!(going_on.parameters["token"], json!(play.token("after")));
-    assert_eq!(
-        play.engine.current_now("e").await.next_step_options,
-        offered
-    );
+    assert_eq!(play.engine.current_now("e").await.next_step_options, offered);
     play.restart().await;
-    assert_eq!(
-        play.engine.current_now("e").await.next_step_options,
-        offered
-    );
+    assert_eq!(play.engine.current_now("e").await.next_step_options, offered);
     // The step after it is done, so it is gone past.
     play.done("after", json!(1)).await;
     assert_eq!(play.last.next_step_options, []);
@@ -146,10 +129,7 @@ async fn a_choice_is_one_of_what_was_offered_and_is_recorded() {
     play.done("check", json!({ "valid": true })).await;
     let refused = refuse(&play, "after", chosen(Some(json!(1)), "check.9")).await;
     assert_eq!(refused.code(), Code::ChoiceUnknown);
-    assert_has(
-        refused.message(),
-        &["check.9", "check.1", "publish", "continue"],
-    );
+    assert_has(refused.message(), &["check.9", "check.1", "publish", "continue"]);
     assert_eq!(
         refused.context("choices"),
         Some(&json!([
@@ -174,28 +154,12 @@ async fn a_choice_is_one_of_what_was_offered_and_is_recorded() {
     let options = history[0].branch_options.as_ref().expect("options");
     assert_eq!(ids(options), ["check.1"]);
     // The same call gets the same answer; another choice is another call.
-    let again = play
-        .engine
-        .advance(&token, chosen(Some(json!(1)), "publish"))
-        .await;
+    let again = play.engine.advance(&token, chosen(Some(json!(1)), "publish")).await;
     let again = again.expect("the same answer");
     assert!(again.replayed);
-    assert_eq!(
-        Advanced {
-            replayed: false,
-            ..again
-        },
-        done
-    );
-    for other in [
-        chosen(Some(json!(1)), "continue"),
-        Report::Output(json!(1)).into(),
-    ] {
-        let other = play
-            .engine
-            .advance(&token, other)
-            .await
-            .expect_err("another call");
+    assert_eq!(Advanced { replayed: false, ..again }, done);
+    for other in [chosen(Some(json!(1)), "continue"), Report::Output(json!(1)).into()] {
+        let other = play.engine.advance(&token, other).await.expect_err("another call");
         assert_eq!(other.code(), Code::TokenAlreadyUsed);
     }
 }
@@ -221,8 +185,7 @@ async fn going_on_may_be_chosen_by_its_id_and_by_its_tool() {
 async fn a_choice_that_leaves_the_workflow_ends_it_as_diverged() {
     for output in [None, Some(json!("what was done of it"))] {
         let mut play = Play::begin(CHECKED, json!({})).await;
-        play.done("check", json!({ "valid": false, "errors": [] }))
-            .await;
+        play.done("check", json!({ "valid": false, "errors": [] })).await;
         let token = play.token("after");
         let leaving = chosen(output, "error_handler_start");
         let left = submit(&mut play, "after", leaving.clone()).await;
@@ -232,18 +195,8 @@ async fn a_choice_that_leaves_the_workflow_ends_it_as_diverged() {
         let status = play.status().await;
         assert_eq!(status.reason.as_deref(), Some("error_handler_start"));
         play.restart().await;
-        let again = play
-            .engine
-            .advance(&token, leaving)
-            .await
-            .expect("the same answer");
-        assert_eq!(
-            Advanced {
-                replayed: false,
-                ..again
-            },
-            left
-        );
+        let again = play.engine.advance(&token, leaving).await.expect("the same answer");
+        assert_eq!(Advanced { replayed: false, ..again }, left);
         let other = play.refused(&token, json!(2)).await;
         assert_eq!(other.code(), Code::TokenAlreadyUsed);
     }
@@ -268,15 +221,11 @@ async fn other_open_steps_are_void_where_the_workflow_is_left() {
     );
     let mut play = Play::begin(&lines, json!({})).await;
     let beside = play.token("beside");
-    play.done("check", json!({ "valid": false, "errors": [] }))
-        .await;
+    play.done("check", json!({ "valid": false, "errors": [] })).await;
     submit(&mut play, "after", chosen(None, "check.1")).await;
     let refused = play.refused(&beside, json!(1)).await;
     assert_eq!(refused.code(), Code::TokenSuperseded);
-    assert_has(
-        &play.path().await.join(","),
-        &["beside skipped", "after skipped"],
-    );
+    assert_has(&play.path().await.join(","), &["beside skipped", "after skipped"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,17 +238,13 @@ async fn a_parallel_step_does_not_take_away_what_another_was_offered() {
     );
     let mut play = Play::begin(&lines, json!({})).await;
     let (check, beside) = (play.token("check"), play.token("beside"));
-    play.report(&check, Report::Output(json!({ "valid": true })))
-        .await;
+    play.report(&check, Report::Output(json!({ "valid": true }))).await;
     let after = play.token("after");
     play.report(&beside, Report::Output(json!(1))).await;
     play.done("beside2", json!(1)).await;
     assert_eq!(ids(&play.last.next_step_options), ["check.1", "continue"]);
     let submission = chosen(Some(json!(1)), "check.1");
-    play.engine
-        .advance(&after, submission)
-        .await
-        .expect("a choice");
+    play.engine.advance(&after, submission).await.expect("a choice");
 }
 
 #[tokio::test(start_paused = true)]
@@ -346,20 +291,11 @@ async fn what_cannot_be_offered_is_told_and_costs_no_output() {
 ";
     let mut play = Play::begin(lines, json!({})).await;
     let text = "x".repeat(limits::STEP_OPTIONS_BYTES_MAX);
-    play.done("a", json!({ "go": true, "size": "big", "text": text }))
-        .await;
+    play.done("a", json!({ "go": true, "size": "big", "text": text })).await;
     assert_eq!(play.open(), ["b"]);
     assert!(play.last.next_step_options.is_empty());
     let told = play.last.options_left_out.join("\n");
-    assert_has(
-        &told,
-        &[
-            "branch `go:true` of 'a'",
-            "absent",
-            "branch `size:big`",
-            "65536 bytes",
-        ],
-    );
+    assert_has(&told, &["branch `go:true` of 'a'", "absent", "branch `size:big`", "65536 bytes"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -371,10 +307,7 @@ async fn going_on_by_the_arm_of_a_branch_says_so() {
   - { id: good, guidance: G., result: {}, next: $end }
   - { id: bad, guidance: B., result: {} }
 ";
-    for (ok, step, condition) in [
-        (true, "good", Some("steps.a.output.ok")),
-        (false, "bad", None),
-    ] {
+    for (ok, step, condition) in [(true, "good", Some("steps.a.output.ok")), (false, "bad", None)] {
         let mut play = Play::begin(lines, json!({})).await;
         play.done("a", json!({ "ok": ok })).await;
         assert_eq!(play.open(), [step]);
@@ -385,10 +318,7 @@ async fn going_on_by_the_arm_of_a_branch_says_so() {
         assert_eq!(options[0].condition.as_deref(), condition);
         assert_eq!(options[0].parameters["token"], json!(play.token(step)));
         play.restart().await;
-        assert_eq!(
-            play.engine.current_now("e").await.next_step_options,
-            options
-        );
+        assert_eq!(play.engine.current_now("e").await.next_step_options, options);
         submit(&mut play, step, chosen(Some(json!(1)), "continue")).await;
         assert_eq!(play.state(), "completed");
     }
@@ -461,12 +391,9 @@ async fn only_so_many_steps_offer_at_once() {
     lines.insert_str(0, "steps:\n");
     lines.push_str("  - { id: end, guidance: E., result: {}, depends_on: [s0, s1, s2, s3, s4, s5, s6, s7, s8] }\n");
     let mut play = Play::begin(&lines, json!({})).await;
-    let tokens: Vec<_> = (0..=limits::OFFERS_MAX)
-        .map(|at| play.token(&format!("s{at}")))
-        .collect();
+    let tokens: Vec<_> = (0..=limits::OFFERS_MAX).map(|at| play.token(&format!("s{at}"))).collect();
     for token in tokens {
-        play.report(&token, Report::Output(json!({ "ok": true })))
-            .await;
+        play.report(&token, Report::Output(json!({ "ok": true }))).await;
     }
     let options = &play.last.next_step_options;
     assert_eq!(options.len(), limits::OFFERS_MAX + 1);

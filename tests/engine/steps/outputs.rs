@@ -20,8 +20,7 @@ async fn exhaust(play: &Play, token: &str) -> midex_domain::error::Error {
         let count = format!("malformed output {at} of {}", limits::OUTPUT_ATTEMPTS_MAX);
         assert!(refused.message().contains(&count), "{refused}");
     }
-    play.refused(token, json!({ "wrong": limits::OUTPUT_ATTEMPTS_MAX }))
-        .await
+    play.refused(token, json!({ "wrong": limits::OUTPUT_ATTEMPTS_MAX })).await
 }
 
 fn beside(first: &str) -> String {
@@ -58,10 +57,7 @@ async fn a_step_with_too_many_of_them_is_held_and_its_siblings_go_on() {
     play.done("c", json!(1)).await;
     assert_eq!(play.state(), "paused");
     assert_has(&play.last.message, &["execution.resume"]);
-    assert_eq!(
-        play.status().await.pause_reasons,
-        [PauseReason::OutputInvalid]
-    );
+    assert_eq!(play.status().await.pause_reasons, [PauseReason::OutputInvalid]);
     let held = play.refused(&token, json!({ "n": 1 })).await;
     assert_eq!(held.code(), Code::ExecutionPaused);
     let told = play.last.clone();
@@ -101,9 +97,7 @@ async fn what_its_author_provided_for_its_failure_happens_instead() {
         assert!(last.message().contains("the step failed"), "{last}");
         let current = play.engine.current_now("e").await;
         assert_eq!(current.current_step.as_deref(), Some(then), "{first}");
-        let again = play
-            .refused(&token, json!({ "wrong": limits::OUTPUT_ATTEMPTS_MAX }))
-            .await;
+        let again = play.refused(&token, json!({ "wrong": limits::OUTPUT_ATTEMPTS_MAX })).await;
         assert_eq!(again.message(), last.message());
     }
 }
@@ -140,15 +134,9 @@ async fn a_text_that_holds_what_is_asked_for_is_taken_as_that() {
     for output in [json!(r#"{"wrong": 1}"#), json!({ "wrong": 1 })] {
         let refused = play.refused(&token, output).await;
         assert_has(refused.message(), &["malformed output 1 of 5"]);
-        assert!(
-            refused
-                .violations()
-                .iter()
-                .all(|violation| violation.rule != "type")
-        );
+        assert!(refused.violations().iter().all(|violation| violation.rule != "type"));
     }
-    play.report(&token, Report::Output(json!(" {\"n\": 3}\n")))
-        .await;
+    play.report(&token, Report::Output(json!(" {\"n\": 3}\n"))).await;
     assert_eq!(play.history().await[0].output, Some(json!({ "n": 3 })));
     for output in [json!({ "n": 3 }), json!("{\"n\":3}")] {
         let again = play.engine.advance(&token, Report::Output(output)).await;
@@ -194,10 +182,7 @@ async fn a_gate_beside_it_is_answered_and_what_follows_goes_on() {
     let status = play.status().await;
     let both = [PauseReason::Gate, PauseReason::OutputInvalid];
     assert_eq!(status.pause_reasons, both);
-    let answered = play
-        .engine
-        .command(&id(), gate_answer(&status, true, None))
-        .await;
+    let answered = play.engine.command(&id(), gate_answer(&status, true, None)).await;
     assert_eq!(answered.unwrap().state, "running");
     let current = play.engine.current_now("e").await;
     assert_eq!(current.current_step.as_deref(), Some("tell"));

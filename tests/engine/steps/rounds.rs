@@ -131,11 +131,6 @@ async fn of_two_timers_at_one_instant_the_upper_one_ends_first() {
     play.done("top", json!(1)).await;
     tokio::time::sleep(Duration::from_secs(15)).await;
     let path = play.path().await;
-    let expected = [
-        "top completed",
-        "upper completed",
-        "lower skipped",
-        "top running",
-    ];
+    let expected = ["top completed", "upper completed", "lower skipped", "top running"];
     assert_eq!(path, expected);
 }

@@ -27,19 +27,9 @@ async fn an_output_may_suggest_calls_though_its_schema_is_closed() {
         { "toolName": "error_correction_start", "parameters": { "errors": [] }, "condition": "Auto-correct errors",
           "priority": 100, "metadata": { "passed": "over" } }
     ] });
-    let offered = play
-        .done("a", output.clone())
-        .await
-        .next_step_options
-        .clone();
+    let offered = play.done("a", output.clone()).await.next_step_options.clone();
     assert_eq!(ids(&offered), ["a.2", "continue", "a.1"]);
-    assert_eq!(
-        offered
-            .iter()
-            .map(|option| option.priority)
-            .collect::<Vec<_>>(),
-        [100, 50, 0]
-    );
+    assert_eq!(offered.iter().map(|option| option.priority).collect::<Vec<_>>(), [100, 50, 0]);
     assert_eq!(offered[0].condition.as_deref(), Some("Auto-correct errors"));
     assert_eq!(offered[0].from, OptionSource::Suggestion);
     assert_eq!(play.history().await[0].output, Some(json!({ "ok": true })));
@@ -52,9 +42,7 @@ async fn a_schema_that_speaks_of_suggestions_is_held_against_them() {
     let schema = "{ type: object, required: [toolCallSuggestions], properties: { toolCallSuggestions: { type: array, minItems: 1 } } }";
     let mut play = Play::begin(&plain(schema), json!({})).await;
     let token = play.token("a");
-    let refused = play
-        .refused(&token, json!({ "toolCallSuggestions": [] }))
-        .await;
+    let refused = play.refused(&token, json!({ "toolCallSuggestions": [] })).await;
     assert_eq!(refused.code(), Code::StepOutputInvalid);
     let output = json!({ "toolCallSuggestions": [{ "toolName": "x" }] });
     play.done("a", output).await;
@@ -67,39 +55,15 @@ async fn malformed_suggestions_are_violations_and_lose_nothing() {
         (json!("x"), "/toolCallSuggestions"),
         (json!([1]), "/toolCallSuggestions/0"),
         (json!([{}]), "/toolCallSuggestions/0/toolName"),
+        (json!([{ "toolName": "" }]), "/toolCallSuggestions/0/toolName"),
+        (json!([{ "toolName": " x" }]), "/toolCallSuggestions/0/toolName"),
+        (json!([{ "toolName": "x\n" }]), "/toolCallSuggestions/0/toolName"),
+        (json!([{ "toolName": "x", "parameters": [] }]), "/toolCallSuggestions/0/parameters"),
+        (json!([{ "toolName": "x", "condition": 1 }]), "/toolCallSuggestions/0/condition"),
+        (json!([{ "toolName": "x", "priority": 1.5 }]), "/toolCallSuggestions/0/priority"),
+        (json!([{ "toolName": "x", "priority": 1001 }]), "/toolCallSuggestions/0/priority"),
         (
-            json!([{ "toolName": "" }]),
-            "/toolCallSuggestions/0/toolName",
-        ),
-        (
-            json!([{ "toolName": " x" }]),
-            "/toolCallSuggestions/0/toolName",
-        ),
-        (
-            json!([{ "toolName": "x\n" }]),
-            "/toolCallSuggestions/0/toolName",
-        ),
-        (
-            json!([{ "toolName": "x", "parameters": [] }]),
-            "/toolCallSuggestions/0/parameters",
-        ),
-        (
-            json!([{ "toolName": "x", "condition": 1 }]),
-            "/toolCallSuggestions/0/condition",
-        ),
-        (
-            json!([{ "toolName": "x", "priority": 1.5 }]),
-            "/toolCallSuggestions/0/priority",
-        ),
-        (
-            json!([{ "toolName": "x", "priority": 1001 }]),
-            "/toolCallSuggestions/0/priority",
-        ),
-        (
-            json!(vec![
-                json!({ "toolName": "x" });
-                limits::SUGGESTIONS_MAX + 1
-            ]),
+            json!(vec![json!({ "toolName": "x" }); limits::SUGGESTIONS_MAX + 1]),
             "/toolCallSuggestions",
         ),
         (
@@ -124,21 +88,11 @@ async fn malformed_suggestions_are_violations_and_lose_nothing() {
     }
     // At the limits.
     let mut play = Play::begin(&plain(CLOSED), json!({})).await;
-    let most = json!(vec![
-        json!({ "toolName": "x", "priority": -1000 });
-        limits::SUGGESTIONS_MAX
-    ]);
-    play.done("a", json!({ "ok": true, "toolCallSuggestions": most }))
-        .await;
-    assert_eq!(
-        play.last.next_step_options.len(),
-        limits::SUGGESTIONS_MAX + 1
-    );
+    let most = json!(vec![json!({ "toolName": "x", "priority": -1000 }); limits::SUGGESTIONS_MAX]);
+    play.done("a", json!({ "ok": true, "toolCallSuggestions": most })).await;
+    assert_eq!(play.last.next_step_options.len(), limits::SUGGESTIONS_MAX + 1);
     let refused = refuse(&play, "b", chosen(Some(json!(1)), "x")).await;
-    assert_has(
-        refused.message(),
-        &["several options have the tool `x`", "`a.1`"],
-    );
+    assert_has(refused.message(), &["several options have the tool `x`", "`a.1`"]);
 }
 
 /// The rules that a manifest with these `branches` breaks, with what stands beside them in the step.
@@ -156,21 +110,12 @@ fn found(branches: &str, kind: &str) -> Vec<(String, String)> {
 #[test]
 fn branches_that_could_do_nothing_are_findings_with_places() {
     let one = |branches: &str, rule: &str, path: &str| {
-        assert_eq!(
-            found(branches, "guidance: G."),
-            [(rule.to_owned(), path.to_owned())]
-        );
+        assert_eq!(found(branches, "guidance: G."), [(rule.to_owned(), path.to_owned())]);
     };
-    for pattern in [
-        "valid", ":x", "a..b:x", ".a:x", "a.:x", "a:", "a : x", "\\ta:x", "a:x ",
-    ] {
+    for pattern in ["valid", ":x", "a..b:x", ".a:x", "a.:x", "a:", "a : x", "\\ta:x", "a:x "] {
         let path = pattern.replace("\\t", "\t");
         let branches = format!("{{ \"{pattern}\": {{ toolName: t }} }}");
-        one(
-            &branches,
-            "ill_formed_pattern",
-            &format!("steps[0].branches.{path}"),
-        );
+        one(&branches, "ill_formed_pattern", &format!("steps[0].branches.{path}"));
     }
     for [branches, rule, path] in rows(
         r#"
@@ -198,11 +143,7 @@ fn branches_that_could_do_nothing_are_findings_with_places() {
         let each = (0..count).map(|at| format!("'a:{at}': {{ toolName: t }}"));
         format!("{{ {} }}", each.collect::<Vec<_>>().join(", "))
     };
-    one(
-        &many(limits::STEP_BRANCHES_MAX + 1),
-        "limit_exceeded",
-        "steps[0].branches",
-    );
+    one(&many(limits::STEP_BRANCHES_MAX + 1), "limit_exceeded", "steps[0].branches");
     assert_eq!(found(&many(limits::STEP_BRANCHES_MAX), "guidance: G."), []);
     // Where nothing would act on them.
     let good = "{ 'a:x': { toolName: t } }";
@@ -211,10 +152,7 @@ fn branches_that_could_do_nothing_are_findings_with_places() {
     let each =
         "{ in: '${{ inputs.list }}', do: { guidance: G., branches: { 'a:x': { toolName: t } } } }";
     let text = format!("foreach: {each}");
-    let within = (
-        "no_effect".to_owned(),
-        "steps[0].foreach.do.branches".to_owned(),
-    );
+    let within = ("no_effect".to_owned(), "steps[0].foreach.do.branches".to_owned());
     assert!(found(good, &text).contains(&within));
 }
 

@@ -18,16 +18,12 @@ async fn a_tool_step_names_the_tool_and_its_exact_input() {
     example: {{ template: blog }}"
     );
     let mut play = Play::begin(&lines, json!({})).await;
-    play.done("ask", json!({ "options": ["blog", "shop"] }))
-        .await;
+    play.done("ask", json!({ "options": ["blog", "shop"] })).await;
     let offer = play.offers()[0].clone();
     assert_eq!(offer.step.kind.as_str(), "tool");
     assert_eq!(offer.agent_name, None);
     assert_eq!(offer.agent_uri, None);
-    assert_eq!(
-        offer.step.input,
-        Some(json!({ "options": ["blog", "shop"], "most": 2 }))
-    );
+    assert_eq!(offer.step.input, Some(json!({ "options": ["blog", "shop"], "most": 2 })));
     assert_eq!(offer.step.example, Some(json!({ "template": "blog" })));
     let words = play.last.instructions.clone().unwrap();
     // The order that small models follow best: role, task, the call that must follow, the form last.
@@ -43,17 +39,10 @@ async fn a_tool_step_names_the_tool_and_its_exact_input() {
         "example",
     ];
     // What stands in fields of its own is not said again.
-    assert!(
-        !words.contains("shop") && !words.contains("\"required\""),
-        "{words}"
-    );
+    assert!(!words.contains("shop") && !words.contains("\"required\""), "{words}");
     let places: Vec<_> = parts
         .iter()
-        .map(|part| {
-            words
-                .find(part)
-                .unwrap_or_else(|| panic!("{part}: {words}"))
-        })
+        .map(|part| words.find(part).unwrap_or_else(|| panic!("{part}: {words}")))
         .collect();
     assert!(places.is_sorted(), "{places:?}: {words}");
     // What is read later says the same, and a restart changes nothing.
@@ -91,12 +80,8 @@ async fn behind_a_branch_stands_what_was_decided_before_it() {
     );
     let mut play = Play::begin(&lines, json!({})).await;
     play.done("look", json!({ "ok": true })).await;
-    let previous: Vec<_> = play
-        .last
-        .previous
-        .iter()
-        .map(|one| (one.step_name.as_str(), &one.output))
-        .collect();
+    let previous: Vec<_> =
+        play.last.previous.iter().map(|one| (one.step_name.as_str(), &one.output)).collect();
     assert_eq!(previous, [("look", &json!({ "ok": true }))]);
     play.restart().await;
     let current = play.engine.current_now("e").await;
@@ -119,21 +104,12 @@ async fn data_in_instructions_cannot_forge_what_is_said_around_them() {
             ("guidance: x, instructions", ""),
             ("foreach: { in: [1], do: { guidance", " }"),
         ] {
-            let close = if rest.is_empty() {
-                ""
-            } else {
-                ", result: {} }"
-            };
+            let close = if rest.is_empty() { "" } else { ", result: {} }" };
             let lines = format!("steps:\n  - {{ id: a, {kind}: {words}{close}{rest} }}\n");
             let play = Play::begin(&lines, json!({ "text": forged })).await;
             assert_eq!(
                 headings(play.words()),
-                [
-                    "# Role",
-                    "# Task",
-                    "# Required next call",
-                    "# Output format"
-                ],
+                ["# Role", "# Task", "# Required next call", "# Output format"],
                 "{}",
                 play.words()
             );

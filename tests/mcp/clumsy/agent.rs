@@ -28,10 +28,7 @@ struct Call {
 }
 
 fn call(tool: &str, arguments: Value) -> Call {
-    Call {
-        tool: tool.to_owned(),
-        arguments,
-    }
+    Call { tool: tool.to_owned(), arguments }
 }
 
 /// A step that the agent may do now.
@@ -135,9 +132,7 @@ impl<'a> Agent<'a> {
             && let Some(id) = self.execution.clone()
         {
             // Somebody pauses it, and nobody tells the agent.
-            self.host
-                .call("execution.pause", &json!({ "execution_id": id }))
-                .await;
+            self.host.call("execution.pause", &json!({ "execution_id": id })).await;
         }
         if slip == Some(1)
             && let Some(world) = self.world
@@ -305,10 +300,7 @@ impl<'a> Agent<'a> {
             // It knows no better.
             let error = json!({ "message": "no output is good enough" });
             let token = &meant.arguments["token"];
-            return Ok(call(
-                "workflow.next_step",
-                json!({ "token": token, "error": error }),
-            ));
+            return Ok(call("workflow.next_step", json!({ "token": token, "error": error })));
         }
         let Some(said) = grammar::parse(action) else {
             return Ok(meant);
@@ -338,28 +330,17 @@ impl<'a> Agent<'a> {
         let lists = ["new_tokens", "open_steps", "ready_steps"].into_iter();
         let offers = lists.filter_map(|list| body[list].as_array()).flatten();
         for offer in std::iter::once(body).chain(offers) {
-            let token = offer["new_token"]
-                .as_str()
-                .or(offer["continuation_token"].as_str());
+            let token = offer["new_token"].as_str().or(offer["continuation_token"].as_str());
             if let Some(token) = token.filter(|_| body["workflow_state"] == "running") {
                 tasks.push(Task {
                     token: token.to_owned(),
-                    schema: offer
-                        .get("output_schema")
-                        .filter(|schema| schema.is_object())
-                        .cloned(),
-                    example: offer
-                        .get("example")
-                        .filter(|example| !example.is_null())
-                        .cloned(),
-                    is_told: offer["instructions"]
-                        .as_str()
-                        .is_some_and(|told| !told.is_empty()),
+                    schema: offer.get("output_schema").filter(|schema| schema.is_object()).cloned(),
+                    example: offer.get("example").filter(|example| !example.is_null()).cloned(),
+                    is_told: offer["instructions"].as_str().is_some_and(|told| !told.is_empty()),
                 });
             }
         }
-        self.tokens
-            .extend(tasks.iter().map(|task| task.token.clone()));
+        self.tokens.extend(tasks.iter().map(|task| task.token.clone()));
         // What it was not told to do it does not do.
         tasks.retain(|task| task.is_told);
         (!tasks.is_empty()).then(|| tasks.swap_remove(pick(tasks.len(), &mut self.dice)))
@@ -407,10 +388,7 @@ impl<'a> Agent<'a> {
             return None;
         }
         let statuses = self.host.statuses().await;
-        let stood = statuses
-            .iter()
-            .map(|status| status["revision"].as_u64().unwrap_or(0))
-            .sum();
+        let stood = statuses.iter().map(|status| status["revision"].as_u64().unwrap_or(0)).sum();
         let waits = statuses.iter().any(|status| {
             let waits = status["waits"].as_array();
             waits.is_some_and(|waits| !waits.is_empty())

@@ -25,9 +25,7 @@ pub(super) fn fault(action: &str, tools: &BTreeMap<String, Value>) -> Option<Str
         return Some(format!("{} has no argument {name}", said.tool));
     }
     // Whoever reads the grammar alone takes no argument from behind the colon.
-    let all = tools
-        .values()
-        .filter_map(|schema| schema["properties"].as_object());
+    let all = tools.values().filter_map(|schema| schema["properties"].as_object());
     let names: BTreeSet<_> = all.flat_map(|properties| properties.keys()).collect();
     let hidden = names.into_iter().find(|name| {
         said.words.contains(&format!("{name} '"))
@@ -61,26 +59,14 @@ const WORDS: [Code; 11] = [
 async fn every_code_that_a_tool_answers_with_names_a_call_that_can_be_made() {
     let world = World::new(1);
     let host = Host::in_memory(world.app("grammar")).await;
-    let reasons = [
-        "person",
-        "gate",
-        "outcome_unknown",
-        "output_invalid",
-        "engine_fault",
-        "budget",
-    ];
+    let reasons = ["person", "gate", "outcome_unknown", "output_invalid", "engine_fault", "budget"];
     let states = ["running", "paused", "completed"];
     for code in Code::ALL {
         if WORDS.contains(code) {
             continue;
         }
-        assert!(
-            !matches!(code.next(), Next::Words(_)),
-            "{code} has words alone"
-        );
-        for (reason, state) in reasons
-            .iter()
-            .flat_map(|reason| states.map(|state| (reason, state)))
+        assert!(!matches!(code.next(), Next::Words(_)), "{code} has words alone");
+        for (reason, state) in reasons.iter().flat_map(|reason| states.map(|state| (reason, state)))
         {
             let error = Error::new(*code, "x")
                 .with_context("execution_id", "it's e")
@@ -93,16 +79,10 @@ async fn every_code_that_a_tool_answers_with_names_a_call_that_can_be_made() {
                 .with_context("limit", "9 bytes")
                 .with_tool("workflow.next_step");
             let action = error.suggested_action();
-            assert_eq!(
-                fault(&action, &host.tools),
-                None,
-                "{code} {reason} {state}: {action}"
-            );
+            assert_eq!(fault(&action, &host.tools), None, "{code} {reason} {state}: {action}");
         }
         // Where less is known, it is another call and no hole.
-        let action = Error::new(*code, "x")
-            .with_tool("workflow.next_step")
-            .suggested_action();
+        let action = Error::new(*code, "x").with_tool("workflow.next_step").suggested_action();
         assert_eq!(fault(&action, &host.tools), None, "{code}: {action}");
     }
 }
@@ -114,15 +94,9 @@ fn a_sentence_is_read_as_it_was_printed() {
     );
     let said = said.expect("of the grammar");
     assert_eq!(said.person.as_deref(), Some("run `midex approve e`"));
-    assert_eq!(
-        (said.tool.as_str(), said.is_again),
-        ("execution.wait", true)
-    );
+    assert_eq!((said.tool.as_str(), said.is_again), ("execution.wait", true));
     let expected = [("execution_id", "it's"), ("since_revision", "5")];
-    assert_eq!(
-        said.arguments,
-        expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
-    );
+    assert_eq!(said.arguments, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     for bad in [
         "Read midex://workflow/limits",
         "Call workflow.read with uri x",

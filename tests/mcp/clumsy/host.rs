@@ -62,29 +62,15 @@ impl World {
         config.workflows_dir = Some(home.path().join("workflows"));
         home.path().clone_into(&mut config.project_dir);
         let clock = Arc::new(Jumping::default());
-        let app = App::new(
-            config.clone(),
-            clock.clone(),
-            Arc::new(SeededIds::new(seed)),
-        );
-        Self {
-            app,
-            config,
-            clock,
-            home,
-        }
+        let app = App::new(config.clone(), clock.clone(), Arc::new(SeededIds::new(seed)));
+        Self { app, config, clock, home }
     }
 
     /// The server as a client in another project has it.
     pub(super) fn app(&self, project: &str) -> App {
         let project_dir = self.home.path().join(project);
-        self.app.for_caller(
-            &Config {
-                project_dir,
-                ..self.config.clone()
-            },
-            self.config.environment(),
-        )
+        self.app
+            .for_caller(&Config { project_dir, ..self.config.clone() }, self.config.environment())
     }
 
     /// A day and an hour go by.
@@ -128,22 +114,12 @@ impl Host {
         let stop = CancellationToken::new();
         let (input, output) = tokio::io::split(theirs);
         let server = mcp::Server::new(Arc::new(app.clone()));
-        let serving = mcp::serve(
-            server,
-            LineTransport::new(input, output),
-            stop.child_token(),
-        );
+        let serving = mcp::serve(server, LineTransport::new(input, output), stop.child_token());
         tokio::spawn(serving);
         let (input, write) = tokio::io::split(ours);
         let lines = BufReader::new(input).lines();
         let app = Box::new(app);
-        Self::greet(Wire::Memory {
-            app,
-            write,
-            lines,
-            stop,
-        })
-        .await
+        Self::greet(Wire::Memory { app, write, lines, stop }).await
     }
 
     pub(super) async fn of_process(server: Server) -> Self {
@@ -151,26 +127,16 @@ impl Host {
     }
 
     async fn greet(wire: Wire) -> Self {
-        let mut host = Self {
-            wire,
-            next_id: 0,
-            tools: BTreeMap::new(),
-        };
+        let mut host = Self { wire, next_id: 0, tools: BTreeMap::new() };
         let client = json!({ "name": "clumsy", "version": "0" });
         let hello =
             json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
         host.request("initialize", hello).await;
-        host.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
-            .await;
+        host.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
         let listed = host.request("tools/list", json!({})).await;
         let tools = listed["result"]["tools"].as_array().unwrap().iter();
         host.tools = tools
-            .map(|tool| {
-                (
-                    tool["name"].as_str().unwrap().to_owned(),
-                    tool["inputSchema"].clone(),
-                )
-            })
+            .map(|tool| (tool["name"].as_str().unwrap().to_owned(), tool["inputSchema"].clone()))
             .collect();
         host
     }
@@ -188,11 +154,7 @@ impl Host {
     async fn line(&mut self) -> Value {
         match &mut self.wire {
             Wire::Memory { lines, .. } => {
-                let line = lines
-                    .next_line()
-                    .await
-                    .unwrap()
-                    .expect("the server answers");
+                let line = lines.next_line().await.unwrap().expect("the server answers");
                 serde_json::from_str(&line).unwrap()
             }
             Wire::Process(server) => server.next_line(),
@@ -203,8 +165,7 @@ impl Host {
     pub(super) async fn request(&mut self, method: &str, params: Value) -> Value {
         self.next_id += 1;
         let id = self.next_id;
-        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
-            .await;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
         loop {
             let line = self.line().await;
             if line["id"] == id && line["method"].is_null() {
@@ -234,10 +195,7 @@ impl Host {
         }
         let text = answer["result"]["contents"][0]["text"].as_str().unwrap();
         let content: Value = serde_json::from_str(text).unwrap();
-        Reply {
-            is_done: true,
-            body: json!({ "success": true, "uri": uri, "content": content }),
-        }
+        Reply { is_done: true, body: json!({ "success": true, "uri": uri, "content": content }) }
     }
 
     /// The executions of the project with their status.
@@ -246,9 +204,7 @@ impl Host {
         let mut found = Vec::new();
         for execution in all.body["content"]["executions"].as_array().unwrap() {
             let id = midex_domain::uri::encode_segment(execution["execution_id"].as_str().unwrap());
-            let status = self
-                .read(&format!("midex://workflow/workflow_status/{id}"))
-                .await;
+            let status = self.read(&format!("midex://workflow/workflow_status/{id}")).await;
             found.push(status.body["content"].clone());
         }
         found
@@ -273,11 +229,8 @@ impl Host {
         let Wire::Memory { app, .. } = &self.wire else {
             return;
         };
-        let open = ListRequest {
-            state: Some("open".into()),
-            children: true,
-            ..ListRequest::default()
-        };
+        let open =
+            ListRequest { state: Some("open".into()), children: true, ..ListRequest::default() };
         let engine = app.engine().await.unwrap();
         for execution in app.list(open).await.unwrap().executions {
             let id = ExecutionId::parse(&execution.execution_id).unwrap();
@@ -307,10 +260,7 @@ impl Drop for Host {
 }
 
 fn refused(answer: &Value) -> Reply {
-    Reply {
-        is_done: false,
-        body: answer["error"]["data"].clone(),
-    }
+    Reply { is_done: false, body: answer["error"]["data"].clone() }
 }
 
 fn answer(wait: &WaitView, approved: bool) -> Option<GateAnswer> {

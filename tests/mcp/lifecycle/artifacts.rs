@@ -24,9 +24,7 @@ fn hand_over(server: &mut Server, id: &str, artifacts: &[Value]) -> Value {
 fn noise(bytes: usize) -> String {
     let mut state = 7_u64;
     let mut letter = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         char::from(b'a' + u8::try_from(state >> 59 & 15).unwrap())
     };
     (0..bytes).map(|_| letter()).collect()
@@ -47,16 +45,9 @@ fn f14_the_content_of_an_artifact_is_stored_once_however_often_it_comes() {
     assert!(server.close().0.success());
     // 24 MiB were handed over.
     let bytes = std::fs::metadata(project.data_file()).unwrap().len();
-    assert!(
-        (1 << 20..12 << 20).contains(&bytes),
-        "{bytes} bytes on disk"
-    );
+    assert!((1 << 20..12 << 20).contains(&bytes), "{bytes} bytes on disk");
     assert_eq!(each(&shown, "name"), ["x", "y", "z"]);
-    assert!(
-        each(&shown, "sha256")
-            .iter()
-            .all(|digest| *digest == shown[0]["sha256"])
-    );
+    assert!(each(&shown, "sha256").iter().all(|digest| *digest == shown[0]["sha256"]));
     // The history refers to it.
     let reference = json!({
         "id": 2, "type": "file", "name": "y", "content_type": "text/plain", "size_bytes": MIB
@@ -70,11 +61,7 @@ fn f14_the_content_of_an_artifact_can_be_read_whole_and_in_ranges() {
     let project = line();
     let mut server = project.serve();
     let content = "zwölf Boxkämpfer jagen 鍵 über den Deich\n".repeat(5000);
-    hand_over(
-        &mut server,
-        "e",
-        &[artifact("dir/a b.md", &content), artifact("other", "")],
-    );
+    hand_over(&mut server, "e", &[artifact("dir/a b.md", &content), artifact("other", "")]);
     let listed = list(&server.read(&address("workflow_artifacts", "e")));
     assert_eq!(listed[0]["size_bytes"], content.len());
     assert!(listed[0].get("content").is_none());
@@ -94,13 +81,7 @@ fn f14_the_content_of_an_artifact_can_be_read_whole_and_in_ranges() {
     }
     let empty = server.read(text(&listed[1]["uri"]));
     empty.has_fields(json!({ "content": "", "next_offset": null }));
-    for query in [
-        "limit=0",
-        "limit=1048577",
-        "offset=-1",
-        "offset=x",
-        "bytes=1",
-    ] {
+    for query in ["limit=0", "limit=1048577", "offset=-1", "offset=x", "bytes=1"] {
         let error = server.read_error(&format!("{by_name}?{query}"));
         assert_eq!(error["data"]["error_code"], "ARGUMENTS_INVALID", "{query}");
     }
@@ -128,21 +109,15 @@ fn f14_an_artifact_over_the_limit_is_refused_and_the_step_stays_open() {
 fn texts_are_listed_as_references_with_what_they_name() {
     let project = line();
     let mut server = project.serve();
-    let first = hand_over(
-        &mut server,
-        "e",
-        &[json!("design_doc_001"), artifact("notes.md", "# Notes")],
-    );
+    let first =
+        hand_over(&mut server, "e", &[json!("design_doc_001"), artifact("notes.md", "# Notes")]);
     let again = json!({ "summary": "s", "artifacts": ["notes.md", "src/lib.rs"] });
     server.hand_in(&first["new_token"], again);
     for _ in 0..2 {
         let shown = list(&server.read(&address("workflow_artifacts", "e")));
         let names = ["notes.md", "design_doc_001", "notes.md", "src/lib.rs"];
         assert_eq!(each(&shown, "name"), names);
-        let ids: Vec<_> = shown
-            .iter()
-            .map(|artifact| artifact["id"].clone())
-            .collect();
+        let ids: Vec<_> = shown.iter().map(|artifact| artifact["id"].clone()).collect();
         assert_eq!(json!(ids), json!([1, 2, 3, 4]));
         check_reference(&shown[1], 14, &Value::Null);
         check_reference(&shown[2], 8, &json!(1));
@@ -199,18 +174,9 @@ fn contents() -> Vec<(&'static str, String)> {
     vec![
         ("application/octet-stream;base64", base64.encode(bytes)),
         ("text/plain", "line\r\nline\n\n  \t trailing  \n".into()),
-        (
-            "text/plain",
-            "\u{0}\u{1}\u{1f}\u{7f}\u{feff}\u{2028}\u{fffd}".into(),
-        ),
-        (
-            "text/markdown",
-            "ключ 鍵 e\u{301} \u{1f468}\u{200d}\u{1f469} \"quoted\" \\n".into(),
-        ),
-        (
-            "application/json",
-            "{\"b\":1,\"a\":[1.0,1e3], \"a\":2}".into(),
-        ),
+        ("text/plain", "\u{0}\u{1}\u{1f}\u{7f}\u{feff}\u{2028}\u{fffd}".into()),
+        ("text/markdown", "ключ 鍵 e\u{301} \u{1f468}\u{200d}\u{1f469} \"quoted\" \\n".into()),
+        ("application/json", "{\"b\":1,\"a\":[1.0,1e3], \"a\":2}".into()),
         ("text/plain", String::new()),
     ]
 }
@@ -278,8 +244,5 @@ fn an_artifact_never_changes_whatever_comes_after_it() {
     assert_eq!(of_step, first);
     let latest = server.read(&(address("artifact", "e") + "/same%20name"));
     latest.has_fields(json!({ "id": 3, "content": "second" }));
-    assert_eq!(
-        list(&server.read(&(address("workflow_artifacts", "e") + "/c"))),
-        [] as [Value; 0]
-    );
+    assert_eq!(list(&server.read(&(address("workflow_artifacts", "e") + "/c"))), [] as [Value; 0]);
 }

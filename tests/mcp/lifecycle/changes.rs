@@ -9,14 +9,7 @@ use midex_test::{
 };
 
 /// Every state that an execution can be found in. The seventh, `idle`, lives only within the commit of a start.
-const STATES: [&str; 6] = [
-    "running",
-    "paused",
-    "completed",
-    "failed",
-    "abandoned",
-    "diverged",
-];
+const STATES: [&str; 6] = ["running", "paused", "completed", "failed", "abandoned", "diverged"];
 
 /// Every tool that changes the state, with the state it leads to.
 const CHANGES: [(&str, &str); 5] = [
@@ -58,11 +51,7 @@ fn bring(server: &mut Server, id: &str, state: &str) -> Value {
 
 /// Everything that an execution shows of itself.
 fn shown(server: &mut Server, id: &str) -> [Value; 3] {
-    [
-        server.status(id),
-        server.current(id),
-        json!(server.history(id)),
-    ]
+    [server.status(id), server.current(id), json!(server.history(id))]
 }
 
 /// Fault F5 of the study: there were no tools to pause, resume, give up or fail an execution; four of seven states
@@ -88,38 +77,22 @@ fn f05_every_legal_change_is_made_by_its_tool() {
         status.has_fields(json!({ "revision": revision + 1, "reason": "a reason" }));
         let ended = !["running", "paused"].contains(to);
         assert_eq!(
-            (
-                status["completed_at"].is_string(),
-                status["duration_ms"].is_u64()
-            ),
+            (status["completed_at"].is_string(), status["duration_ms"].is_u64()),
             (ended, ended),
             "{id}"
         );
-        assert_eq!(
-            status["current_step"],
-            if ended { Value::Null } else { json!("a") }
-        );
+        assert_eq!(status["current_step"], if ended { Value::Null } else { json!("a") });
         assert_eq!(
             status["pause_reasons"],
-            if *to == "paused" {
-                json!(["person"])
-            } else {
-                json!([])
-            }
+            if *to == "paused" { json!(["person"]) } else { json!([]) }
         );
         let current = server.current(&id);
         assert_eq!(current["workflow_state"], *to, "{id}");
         assert_eq!(current["continuation_token"].is_string(), !ended, "{id}");
         let told = server.telemetry(&id);
-        let told = told
-            .iter()
-            .rfind(|event| event["event_type"] == "workflow_state_transition")
-            .unwrap();
-        assert_eq!(
-            told["metadata"],
-            json!({ "old_state": from, "new_state": to }),
-            "{id}"
-        );
+        let told =
+            told.iter().rfind(|event| event["event_type"] == "workflow_state_transition").unwrap();
+        assert_eq!(told["metadata"], json!({ "old_state": from, "new_state": to }), "{id}");
     }
 }
 
@@ -173,11 +146,7 @@ fn an_execution_runs_at_its_current_step_and_completes_with_its_time() {
         let status = server.status("e");
         status.has_fields(json!({ "state": "running", "current_step": step }));
         status.has_fields(json!({ "completed_at": null, "duration_ms": null }));
-        token = server
-            .finish(&token, step)
-            .get("new_token")
-            .cloned()
-            .unwrap_or_default();
+        token = server.finish(&token, step).get("new_token").cloned().unwrap_or_default();
     }
     let status = server.status("e");
     status.has_fields(json!({ "state": "completed", "current_step": null }));
@@ -227,18 +196,11 @@ fn f04_an_execution_that_is_not_running_does_not_go_on() {
         assert_eq!(refused["error_code"], code, "{refused}");
         refused.has_fields(json!({ "execution_id": state, "workflow_state": state }));
         assert_eq!(server.status(state), before);
-        assert_eq!(
-            each(&server.history(state), "step_name"),
-            ["a"],
-            "no step was opened"
-        );
+        assert_eq!(each(&server.history(state), "step_name"), ["a"], "no step was opened");
     }
     let token = server.current("paused")["continuation_token"].clone();
     server.change("resume", "paused");
-    assert_eq!(
-        server.finish(&token, "the token was kept")["step_name"],
-        "b"
-    );
+    assert_eq!(server.finish(&token, "the token was kept")["step_name"], "b");
 }
 
 /// Fault F5 of the study: no step could be reported as failed.
@@ -255,10 +217,7 @@ fn f05_a_step_that_could_not_be_done_fails_the_execution_with_its_reason() {
     status.has_fields(json!({ "state": "failed", "error": failure }));
     assert_eq!(status["steps"]["failed"], 1);
     let history = server.history("e");
-    assert_eq!(
-        (history.len(), &history[0]["status"]),
-        (1, &json!("failed"))
-    );
+    assert_eq!((history.len(), &history[0]["status"]), (1, &json!("failed")));
     assert_eq!(history[0]["error"]["message"], "there is no disk");
     let told = each(&server.telemetry("e"), "event_type");
     assert!(

@@ -9,10 +9,7 @@ use midex_test::{
 };
 
 fn ids(server: &mut Server, arguments: Value) -> Vec<String> {
-    each(
-        &list(&server.done("execution.list", arguments)["executions"]),
-        "execution_id",
-    )
+    each(&list(&server.done("execution.list", arguments)["executions"]), "execution_id")
 }
 
 /// Seven executions of two workflows in several states; they move in the order of their names.
@@ -41,49 +38,26 @@ fn executions_are_listed_by_last_movement_filtered_and_paged() {
         }
         let all = ["e3", "e4", "e2", "e7", "e6", "e5", "e1"];
         assert_eq!(ids(&mut server, json!({})), all, "restarted: {restarted}");
-        assert_eq!(
-            ids(&mut server, json!({ "state": "open" })),
-            ["e3", "e4", "e7", "e5", "e1"]
-        );
-        assert_eq!(
-            ids(&mut server, json!({ "state": "running" })),
-            ["e3", "e7", "e5", "e1"]
-        );
+        assert_eq!(ids(&mut server, json!({ "state": "open" })), ["e3", "e4", "e7", "e5", "e1"]);
+        assert_eq!(ids(&mut server, json!({ "state": "running" })), ["e3", "e7", "e5", "e1"]);
         assert_eq!(ids(&mut server, json!({ "state": "paused" })), ["e4"]);
         assert_eq!(ids(&mut server, json!({ "state": "completed" })), ["e6"]);
         assert_eq!(ids(&mut server, json!({ "state": "abandoned" })), ["e2"]);
         assert_eq!(ids(&mut server, json!({ "state": "idle" })), [""; 0]);
+        assert_eq!(ids(&mut server, json!({ "workflow_name": "bug-fix" })), ["e7", "e6"]);
         assert_eq!(
-            ids(&mut server, json!({ "workflow_name": "bug-fix" })),
-            ["e7", "e6"]
-        );
-        assert_eq!(
-            ids(
-                &mut server,
-                json!({ "workflow_name": "bug-fix", "state": "open" })
-            ),
+            ids(&mut server, json!({ "workflow_name": "bug-fix", "state": "open" })),
             ["e7"]
         );
-        assert_eq!(
-            ids(&mut server, json!({ "project": "/elsewhere" })),
-            [""; 0]
-        );
-        assert_eq!(
-            ids(&mut server, json!({ "project": "*", "limit": 3 })),
-            all[..3]
-        );
+        assert_eq!(ids(&mut server, json!({ "project": "/elsewhere" })), [""; 0]);
+        assert_eq!(ids(&mut server, json!({ "project": "*", "limit": 3 })), all[..3]);
         paged(&mut server, &all);
     }
     let row = server.done("execution.list", json!({ "limit": 1 }))["executions"][0].clone();
     let status = server.status("e3");
-    for field in [
-        "execution_id",
-        "workflow_name",
-        "state",
-        "current_step",
-        "started_at",
-        "updated_at",
-    ] {
+    for field in
+        ["execution_id", "workflow_name", "state", "current_step", "started_at", "updated_at"]
+    {
         assert_eq!(row[field], status[field], "{field}");
     }
 }
@@ -103,10 +77,7 @@ fn paged(server: &mut Server, all: &[&str]) {
                 break;
             }
         }
-        assert_eq!(
-            (seen, cursor),
-            (all.iter().map(|id| (*id).to_owned()).collect(), None)
-        );
+        assert_eq!((seen, cursor), (all.iter().map(|id| (*id).to_owned()).collect(), None));
     }
 }
 
@@ -133,10 +104,7 @@ fn who_lost_the_thread_is_told_what_is_open_and_goes_on_from_it() {
     let told = server.done("execution.resume", json!({}));
     let open = list(&told["open_executions"]);
     assert_eq!(each(&open, "execution_id"), ["e3", "e4", "e7", "e5", "e1"]);
-    assert_eq!(
-        each(&open, "state"),
-        ["running", "paused", "running", "running", "running"]
-    );
+    assert_eq!(each(&open, "state"), ["running", "paused", "running", "running", "running"]);
     let (e3, e4) = (&open[0], &open[1]);
     e3.has_fields(json!({ "done": "1/3", "workflow_name": "line" }));
     assert_eq!(
@@ -145,10 +113,7 @@ fn who_lost_the_thread_is_told_what_is_open_and_goes_on_from_it() {
     );
     assert_eq!(e4["reason"], "to pause it");
     says(&told["message"], "'b' of 'e3'");
-    for execution in open
-        .iter()
-        .filter(|execution| execution["state"] == "running")
-    {
+    for execution in open.iter().filter(|execution| execution["state"] == "running") {
         let step = &execution["current_steps"][0];
         let reply = server.finish(&step["continuation_token"], "s");
         assert_eq!(reply["execution_id"], execution["execution_id"]);
@@ -205,19 +170,12 @@ fn executions_of_one_project_are_not_listed_in_another() {
     let mut server = other.serve_with(&flags);
     server.begin("bug-fix", "theirs");
     assert_eq!(ids(&mut server, json!({})), ["theirs"]);
-    assert_eq!(
-        ids(&mut server, json!({ "project": "*" })),
-        ["theirs", "mine"]
-    );
+    assert_eq!(ids(&mut server, json!({ "project": "*" })), ["theirs", "mine"]);
     let root = one.root().canonicalize().unwrap();
     assert_eq!(ids(&mut server, json!({ "project": root })), ["mine"]);
     let told = server.done("execution.resume", json!({}));
     // The only one of this project is told of whole.
     told.has_fields(json!({ "execution_id": "theirs", "workflow_state": "running" }));
     assert!(text(&told["instructions"]).contains("workflow.next_step"));
-    assert_eq!(
-        server.current("mine")["current_step"],
-        "a",
-        "it filters, it never owns"
-    );
+    assert_eq!(server.current("mine")["current_step"], "a", "it filters, it never owns");
 }

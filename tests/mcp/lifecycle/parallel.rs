@@ -53,17 +53,10 @@ fn of_two_clients_with_one_token_and_two_outputs_exactly_one_wins() {
         let id = format!("e{round}");
         let mut token = start(&mut server, "bug-fix", &id)["new_token"].clone();
         for _ in 0..3 {
-            let answers = at_once(
-                &mut clients,
-                &token,
-                [output("of the first"), output("of the second")],
-            );
-            let won: Vec<_> = (0..2)
-                .filter(|at| answers[*at]["success"] == true)
-                .collect();
-            let [winner] = won[..] else {
-                panic!("{answers:?}")
-            };
+            let answers =
+                at_once(&mut clients, &token, [output("of the first"), output("of the second")]);
+            let won: Vec<_> = (0..2).filter(|at| answers[*at]["success"] == true).collect();
+            let [winner] = won[..] else { panic!("{answers:?}") };
             wins[winner] += 1;
             let loser = &answers[1 - winner];
             assert_eq!(loser["error_code"], "TOKEN_ALREADY_USED", "{loser}");
@@ -77,10 +70,7 @@ fn of_two_clients_with_one_token_and_two_outputs_exactly_one_wins() {
                 .rfind(|row| row["status"] == "completed")
                 .unwrap();
             let expected = ["of the first", "of the second"][winner];
-            assert_eq!(
-                kept["output"]["summary"], expected,
-                "what was answered is what is kept"
-            );
+            assert_eq!(kept["output"]["summary"], expected, "what was answered is what is kept");
         }
         let status = server.status(&id);
         status.has_fields(json!({ "state": "completed", "revision": 4 }));
@@ -97,19 +87,11 @@ fn two_clients_that_say_the_same_at_once_are_answered_the_same() {
     for round in 0..30 {
         let id = format!("e{round}");
         let token = start(&mut server, "bug-fix", &id)["new_token"].clone();
-        let mut answers = at_once(
-            &mut clients,
-            &token,
-            [output("the same"), output("the same")],
-        );
+        let mut answers = at_once(&mut clients, &token, [output("the same"), output("the same")]);
         let replays = answers
             .iter_mut()
             .filter_map(|answer| answer.as_object_mut().unwrap().remove("replayed"));
-        assert_eq!(
-            replays.collect::<Vec<_>>(),
-            [json!(true)],
-            "one of them is the repeat"
-        );
+        assert_eq!(replays.collect::<Vec<_>>(), [json!(true)], "one of them is the repeat");
         assert_eq!(answers[0], answers[1]);
         assert_eq!(server.status(&id)["revision"], 2);
     }
@@ -123,11 +105,7 @@ fn a_change_by_one_client_is_seen_by_all_at_once() {
     let token = start(&mut server, "bug-fix", "e")["new_token"].clone();
     let mut other = Door::enter(&home.path().join("data"), home.path());
     for state in ["paused", "running"] {
-        let tool = if state == "paused" {
-            "execution.pause"
-        } else {
-            "execution.resume"
-        };
+        let tool = if state == "paused" { "execution.pause" } else { "execution.resume" };
         other.done(tool, json!({ "execution_id": "e" }));
         assert_eq!(server.status("e")["state"], state);
     }
@@ -135,10 +113,7 @@ fn a_change_by_one_client_is_seen_by_all_at_once() {
     let again = other.next_step(finish(&token, output("x")));
     again.has_fields(json!({ "new_token": next["new_token"], "replayed": true }));
     other.done("execution.abandon", json!({ "execution_id": "e" }));
-    let refused = server.refused(
-        "workflow.next_step",
-        finish(&next["new_token"], output("y")),
-    );
+    let refused = server.refused("workflow.next_step", finish(&next["new_token"], output("y")));
     assert_eq!(refused["workflow_state"], "abandoned", "{refused}");
 }
 
@@ -189,23 +164,11 @@ fn told_meanwhile(server: &mut Server, home: &Path) -> Value {
 fn story(server: &mut Server, told: &Value, id: &str) -> Vec<String> {
     let own = server.read(&address("telemetry", id));
     let own = own.as_array().unwrap();
-    let of_all = told
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|event| event["execution_id"] == id);
-    assert!(
-        own.iter().eq(of_all),
-        "{id}: the same events under the same ids"
-    );
-    let times: Vec<_> = own
-        .iter()
-        .map(|event| event["created_at"].as_str().unwrap())
-        .collect();
+    let of_all = told.as_array().unwrap().iter().filter(|event| event["execution_id"] == id);
+    assert!(own.iter().eq(of_all), "{id}: the same events under the same ids");
+    let times: Vec<_> = own.iter().map(|event| event["created_at"].as_str().unwrap()).collect();
     assert!(times.is_sorted(), "{id}: {times:?}");
-    own.iter()
-        .map(|event| format!("{} {}", event["event_type"], event["step_name"]))
-        .collect()
+    own.iter().map(|event| format!("{} {}", event["event_type"], event["step_name"])).collect()
 }
 
 #[test]
@@ -214,16 +177,9 @@ fn telemetry_of_executions_side_by_side_is_in_one_order_that_never_changes() {
     let mut server = Server::greeted(serve_alone(home.path(), &[]));
     start(&mut server, "bug-fix", "first");
     let told = told_meanwhile(&mut server, home.path());
-    let ids: Vec<_> = told
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|event| event["id"].as_u64().unwrap())
-        .collect();
-    assert!(
-        ids.windows(2).all(|pair| pair[0] < pair[1]),
-        "strictly ordered"
-    );
+    let ids: Vec<_> =
+        told.as_array().unwrap().iter().map(|event| event["id"].as_u64().unwrap()).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "strictly ordered");
     // 17 events for each execution of three steps, 5 for the one that was only started.
     assert_eq!(ids.len(), 17 * 4 * WORKERS + 5);
     for event in told.as_array().unwrap() {
@@ -245,20 +201,10 @@ fn telemetry_of_executions_side_by_side_is_in_one_order_that_never_changes() {
 fn phases(entry: &Value) -> BTreeMap<String, Vec<String>> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let phase = |phase: &Value| {
-        let before = phase["dependsOn"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(text)
-            .collect();
+        let before = phase["dependsOn"].as_array().unwrap().iter().map(text).collect();
         (text(&phase["phase"]), before)
     };
-    entry["phases"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(phase)
-        .collect()
+    entry["phases"].as_array().unwrap().iter().map(phase).collect()
 }
 
 /// A run of a workflow, and what is known of it.
@@ -271,11 +217,7 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(phases: &'a BTreeMap<String, Vec<String>>, reply: &Value) -> Self {
-        let mut run = Self {
-            phases,
-            open: BTreeMap::new(),
-            done: BTreeMap::new(),
-        };
+        let mut run = Self { phases, open: BTreeMap::new(), done: BTreeMap::new() };
         run.take(reply);
         run
     }
@@ -284,8 +226,7 @@ impl<'a> Run<'a> {
     fn take(&mut self, reply: &Value) {
         for offer in steps(reply, "new_tokens") {
             let name = offer["step_name"].as_str().unwrap();
-            self.open
-                .insert(name.to_owned(), offer["continuation_token"].clone());
+            self.open.insert(name.to_owned(), offer["continuation_token"].clone());
             assert!(!self.done.contains_key(name), "{name} is offered again");
             self.told(name, reply, &offer["previous"]);
         }
@@ -316,28 +257,17 @@ impl<'a> Run<'a> {
     fn told(&self, name: &str, shown: &Value, previous: &Value) {
         let named = |previous: &Value| -> BTreeSet<String> {
             let steps = previous.as_array().into_iter().flatten();
-            steps
-                .map(|step| step["step_name"].as_str().unwrap().to_owned())
-                .collect()
+            steps.map(|step| step["step_name"].as_str().unwrap().to_owned()).collect()
         };
         let mut told = named(previous);
         told.extend(named(&shown["previous"]));
         let before: BTreeSet<_> = self.phases[name].iter().cloned().collect();
-        assert!(
-            told.is_superset(&before),
-            "{name} is told of what it depends on: {told:?}"
-        );
-        assert!(
-            previous.to_string().len() <= limits::PREVIOUS_BYTES_MAX,
-            "{name}"
-        );
+        assert!(told.is_superset(&before), "{name} is told of what it depends on: {told:?}");
+        assert!(previous.to_string().len() <= limits::PREVIOUS_BYTES_MAX, "{name}");
         for step in previous.as_array().into_iter().flatten() {
-            let said = self.done[step["step_name"].as_str().unwrap()]["summary"]
-                .as_str()
-                .unwrap();
-            let shown = step["output"]["summary"]
-                .as_str()
-                .unwrap_or_else(|| panic!("{name}: {step}"));
+            let said = self.done[step["step_name"].as_str().unwrap()]["summary"].as_str().unwrap();
+            let shown =
+                step["output"]["summary"].as_str().unwrap_or_else(|| panic!("{name}: {step}"));
             assert!(
                 said.starts_with(shown.trim_end_matches('…').get(..20).unwrap_or(shown)),
                 "{name}: {shown}"
@@ -392,21 +322,11 @@ fn every_shipped_workflow_comes_to_its_end_in_whatever_order_its_phases_end() {
 fn ended(server: &mut Server, id: &str, reply: &Value, run: &Run<'_>) {
     assert_eq!(reply["workflow_state"], "completed", "{id}");
     let followed: BTreeSet<_> = run.phases.values().flatten().collect();
-    let last: Vec<_> = run
-        .phases
-        .keys()
-        .filter(|name| !followed.contains(name))
-        .collect();
-    let [last] = last[..] else {
-        panic!("{id} ends with {last:?}")
-    };
+    let last: Vec<_> = run.phases.keys().filter(|name| !followed.contains(name)).collect();
+    let [last] = last[..] else { panic!("{id} ends with {last:?}") };
     let status = server.status(id);
     assert_eq!(
-        (
-            &status["state"],
-            &status["final_output"],
-            &reply["final_output"]
-        ),
+        (&status["state"], &status["final_output"], &reply["final_output"]),
         (&json!("completed"), &run.done[last], &run.done[last]),
         "{id}"
     );
@@ -417,18 +337,10 @@ fn ended(server: &mut Server, id: &str, reply: &Value, run: &Run<'_>) {
     );
     let history = server.read(&address("step_history", id));
     for row in history.as_array().unwrap() {
-        assert_eq!(
-            row["output"],
-            run.done[row["step_name"].as_str().unwrap()],
-            "{id}"
-        );
+        assert_eq!(row["output"], run.done[row["step_name"].as_str().unwrap()], "{id}");
     }
     assert_eq!(history.as_array().unwrap().len(), count);
-    assert_eq!(
-        history[count - 1]["step_name"],
-        last.as_str(),
-        "the synthesis comes last"
-    );
+    assert_eq!(history[count - 1]["step_name"], last.as_str(), "the synthesis comes last");
 }
 
 /// A workflow of six independent phases and a synthesis.
@@ -478,24 +390,10 @@ fn survive_a_kill(seed: u64, flags: &[&str]) {
 /// Sends all calls again: those that were done are answered as before, the others are done now. The one reply that
 /// offers something.
 fn sent_again(server: &mut Server, calls: Vec<Value>, done: usize) -> Value {
-    let replies: Vec<_> = calls
-        .into_iter()
-        .map(|call| server.next_step(call))
-        .collect();
-    assert_eq!(
-        replies
-            .iter()
-            .filter(|reply| reply["replayed"] == true)
-            .count(),
-        done
-    );
-    let offers: Vec<_> = replies
-        .iter()
-        .filter(|reply| reply["new_tokens"] != json!([]))
-        .collect();
-    let [offer] = offers[..] else {
-        panic!("the synthesis is offered {} times", offers.len())
-    };
+    let replies: Vec<_> = calls.into_iter().map(|call| server.next_step(call)).collect();
+    assert_eq!(replies.iter().filter(|reply| reply["replayed"] == true).count(), done);
+    let offers: Vec<_> = replies.iter().filter(|reply| reply["new_tokens"] != json!([])).collect();
+    let [offer] = offers[..] else { panic!("the synthesis is offered {} times", offers.len()) };
     offer.clone()
 }
 

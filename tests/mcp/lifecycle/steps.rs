@@ -39,15 +39,10 @@ fn a_start_that_is_repeated_is_one_start() {
     let call = json!({ "workflow_name": "line", "execution_id": "e", "inputs": { "task": "x" } });
     let first = server.begin_with(call.clone());
     let mut again = server.begin_with(call.clone());
-    assert_eq!(
-        again.as_object_mut().unwrap().remove("replayed"),
-        Some(json!(true))
-    );
+    assert_eq!(again.as_object_mut().unwrap().remove("replayed"), Some(json!(true)));
     assert_eq!((&again, server.history("e").len()), (&first, 1));
-    for (field, value) in [
-        ("workflow_name", json!("bug-fix")),
-        ("inputs", json!({ "task": "y" })),
-    ] {
+    for (field, value) in [("workflow_name", json!("bug-fix")), ("inputs", json!({ "task": "y" }))]
+    {
         let mut other = call.clone();
         other[field] = value;
         assert_eq!(
@@ -57,10 +52,7 @@ fn a_start_that_is_repeated_is_one_start() {
         );
     }
     server.finish(&first["new_token"], "s");
-    assert_eq!(
-        server.refused("workflow.start", call)["error_code"],
-        "EXECUTION_ID_TAKEN"
-    );
+    assert_eq!(server.refused("workflow.start", call)["error_code"], "EXECUTION_ID_TAKEN");
     assert_eq!(server.status("e")["revision"], 2);
 }
 
@@ -78,17 +70,11 @@ fn an_execution_goes_through_all_its_steps_with_a_fresh_token_each() {
         let artifact = json!({ "type": "report", "name": format!("{step}.md"), "content": format!("# {step}") });
         reply = server.hand_in(&token, json!({ "summary": step, "artifacts": [artifact] }));
         let artifacts = list(&server.read(&address("workflow_artifacts", "e")));
-        assert_eq!(
-            (artifacts.len(), &artifacts[at]["step_name"]),
-            (at + 1, &json!(step))
-        );
+        assert_eq!((artifacts.len(), &artifacts[at]["step_name"]), (at + 1, &json!(step)));
         tokens.push(token);
     }
     reply.has_fields(json!({ "success": true, "workflow_state": "completed" }));
-    assert_eq!(
-        (reply.get("new_token"), reply.get("step_name")),
-        (None, None)
-    );
+    assert_eq!((reply.get("new_token"), reply.get("step_name")), (None, None));
     let history = server.history("e");
     assert_eq!(each(&history, "step_name"), ["a", "b", "c"]);
     for row in &history {
@@ -112,10 +98,7 @@ fn after_one_step_the_first_is_completed_and_the_second_runs() {
         let history = server.history("e");
         assert_eq!(each(&history, "step_name"), ["a", "b"]);
         assert_eq!(each(&history, "status"), ["completed", "running"]);
-        assert_eq!(
-            history[1]["started_at"], history[0]["completed_at"],
-            "one commit, one time"
-        );
+        assert_eq!(history[1]["started_at"], history[0]["completed_at"], "one commit, one time");
         let status = server.status("e");
         let counts = json!({ "total": 3, "completed": 1, "failed": 0, "running": 1, "pending": 1, "skipped": 0 });
         status.has_fields(json!({ "steps": counts, "revision": 2 }));
@@ -144,18 +127,9 @@ fn an_output_is_kept_as_it_was_handed_in() {
 #[test]
 fn a_workflow_without_phases_is_refused_and_leaves_no_execution() {
     let project = Project::new(&[
-        (
-            "workflows/none.md",
-            &workflow("none", &[]).replace("phases:\n", "phases: []\n"),
-        ),
-        (
-            "workflows/unsaid.md",
-            &workflow("unsaid", &[]).replace("phases:\n", ""),
-        ),
-        (
-            "workflows/steps.yaml",
-            "workflow: steps\ndescription: d\nsteps: []\n",
-        ),
+        ("workflows/none.md", &workflow("none", &[]).replace("phases:\n", "phases: []\n")),
+        ("workflows/unsaid.md", &workflow("unsaid", &[]).replace("phases:\n", "")),
+        ("workflows/steps.yaml", "workflow: steps\ndescription: d\nsteps: []\n"),
     ]);
     let mut server = project.serve();
     for name in ["none", "unsaid", "steps"] {
@@ -164,11 +138,7 @@ fn a_workflow_without_phases_is_refused_and_leaves_no_execution() {
         refused.has_fields(json!({ "error_code": "WORKFLOW_VALIDATION_FAILED" }));
         let error = server.read_error(&address("workflow_status", name));
         assert_eq!(error["data"]["error_code"], "EXECUTION_NOT_FOUND");
-        assert_eq!(
-            server.begin("bug-fix", name)["step_name"],
-            "diagnose",
-            "the id is free"
-        );
+        assert_eq!(server.begin("bug-fix", name)["step_name"], "diagnose", "the id is free");
     }
     assert_eq!(
         list(&server.read("midex://workflow/telemetry?event_type=workflow_created")).len(),

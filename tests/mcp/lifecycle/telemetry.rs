@@ -17,10 +17,7 @@ const START: [&str; 5] = [
 
 #[track_caller]
 fn ordered(events: &[Value]) {
-    let ids: Vec<_> = events
-        .iter()
-        .map(|event| event["id"].as_u64().unwrap())
-        .collect();
+    let ids: Vec<_> = events.iter().map(|event| event["id"].as_u64().unwrap()).collect();
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
     let times = each(events, "created_at");
     assert!(times.is_sorted(), "{times:?}");
@@ -54,10 +51,7 @@ fn a_run_of_three_steps_with_an_artifact_each_tells_twenty_events_in_order() {
     told(5, json!({ "step_name": "a" }));
     assert!(events[6]["metadata"]["duration_ms"].is_u64());
     assert_eq!(events[7]["metadata"]["artifact_id"], 1);
-    told(
-        18,
-        json!({ "old_state": "running", "new_state": "completed" }),
-    );
+    told(18, json!({ "old_state": "running", "new_state": "completed" }));
     told(19, json!({ "total_steps": 3 }));
     for event in &events {
         assert_eq!(event["execution_id"], "e");
@@ -79,35 +73,16 @@ fn failures_refusals_and_changes_of_state_are_told_too() {
     server.change("resume", "e");
     server.next_step(json!({ "token": token, "error": { "message": "no" } }));
     let events = server.telemetry("e");
-    let after = [
-        "error",
-        "workflow_state_transition",
-        "workflow_state_transition",
-    ];
-    let end = [
-        "token_validated",
-        "step_failed",
-        "workflow_state_transition",
-        "workflow_failed",
-    ];
-    assert_eq!(
-        each(&events, "event_type"),
-        [&START[..], &after, &end].concat()
-    );
+    let after = ["error", "workflow_state_transition", "workflow_state_transition"];
+    let end = ["token_validated", "step_failed", "workflow_state_transition", "workflow_failed"];
+    assert_eq!(each(&events, "event_type"), [&START[..], &after, &end].concat());
     ordered(&events);
     assert_eq!(events[9]["metadata"]["error"], "no");
     assert_eq!(events[11]["metadata"]["error"], "no");
     let all = list(&server.read("midex://workflow/telemetry?limit=1000"));
     ordered(&all);
-    assert_eq!(
-        all.len(),
-        events.len() + 1,
-        "a token that names no execution is told of none"
-    );
-    assert_eq!(
-        list(&server.read("midex://workflow/telemetry?limit=4")),
-        all[all.len() - 4..]
-    );
+    assert_eq!(all.len(), events.len() + 1, "a token that names no execution is told of none");
+    assert_eq!(list(&server.read("midex://workflow/telemetry?limit=4")), all[all.len() - 4..]);
     let errors = list(&server.read("midex://workflow/telemetry/e?event_type=error"));
     assert_eq!(errors, events[5..6]);
 }

@@ -20,32 +20,22 @@ fn artifact(name: &str, bytes: usize) -> Value {
 #[test]
 fn an_output_of_ten_megabytes_is_refused_and_its_token_stays_valid() {
     let mut witness = Witness::new();
-    let refused = witness
-        .server
-        .refuse(&witness.token, output(&"x".repeat(10 << 20)));
+    let refused = witness.server.refuse(&witness.token, output(&"x".repeat(10 << 20)));
     too_much(&refused, limits::OUTPUT_BYTES_MAX);
     refused.has_fields(json!({ "step_id": "diagnose", "workflow_state": "running" }));
     witness.unharmed();
     // One byte too many, and exactly as many as may be.
     let around = limits::OUTPUT_BYTES_MAX - output("").to_string().len();
     too_much(
-        &witness
-            .server
-            .refuse(&witness.token, output(&"x".repeat(around + 1))),
+        &witness.server.refuse(&witness.token, output(&"x".repeat(around + 1))),
         limits::OUTPUT_BYTES_MAX,
     );
     let token = witness.victim("victim");
     let accepted = witness.finish(&token, &"x".repeat(around));
     assert_eq!(accepted["step_name"], "fix");
-    assert!(
-        accepted.to_string().len() < 64 << 10,
-        "what was decided is told in short"
-    );
+    assert!(accepted.to_string().len() < 64 << 10, "what was decided is told in short");
     let history = witness.read(&address("step_history", "victim"));
-    assert_eq!(
-        history[0]["output"]["summary"].as_str().unwrap().len(),
-        around
-    );
+    assert_eq!(history[0]["output"]["summary"].as_str().unwrap().len(), around);
     witness.survives();
 }
 
@@ -55,9 +45,8 @@ fn an_artifact_past_its_limit_is_refused_however_often_and_stores_nothing() {
     let outputs = |bytes: usize| json!({ "summary": "s", "artifacts": [artifact("small", 1), artifact("large", bytes)] });
     // More often than an output may be wrong: what is too large is not judged at all.
     for _ in 0..=limits::OUTPUT_ATTEMPTS_MAX {
-        let refused = witness
-            .server
-            .refuse(&witness.token, outputs(limits::ARTIFACT_BYTES_MAX + 1));
+        let refused =
+            witness.server.refuse(&witness.token, outputs(limits::ARTIFACT_BYTES_MAX + 1));
         too_much(&refused, limits::ARTIFACT_BYTES_MAX);
         says(&refused["message"], "`large`");
     }
@@ -80,27 +69,17 @@ fn too_many_artifacts_are_refused_and_the_token_stays_valid() {
     let mut witness = Witness::new();
     let token = witness.victim("victim");
     let references = |count: usize| json!(vec!["doc"; count]);
-    let contents = |count: usize| {
-        (0..count)
-            .map(|at| artifact(&format!("a{at}"), 1))
-            .collect::<Value>()
-    };
+    let contents =
+        |count: usize| (0..count).map(|at| artifact(&format!("a{at}"), 1)).collect::<Value>();
     let most = limits::OUTPUT_ARTIFACTS_MAX;
-    for artifacts in [
-        references(most + 1),
-        contents(most + 1),
-        references(100_000),
-    ] {
+    for artifacts in [references(most + 1), contents(most + 1), references(100_000)] {
         let refused = witness.refuse(&token, json!({ "summary": "s", "artifacts": artifacts }));
         assert_eq!(refused["error_code"], "STEP_OUTPUT_INVALID", "{refused}");
         let violation = &refused["violations"][0];
         violation.has_fields(json!({ "path": "/artifacts", "rule": "maxItems" }));
         refused.is_below(4000);
     }
-    witness.hand_in(
-        &token,
-        json!({ "summary": "s", "artifacts": contents(most) }),
-    );
+    witness.hand_in(&token, json!({ "summary": "s", "artifacts": contents(most) }));
     let kept = witness.read(&address("workflow_artifacts", "victim"));
     assert_eq!(kept.as_array().unwrap().len(), most);
     witness.survives();
@@ -118,10 +97,8 @@ fn artifacts_that_are_none_are_refused_with_their_place() {
         {"type": "file", "name": "a", "content": "c", "path": "/etc"} | /artifacts/1"#,
     ) {
         let artifact: Value = serde_json::from_str(&artifact).unwrap();
-        let refused = witness.refuse(
-            &token,
-            json!({ "summary": "s", "artifacts": ["doc", artifact] }),
-        );
+        let refused =
+            witness.refuse(&token, json!({ "summary": "s", "artifacts": ["doc", artifact] }));
         assert_eq!(refused["error_code"], "STEP_OUTPUT_INVALID", "{refused}");
         assert_eq!(refused["violations"][0]["path"], *place, "{refused}");
     }
@@ -144,10 +121,8 @@ fn a_reason_past_its_limit_changes_no_state() {
     witness.unharmed();
     witness.victim("victim");
     let longest = "ä".repeat(most);
-    let paused = witness.done(
-        "execution.pause",
-        json!({ "execution_id": "victim", "reason": longest }),
-    );
+    let paused =
+        witness.done("execution.pause", json!({ "execution_id": "victim", "reason": longest }));
     assert_eq!(paused["reason"], longest);
     witness.survives();
 }

@@ -27,11 +27,7 @@ impl Scales {
         for (what, bytes, bytes_max) in &self.0 {
             println!("{bytes:>7} of {bytes_max:>7} bytes: {what}");
         }
-        let heavy: Vec<_> = self
-            .0
-            .iter()
-            .filter(|(_, bytes, most)| bytes > most)
-            .collect();
+        let heavy: Vec<_> = self.0.iter().filter(|(_, bytes, most)| bytes > most).collect();
         assert!(heavy.is_empty(), "too heavy: {heavy:?}");
     }
 }
@@ -92,10 +88,7 @@ fn feature(known: &[&str]) -> (Vec<Value>, Vec<Value>) {
         currents.push(server.current(id));
         replies.push(server.next_step(call));
     }
-    assert_eq!(
-        (replies.len(), &replies[3]["workflow_state"]),
-        (4, &json!("completed"))
-    );
+    assert_eq!((replies.len(), &replies[3]["workflow_state"]), (4, &json!("completed")));
     (replies, currents)
 }
 
@@ -106,17 +99,10 @@ fn a_run_of_three_steps() {
     let (known, _) = feature(&["architect", "implementer", "reviewer"]);
     let sum = |replies: &[Value]| replies.iter().map(bytes).sum();
     let personas = |replies: &[Value]| {
-        replies
-            .iter()
-            .filter(|reply| reply["agent_content"].is_string())
-            .count()
+        replies.iter().filter(|reply| reply["agent_content"].is_string()).count()
     };
     assert_eq!((personas(&whole), personas(&known)), (3, 0));
-    scales.weigh(
-        "replies of feature-development, personas known",
-        sum(&known),
-        6_500,
-    );
+    scales.weigh("replies of feature-development, personas known", sum(&known), 6_500);
     scales.weigh("replies of feature-development", sum(&whole), 24_500);
     for (at, current) in currents.iter().enumerate() {
         scales.weigh(
@@ -146,18 +132,11 @@ fn what_can_be_started() {
     let mut scales = Scales(Vec::new());
     scales.weigh("available_workflows", bytes(&workflows), 18_300);
     let each = workflows.as_array().unwrap();
-    scales.weigh(
-        "available_workflows, for each workflow",
-        bytes(&workflows) / each.len(),
-        1_100,
-    );
+    scales.weigh("available_workflows, for each workflow", bytes(&workflows) / each.len(), 1_100);
     scales.read();
     for workflow in each {
         let phases = workflow["phases"].as_array().unwrap();
-        assert!(
-            workflow["description"].is_string() && !phases.is_empty(),
-            "{workflow}"
-        );
+        assert!(workflow["description"].is_string() && !phases.is_empty(), "{workflow}");
         for phase in phases {
             let description = phase["description"].as_str().unwrap();
             assert!(
@@ -165,10 +144,7 @@ fn what_can_be_started() {
                 "{}: {phase}",
                 workflow["name"]
             );
-            assert!(
-                phase["phase"].is_string() && phase.get("agent").is_some(),
-                "{phase}"
-            );
+            assert!(phase["phase"].is_string() && phase.get("agent").is_some(), "{phase}");
         }
     }
 }
@@ -178,11 +154,7 @@ fn every_persona_that_is_part_of_midex() {
     let mut scales = Scales(Vec::new());
     for entry in Registry::load(&Sources::default()).agents() {
         let content = &entry.value.as_ref().unwrap().content;
-        scales.weigh(
-            &format!("the persona of {}", entry.name),
-            bytes(&json!(content)),
-            6_000,
-        );
+        scales.weigh(&format!("the persona of {}", entry.name), bytes(&json!(content)), 6_000);
     }
     scales.read();
 }

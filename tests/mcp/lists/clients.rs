@@ -92,9 +92,6 @@ fn in_the_stateless_era_each_request_says_whose_it_is() {
         assert_eq!(names[0], wanted, "{name:?}");
         let told = client.server.request("server/discover", params);
         let told = told["result"]["instructions"].as_str().unwrap();
-        assert!(
-            told.contains(&format!("Call {wanted} {{")),
-            "{name:?}: {told}"
-        );
+        assert!(told.contains(&format!("Call {wanted} {{")), "{name:?}: {told}");
     }
 }

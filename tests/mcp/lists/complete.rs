@@ -27,12 +27,7 @@ fn every_tool_says_all_there_is_to_say() {
                 for field in ["name", "title", "description"] {
                     text(&tool, field);
                 }
-                for hint in [
-                    "readOnlyHint",
-                    "destructiveHint",
-                    "idempotentHint",
-                    "openWorldHint",
-                ] {
+                for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
                     assert!(tool["annotations"][hint].is_boolean(), "{hint}: {tool}");
                 }
                 for schema in ["inputSchema", "outputSchema"] {
@@ -47,10 +42,7 @@ fn every_tool_says_all_there_is_to_say() {
 #[test]
 fn every_resource_and_template_says_all_there_is_to_say() {
     let broken = "---\nname: broken\n---\n";
-    let project = Project::new(&[
-        ("workflows/broken.md", broken),
-        ("agents/odd.md", "nothing"),
-    ]);
+    let project = Project::new(&[("workflows/broken.md", broken), ("agents/odd.md", "nothing")]);
     for era in ERAS {
         let mut client = Reader::new(&project, era, "other", &[]);
         let resources = list(&client.result("resources/list", json!({}))["resources"]);

@@ -37,11 +37,8 @@ type Operator = fn(f64, f64) -> f64;
 /// What a constant's expression comes to, as a reader of the source would work it out; `None` where it is set to one
 /// that is not `known` yet.
 fn worth(text: &str, known: &BTreeMap<&str, f64>) -> Option<f64> {
-    let operators: [(&str, Operator); 3] = [
-        (" << ", |a, b| a * b.exp2()),
-        (" + ", |a, b| a + b),
-        (" * ", |a, b| a * b),
-    ];
+    let operators: [(&str, Operator); 3] =
+        [(" << ", |a, b| a * b.exp2()), (" + ", |a, b| a + b), (" * ", |a, b| a * b)];
     for (operator, apply) in operators {
         // Not one between the brackets of a duration.
         let sides = text.split_once(operator);
@@ -75,10 +72,7 @@ fn every_limit_of_the_module_is_shown_with_its_figure() {
     let shown = shown();
     let constants = constants();
     assert!(constants.len() > 100);
-    let names: Vec<_> = shown
-        .iter()
-        .map(|limit| limit["name"].as_str().unwrap())
-        .collect();
+    let names: Vec<_> = shown.iter().map(|limit| limit["name"].as_str().unwrap()).collect();
     let written: Vec<_> = constants.iter().map(|(name, ..)| *name).collect();
     assert_eq!(names, written);
     let mut known = BTreeMap::new();
@@ -92,15 +86,8 @@ fn every_limit_of_the_module_is_shown_with_its_figure() {
     }
     for (limit, (name, kind, text)) in shown.iter().zip(&constants) {
         let value = limit["value"].as_f64().unwrap();
-        assert!(
-            (value - known[name]).abs() < 1e-9,
-            "{name} = {text}: {limit}"
-        );
-        assert_eq!(
-            limit["unit"] == "milliseconds",
-            *kind == "Duration",
-            "{limit}"
-        );
+        assert!((value - known[name]).abs() < 1e-9, "{name} = {text}: {limit}");
+        assert_eq!(limit["unit"] == "milliseconds", *kind == "Duration", "{limit}");
     }
 }
 
@@ -110,24 +97,12 @@ fn units_and_descriptions_are_for_readers() {
     let find = |name: &str| shown.iter().find(|limit| limit["name"] == name).unwrap();
     for (name, value, unit) in [
         ("OUTPUT_BYTES_MAX", json!(limits::OUTPUT_BYTES_MAX), "bytes"),
-        (
-            "DEFINITION_BYTES_MAX",
-            json!(limits::DEFINITION_BYTES_MAX),
-            "bytes",
-        ),
-        (
-            "REASON_CHARS_MAX",
-            json!(limits::REASON_CHARS_MAX),
-            "characters",
-        ),
+        ("DEFINITION_BYTES_MAX", json!(limits::DEFINITION_BYTES_MAX), "bytes"),
+        ("REASON_CHARS_MAX", json!(limits::REASON_CHARS_MAX), "characters"),
         ("JSON_DEPTH_MAX", json!(limits::JSON_DEPTH_MAX), "levels"),
         ("STEPS_MAX", json!(limits::STEPS_MAX), "count"),
         ("LIST_PAGE_MAX", json!(200), "count"),
-        (
-            "OUTPUT_ATTEMPTS_MAX",
-            json!(limits::OUTPUT_ATTEMPTS_MAX),
-            "count",
-        ),
+        ("OUTPUT_ATTEMPTS_MAX", json!(limits::OUTPUT_ATTEMPTS_MAX), "count"),
         ("TAIL_WAIT_S", json!(limits::TAIL_WAIT_S), "seconds"),
         ("TOKEN_TTL", json!(86_400_000), "milliseconds"),
         ("ADAPTIVE_WAIT_COMMIT_MIN", json!(0.2), "milliseconds"),
@@ -156,10 +131,7 @@ fn units_and_descriptions_are_for_readers() {
         }
     }
     assert!(
-        find("CALL_ATTEMPTS_MAX")["description"]
-            .as_str()
-            .unwrap()
-            .contains("WAKE_FAILURES_MAX")
+        find("CALL_ATTEMPTS_MAX")["description"].as_str().unwrap().contains("WAKE_FAILURES_MAX")
     );
     assert!(limits::ADAPTIVE_WAIT_COMMIT_MIN < Duration::from_millis(1));
 }

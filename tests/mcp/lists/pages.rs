@@ -30,11 +30,7 @@ fn crowded() -> Project {
 
 /// One page of resources.
 fn page(client: &mut Reader, cursor: &Value) -> Value {
-    let params = if cursor.is_null() {
-        json!({})
-    } else {
-        json!({ "cursor": cursor })
-    };
+    let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
     client.result("resources/list", params)
 }
 
@@ -91,10 +87,7 @@ fn what_comes_and_goes_between_two_pages_moves_nothing_else() {
     // Both stand on the first page: with pages by number, one that follows would move.
     project.remove("workflows/work-000.md");
     project.remove("workflows/work-001.md");
-    project.write(
-        "workflows/work-000a.md",
-        &workflow("work-000a", &[("a", "agent-000", &[])]),
-    );
+    project.write("workflows/work-000a.md", &workflow("work-000a", &[("a", "agent-000", &[])]));
     eventually("the change is seen", || {
         let now = addresses(&page(&mut client, &Value::Null));
         let has = |name: &str| now.iter().any(|uri| uri.ends_with(name));
@@ -128,10 +121,7 @@ fn refused(error: &Value, method: &str) {
     assert_eq!(error["code"], -32602, "{error}");
     let payload = &error["data"];
     assert_eq!(payload["error_code"], "ARGUMENTS_INVALID", "{error}");
-    assert_eq!(
-        payload["suggested_action"],
-        format!("Call {method} again: without cursor")
-    );
+    assert_eq!(payload["suggested_action"], format!("Call {method} again: without cursor"));
     assert_eq!(payload["violations"][0]["path"], "/cursor");
     assert!(payload["correlation_id"].is_string());
 }

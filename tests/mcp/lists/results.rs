@@ -15,10 +15,7 @@ const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 fn with_artifact(project: &Project, era: Era) -> Reader {
     let mut client = Reader::new(project, era, "other", &[]);
     let call = |client: &mut Reader, tool: &str, arguments: Value| {
-        let answer = client.result(
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        );
+        let answer = client.result("tools/call", json!({ "name": tool, "arguments": arguments }));
         assert_eq!(answer["isError"], false, "{answer}");
         answer["structuredContent"].clone()
     };
@@ -67,18 +64,9 @@ fn fleeting() -> Vec<(&'static str, Value)> {
     let reference = json!({ "type": "ref/resource", "uri": "midex://workflow/agent/{name}" });
     let argument = json!({ "name": "name", "value": "" });
     vec![
-        (
-            "tools/call",
-            json!({ "name": "execution.list", "arguments": {} }),
-        ),
-        (
-            "tools/call",
-            json!({ "name": "workflow.start", "arguments": {} }),
-        ),
-        (
-            "completion/complete",
-            json!({ "ref": reference, "argument": argument }),
-        ),
+        ("tools/call", json!({ "name": "execution.list", "arguments": {} })),
+        ("tools/call", json!({ "name": "workflow.start", "arguments": {} })),
+        ("completion/complete", json!({ "ref": reference, "argument": argument })),
     ]
 }
 

@@ -19,9 +19,7 @@ fn offered(project: &Project) -> BTreeMap<String, Vec<String>> {
         let flags = ["--toolsets", set];
         Reader::new(project, Era::Initialize, "other", &flags).names()
     };
-    SETS.iter()
-        .map(|set| ((*set).to_owned(), tools(set)))
-        .collect()
+    SETS.iter().map(|set| ((*set).to_owned(), tools(set))).collect()
 }
 
 #[test]
@@ -43,8 +41,7 @@ fn every_tool_is_in_a_set_and_its_page_and_the_help_say_which() {
     let rows = table.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| `")?.split('|');
         let set = cells.next()?.trim().strip_suffix('`')?;
-        SETS.contains(&set)
-            .then(|| (set.to_owned(), names(cells.next().unwrap_or_default())))
+        SETS.contains(&set).then(|| (set.to_owned(), names(cells.next().unwrap_or_default())))
     });
     assert_eq!(rows.collect::<BTreeMap<_, _>>(), offered);
 
@@ -56,26 +53,16 @@ fn every_tool_is_in_a_set_and_its_page_and_the_help_say_which() {
         let (_, rest) = help
             .split_once(&format!("- {set}: "))
             .unwrap_or_else(|| panic!("{set} is not in {help}"));
-        let said = rest
-            .split([' '])
-            .take_while(|word| *word != "-" && !word.starts_with('['));
+        let said = rest.split([' ']).take_while(|word| *word != "-" && !word.starts_with('['));
         let said = said.collect::<Vec<_>>().join(" ");
-        let tools = if tools.is_empty() {
-            "no tools yet".to_owned()
-        } else {
-            tools.join(", ")
-        };
+        let tools = if tools.is_empty() { "no tools yet".to_owned() } else { tools.join(", ") };
         assert_eq!(said, tools);
     }
 }
 
 /// Texts between backticks.
 fn names(cell: &str) -> Vec<String> {
-    cell.split('`')
-        .skip(1)
-        .step_by(2)
-        .map(str::to_owned)
-        .collect()
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 #[test]
@@ -89,10 +76,7 @@ fn what_is_left_out_is_neither_listed_nor_called_nor_spoken_of() {
             let mut here: Vec<_> = given.split(',').flat_map(|set| sets[set].clone()).collect();
             here.sort_by_key(|tool| TOOLS.iter().position(|known| known == tool));
             assert_eq!(client.names(), here, "{given}");
-            for tool in TOOLS
-                .into_iter()
-                .filter(|tool| !here.contains(&(*tool).to_owned()))
-            {
+            for tool in TOOLS.into_iter().filter(|tool| !here.contains(&(*tool).to_owned())) {
                 assert!(!client.instructions().contains(tool), "{given}: {tool}");
                 for name in [tool.to_owned(), underscored(tool)] {
                     let error =
@@ -106,11 +90,7 @@ fn what_is_left_out_is_neither_listed_nor_called_nor_spoken_of() {
                     // It names a call that this server has, where it has any.
                     let action = error["data"]["suggested_action"].as_str().unwrap();
                     let leads_on = action.starts_with("Call execution.resume: ");
-                    assert_eq!(
-                        leads_on,
-                        here.contains(&"execution.resume".to_owned()),
-                        "{action}"
-                    );
+                    assert_eq!(leads_on, here.contains(&"execution.resume".to_owned()), "{action}");
                 }
             }
         }
@@ -121,18 +101,12 @@ fn what_is_left_out_is_neither_listed_nor_called_nor_spoken_of() {
 fn a_set_that_there_is_not_is_an_error_of_usage_that_names_those_there_are() {
     let project = Project::new(&[]);
     for bad in ["", "all", "run,", "RUN", "run,operat"] {
-        let said = project
-            .command(&["serve", "--toolsets", bad])
-            .output()
-            .unwrap();
+        let said = project.command(&["serve", "--toolsets", bad]).output().unwrap();
         assert_eq!(said.status.code(), Some(2), "{bad}");
         let said = String::from_utf8(said.stderr).unwrap();
         assert!(said.contains("run, author, operate, catalog"), "{said}");
     }
-    let said = project
-        .command("serve --tool-names camel")
-        .output()
-        .unwrap();
+    let said = project.command("serve --tool-names camel").output().unwrap();
     assert_eq!(said.status.code(), Some(2));
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(said.contains("auto, dotted, underscored"), "{said}");
@@ -144,17 +118,9 @@ fn commands_have_every_tool_whatever_the_server_offers_its_clients() {
     let flags = ["--toolsets", "run", "--tool-names", "underscored"];
     let mut client = Reader::new(&project, Era::Initialize, "other", &flags);
     client.server.begin("bug-fix", "e");
-    for (command, state) in [
-        ("pause", "paused"),
-        ("resume", "running"),
-        ("abandon", "abandoned"),
-    ] {
+    for (command, state) in [("pause", "paused"), ("resume", "running"), ("abandon", "abandoned")] {
         let said = project.command(&[command, "e", "--json"]).output().unwrap();
-        assert!(
-            said.status.success(),
-            "{}",
-            String::from_utf8_lossy(&said.stderr)
-        );
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
         let status = client.server.read("midex://workflow/workflow_status/e");
         assert_eq!(status["state"], state);
     }

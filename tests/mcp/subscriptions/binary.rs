@@ -29,10 +29,8 @@ fn a_hot_reload_is_told_of_in_both_eras() {
     let home = tempfile::tempdir().expect("a directory");
     write_workflow(home.path(), "mine", "one");
     let mut server = Server::greeted(serve_alone(home.path(), &[]));
-    let subscribed = server.request(
-        "resources/subscribe",
-        json!({ "uri": uri("workflow_details/mine") }),
-    );
+    let subscribed =
+        server.request("resources/subscribe", json!({ "uri": uri("workflow_details/mine") }));
     assert!(subscribed["result"].is_object(), "{subscribed}");
     write_workflow(home.path(), "mine", "two");
     told(&mut server, LIST_CHANGED, None);
@@ -40,15 +38,8 @@ fn a_hot_reload_is_told_of_in_both_eras() {
     server.close();
 
     let mut server = Server::run(serve_alone(home.path(), &[]));
-    server.post(
-        "subscriptions/listen",
-        listen(&[uri("available_workflows")]),
-    );
-    told(
-        &mut server,
-        "notifications/subscriptions/acknowledged",
-        None,
-    );
+    server.post("subscriptions/listen", listen(&[uri("available_workflows")]));
+    told(&mut server, "notifications/subscriptions/acknowledged", None);
     write_workflow(home.path(), "mine", "three");
     told(&mut server, UPDATED, Some(&uri("available_workflows")));
     let (status, _, _) = server.close();
@@ -82,32 +73,19 @@ async fn what_one_client_does_the_other_is_told() {
     let options = Options::new(config, Arc::new(SystemClock), Arc::new(SystemIds));
     let preamble = Preamble::from_options(&options, ClientRole::Command, ToolProfile::default());
     let owner = loop {
-        if let Some(owner) = control::connect_to_owner(&data_dir, &preamble)
-            .await
-            .expect("an owner")
+        if let Some(owner) =
+            control::connect_to_owner(&data_dir, &preamble).await.expect("an owner")
         {
             break owner;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     };
-    let beside = client::Client::connect(owner.input, owner.output)
-        .await
-        .expect("a client");
+    let beside = client::Client::connect(owner.input, owner.output).await.expect("a client");
     for round in 0..50 {
-        server.post(
-            "subscriptions/listen",
-            listen(std::slice::from_ref(&address)),
-        );
-        told(
-            &mut server,
-            "notifications/subscriptions/acknowledged",
-            None,
-        );
+        server.post("subscriptions/listen", listen(std::slice::from_ref(&address)));
+        told(&mut server, "notifications/subscriptions/acknowledged", None);
         let (tool, arguments) = match round {
-            0 => (
-                "workflow.start",
-                json!({ "workflow_name": "mine", "execution_id": "x" }),
-            ),
+            0 => ("workflow.start", json!({ "workflow_name": "mine", "execution_id": "x" })),
             odd if odd % 2 == 1 => ("execution.pause", json!({ "execution_id": "x" })),
             _ => ("execution.resume", json!({ "execution_id": "x" })),
         };

@@ -21,12 +21,7 @@ async fn a_listen_tells_what_it_accepted_under_its_id() {
         "promptsListChanged": true
     });
     assert_eq!(accepted, expected);
-    client
-        .call(
-            "workflow.start",
-            json!({ "workflow_name": "mine", "execution_id": "x" }),
-        )
-        .await;
+    client.call("workflow.start", json!({ "workflow_name": "mine", "execution_id": "x" })).await;
     let told = client.told().await;
     assert_eq!((&told["method"], listen_of(&told)), (&json!(UPDATED), id));
     assert_eq!(told["params"]["uri"], uri("workflow_status/x"));
@@ -35,15 +30,10 @@ async fn a_listen_tells_what_it_accepted_under_its_id() {
     let reloaded = tokio::task::spawn_blocking(move || app.definitions().reload());
     reloaded.await.expect("no panic");
     let told = client.told().await;
-    assert_eq!(
-        (&told["method"], listen_of(&told)),
-        (&json!(LIST_CHANGED), id)
-    );
+    assert_eq!((&told["method"], listen_of(&told)), (&json!(LIST_CHANGED), id));
     assert_eq!(client.told().await["method"], PROMPTS_CHANGED);
     // It belongs to the other era.
-    let answer = client
-        .request("resources/subscribe", json!({ "uri": uri("executions") }))
-        .await;
+    let answer = client.request("resources/subscribe", json!({ "uri": uri("executions") })).await;
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
 }
 
@@ -57,10 +47,7 @@ async fn who_does_not_ask_for_the_list_is_not_told_of_it() {
     let app = house.app.clone();
     let reloaded = tokio::task::spawn_blocking(move || app.definitions().reload());
     reloaded.await.expect("no panic");
-    assert_eq!(
-        client.told().await["params"]["uri"],
-        uri("workflow_details/mine")
-    );
+    assert_eq!(client.told().await["params"]["uri"], uri("workflow_details/mine"));
 }
 
 /// The acknowledgement leaves before the handler of the listen is called.
@@ -72,18 +59,10 @@ async fn nothing_is_lost_after_the_acknowledgement() {
     let address = [uri("workflow_status/x")];
     for round in 0..300 {
         let id = client.listen_to(&address).await;
-        let lifecycle = if round % 2 == 0 {
-            Lifecycle::Pause
-        } else {
-            Lifecycle::Resume
-        };
+        let lifecycle = if round % 2 == 0 { Lifecycle::Pause } else { Lifecycle::Resume };
         house.change("x", lifecycle).await;
         let told = client.told().await;
-        assert_eq!(
-            (&told["method"], listen_of(&told)),
-            (&json!(UPDATED), id),
-            "round {round}"
-        );
+        assert_eq!((&told["method"], listen_of(&told)), (&json!(UPDATED), id), "round {round}");
         client.cancel(id).await;
         nobody_listens(&house.app).await;
     }
@@ -94,15 +73,9 @@ async fn equal_listens_of_one_client_are_each_told() {
     let house = House::new();
     let mut client = house.stateless();
     let address = [uri("executions")];
-    let (one, two) = (
-        client.listen_to(&address).await,
-        client.listen_to(&address).await,
-    );
+    let (one, two) = (client.listen_to(&address).await, client.listen_to(&address).await);
     house.start("x").await;
-    let mut told = [
-        listen_of(&client.told().await),
-        listen_of(&client.told().await),
-    ];
+    let mut told = [listen_of(&client.told().await), listen_of(&client.told().await)];
     told.sort_unstable();
     assert_eq!(told, [one, two]);
     client.cancel(one).await;
@@ -135,10 +108,7 @@ async fn who_goes_leaves_nothing_behind() {
     let mut client = house.stateless();
     client.listen_to(&[uri("workflow_status/x")]).await;
     client.listen_to(&[uri("workflow_status/y")]).await;
-    assert_eq!(
-        format!("{:?}", house.app.change_notifier()),
-        "Notifier(2 executions)"
-    );
+    assert_eq!(format!("{:?}", house.app.change_notifier()), "Notifier(2 executions)");
     client.leave().await;
     nobody_listens(&house.app).await;
 }

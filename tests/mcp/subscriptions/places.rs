@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use super::{Client, House, PIPE_BYTES, UPDATED, listen_of, uri};
 
 fn addresses(count: usize) -> Vec<String> {
-    (0..count)
-        .map(|number| uri(&format!("workflow_status/x{number}")))
-        .collect()
+    (0..count).map(|number| uri(&format!("workflow_status/x{number}"))).collect()
 }
 
 /// Addresses of so many bytes together.
@@ -26,12 +24,7 @@ fn assert_refused(answer: &Value, limit: usize) {
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     let data = &answer["error"]["data"];
     assert_eq!(data["error_code"], "LIMIT_EXCEEDED");
-    assert!(
-        data["context"]["limit"]
-            .to_string()
-            .contains(&limit.to_string()),
-        "{data}"
-    );
+    assert!(data["context"]["limit"].to_string().contains(&limit.to_string()), "{data}");
 }
 
 #[tokio::test]
@@ -43,9 +36,7 @@ async fn a_client_subscribes_to_so_many_addresses() {
         client.subscribe(address).await;
     }
     let one_more = json!({ "uri": uri("executions") });
-    let answer = client
-        .request("resources/subscribe", one_more.clone())
-        .await;
+    let answer = client.request("resources/subscribe", one_more.clone()).await;
     assert_refused(&answer, limits::SUBSCRIPTION_ADDRESSES_MAX);
     client.subscribe(&addresses[7]).await;
     client.unsubscribe(&addresses[7]).await;
@@ -77,9 +68,7 @@ async fn a_client_subscribes_to_so_many_bytes_of_addresses() {
 
 /// Nothing is accepted, and the answer says why.
 async fn assert_listen_refused(client: &mut Client, addresses: &[String], limit: usize) {
-    let (id, accepted) = client
-        .listen(json!({ "resourceSubscriptions": addresses }))
-        .await;
+    let (id, accepted) = client.listen(json!({ "resourceSubscriptions": addresses })).await;
     assert_eq!(accepted, json!({}));
     assert_refused(&client.answer(id).await, limit);
 }
@@ -175,9 +164,7 @@ async fn stateless_clients_over_http_have_so_many_listens_together() {
     let listens = ListenLimit::for_http();
     let server = || Server::sharing(house.app.clone(), listens.clone());
     let address = [uri("executions")];
-    let mut clients: Vec<_> = (0..4)
-        .map(|_| Client::of(server(), PIPE_BYTES, true))
-        .collect();
+    let mut clients: Vec<_> = (0..4).map(|_| Client::of(server(), PIPE_BYTES, true)).collect();
     for number in 0..limits::HTTP_LISTENS_MAX {
         clients[number % 4].listen_to(&address).await;
     }
@@ -185,12 +172,7 @@ async fn stateless_clients_over_http_have_so_many_listens_together() {
     assert_listen_refused(&mut last, &address, limits::HTTP_LISTENS_MAX).await;
     clients.pop().expect("a client").leave().await;
     super::patiently("free places", async {
-        while last
-            .listen(json!({ "resourceSubscriptions": &address }))
-            .await
-            .1
-            == json!({})
-        {}
+        while last.listen(json!({ "resourceSubscriptions": &address })).await.1 == json!({}) {}
     })
     .await;
 }

@@ -12,11 +12,7 @@ async fn a_subscriber_is_told_of_every_move_and_of_nothing_else() {
     let house = House::new();
     let mut client = house.greeted().await;
     // Before there is such an execution, and before the store is open; in a spelling of the client's own.
-    let mine = [
-        uri("current_step/x"),
-        uri("workflow_status/%78"),
-        uri("executions?limit=5"),
-    ];
+    let mine = [uri("current_step/x"), uri("workflow_status/%78"), uri("executions?limit=5")];
     for address in &mine {
         client.subscribe(address).await;
     }
@@ -24,19 +20,14 @@ async fn a_subscriber_is_told_of_every_move_and_of_nothing_else() {
         client.subscribe(&uri(address)).await;
     }
     let mut started = client
-        .call(
-            "workflow.start",
-            json!({ "workflow_name": "mine", "execution_id": "x" }),
-        )
+        .call("workflow.start", json!({ "workflow_name": "mine", "execution_id": "x" }))
         .await;
     assert_told_once(&mut client, &mine).await;
     let token = started["new_token"].take();
     let output = json!({ "token": token, "output": { "summary": "s" } });
     client.call("workflow.next_step", output).await;
     assert_told_once(&mut client, &mine).await;
-    client
-        .call("execution.pause", json!({ "execution_id": "x" }))
-        .await;
+    client.call("execution.pause", json!({ "execution_id": "x" })).await;
     assert_told_once(&mut client, &mine).await;
 }
 
@@ -58,11 +49,8 @@ async fn assert_told_once(client: &mut Client, addresses: &[String]) {
 async fn who_no_longer_subscribes_is_told_no_more() {
     let house = House::new();
     let mut client = house.greeted().await;
-    let (kept, left, last) = (
-        uri("step_history/x"),
-        uri("workflow_status/x"),
-        uri("telemetry/last"),
-    );
+    let (kept, left, last) =
+        (uri("step_history/x"), uri("workflow_status/x"), uri("telemetry/last"));
     for address in [&left, &kept, &left, &last] {
         client.subscribe(address).await;
     }
@@ -94,14 +82,8 @@ async fn two_clients_are_told_of_their_own() {
         house.start(id).await;
     }
     let last = uri("workflow_status/last");
-    assert_eq!(
-        one.told_until(&last).await[..1],
-        [uri("workflow_status/one")]
-    );
-    assert_eq!(
-        two.told_until(&last).await[..1],
-        [uri("workflow_status/two")]
-    );
+    assert_eq!(one.told_until(&last).await[..1], [uri("workflow_status/one")]);
+    assert_eq!(two.told_until(&last).await[..1], [uri("workflow_status/two")]);
     one.leave().await;
     house.change("one", Lifecycle::Pause).await;
     house.change("last", Lifecycle::Pause).await;
@@ -117,9 +99,7 @@ async fn an_address_that_names_nothing_is_refused() {
         ("http://elsewhere/".to_owned(), -32002, "RESOURCE_NOT_FOUND"),
         (uri("telemetry?limit=0"), -32602, "ARGUMENTS_INVALID"),
     ] {
-        let answer = client
-            .request("resources/subscribe", json!({ "uri": address }))
-            .await;
+        let answer = client.request("resources/subscribe", json!({ "uri": address })).await;
         assert_eq!(answer["error"]["code"], code, "{answer}");
         assert_eq!(answer["error"]["data"]["error_code"], error_code);
         assert_eq!(answer["error"]["data"]["context"]["uri"], address);
@@ -127,9 +107,7 @@ async fn an_address_that_names_nothing_is_refused() {
     let answer = client.request("resources/subscribe", json!({})).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     // It belongs to the other era.
-    let answer = client
-        .request("subscriptions/listen", json!({ "notifications": {} }))
-        .await;
+    let answer = client.request("subscriptions/listen", json!({ "notifications": {} })).await;
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
 }
 
@@ -183,11 +161,7 @@ async fn who_reads_slowly_is_told_less_often_and_of_the_last_state() {
     house.change("last", Lifecycle::Pause).await;
     let told = client.told_until(&last).await;
     // What fits into the pipe, what is being written, and one that waits.
-    assert!(
-        (2..12).contains(&told.len()),
-        "{} notifications",
-        told.len()
-    );
+    assert!((2..12).contains(&told.len()), "{} notifications", told.len());
 
     // Now it reads what it is told of, while everything moves on.
     let before = house.revision("x").await;
@@ -203,22 +177,14 @@ async fn who_reads_slowly_is_told_less_often_and_of_the_last_state() {
                 return (seen, count);
             }
             count += 1;
-            let read = client
-                .request("resources/read", json!({ "uri": mine }))
-                .await;
-            let text = read["result"]["contents"][0]["text"]
-                .as_str()
-                .expect("text");
+            let read = client.request("resources/read", json!({ "uri": mine })).await;
+            let text = read["result"]["contents"][0]["text"].as_str().expect("text");
             let status: serde_json::Value = serde_json::from_str(text).expect("JSON");
             seen = status["revision"].as_u64().expect("a revision");
         }
     };
     let ((), (seen, count)) = tokio::join!(moving, reading);
-    assert_eq!(
-        seen,
-        house.revision("x").await,
-        "the last state was told of"
-    );
+    assert_eq!(seen, house.revision("x").await, "the last state was told of");
     assert_eq!(seen, before + MOVES as u64 / 5);
     assert!(count <= MOVES / 5, "{count} notifications");
 }
@@ -231,9 +197,7 @@ async fn who_takes_nothing_holds_up_nobody() {
     stuck.subscribe(&uri("executions")).await;
     let mut addresses = 1;
     for number in 0..100 {
-        stuck
-            .subscribe(&uri(&format!("workflow_status/x{number}")))
-            .await;
+        stuck.subscribe(&uri(&format!("workflow_status/x{number}"))).await;
         addresses += 1;
     }
     let mut other = house.greeted().await;
@@ -251,10 +215,6 @@ async fn who_takes_nothing_holds_up_nobody() {
     house.start("last").await;
     let told = stuck.told_until(&uri("workflow_status/last")).await;
     // 300 moves: each address once, but for what was on its way when it was marked again.
-    assert!(
-        told.len() <= addresses + 1 + 10,
-        "{} notifications",
-        told.len()
-    );
+    assert!(told.len() <= addresses + 1 + 10, "{} notifications", told.len());
     assert!(addresses < limits::SUBSCRIPTION_ADDRESSES_MAX);
 }

@@ -93,17 +93,7 @@ impl Bank {
         let second = advance(&engine, &first).await.unwrap();
         let ended = advance(&engine, &second).await.unwrap();
         assert_eq!(advance(&engine, &ended).await, None);
-        Self {
-            engine,
-            store,
-            clock,
-            dir,
-            spent,
-            superseded,
-            live,
-            other,
-            ended,
-        }
+        Self { engine, store, clock, dir, spent, superseded, live, other, ended }
     }
 
     /// Everything that is shown of the executions.
@@ -112,12 +102,7 @@ impl Bank {
         for name in ["e", "f", "g"].map(id) {
             all.push(json!([
                 self.engine.status(&name).await.unwrap(),
-                self.engine
-                    .see_execution(&name)
-                    .await
-                    .unwrap()
-                    .execution
-                    .revision(),
+                self.engine.see_execution(&name).await.unwrap().execution.revision(),
                 self.engine.history(&name).await.unwrap(),
             ]));
         }
@@ -145,13 +130,7 @@ impl Bank {
 
     /// Tokens of every kind that midex knows of.
     fn known(&self) -> [&str; 5] {
-        [
-            &self.live,
-            &self.spent,
-            &self.superseded,
-            &self.other,
-            &self.ended,
-        ]
+        [&self.live, &self.spent, &self.superseded, &self.other, &self.ended]
     }
 
     /// The live token still works, and is used once.
@@ -204,11 +183,7 @@ fn random_token(dice: &mut StdRng, known: &[&str; 5]) -> String {
             for _ in 0..dice.random_range(1..4) {
                 let at = dice.random_range(0..bytes.len());
                 // Never the same again: the next of the alphabet's.
-                bytes[at] = if bytes[at] == b'z' {
-                    b'a'
-                } else {
-                    bytes[at] + 1
-                };
+                bytes[at] = if bytes[at] == b'z' { b'a' } else { bytes[at] + 1 };
             }
             String::from_utf8(bytes).unwrap()
         }
@@ -229,9 +204,7 @@ async fn refusals(store: &RedbStore) -> u64 {
         ..TelemetryQuery::default()
     };
     let told = store.telemetry(query).await.unwrap();
-    let kept = told
-        .iter()
-        .filter(|told| matches!(told.1, TelemetryEntry::Refusal(_)));
+    let kept = told.iter().filter(|told| matches!(told.1, TelemetryEntry::Refusal(_)));
     kept.count() as u64
 }
 
@@ -243,14 +216,7 @@ async fn no_random_token_is_accepted_and_what_is_told_of_them_is_bounded() {
     let mut dice = StdRng::seed_from_u64(seed);
     let bank = Bank::open().await;
     let before = bank.standing().await;
-    let length = || {
-        bank.dir
-            .path()
-            .join("executions.redb")
-            .metadata()
-            .unwrap()
-            .len()
-    };
+    let length = || bank.dir.path().join("executions.redb").metadata().unwrap().len();
     let mut half = 0;
     let mut counted = BTreeMap::<_, u64>::new();
     for at in 0..count {
@@ -304,10 +270,7 @@ async fn every_flipped_bit_and_every_cut_is_refused() {
         let count = bad.len() as u64;
         let counted = bank.attack_all(bad).await;
         assert_eq!(counted.values().sum::<u64>(), count);
-        assert!(
-            counted.contains_key(Code::TokenMismatch.as_str()),
-            "{counted:?}"
-        );
+        assert!(counted.contains_key(Code::TokenMismatch.as_str()), "{counted:?}");
     }
     assert_eq!(bank.standing().await, before);
     bank.goes_on().await;
@@ -379,13 +342,7 @@ async fn a_clock_two_days_off_makes_no_forgery_good() {
 
 /// What the real server shows of `e` and `f`.
 fn shown(server: &mut Server) -> Value {
-    let mut of = |name| {
-        json!([
-            server.status(name),
-            server.current(name),
-            server.history(name)
-        ])
-    };
+    let mut of = |name| json!([server.status(name), server.current(name), server.history(name)]);
     json!([of("e"), of("f")])
 }
 
@@ -438,9 +395,7 @@ fn all_at_once(
     const DOORS: usize = 4;
     let params = json!({ "name": "workflow.next_step", "arguments": arguments });
     let data = project.data_file().parent().unwrap().to_owned();
-    let mut doors: Vec<_> = (0..DOORS)
-        .map(|_| Door::enter(&data, project.root()))
-        .collect();
+    let mut doors: Vec<_> = (0..DOORS).map(|_| Door::enter(&data, project.root())).collect();
     let each = count / (DOORS + 1);
     let begin = std::sync::Barrier::new(DOORS + 1);
     std::thread::scope(|scope| {

@@ -14,11 +14,7 @@ fn f03_a_forged_token_is_refused_and_its_holder_not_locked_out() {
     let mut server = project.serve();
     let token = server.begin("line", "e")["new_token"].clone();
     let real = payload(&token);
-    assert_eq!(
-        forge(&real),
-        token,
-        "what is forged below is written as midex writes it"
-    );
+    assert_eq!(forge(&real), token, "what is forged below is written as midex writes it");
     let before = server.status("e");
     let garbage = server.refuse("garbage", output("x"));
     let expected = json!({
@@ -26,28 +22,14 @@ fn f03_a_forged_token_is_refused_and_its_holder_not_locked_out() {
         "execution_id": "", "workflow_state": "failed", "retryable": false
     });
     garbage.has_fields(expected);
-    for field in [
-        "category",
-        "message",
-        "context",
-        "suggested_action",
-        "correlation_id",
-    ] {
+    for field in ["category", "message", "context", "suggested_action", "correlation_id"] {
         assert!(garbage.get(field).is_some(), "{field}: {garbage}");
     }
     let cases = [
         ("nonce", json!("x"), "TOKEN_MALFORMED"),
         ("nonce", json!("0".repeat(32)), "TOKEN_MISMATCH"),
-        (
-            "issued_at",
-            json!("2025-01-01T00:00:00.000Z"),
-            "TOKEN_MISMATCH",
-        ),
-        (
-            "issued_at",
-            json!("9025-01-01T00:00:00.000Z"),
-            "TOKEN_FROM_FUTURE",
-        ),
+        ("issued_at", json!("2025-01-01T00:00:00.000Z"), "TOKEN_MISMATCH"),
+        ("issued_at", json!("9025-01-01T00:00:00.000Z"), "TOKEN_FROM_FUTURE"),
         ("step_name", json!("b"), "TOKEN_MISMATCH"),
         ("step_name", json!("c"), "TOKEN_MISMATCH"),
         ("step_name", json!("nowhere"), "TOKEN_MISMATCH"),
@@ -136,11 +118,7 @@ fn f21_the_same_call_again_gets_the_same_answer() {
         let call = json!({ "token": token, "output": output });
         let (first, again) = twice(&project, &mut server, &call);
         assert_eq!(first, again);
-        assert_eq!(
-            server.status("e")["revision"],
-            at + 2,
-            "one transition each"
-        );
+        assert_eq!(server.status("e")["revision"], at + 2, "one transition each");
         token = first["new_token"].clone();
     }
     assert_eq!(server.status("e")["artifacts"], 1);
@@ -161,19 +139,12 @@ fn a_token_is_accepted_once_and_only_for_its_execution_and_step() {
     assert_ne!(one, two);
     let second = server.finish(&one, "done");
     assert_ne!(second["new_token"], one);
-    assert_eq!(
-        server.status("two")["revision"],
-        1,
-        "another execution is not moved"
-    );
+    assert_eq!(server.status("two")["revision"], 1, "another execution is not moved");
     let again = server.refuse(&one, output("done otherwise"));
     assert_eq!(again["error_code"], "TOKEN_ALREADY_USED");
     assert!(text(&again["error"]).contains("running, at 'b'"), "{again}");
     assert_eq!(server.status("one")["steps"]["completed"], 1);
-    assert_eq!(
-        server.current("one")["continuation_token"],
-        second["new_token"]
-    );
+    assert_eq!(server.current("one")["continuation_token"], second["new_token"]);
     server.finish(&second["new_token"], "done");
     assert_eq!(server.finish(&two, "done")["execution_id"], "two");
 }

@@ -59,19 +59,13 @@ fn work_beside(client: &mut Server, what: &str, mut is_over: impl FnMut(&mut Ser
         }
         took();
     }
-    assert!(
-        slowest < most(Duration::from_secs(1)),
-        "{what}: {slowest:?}"
-    );
+    assert!(slowest < most(Duration::from_secs(1)), "{what}: {slowest:?}");
 }
 
 fn is_paused(client: &mut Server) -> bool {
     let status = client.status("bomb");
     let reasons = &status["pause_reasons"];
-    assert!(
-        reasons == &json!([]) || reasons == &json!(["budget"]),
-        "{status}"
-    );
+    assert!(reasons == &json!([]) || reasons == &json!(["budget"]), "{status}");
     status["state"] == "paused"
 }
 

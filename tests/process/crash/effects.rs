@@ -248,11 +248,7 @@ fn survive(kills: usize, seed: u64) {
     // Once somebody says what came of them they go on to their end.
     let mut server = drill.serve();
     let said = |(at, id): (usize, &String)| {
-        (
-            id.clone(),
-            at % 2 == 0,
-            resolve(&mut server, id, at % 2 == 0),
-        )
+        (id.clone(), at % 2 == 0, resolve(&mut server, id, at % 2 == 0))
     };
     let said: Vec<_> = paused.iter().enumerate().map(said).collect();
     let (status, ..) = server.close();
@@ -277,8 +273,5 @@ fn no_effect_is_lost_and_none_is_repeated_that_may_not_be() {
     if let Some(home) = std::env::var_os(HOME) {
         return worker::work(Path::new(&home));
     }
-    survive(
-        usize::try_from(long::rounds(15, 200)).unwrap(),
-        long::seed(5),
-    );
+    survive(usize::try_from(long::rounds(15, 200)).unwrap(), long::seed(5));
 }

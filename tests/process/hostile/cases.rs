@@ -74,18 +74,12 @@ fn world(workflow: &str, repository: &str) -> World {
             let (name, text) = match part {
                 "post" => (part, POST.to_owned()),
                 "parent" => (part, PARENT.to_owned()),
-                keys => (
-                    workflow,
-                    format!("{{ workflow: {workflow}, description: d, {keys} }}"),
-                ),
+                keys => (workflow, format!("{{ workflow: {workflow}, description: d, {keys} }}")),
             };
             files.push((format!("workflows/{name}.yaml"), text));
         }
     }
-    let files: Vec<_> = files
-        .iter()
-        .map(|(path, text)| (&**path, &**text))
-        .collect();
+    let files: Vec<_> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
     World::new(&files, &links)
 }
 
@@ -148,10 +142,7 @@ async fn what_a_repository_brings_does_nothing_outside_until_it_is_trusted() {
             assert!(said.contains("PROJECT_NOT_TRUSTED"), "{what}: {said}");
         }
         assert_eq!(world.calls(), 0, "{what}");
-        assert!(
-            world.outside() == before,
-            "{what}: a file outside has changed"
-        );
+        assert!(world.outside() == before, "{what}: a file outside has changed");
         assert!(!said.contains(CANARY), "{what}: {said}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -159,31 +150,18 @@ async fn what_a_repository_brings_does_nothing_outside_until_it_is_trusted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trusted_repository_calls_and_a_trust_that_is_taken_back_ends() {
-    let world = World::new(
-        &[
-            ("workflows/post.yaml", POST),
-            ("workflows/parent.yaml", PARENT),
-        ],
-        &[],
-    );
+    let world =
+        World::new(&[("workflows/post.yaml", POST), ("workflows/parent.yaml", PARENT)], &[]);
     let app = world.app();
     let trust = world.config().trust;
     assert_eq!(started(&app, "post").await.0, Refused);
     // A parent, a sibling and a directory below are other projects.
     for other in ["", "outside", "repo/workflows"] {
-        trust
-            .set_trusted(&world.path(other), true)
-            .expect("a directory");
+        trust.set_trusted(&world.path(other), true).expect("a directory");
         assert_eq!(started(&app, "post").await.0, Refused, "{other}");
-        assert!(
-            trust
-                .set_trusted(&world.path(other), false)
-                .expect("a list")
-        );
+        assert!(trust.set_trusted(&world.path(other), false).expect("a list"));
     }
-    trust
-        .set_trusted(&world.path("repo"), true)
-        .expect("a directory");
+    trust.set_trusted(&world.path("repo"), true).expect("a directory");
     let begun = app.start("parent", Some(id()), None, None).await;
     begun.expect("a start");
     let mut status = app.status(&id()).await.expect("a status");
@@ -193,11 +171,7 @@ async fn a_trusted_repository_calls_and_a_trust_that_is_taken_back_ends() {
         (status, _) = moved.expect("a move");
     }
     assert_eq!((status.state.as_str(), world.calls()), ("completed", 1));
-    assert!(
-        trust
-            .set_trusted(&world.path("repo"), false)
-            .expect("a list")
-    );
+    assert!(trust.set_trusted(&world.path("repo"), false).expect("a list"));
     assert_eq!(started(&app, "post").await.0, Refused);
     app.stop().await.expect("an end");
 }
@@ -208,10 +182,7 @@ async fn of_many_effects_a_refusal_names_some_and_counts_the_others() {
     for (count, rest) in [(most, None), (most + 1, Some("and 1 more"))] {
         let steps =
             (0..count).map(|n| format!("  - {{ id: s{n}, run: 'shop parts{n}:create' }}\n"));
-        let text = format!(
-            "workflow: x\ndescription: d\nsteps:\n{}",
-            steps.collect::<String>()
-        );
+        let text = format!("workflow: x\ndescription: d\nsteps:\n{}", steps.collect::<String>());
         let world = World::new(&[("workflows/x.yaml", &text)], &[]);
         let app = world.app();
         let (start, said, error) = started(&app, "x").await;

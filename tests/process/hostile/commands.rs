@@ -118,13 +118,8 @@ fn a_client_that_can_ask_its_user_does_so_and_nothing_that_an_agent_calls_trusts
 
 #[test]
 fn what_a_repository_configures_stays_in_it_and_is_not_its_user_s() {
-    for workflows in [
-        "OUTSIDE",
-        "../outside",
-        "~/.config/midex/catalogs/shop",
-        "out",
-        "out/deeper",
-    ] {
+    for workflows in ["OUTSIDE", "../outside", "~/.config/midex/catalogs/shop", "out", "out/deeper"]
+    {
         let toml = format!(
             "workflows = \"{workflows}\"\nagents = \"{workflows}\"\ntrust = [\"/\"]\ndata-dir = \"/tmp/x\"\nallow-env = \"PATH\"\n\
              secret-env = \"PATH\"\nimport-from = [\"/\"]\nhttp = \"0.0.0.0:1\"\n[secrets.KEY]\nhosts = [\"evil.example\"]\n"
@@ -134,31 +129,16 @@ fn what_a_repository_configures_stays_in_it_and_is_not_its_user_s() {
         let listed = world.midex("list --json");
         let shown = said(&listed);
         assert!(listed.status.success(), "{shown}");
-        assert!(
-            !shown.contains(CANARY) && !shown.contains("token"),
-            "{shown}"
-        );
+        assert!(!shown.contains(CANARY) && !shown.contains("token"), "{shown}");
         shown.shows("`workflows` leads out of the project…`agents` leads out…only the user's file may set `trust`");
-        for key in [
-            "data-dir",
-            "allow-env",
-            "secret-env",
-            "import-from",
-            "http",
-            "secret-host",
-        ] {
+        for key in ["data-dir", "allow-env", "secret-env", "import-from", "http", "secret-host"] {
             shown.shows(&[&format!("only the user's file may set `{key}`")]);
         }
         assert!(world.outside() == before, "{workflows}");
     }
     // A directory of the project counts, and what lies in it is the project's.
-    let world = World::new(
-        &[
-            ("midex.toml", "workflows = \"tools\"\n"),
-            ("tools/named.yaml", NAMED),
-        ],
-        &[],
-    );
+    let world =
+        World::new(&[("midex.toml", "workflows = \"tools\"\n"), ("tools/named.yaml", NAMED)], &[]);
     let refused = world.midex("run named");
     said(&refused).shows("is not trusted");
     // Named by its user it is the user's.

@@ -23,19 +23,14 @@ async fn save(world: &World) -> Result<()> {
         overwrite: true,
         expected_version: None,
     };
-    App::new(config, clock, ids)
-        .save_workflow(save)
-        .await
-        .map(drop)
+    App::new(config, clock, ids).save_workflow(save).await.map(drop)
 }
 
 #[tokio::test]
 async fn no_save_passes_a_link_out_of_the_project() {
-    for (path, target) in [
-        ("workflows", "OUTSIDE"),
-        ("workflows", "../outside"),
-        ("workflows", "OUTSIDE/new"),
-    ] {
+    for (path, target) in
+        [("workflows", "OUTSIDE"), ("workflows", "../outside"), ("workflows", "OUTSIDE/new")]
+    {
         let world = World::new(&[], &[(path, target)]);
         let before = world.outside();
         let refused = save(&world).await.expect_err(target);

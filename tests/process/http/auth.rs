@@ -70,12 +70,9 @@ fn without_the_token_nothing_but_the_path_is_looked_at() {
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
     let with_session = [ACCEPT, JSON, ("Mcp-Session-Id", session)];
     let mut http = server.connect();
-    http.ask("POST", &with_session, list.as_bytes())
-        .refuses(401, "UNAUTHORIZED");
-    http.ask("GET", &with_session, b"")
-        .refuses(401, "UNAUTHORIZED");
-    http.ask("DELETE", &with_session, b"")
-        .refuses(401, "UNAUTHORIZED");
+    http.ask("POST", &with_session, list.as_bytes()).refuses(401, "UNAUTHORIZED");
+    http.ask("GET", &with_session, b"").refuses(401, "UNAUTHORIZED");
+    http.ask("DELETE", &with_session, b"").refuses(401, "UNAUTHORIZED");
     let with_both = [&with_session[..], &[("Authorization", &right)]].concat();
     assert_eq!(http.ask("POST", &with_both, list.as_bytes()).status, 200);
     assert_eq!(http.ask("DELETE", &with_both, b"").status, 204);
@@ -94,36 +91,18 @@ fn refused(home: &Path, flags: &[&str]) -> (i32, String) {
 fn a_token_that_others_can_read_is_none() {
     let home = tempdir().unwrap();
     let file = token_file(home.path(), 0o644);
-    let flags = [
-        "--http",
-        "127.0.0.1:0",
-        "--http-token-file",
-        file.to_str().unwrap(),
-    ];
+    let flags = ["--http", "127.0.0.1:0", "--http-token-file", file.to_str().unwrap()];
     let (code, said) = refused(home.path(), &flags);
     assert_ne!(code, 0);
-    assert!(
-        said.contains("chmod 600") && said.contains(file.to_str().unwrap()),
-        "{said}"
-    );
+    assert!(said.contains("chmod 600") && said.contains(file.to_str().unwrap()), "{said}");
     assert!(!said.contains(TOKEN), "{said}");
     let missing = home.path().join("missing");
-    let flags = [
-        "--http",
-        "127.0.0.1:0",
-        "--http-token-file",
-        missing.to_str().unwrap(),
-    ];
+    let flags = ["--http", "127.0.0.1:0", "--http-token-file", missing.to_str().unwrap()];
     let (code, said) = refused(home.path(), &flags);
     assert!(code != 0 && said.contains("missing"), "{said}");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&file, "short").unwrap();
-    let flags = [
-        "--http",
-        "127.0.0.1:0",
-        "--http-token-file",
-        file.to_str().unwrap(),
-    ];
+    let flags = ["--http", "127.0.0.1:0", "--http-token-file", file.to_str().unwrap()];
     let (code, said) = refused(home.path(), &flags);
     assert!(code != 0 && said.contains("openssl rand"), "{said}");
 }
@@ -137,22 +116,14 @@ fn an_address_that_can_be_reached_from_outside_wants_a_token() {
         assert!(said.contains("--http-token-file"), "{said}");
     }
     let file = token_file(home.path(), 0o600);
-    let flags = [
-        "--http",
-        "0.0.0.0:0",
-        "--http-token-file",
-        file.to_str().unwrap(),
-    ];
+    let flags = ["--http", "0.0.0.0:0", "--http-token-file", file.to_str().unwrap()];
     let server = HttpServer::run(serve_alone(home.path(), &flags));
     let body = initialize("2025-06-18");
     let right = format!("Bearer {TOKEN}");
     let headers = [ACCEPT, JSON, ("Authorization", &right)];
     let answer = server.connect().ask("POST", &headers, &body);
     assert_eq!(answer.status, 200, "{answer:?}");
-    server
-        .connect()
-        .ask("POST", &[ACCEPT, JSON], &body)
-        .refuses(401, "UNAUTHORIZED");
+    server.connect().ask("POST", &[ACCEPT, JSON], &body).refuses(401, "UNAUTHORIZED");
 }
 
 #[test]
@@ -162,10 +133,7 @@ fn a_place_that_is_taken_and_flags_that_do_not_go_together() {
     let address = server.address.to_string();
     let (code, said) = refused(other.path(), &["--http", &address]);
     assert_eq!(code, 2, "{said}");
-    assert!(
-        said.contains(&address) && said.contains("choose another address"),
-        "{said}"
-    );
+    assert!(said.contains(&address) && said.contains("choose another address"), "{said}");
     assert!(!other.path().join("data").exists(), "nothing was opened");
     for flags in [
         &["--stdio"][..],

@@ -44,13 +44,7 @@ fn answers_have_the_form_of_their_era() {
     assert_eq!(discovered.status, 200);
     assert_eq!(discovered.header("content-type"), Some("application/json"));
     let versions = &discovered.json()["result"]["supportedVersions"];
-    assert!(
-        versions
-            .as_array()
-            .unwrap()
-            .contains(&json!(STATELESS_VERSION)),
-        "{versions}"
-    );
+    assert!(versions.as_array().unwrap().contains(&json!(STATELESS_VERSION)), "{versions}");
     let listed = stateless.exchange("tools/list", json!({}));
     assert_eq!(listed.header("content-type"), Some("application/json"));
     assert_eq!(
@@ -73,11 +67,7 @@ fn a_plain_call_gets_the_answer_that_any_other_gets() {
         http.ask("POST", &headers, message.to_string().as_bytes())
     };
     for (name, arguments, is_same) in [
-        (
-            "workflow.read",
-            json!({ "uri": "midex://workflow/available_workflows" }),
-            true,
-        ),
+        ("workflow.read", json!({ "uri": "midex://workflow/available_workflows" }), true),
         ("workflow_read", json!({ "uri": "midex://x\"\n" }), false),
         ("workflow.start", json!({ "workflow_name": 1 }), false),
         ("no.tool", json!({}), false),
@@ -100,15 +90,10 @@ fn a_plain_call_gets_the_answer_that_any_other_gets() {
 fn a_handshake_that_asks_for_a_version_nobody_knows_gets_one_that_is_known() {
     let server = HttpServer::alone();
     for version in ["1999-01-01", STATELESS_VERSION, "x"] {
-        let answer = server
-            .connect()
-            .ask("POST", &[ACCEPT, JSON], &initialize(version));
+        let answer = server.connect().ask("POST", &[ACCEPT, JSON], &initialize(version));
         assert_eq!(answer.status, 200, "{version}: {answer:?}");
         let given = answer.json()["result"]["protocolVersion"].clone();
-        assert!(
-            SESSION_VERSIONS.iter().any(|known| given == *known),
-            "{version}: {given}"
-        );
+        assert!(SESSION_VERSIONS.iter().any(|known| given == *known), "{version}: {given}");
     }
 }
 

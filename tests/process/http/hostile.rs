@@ -49,9 +49,7 @@ fn goes_on(server: &HttpServer) {
     server.stateless().whole_execution();
     let memory = server.memory();
     let (took, mebibytes) = (start.elapsed(), memory >> 20);
-    tell(&format!(
-        "two executions beside it: {took:?}, {mebibytes} MiB"
-    ));
+    tell(&format!("two executions beside it: {took:?}, {mebibytes} MiB"));
     assert!(memory < MEMORY_MAX, "{} MiB", memory >> 20);
 }
 
@@ -59,16 +57,10 @@ fn goes_on(server: &HttpServer) {
 fn all_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
-    let all = Rlimit {
-        current: maximum,
-        maximum,
-    };
+    let all = Rlimit { current: maximum, maximum };
     setrlimit(Resource::Nofile, all).unwrap();
     let needed = 10_000 + 1000;
-    assert!(
-        maximum.is_none_or(|files| files > needed),
-        "the test needs {needed} files"
-    );
+    assert!(maximum.is_none_or(|files| files > needed), "the test needs {needed} files");
 }
 
 /// Connects and says nothing.
@@ -93,9 +85,7 @@ async fn beside(
         let handler = move || Server::new(app.clone());
         async move { mcp::http::serve_http(listener, handler, options, stop).await }
     });
-    tokio::task::spawn_blocking(move || act(address))
-        .await
-        .unwrap();
+    tokio::task::spawn_blocking(move || act(address)).await.unwrap();
     stop.cancel();
     serving.await.unwrap().unwrap();
     app.stop().await.unwrap();
@@ -106,10 +96,7 @@ async fn replies_that_nobody_takes() {
     const BYTES_MAX: usize = 6 << 20;
     const CLIENTS: usize = 6;
     let home = tempdir().unwrap();
-    let options = mcp::http::Options {
-        bytes_max: BYTES_MAX,
-        ..mcp::http::Options::default()
-    };
+    let options = mcp::http::Options { bytes_max: BYTES_MAX, ..mcp::http::Options::default() };
     beside(home.path(), Arc::new(SystemClock), options, |address| {
         let mut session = Session::open(address, "2025-11-25");
         let mut stateless = Stateless::new(address);
@@ -158,9 +145,7 @@ fn thousands_of_calls_on_one_connection_and_no_answer_taken() {
     let head = head("POST", "/mcp", server.address, &headers.all(), body.len());
     let call = format!("{head}{body}").into_bytes();
     let mut stream = silent(server.address);
-    stream
-        .set_write_timeout(Some(Duration::from_millis(500)))
-        .unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let mut sent = 0;
     // Its socket takes no more once the server stops reading.
     while sent < 20_000 && stream.write_all(&call).is_ok() {
@@ -223,9 +208,8 @@ fn bodies_at_the_limit_past_it_and_far_past_it() {
     let server = HttpServer::alone();
     let mut session = server.session();
     let sized = |size: usize| {
-        let mut body = json!({ "jsonrpc": "2.0", "id": "big", "method": "ping" })
-            .to_string()
-            .into_bytes();
+        let mut body =
+            json!({ "jsonrpc": "2.0", "id": "big", "method": "ping" }).to_string().into_bytes();
         body.resize(size, b' ');
         body
     };
@@ -249,11 +233,7 @@ fn bodies_at_the_limit_past_it_and_far_past_it() {
     );
     let answer = post(late.as_bytes());
     answer.refuses(413, "LIMIT_EXCEEDED");
-    assert_eq!(
-        answer.json()["id"],
-        Value::Null,
-        "its id lies too far in it"
-    );
+    assert_eq!(answer.json()["id"], Value::Null, "its id lies too far in it");
     let mut huge = server.connect();
     let length = (limits::HTTP_DROPPED_BYTES_MAX + limits::FRAME_BYTES_MAX + (1 << 20)).to_string();
     let headers = [ACCEPT, JSON, ("Content-Length", &length)];
@@ -289,10 +269,7 @@ fn ten_thousand_connections() {
     let mut newest = Http::connect(server.address);
     let answer = newest.ask("POST", &[ACCEPT, JSON], &initialize("2025-06-18"));
     assert_eq!(answer.status, 200);
-    assert!(
-        waits.is_quiet() && stream.is_quiet(),
-        "who waits is not cut"
-    );
+    assert!(waits.is_quiet() && stream.is_quiet(), "who waits is not cut");
     let mut other = server.session();
     other.hand_in(&started["new_token"], json!({ "summary": "x" }));
     let answer = waits.answer().unwrap().json();
@@ -325,10 +302,9 @@ async fn a_panic_is_answered() {
         session.whole_execution();
         let start = json!({ "workflow_name": "bug-fix" });
         panics.0.store(true, Ordering::SeqCst);
-        for result in [
-            session.call("workflow.start", start.clone()),
-            stateless.call("workflow.start", start),
-        ] {
+        for result in
+            [session.call("workflow.start", start.clone()), stateless.call("workflow.start", start)]
+        {
             assert_eq!(result["isError"], true, "{result}");
             assert!(result["structuredContent"]["error_code"].is_string());
         }
@@ -348,12 +324,7 @@ fn nothing_that_is_sent_is_in_the_log() {
     std::fs::write(&file, &token).unwrap();
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o600);
     std::fs::set_permissions(&file, mode).unwrap();
-    let flags = [
-        "--http",
-        "127.0.0.1:0",
-        "--http-token-file",
-        file.to_str().unwrap(),
-    ];
+    let flags = ["--http", "127.0.0.1:0", "--http-token-file", file.to_str().unwrap()];
     let mut command = serve_alone(home.path(), &flags);
     command.env("RUST_LOG", "trace");
     let mut server = HttpServer::run(command);
@@ -362,15 +333,8 @@ fn nothing_that_is_sent_is_in_the_log() {
         let headers = [headers, &[("Authorization", &bearer)]].concat();
         server.connect().ask("POST", &headers, body)
     };
-    let wrong = [
-        ACCEPT,
-        JSON,
-        ("Authorization", "Bearer canary-5f0c2e7a-wrong"),
-    ];
-    server
-        .connect()
-        .ask("POST", &wrong, CANARY.as_bytes())
-        .refuses(401, "UNAUTHORIZED");
+    let wrong = [ACCEPT, JSON, ("Authorization", "Bearer canary-5f0c2e7a-wrong")];
+    server.connect().ask("POST", &wrong, CANARY.as_bytes()).refuses(401, "UNAUTHORIZED");
     let call = |tool: &str, arguments: Value| {
         let params = json!({ "name": tool, "arguments": arguments });
         let (headers, message) = Stateless::message(1, "tools/call", params);
@@ -378,24 +342,12 @@ fn nothing_that_is_sent_is_in_the_log() {
             .clone()
     };
     let inputs = json!({ "task": CANARY });
-    let reply = call(
-        "workflow.start",
-        json!({ "workflow_name": "bug-fix", "inputs": inputs }),
-    );
+    let reply = call("workflow.start", json!({ "workflow_name": "bug-fix", "inputs": inputs }));
     let output = json!({ "summary": CANARY, CANARY: [CANARY] });
-    let next = call(
-        "workflow.next_step",
-        json!({ "token": reply["new_token"], "output": output }),
-    );
+    let next = call("workflow.next_step", json!({ "token": reply["new_token"], "output": output }));
     assert_eq!(next["success"], true, "{next}");
-    call(
-        "workflow.start",
-        json!({ "workflow_name": CANARY, CANARY: CANARY }),
-    );
-    call(
-        "workflow.next_step",
-        json!({ "token": CANARY, "output": 5 }),
-    );
+    call("workflow.start", json!({ "workflow_name": CANARY, CANARY: CANARY }));
+    call("workflow.next_step", json!({ "token": CANARY, "output": 5 }));
     call(CANARY, json!({}));
     // Bodies that are no message, headers that are wrong, and sessions.
     let garbage = format!("{{\"id\":1,\"{CANARY}\":\"{CANARY}\", {CANARY}");
@@ -420,8 +372,7 @@ fn nothing_that_is_sent_is_in_the_log() {
     let early = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": early });
     let mut http = server.connect();
     let headers = [&session[..], &[("Authorization", &bearer)]].concat();
-    http.send("POST", "/mcp", &headers, early.to_string().as_bytes())
-        .unwrap();
+    http.send("POST", "/mcp", &headers, early.to_string().as_bytes()).unwrap();
     http.answer_head().unwrap();
     let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": CANARY, "reason": CANARY } });
     with(&session, cancelled.to_string().as_bytes());

@@ -50,11 +50,7 @@ fn past_the_limit_of_sessions_the_idle_go_and_the_busy_stay() {
     for _ in 3..limits::HTTP_SESSIONS_MAX {
         initialize();
     }
-    assert_eq!(
-        idle.post(&ping).status,
-        200,
-        "there is room for all of them"
-    );
+    assert_eq!(idle.post(&ping).status, 200, "there is room for all of them");
     let mut last = String::new();
     for _ in 1..limits::HTTP_SESSIONS_MAX {
         last = initialize();
@@ -74,14 +70,11 @@ fn past_the_limit_of_sessions_the_idle_go_and_the_busy_stay() {
 #[test]
 fn past_the_limit_of_streams_no_other_opens() {
     let server = HttpServer::alone();
-    let mut sessions: Vec<_> = (0..=limits::HTTP_STREAMS_MAX / 32)
-        .map(|_| server.session())
-        .collect();
+    let mut sessions: Vec<_> =
+        (0..=limits::HTTP_STREAMS_MAX / 32).map(|_| server.session()).collect();
     let mut last = sessions.pop().unwrap();
-    let mut streams: Vec<_> = sessions
-        .iter()
-        .flat_map(|session| (0..32).map(|_| session.stream().unwrap()))
-        .collect();
+    let mut streams: Vec<_> =
+        sessions.iter().flat_map(|session| (0..32).map(|_| session.stream().unwrap())).collect();
     assert_eq!(streams.len(), limits::HTTP_STREAMS_MAX);
     is_busy(&last.stream().err().expect("no room"));
     last.whole_execution();
@@ -119,10 +112,7 @@ fn past_the_limit_of_calls_no_other_is_taken_and_the_idle_are_left_alone() {
     let handshake = initialize("2025-06-18");
     let told = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let arguments = json!({ "token": token, "output": { "summary": "x" } });
-    let next = call(
-        1,
-        &json!({ "name": "workflow.next_step", "arguments": arguments }),
-    );
+    let next = call(1, &json!({ "name": "workflow.next_step", "arguments": arguments }));
     let lines = format!("{}\n{told}\n{next}\n", String::from_utf8_lossy(&handshake));
     let input = server.stdin().as_mut().unwrap();
     input.write_all(lines.as_bytes()).unwrap();
@@ -163,10 +153,7 @@ fn a_process_that_may_have_few_files_open_takes_fewer_connections_and_one_that_m
     server.session().whole_execution();
     server.stateless().whole_execution();
     assert!(held[0].is_closed(), "the idle go");
-    assert!(
-        !server.stderr().contains("could not be taken"),
-        "before the files run out"
-    );
+    assert!(!server.stderr().contains("could not be taken"), "before the files run out");
     drop(server);
     let server = with_files(home.path(), &format!("-Sn {FILES}"));
     let mut held: Vec<_> = (0..FILES).map(|_| server.connect()).collect();

@@ -13,9 +13,7 @@ use midex_test::{
 
 /// What a message that is not to be understood is answered with, on a connection of its own.
 fn posted(server: &HttpServer, body: &str) -> Answer {
-    server
-        .connect()
-        .ask("POST", &[ACCEPT, JSON], body.as_bytes())
+    server.connect().ask("POST", &[ACCEPT, JSON], body.as_bytes())
 }
 
 #[test]
@@ -23,8 +21,7 @@ fn what_is_no_request_of_ours() {
     let server = HttpServer::alone();
     for path in ["/", "/mcp/x", "/MCP", "/mcp%2f", "/favicon.ico"] {
         let mut http = server.connect();
-        http.send("POST", path, &[ACCEPT, JSON], &initialize("2025-06-18"))
-            .unwrap();
+        http.send("POST", path, &[ACCEPT, JSON], &initialize("2025-06-18")).unwrap();
         http.answer().unwrap().refuses(404, "RESOURCE_NOT_FOUND");
     }
     for method in ["PUT", "PATCH", "OPTIONS", "TRACE", "X"] {
@@ -59,21 +56,12 @@ fn a_client_that_accepts_anything_by_the_rules_of_http_is_answered() {
         "TEXT/event-stream ; q=0.1,*/*;q=0.8",
         "application/json;charset=utf-8, text/event-stream",
     ] {
-        let answer = server
-            .connect()
-            .ask("POST", &[("Accept", accept), JSON], &body);
+        let answer = server.connect().ask("POST", &[("Accept", accept), JSON], &body);
         assert_eq!(answer.status, 200, "{accept}");
     }
     assert_eq!(server.connect().ask("POST", &[JSON], &body).status, 200);
-    for accept in [
-        "*/*;q=0",
-        "application/*",
-        "text/*, application/xml",
-        "*/*;q=0.0",
-    ] {
-        let answer = server
-            .connect()
-            .ask("POST", &[("Accept", accept), JSON], &body);
+    for accept in ["*/*;q=0", "application/*", "text/*, application/xml", "*/*;q=0.0"] {
+        let answer = server.connect().ask("POST", &[("Accept", accept), JSON], &body);
         answer.refuses(406, "REQUEST_INVALID");
     }
 }
@@ -84,10 +72,7 @@ fn a_body_that_is_packed_is_refused_as_such() {
     let body = initialize("2025-06-18");
     for encoding in ["gzip", "br", "gzip, identity"] {
         let headers = [ACCEPT, JSON, ("Content-Encoding", encoding)];
-        let refused = server
-            .connect()
-            .ask("POST", &headers, &body)
-            .refuses(415, "REQUEST_INVALID");
+        let refused = server.connect().ask("POST", &headers, &body).refuses(415, "REQUEST_INVALID");
         refused.to_string().shows("Content-Encoding");
     }
     let plain = [ACCEPT, JSON, ("Content-Encoding", "identity")];
@@ -105,10 +90,7 @@ fn half_a_character_in_a_call_is_a_sign_that_it_was_cut() {
     let headers = session.headers();
     let answer = server.connect().ask("POST", &headers, body.as_bytes());
     assert_eq!(answer.status, 200);
-    assert_eq!(
-        session.history("e")[0]["output"]["summary"],
-        "half of one \u{fffd}"
-    );
+    assert_eq!(session.history("e")[0]["output"]["summary"], "half of one \u{fffd}");
 }
 
 #[test]
@@ -132,19 +114,14 @@ fn what_is_no_message() {
         answer.refuses(400, "REQUEST_INVALID");
         assert_eq!(answer.json()["error"]["code"], code, "{body:.50}");
     }
-    let answer = server
-        .connect()
-        .ask("POST", &[ACCEPT, JSON], b"{\"id\":\xff}");
+    let answer = server.connect().ask("POST", &[ACCEPT, JSON], b"{\"id\":\xff}");
     answer.refuses(400, "REQUEST_INVALID");
     let answer = posted(&server, r#"{"jsonrpc":"2.0","id":"mine","params":{"#);
     assert_eq!(answer.json()["id"], "mine", "an id that can be read");
     // The connection goes on.
     let mut session = server.session();
     let headers = [ACCEPT, JSON];
-    session
-        .http
-        .ask("POST", &headers, b"garbage")
-        .refuses(400, "REQUEST_INVALID");
+    session.http.ask("POST", &headers, b"garbage").refuses(400, "REQUEST_INVALID");
     session.whole_execution();
 }
 
@@ -154,18 +131,13 @@ fn methods_that_nobody_knows_and_parameters_that_nobody_can_read() {
     let mut session = server.session();
     let mut stateless = server.stateless();
     let unknown = session.exchange("no/such", json!({}));
-    assert_eq!(
-        (unknown.status, &unknown.json()["error"]["code"]),
-        (200, &json!(-32601))
-    );
+    assert_eq!((unknown.status, &unknown.json()["error"]["code"]), (200, &json!(-32601)));
     let unknown = stateless.exchange("no/such", json!({}));
     unknown.refuses(404, "METHOD_NOT_FOUND");
     assert_eq!(unknown.json()["error"]["code"], -32601);
     let bad = json!({ "name": "workflow.start", "arguments": [1] });
-    for answer in [
-        session.request("tools/call", bad.clone()),
-        stateless.request("tools/call", bad),
-    ] {
+    for answer in [session.request("tools/call", bad.clone()), stateless.request("tools/call", bad)]
+    {
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
     }
     session.whole_execution();
@@ -178,9 +150,7 @@ fn changed(server: &HttpServer, change: impl FnOnce(&mut Headers, &mut Value)) -
     let (mut headers, mut message) = Stateless::message(7, "tools/call", params);
     change(&mut headers, &mut message);
     let body = message.to_string();
-    server
-        .connect()
-        .ask("POST", &headers.all(), body.as_bytes())
+    server.connect().ask("POST", &headers.all(), body.as_bytes())
 }
 
 #[test]
@@ -193,20 +163,11 @@ fn headers_that_say_something_else_than_the_body() {
         assert_eq!(answer.json()["id"], 7);
         answer.json()["error"]["code"].clone()
     };
-    assert_eq!(
-        refused(|headers, _| headers.0[1].1 = "tools/list".into()),
-        -32020
-    );
-    assert_eq!(
-        refused(|headers, _| headers.0[2].1 = "other".into()),
-        -32020
-    );
+    assert_eq!(refused(|headers, _| headers.0[1].1 = "tools/list".into()), -32020);
+    assert_eq!(refused(|headers, _| headers.0[2].1 = "other".into()), -32020);
     assert_eq!(refused(|headers, _| drop(headers.0.remove(1))), -32020);
     assert_eq!(refused(|headers, _| drop(headers.0.remove(0))), -32020);
-    assert_eq!(
-        refused(|headers, _| headers.0[0].1 = "2025-11-25".into()),
-        -32020
-    );
+    assert_eq!(refused(|headers, _| headers.0[0].1 = "2025-11-25".into()), -32020);
     assert_eq!(
         refused(|_, message| {
             let meta = message["params"]["_meta"].as_object_mut().unwrap();
@@ -224,23 +185,14 @@ fn headers_that_say_something_else_than_the_body() {
     assert_eq!(unknown.status, 400, "{unknown:?}");
     assert_eq!(unknown.json()["error"]["code"], -32022);
     let supported = &unknown.json()["error"]["data"]["supported"];
-    assert!(
-        supported
-            .as_array()
-            .unwrap()
-            .contains(&json!(STATELESS_VERSION)),
-        "{unknown:?}"
-    );
+    assert!(supported.as_array().unwrap().contains(&json!(STATELESS_VERSION)), "{unknown:?}");
     // A session's header too.
     let session = server.session();
     let mut headers = session.headers();
     headers.pop();
     headers.push(("MCP-Protocol-Version", "1999-01-01"));
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
-    server
-        .connect()
-        .ask("POST", &headers, list.as_bytes())
-        .refuses(400, "REQUEST_INVALID");
+    server.connect().ask("POST", &headers, list.as_bytes()).refuses(400, "REQUEST_INVALID");
 }
 
 #[test]
@@ -263,13 +215,8 @@ fn a_name_or_a_page_that_is_not_let_in() {
         let headers = [&[ACCEPT, JSON], headers].concat();
         server.connect().ask(method, &headers, &body)
     };
-    let hosts = [
-        "evil.test",
-        "evil.test:80",
-        "127.0.0.1.evil.test",
-        "169.254.169.254",
-        "midex.test.evil",
-    ];
+    let hosts =
+        ["evil.test", "evil.test:80", "127.0.0.1.evil.test", "169.254.169.254", "midex.test.evil"];
     for host in hosts {
         for method in ["POST", "GET", "DELETE", "PUT"] {
             asked(&[("Host", host)], method).refuses(403, "FORBIDDEN");
@@ -295,19 +242,11 @@ fn a_name_or_a_page_that_is_not_let_in() {
         }
     }
     for name in ["localhost", "127.0.0.1", "[::1]", "midex.test"] {
-        for host in [
-            name.to_owned(),
-            format!("{name}:{port}"),
-            name.to_uppercase(),
-        ] {
+        for host in [name.to_owned(), format!("{name}:{port}"), name.to_uppercase()] {
             assert_eq!(asked(&[("Host", &host)], "POST").status, 200, "{host}");
         }
         let origin = format!("http://{name}:{port}");
-        assert_eq!(
-            asked(&[("Origin", &origin)], "POST").status,
-            200,
-            "{origin}"
-        );
+        assert_eq!(asked(&[("Origin", &origin)], "POST").status, 200, "{origin}");
     }
 }
 
@@ -316,12 +255,7 @@ fn a_name_or_a_page_that_is_not_let_in() {
 fn a_page_that_is_not_let_in_is_told_before_it_has_sent_anything() {
     let server = HttpServer::alone();
     let mut http = server.connect();
-    let headers = [
-        ACCEPT,
-        JSON,
-        ("Origin", "http://evil.test"),
-        ("Content-Length", "1000"),
-    ];
+    let headers = [ACCEPT, JSON, ("Origin", "http://evil.test"), ("Content-Length", "1000")];
     http.send("POST", "/mcp", &headers, b"").unwrap();
     http.answer().unwrap().refuses(403, "FORBIDDEN");
 }
@@ -395,18 +329,12 @@ fn headers_that_come_twice_and_targets_of_another_host() {
                 let answer = server.connect().ask(method, headers, &body);
                 let payload = answer.refuses(400, "REQUEST_INVALID");
                 let said = payload["suggested_action"].as_str().unwrap();
-                assert_eq!(
-                    said,
-                    format!("Send the header `{}` once", name.to_lowercase())
-                );
+                assert_eq!(said, format!("Send the header `{}` once", name.to_lowercase()));
             }
         }
     }
     // A header that is a list may come in parts.
-    let halves = [
-        ("Accept", "application/json"),
-        ("Accept", "text/event-stream"),
-    ];
+    let halves = [("Accept", "application/json"), ("Accept", "text/event-stream")];
     let headers = [&halves[..], &[JSON]].concat();
     assert_eq!(server.connect().ask("POST", &headers, &body).status, 200);
     let asked = |target: &str, host: &str| {
@@ -424,10 +352,7 @@ fn headers_that_come_twice_and_targets_of_another_host() {
     ] {
         asked(target, host).refuses(403, "FORBIDDEN");
     }
-    assert_eq!(
-        asked(&format!("http://{address}/mcp"), &address).status,
-        200
-    );
+    assert_eq!(asked(&format!("http://{address}/mcp"), &address).status, 200);
     assert_eq!(asked("http://MIDEX.test/mcp", "midex.test:80").status, 200);
 }
 

@@ -17,20 +17,13 @@ fn request(id: Value, method: &str, params: Value) -> Value {
 /// A call that is in work for as long as the execution does not move.
 fn waiting(id: Value, execution: &str) -> Value {
     let arguments = json!({ "execution_id": execution, "timeout_s": 25 });
-    request(
-        id,
-        "tools/call",
-        json!({ "name": "execution.wait", "arguments": arguments }),
-    )
+    request(id, "tools/call", json!({ "name": "execution.wait", "arguments": arguments }))
 }
 
 /// Starts an execution; its id and token.
 fn started(session: &mut Session) -> (String, Value) {
     let reply = session.begin_with(json!({ "workflow_name": "bug-fix" }));
-    (
-        reply["execution_id"].as_str().unwrap().to_owned(),
-        reply["new_token"].clone(),
-    )
+    (reply["execution_id"].as_str().unwrap().to_owned(), reply["new_token"].clone())
 }
 
 /// Moves an execution on.
@@ -76,9 +69,7 @@ fn a_session_ends_when_its_client_says_so() {
     let payload = again.refuses(404, "SESSION_NOT_FOUND");
     says(&payload["suggested_action"], "initialize");
     assert_eq!(again.json()["id"], 9);
-    session
-        .tell("notifications/cancelled")
-        .refuses(404, "SESSION_NOT_FOUND");
+    session.tell("notifications/cancelled").refuses(404, "SESSION_NOT_FOUND");
     assert_eq!(server.session().status(&id)["state"], "completed");
 }
 
@@ -112,10 +103,7 @@ fn an_id_is_in_work_once_in_a_session_and_free_after_its_answer() {
     let mut first = session.in_work(&waiting(json!(7), &execution));
     let again = session.post(&waiting(json!(7), &execution));
     let payload = again.refuses(400, "REQUEST_INVALID");
-    assert!(
-        payload["message"].as_str().unwrap().contains('7'),
-        "{payload}"
-    );
+    assert!(payload["message"].as_str().unwrap().contains('7'), "{payload}");
     assert_eq!(again.json()["id"], 7);
     // The text "7" is another id, and another client's 7 is none of this one's.
     let text = session.post(&request(json!("7"), "ping", json!({})));
@@ -158,9 +146,7 @@ fn sessions_die_with_the_process_and_executions_go_on() {
     assert!(server.wait().success());
     let server = HttpServer::start(home.path());
     session.http.address = server.address;
-    session
-        .post(&request(json!(1), "tools/list", json!({})))
-        .refuses(404, "SESSION_NOT_FOUND");
+    session.post(&request(json!(1), "tools/list", json!({}))).refuses(404, "SESSION_NOT_FOUND");
     let mut session = server.session();
     moved(&mut session, &token);
     let status = session.status(&execution);

@@ -52,10 +52,7 @@ fn lead(address: SocketAddr, ends: &AtomicBool, took: &Histogram) {
                 Some(token) => client.hand_in(&token, json!({ "summary": "Done." })),
             };
             took.add(began.elapsed());
-            *token = answer
-                .get("new_token")
-                .filter(|new| new.is_string())
-                .cloned();
+            *token = answer.get("new_token").filter(|new| new.is_string()).cloned();
             if token.is_none() {
                 assert_eq!(answer["workflow_state"], "completed", "{answer}");
             }
@@ -87,10 +84,7 @@ fn pause() {
 fn thousands_of_executions_leave_memory_and_descriptors_as_they_are() {
     let home = tempfile::tempdir().unwrap();
     let steps = (0..STEPS).map(|at| format!("  - {{ id: s{at}, guidance: Do it. }}\n"));
-    let text = format!(
-        "workflow: soaked\ndescription: d\nsteps:\n{}",
-        steps.collect::<String>()
-    );
+    let text = format!("workflow: soaked\ndescription: d\nsteps:\n{}", steps.collect::<String>());
     let folder = home.path().join("soaked");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("soaked.yaml"), text).unwrap();
@@ -104,9 +98,7 @@ fn thousands_of_executions_leave_memory_and_descriptors_as_they_are() {
             scope.spawn(|| lead(address, &ends, &took));
         }
         let _ending = AtTheEnd(&ends);
-        until("all of them", || {
-            (took.total() >= connections * EACH as u64).then_some(())
-        });
+        until("all of them", || (took.total() >= connections * EACH as u64).then_some(()));
         for _ in 0..samples {
             pause();
             seen.push((server.memory() >> 20, server.descriptors(), took.total()));
@@ -116,10 +108,7 @@ fn thousands_of_executions_leave_memory_and_descriptors_as_they_are() {
     for (under, count) in took.counts().filter(|(_, count)| *count > 0) {
         println!("< {under} us: {count}");
     }
-    let descriptors: Vec<_> = seen
-        .iter()
-        .map(|(_, descriptors, _)| *descriptors)
-        .collect();
+    let descriptors: Vec<_> = seen.iter().map(|(_, descriptors, _)| *descriptors).collect();
     let most = usize::try_from(connections).unwrap() + 40;
     assert!(descriptors.iter().all(|count| *count <= most), "{seen:?}");
     // The caches fill at first.

@@ -65,10 +65,7 @@ impl Life<'_> {
             }
             for secret in self.secrets() {
                 let shown = answer.to_string().contains(&secret);
-                assert!(
-                    !shown || named.contains(&secret),
-                    "{params} is answered {answer}"
-                );
+                assert!(!shown || named.contains(&secret), "{params} is answered {answer}");
             }
         }
         find_tokens(&answer, &mut self.tokens);
@@ -96,22 +93,15 @@ impl Life<'_> {
         let nonce = |token: &String| text(&payload(&json!(token))["nonce"]).to_owned();
         let nonces = self.tokens.iter().map(nonce);
         let planted = PLACES.iter().map(|place| secret(place));
-        planted
-            .chain(nonces)
-            .chain(self.tokens.iter().cloned())
-            .collect()
+        planted.chain(nonces).chain(self.tokens.iter().cloned()).collect()
     }
 }
 
 /// What a request calls things by.
 fn names(params: &Value) -> String {
     let arguments = &params["arguments"];
-    let names = [
-        &params["name"],
-        &params["uri"],
-        &arguments["execution_id"],
-        &arguments["workflow_name"],
-    ];
+    let names =
+        [&params["name"], &params["uri"], &arguments["execution_id"], &arguments["workflow_name"]];
     names.map(ToString::to_string).concat()
 }
 
@@ -174,21 +164,13 @@ fn live(life: &mut Life<'_>, id: &str) {
     life.done("execution.pause", change.clone());
     let call = json!({ "token": second["new_token"], "output": output_with_secrets() });
     life.refused("workflow.next_step", call.clone(), "EXECUTION_PAUSED");
-    life.refused(
-        "execution.pause",
-        change.clone(),
-        "STATE_TRANSITION_REFUSED",
-    );
+    life.refused("execution.pause", change.clone(), "STATE_TRANSITION_REFUSED");
     life.done("execution.resume", change);
     life.done("execution.resume", json!({}));
     life.done("workflow.next_step", call);
-    for resource in [
-        "current_step",
-        "workflow_status",
-        "step_history",
-        "workflow_artifacts",
-        "artifact",
-    ] {
+    for resource in
+        ["current_step", "workflow_status", "step_history", "workflow_artifacts", "artifact"]
+    {
         let uri = match resource {
             "artifact" => address(resource, id) + "/notes",
             _ => address(resource, id),
@@ -207,16 +189,11 @@ fn live(life: &mut Life<'_>, id: &str) {
 
 /// An execution that fails for a reason that is a secret.
 fn fail(life: &mut Life<'_>, id: &str) {
-    let token = life.done(
-        "workflow.start",
-        json!({ "workflow_name": "line", "execution_id": id }),
-    )["new_token"]
+    let token = life.done("workflow.start", json!({ "workflow_name": "line", "execution_id": id }))
+        ["new_token"]
         .clone();
     let error = json!({ "message": secret("failure"), "code": "NO" });
-    let failed = life.done(
-        "workflow.next_step",
-        json!({ "token": token, "error": error }),
-    );
+    let failed = life.done("workflow.next_step", json!({ "token": token, "error": error }));
     assert_eq!(failed["workflow_state"], "failed");
     let again = json!({ "token": token, "output": { "summary": secret("other") } });
     life.refused("workflow.next_step", again, "TOKEN_ALREADY_USED");
@@ -314,10 +291,7 @@ impl Log {
     /// It is a log, and holds none of these, however they are written.
     fn keeps(&self, secrets: &[String], chosen: &str) {
         let log = fs::read_to_string(&self.0).unwrap();
-        assert!(
-            log.contains("a call was refused"),
-            "{chosen}: it says something: {log}"
-        );
+        assert!(log.contains("a call was refused"), "{chosen}: it says something: {log}");
         for secret in secrets {
             let numbers: Vec<_> = secret.bytes().map(|byte| byte.to_string()).collect();
             for written in [secret.clone(), numbers.join(", ")] {
@@ -349,17 +323,11 @@ fn plant(command: &mut Command, chosen: &str) {
 
 /// Telemetry tells what happened, not what was said: of a failure it tells the message.
 fn telemetry_keeps(server: &mut Server, life: &[String], id: &str) {
-    for uri in [
-        "midex://workflow/telemetry".to_owned(),
-        address("telemetry", id),
-    ] {
+    for uri in ["midex://workflow/telemetry".to_owned(), address("telemetry", id)] {
         let told = server.read(&(uri + "?limit=1000"));
         assert!(list(&told).len() > 10);
         let told = told.to_string();
-        for secret in life
-            .iter()
-            .filter(|secret| **secret != self::secret("failure"))
-        {
+        for secret in life.iter().filter(|secret| **secret != self::secret("failure")) {
             assert!(!told.contains(secret), "`{secret}` is in telemetry: {told}");
         }
     }
@@ -369,19 +337,13 @@ fn telemetry_keeps(server: &mut Server, life: &[String], id: &str) {
 fn command(project: &Project, log: &Log, chosen: &str, args: &[&str]) {
     let mut command = project.command(args);
     plant(&mut command, chosen);
-    let ran = command
-        .stdin(Stdio::null())
-        .stderr(log.open())
-        .output()
-        .unwrap();
+    let ran = command.stdin(Stdio::null()).stderr(log.open()).output().unwrap();
     assert!(ran.status.code().is_some(), "{args:?}");
 }
 
 fn commands(project: &Project, log: &Log, chosen: &str) {
-    let outputs = [
-        json!({ "summary": secret("output"), "findings": secret("bad") }),
-        output_with_secrets(),
-    ];
+    let outputs =
+        [json!({ "summary": secret("output"), "findings": secret("bad") }), output_with_secrets()];
     for (at, output) in outputs.iter().enumerate() {
         let (name, id) = (format!("outputs{at}.jsonl"), format!("run {at}"));
         fs::write(project.path(&name), format!("{output}\n")).unwrap();
@@ -390,16 +352,7 @@ fn commands(project: &Project, log: &Log, chosen: &str) {
             project,
             log,
             chosen,
-            &[
-                "run",
-                "line",
-                "--id",
-                &id,
-                "--inputs",
-                &inputs,
-                "--outputs",
-                &name,
-            ],
+            &["run", "line", "--id", &id, "--inputs", &inputs, "--outputs", &name],
         );
     }
     for args in [
@@ -439,25 +392,16 @@ fn what_callers_say_is_in_no_log_whatever_it_is_asked_for() {
         let log = Log(project.path("log"));
         let mut server = serve(&project, &log, chosen);
         server.shake_hands();
-        let mut life = Life {
-            client: &mut server,
-            tokens: BTreeSet::new(),
-        };
+        let mut life = Life { client: &mut server, tokens: BTreeSet::new() };
         live(&mut life, "first");
         commands(&project, &log, chosen);
         let secrets = life.secrets();
-        assert!(
-            secrets.len() > PLACES.len() + 8,
-            "tokens were given: {secrets:?}"
-        );
+        assert!(secrets.len() > PLACES.len() + 8, "tokens were given: {secrets:?}");
         telemetry_keeps(&mut server, &secrets, "first");
         server.kill();
         let mut server = serve(&project, &log, chosen);
         server.shake_hands();
-        let mut life = Life {
-            client: &mut server,
-            tokens: BTreeSet::new(),
-        };
+        let mut life = Life { client: &mut server, tokens: BTreeSet::new() };
         live(&mut life, "second");
         let secrets = [secrets, life.secrets()].concat();
         assert!(server.close().0.success());

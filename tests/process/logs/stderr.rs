@@ -89,17 +89,10 @@ fn refusals_of_one_kind_are_logged_so_often_and_the_rest_is_counted() {
     assert!(server.close().0.success());
     let log = log.join().unwrap();
     let told = log.matches("a call was refused").count();
-    let left_out = log
-        .lines()
-        .filter_map(|line| line.split_once(" more lines like "));
-    let left_out: usize = left_out
-        .map(|(count, _)| count.parse::<usize>().unwrap())
-        .sum();
+    let left_out = log.lines().filter_map(|line| line.split_once(" more lines like "));
+    let left_out: usize = left_out.map(|(count, _)| count.parse::<usize>().unwrap()).sum();
     assert_eq!(told + left_out, 500, "{log}");
     let spans = told / midex_domain::limits::LOG_LINES_OF_A_KIND_MAX;
     assert!((1..=9).contains(&spans), "{log}");
-    assert!(
-        log.starts_with("midex v") && log.contains("WORKFLOW_NOT_FOUND"),
-        "{log}"
-    );
+    assert!(log.starts_with("midex v") && log.contains("WORKFLOW_NOT_FOUND"), "{log}");
 }

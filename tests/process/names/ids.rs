@@ -70,11 +70,7 @@ fn completions(server: &mut Server, path: &str, name: &str, begun: &str, id: &st
 }
 
 fn ids(rows: &Value) -> Vec<&str> {
-    rows.as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["execution_id"].as_str().unwrap())
-        .collect()
+    rows.as_array().unwrap().iter().map(|row| row["execution_id"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -86,24 +82,14 @@ fn every_resource_has_them() {
         let first = start(&mut server, id);
         next(&mut server, &first["new_token"]);
         for kind in ["current_step", "workflow_status"] {
-            assert_eq!(
-                server.read(&address(kind, id))["execution_id"],
-                id,
-                "{kind}"
-            );
+            assert_eq!(server.read(&address(kind, id))["execution_id"], id, "{kind}");
         }
         assert_eq!(server.history(id).len(), 2);
         let told = server.read(&address("telemetry", id));
         assert!(told.as_array().unwrap().len() > 8 && ids(&told).iter().all(|told| *told == id));
         let all = server.read(&address("workflow_artifacts", id));
-        assert_eq!(
-            all,
-            server.read(&format!("{}/only", address("workflow_artifacts", id)))
-        );
-        assert_eq!(
-            server.read(&format!("{}/last", address("workflow_artifacts", id))),
-            json!([])
-        );
+        assert_eq!(all, server.read(&format!("{}/only", address("workflow_artifacts", id))));
+        assert_eq!(server.read(&format!("{}/last", address("workflow_artifacts", id))), json!([]));
         // By the address that it gives itself, by its id and by its name.
         let given = all[0]["uri"].as_str().unwrap().to_owned();
         let by_name = format!("{}/{}", address("artifact", id), encode_segment("a / b?"));
@@ -123,11 +109,7 @@ fn every_list_has_them() {
     let mut expected: Vec<_> = IDS.to_vec();
     expected.reverse();
     let listed = server.read("midex://workflow/executions?state=open&workflow=short&limit=200");
-    assert_eq!(
-        ids(&listed["executions"]),
-        expected,
-        "the one that moved last first"
-    );
+    assert_eq!(ids(&listed["executions"]), expected, "the one that moved last first");
     let listed = server.done("execution.list", json!({ "state": "running" }));
     assert_eq!(ids(&listed["executions"]), expected);
     // A page ends between any two of them.
@@ -139,10 +121,7 @@ fn every_list_has_them() {
         let Some(cursor) = listed["next_cursor"].as_str() else {
             break;
         };
-        uri = format!(
-            "midex://workflow/executions?limit=2&cursor={}",
-            encode_segment(cursor)
-        );
+        uri = format!("midex://workflow/executions?limit=2&cursor={}", encode_segment(cursor));
     }
     assert_eq!(seen, expected);
 }
@@ -155,22 +134,14 @@ fn every_completion_has_them() {
         let first = start(&mut server, id);
         next(&mut server, &first["new_token"]);
     }
-    let all = [
-        "current_step",
-        "workflow_status",
-        "step_history",
-        "workflow_artifacts",
-    ]
-    .map(|kind| format!("{kind}/{{execution_id}}"));
+    let all = ["current_step", "workflow_status", "step_history", "workflow_artifacts"]
+        .map(|kind| format!("{kind}/{{execution_id}}"));
     let queried = "telemetry/{execution_id}{?event_type,limit}".to_owned();
     for template in all.into_iter().chain([queried]) {
         for id in IDS {
             let begun: String = id.chars().take(3).collect();
             let values = completions(&mut server, &template, "execution_id", &begun, "");
-            assert!(
-                values.as_array().unwrap().contains(&json!(id)),
-                "{template} {id}: {values}"
-            );
+            assert!(values.as_array().unwrap().contains(&json!(id)), "{template} {id}: {values}");
         }
     }
     for id in IDS {
@@ -189,10 +160,7 @@ fn every_completion_has_them() {
             "",
             id,
         );
-        assert!(
-            artifacts.as_array().unwrap().contains(&json!("1")),
-            "{id}: {artifacts}"
-        );
+        assert!(artifacts.as_array().unwrap().contains(&json!("1")), "{id}: {artifacts}");
     }
 }
 
@@ -200,30 +168,16 @@ fn every_completion_has_them() {
 fn addresses(text: &str) -> Vec<String> {
     let ends = |c: char| c.is_whitespace() || ",;`'\"".contains(c);
     let starts = text.match_indices("midex://").map(|(at, _)| &text[at..]);
-    starts
-        .map(|rest| {
-            rest.split(ends)
-                .next()
-                .unwrap()
-                .trim_end_matches('.')
-                .to_owned()
-        })
-        .collect()
+    starts.map(|rest| rest.split(ends).next().unwrap().trim_end_matches('.').to_owned()).collect()
 }
 
 /// What is said of an execution that is paused and goes on again.
 fn paused_and_resumed(server: &mut Server, id: &str, finish: &Value) {
     let named = json!({ "execution_id": id });
-    assert_eq!(
-        server.done("execution.pause", named.clone())["execution_id"],
-        id
-    );
+    assert_eq!(server.done("execution.pause", named.clone())["execution_id"], id);
     let paused = server.refused("workflow.next_step", finish.clone());
     let twice = server.refused("execution.pause", named.clone());
-    for (refused, code) in [
-        (&paused, "EXECUTION_PAUSED"),
-        (&twice, "STATE_TRANSITION_REFUSED"),
-    ] {
+    for (refused, code) in [(&paused, "EXECUTION_PAUSED"), (&twice, "STATE_TRANSITION_REFUSED")] {
         refused.has_fields(json!({ "error_code": code, "execution_id": id }));
     }
     // Outside an address an id stands as it is, but for its quotes.
@@ -307,20 +261,11 @@ fn every_command_has_them_beside_a_server_and_without_one() {
     }
     let told = midex(home.path(), &["resume"]);
     let told_of = ids(&told["open_executions"]);
-    assert_eq!(
-        told_of.len() + usize::try_from(told["more"].as_u64().unwrap()).unwrap(),
-        IDS.len()
-    );
+    assert_eq!(told_of.len() + usize::try_from(told["more"].as_u64().unwrap()).unwrap(), IDS.len());
     assert_eq!(told_of[..], expected[..told_of.len()]);
     let abandoned = midex(home.path(), &["abandon", "--", IDS[0]]);
     abandoned.has_fields(json!({ "execution_id": IDS[0], "state": "abandoned" }));
-    assert_eq!(
-        ids(&midex(
-            home.path(),
-            &["list", "executions", "--state", "abandoned"]
-        )),
-        [IDS[0]]
-    );
+    assert_eq!(ids(&midex(home.path(), &["list", "executions", "--state", "abandoned"])), [IDS[0]]);
     let mut server = Server::greeted(serve_alone(home.path(), &[]));
     for (id, token) in IDS.into_iter().zip(tokens).skip(1) {
         let next = next(&mut server, &token);

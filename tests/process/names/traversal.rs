@@ -46,15 +46,12 @@ fn definition(name: &str) -> String {
 
 impl Place {
     fn new() -> Self {
-        let place = Self {
-            dir: tempfile::tempdir().unwrap(),
-        };
+        let place = Self { dir: tempfile::tempdir().unwrap() };
         for directory in ["", "home", "home/elsewhere", "elsewhere/workflows"] {
             let directory = place.top().join(directory);
             fs::create_dir_all(&directory).unwrap();
-            for name in [
-                "outside", "secret", "passwd", "1", "con", "nul", "~", "%2e%2e", "shadow",
-            ] {
+            for name in ["outside", "secret", "passwd", "1", "con", "nul", "~", "%2e%2e", "shadow"]
+            {
                 fs::write(directory.join(name), CANARY).unwrap();
                 fs::write(directory.join(format!("{name}.md")), definition(name)).unwrap();
             }
@@ -62,16 +59,8 @@ impl Place {
         for directory in ["workflows", "agents", "data"] {
             fs::create_dir(place.home().join(directory)).unwrap();
         }
-        symlink(
-            place.top().join("outside.md"),
-            place.home().join("workflows/link.md"),
-        )
-        .unwrap();
-        symlink(
-            place.top().join("elsewhere"),
-            place.home().join("workflows/linked"),
-        )
-        .unwrap();
+        symlink(place.top().join("outside.md"), place.home().join("workflows/link.md")).unwrap();
+        symlink(place.top().join("elsewhere"), place.home().join("workflows/linked")).unwrap();
         symlink(place.top(), place.home().join("agents/up")).unwrap();
         place
     }
@@ -149,13 +138,8 @@ fn climbs() -> Vec<String> {
         ".. /",
         "..\t/",
     ];
-    let targets = [
-        "outside",
-        "outside.md",
-        "home/secret",
-        "agents/up/outside",
-        "workflows/linked/shadow",
-    ];
+    let targets =
+        ["outside", "outside.md", "home/secret", "agents/up/outside", "workflows/linked/shadow"];
     let mut all = Vec::new();
     for up in ups.split_whitespace().chain(odd_ups) {
         for (depth, target) in (1..).zip(targets) {
@@ -198,9 +182,7 @@ fn elsewhere() -> Vec<String> {
     ];
     let places = plain.split_whitespace().chain(odd);
     let mut all: Vec<_> = places.map(str::to_owned).collect();
-    for device in [
-        "con", "PRN", "aux", "NUL", "com1", "LPT9", "CONIN$", "clock$",
-    ] {
+    for device in ["con", "PRN", "aux", "NUL", "com1", "LPT9", "CONIN$", "clock$"] {
         all.extend([
             device.to_owned(),
             format!("{device}.md"),
@@ -252,10 +234,7 @@ fn harmless(answer: &Value, of: &str) {
     let text = answer.to_string();
     assert!(!text.contains(CANARY), "{of:?}: {text}");
     assert!(!text.contains(PASSWORDS), "{of:?}: {text}");
-    assert_ne!(
-        answer["error"]["data"]["error_code"], "INTERNAL",
-        "{of:?}: {text}"
-    );
+    assert_ne!(answer["error"]["data"]["error_code"], "INTERNAL", "{of:?}: {text}");
     let refused = &answer["result"]["structuredContent"]["error_code"];
     assert_ne!(refused, "INTERNAL", "{of:?}: {text}");
 }
@@ -298,28 +277,14 @@ fn with_each(mut abuse: impl FnMut(&mut Server, &str)) {
 #[test]
 fn a_name_of_a_definition_finds_no_file() {
     with_each(|server, entry| {
-        let answer = call(
-            server,
-            "workflow.start",
-            json!({ "workflow_name": entry }),
-            entry,
-        );
+        let answer = call(server, "workflow.start", json!({ "workflow_name": entry }), entry);
         let code = answer["error_code"].as_str();
-        let codes = [
-            "WORKFLOW_NOT_FOUND",
-            "WORKFLOW_VALIDATION_FAILED",
-            "ARGUMENTS_INVALID",
-        ];
-        assert!(
-            code.is_some_and(|code| codes.contains(&code)),
-            "{entry:?}: {answer}"
-        );
+        let codes = ["WORKFLOW_NOT_FOUND", "WORKFLOW_VALIDATION_FAILED", "ARGUMENTS_INVALID"];
+        assert!(code.is_some_and(|code| codes.contains(&code)), "{entry:?}: {answer}");
         for kind in ["agent", "workflow_details"] {
-            for segment in [
-                encode_segment(entry),
-                encode_segment(&encode_segment(entry)),
-                entry.to_owned(),
-            ] {
+            for segment in
+                [encode_segment(entry), encode_segment(&encode_segment(entry)), entry.to_owned()]
+            {
                 let address = format!("midex://workflow/{kind}/{segment}");
                 let found = exists(server, &address, entry);
                 // A link that leaves is listed, as a finding; and an address may spell a name in more than one way.
@@ -328,18 +293,12 @@ fn a_name_of_a_definition_finds_no_file() {
                 assert!(!found || known && named == named.trim(), "{kind} {entry:?}");
             }
         }
-        call(
-            server,
-            "execution.list",
-            json!({ "workflow": entry }),
-            entry,
-        );
+        call(server, "execution.list", json!({ "workflow": entry }), entry);
         call(server, "execution.list", json!({ "state": entry }), entry);
         call(server, "execution.list", json!({ "cursor": entry }), entry);
-        for (template, name) in [
-            ("workflow_details/{workflow_name}", "workflow_name"),
-            ("agent/{name}", "name"),
-        ] {
+        for (template, name) in
+            [("workflow_details/{workflow_name}", "workflow_name"), ("agent/{name}", "name")]
+        {
             let reference =
                 json!({ "type": "ref/resource", "uri": format!("midex://workflow/{template}") });
             let argument = json!({ "name": name, "value": entry });
@@ -362,32 +321,14 @@ fn an_id_and_a_project_and_agents_are_words() {
             assert_eq!(code, "ARGUMENTS_INVALID", "{entry:?}: {started}");
         }
         for kind in OF_EXECUTION {
-            assert_eq!(
-                exists(server, &address(kind, entry), entry),
-                is_id,
-                "{kind} {entry:?}"
-            );
+            assert_eq!(exists(server, &address(kind, entry), entry), is_id, "{kind} {entry:?}");
         }
-        exists(
-            server,
-            &format!("midex://workflow/current_step/{entry}"),
-            entry,
-        );
-        let listed = call(
-            server,
-            "execution.list",
-            json!({ "project": entry, "limit": 1 }),
-            entry,
-        );
+        exists(server, &format!("midex://workflow/current_step/{entry}"), entry);
+        let listed = call(server, "execution.list", json!({ "project": entry, "limit": 1 }), entry);
         if is_id && entry != "*" {
             assert_eq!(listed["executions"][0]["execution_id"], entry);
         }
-        let ended = call(
-            server,
-            "execution.abandon",
-            json!({ "execution_id": entry }),
-            entry,
-        );
+        let ended = call(server, "execution.abandon", json!({ "execution_id": entry }), entry);
         assert_eq!(ended["success"], is_id, "{entry:?}: {ended}");
     });
 }
@@ -405,11 +346,8 @@ fn an_artifact_and_a_step_lie_in_no_directory() {
         let arguments = json!({ "token": started["new_token"], "output": output });
         let reply = call(server, "workflow.next_step", arguments, entry);
         let kept = reply["success"] == true;
-        let uri = format!(
-            "midex://workflow/artifact/{}/{}",
-            encode_segment(&id),
-            encode_segment(entry)
-        );
+        let uri =
+            format!("midex://workflow/artifact/{}/{}", encode_segment(&id), encode_segment(entry));
         let shown = server.request("resources/read", json!({ "uri": uri }));
         harmless(&shown, entry);
         // What only numbers and digits name is an id as well.
@@ -426,10 +364,7 @@ fn an_artifact_and_a_step_lie_in_no_directory() {
                 encode_segment(&id),
                 encode_segment(entry)
             ),
-            format!(
-                "midex://workflow/workflow_artifacts/{}/{entry}",
-                encode_segment(&id)
-            ),
+            format!("midex://workflow/workflow_artifacts/{}/{entry}", encode_segment(&id)),
         ] {
             exists(server, &address, entry);
         }
@@ -460,10 +395,7 @@ fn a_definition_of_such_a_name_is_that_and_no_file() {
             json!({ "workflow": format!("step-{at}"), "description": "d", "steps": [step] });
         let path = place.home().join(format!("workflows/s{at}.json"));
         fs::write(path, workflow.to_string()).unwrap();
-        let persona = format!(
-            "---\nname: {}\ndescription: d\n---\nYou are.\n",
-            json!(entry)
-        );
+        let persona = format!("---\nname: {}\ndescription: d\n---\nYou are.\n", json!(entry));
         fs::write(place.home().join(format!("agents/a{at}.md")), persona).unwrap();
     }
     let before = place.listing();
@@ -471,29 +403,18 @@ fn a_definition_of_such_a_name_is_that_and_no_file() {
     let listed = server.read("midex://workflow/available_workflows");
     harmless(&listed, "all");
     let page = listed.as_array().unwrap().len();
-    assert_eq!(
-        page,
-        midex_domain::limits::WORKFLOWS_LISTED_MAX,
-        "a full page"
-    );
+    assert_eq!(page, midex_domain::limits::WORKFLOWS_LISTED_MAX, "a full page");
     let mut started = 0;
     for (at, entry) in corpus.iter().enumerate() {
         for name in [entry.clone(), format!("step-{at}")] {
-            let answer = call(
-                &mut server,
-                "workflow.start",
-                json!({ "workflow_name": name }),
-                entry,
-            );
+            let answer =
+                call(&mut server, "workflow.start", json!({ "workflow_name": name }), entry);
             started += usize::from(answer["success"] == true);
             exists(&mut server, &address("workflow_details", &name), entry);
         }
         exists(&mut server, &address("agent", entry), entry);
     }
-    assert!(
-        started > 20,
-        "names that the manual allows are names: {started}"
-    );
+    assert!(started > 20, "names that the manual allows are names: {started}");
     let (exit, ..) = server.close();
     assert!(exit.success(), "{exit}");
     assert_eq!(place.listing(), before);
@@ -509,11 +430,7 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
     let mut expected = Vec::new();
     for (at, entry) in place.corpus().into_iter().enumerate() {
         // The names of both follow one rule.
-        let kinds = if at % 5 == 0 {
-            &["workflows", "agents"][..]
-        } else {
-            &["agents"]
-        };
+        let kinds = if at % 5 == 0 { &["workflows", "agents"][..] } else { &["agents"] };
         for kind in kinds {
             let file = FileArgs {
                 name: entry.clone(),
@@ -523,11 +440,7 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
             };
             let format = Some(FormatArg::Md);
             let args = match *kind {
-                "workflows" => NewArgs::Workflow {
-                    file,
-                    format,
-                    from: None,
-                },
+                "workflows" => NewArgs::Workflow { file, format, from: None },
                 _ => NewArgs::Agent { file },
             };
             let mut out = Vec::new();
@@ -559,10 +472,7 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
         {
             continue;
         }
-        let args = ValidateArgs {
-            paths: vec![path],
-            ..Default::default()
-        };
+        let args = ValidateArgs { paths: vec![path], ..Default::default() };
         let mut out = Vec::new();
         let _ =
             midex_cli::validate::validate(&args, &registry, false, Output::new(false, &mut out));
@@ -614,10 +524,7 @@ fn a_command_line_with_such_a_name_writes_nothing_outside() {
                 .output()
                 .unwrap();
             let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
-            assert!(
-                ran.status.code().is_some_and(|code| code < 100),
-                "{args:?} {name}: {said}"
-            );
+            assert!(ran.status.code().is_some_and(|code| code < 100), "{args:?} {name}: {said}");
             // `graph` takes a path as well: what is named so is named by who may read it.
             let shows = said.contains(CANARY) || said.contains(PASSWORDS);
             assert!(args[0] == "graph" || !shows, "{args:?} {name}: {said}");
@@ -627,9 +534,7 @@ fn a_command_line_with_such_a_name_writes_nothing_outside() {
     let places = [place.home().join("workflows"), place.home().join("agents")];
     after.retain(|path, _| {
         !before.contains_key(path)
-            && !path
-                .parent()
-                .is_some_and(|parent| places.contains(&parent.to_owned()))
+            && !path.parent().is_some_and(|parent| places.contains(&parent.to_owned()))
     });
     assert!(after.is_empty(), "{after:?}");
 }

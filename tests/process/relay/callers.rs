@@ -74,12 +74,7 @@ fn what_a_client_allows_of_its_environment_no_other_one_sees() {
     let none = third.call("workflow.start", arguments)["structuredContent"].to_string();
     assert!(!none.contains("north") && !none.contains("west"), "{none}");
     // Nor by the name of another one's project.
-    let project = one
-        .root()
-        .canonicalize()
-        .expect("a directory")
-        .display()
-        .to_string();
+    let project = one.root().canonicalize().expect("a directory").display().to_string();
     let arguments = json!({ "workflow_name": "env", "execution_id": "x", "project": project });
     let refused = third.refused("workflow.start", arguments);
     assert_eq!(refused["error_code"], "ARGUMENTS_INVALID");
@@ -94,14 +89,8 @@ fn a_relayed_client_is_offered_what_its_own_server_was_told_to_offer() {
     let flags = ["--toolsets", "operate", "--tool-names", "underscored"];
     let mut relay = project.serve_with(&flags);
     let offered = tools(&mut relay);
-    assert!(
-        offered.contains(&"execution_pause".to_owned()),
-        "{offered:?}"
-    );
-    assert!(
-        !offered.contains(&"workflow_start".to_owned()),
-        "{offered:?}"
-    );
+    assert!(offered.contains(&"execution_pause".to_owned()), "{offered:?}");
+    assert!(!offered.contains(&"workflow_start".to_owned()), "{offered:?}");
     assert!(tools(&mut owner).contains(&"workflow.start".to_owned()));
 }
 
@@ -117,17 +106,11 @@ fn nothing_that_a_relayed_client_can_call_answers_a_gate() {
         let answer = relay.request("tools/call", params);
         assert!(answer["result"].is_null(), "{answer}");
     }
-    assert!(
-        !tools(&mut relay)
-            .iter()
-            .any(|name| name.contains("approve"))
-    );
+    assert!(!tools(&mut relay).iter().any(|name| name.contains("approve")));
     // A first line among its frames is a frame like any other.
     relay.send(&json!({ "midex": "0.1.0", "protocol": 1, "role": "command" }));
     assert_eq!(relay.next_line()["error"]["code"], -32600);
-    relay
-        .status("e")
-        .has_fields(json!({ "pause_reasons": ["gate"] }));
+    relay.status("e").has_fields(json!({ "pause_reasons": ["gate"] }));
 }
 
 #[test]
@@ -145,9 +128,7 @@ fn a_caller_that_comes_as_a_relay_answers_no_gate_whatever_it_asks_for() {
         let answer = door.request("tools/call", call);
         answer.has_fields(json!({ "/error/data/error_code": "TOOL_NOT_FOUND" }));
     }
-    owner
-        .status("e")
-        .has_fields(json!({ "pause_reasons": ["gate"] }));
+    owner.status("e").has_fields(json!({ "pause_reasons": ["gate"] }));
 }
 
 #[test]

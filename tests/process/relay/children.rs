@@ -60,9 +60,7 @@ fn on(home: &Project, project: &Project, flags: &[&str]) -> Server {
 fn end_of(server: &mut Server, id: &str) -> Value {
     let status = eventually("the execution ends", || {
         let status = server.status(id);
-        ["completed", "failed"]
-            .contains(&status["state"].as_str()?)
-            .then_some(status)
+        ["completed", "failed"].contains(&status["state"].as_str()?).then_some(status)
     });
     match status["final_output"].clone() {
         Value::Null => status["error"].clone(),
@@ -80,15 +78,9 @@ fn show(home: &Project, project: &Project, id: &str) {
 #[test]
 fn children_follow_the_directories_that_the_root_was_started_with() {
     let project = Project::new(&[]);
-    let (mine, others) = (
-        aside(&project, "mine", "mine"),
-        aside(&project, "others", "others"),
-    );
+    let (mine, others) = (aside(&project, "mine", "mine"), aside(&project, "others", "others"));
     let mut first = on(&project, &project, &["--workflows", &mine]);
-    let (shown, greeted) = (
-        first.begin("parent", "shown"),
-        first.begin("parent", "greeted"),
-    );
+    let (shown, greeted) = (first.begin("parent", "shown"), first.begin("parent", "greeted"));
     // A command without the flag reads, and changes nothing.
     show(&project, &project, "shown");
     first.finish(&shown["new_token"], "s");
@@ -136,10 +128,7 @@ fn after(change: impl FnOnce(&Path), started: &str) -> (Project, Value) {
 
 #[test]
 fn where_the_file_is_gone_or_broken_the_child_is_as_it_was_at_the_start() {
-    let (_, end) = after(
-        |mine| fs::remove_dir_all(mine).expect("it is there"),
-        "parent",
-    );
+    let (_, end) = after(|mine| fs::remove_dir_all(mine).expect("it is there"), "parent");
     assert_eq!(end, "mine");
     let (_, end) = after(
         |mine| fs::write(mine.join("kid.yaml"), "workflow: kid\nsteps: 7\n").expect("a file"),

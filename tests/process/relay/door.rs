@@ -23,9 +23,7 @@ fn socket(project: &Project) -> PathBuf {
 fn open(project: &Project) -> Server {
     let mut server = project.serve();
     server.done("execution.list", json!({}));
-    eventually("the door opens", || {
-        UnixStream::connect(socket(project)).ok()
-    });
+    eventually("the door opens", || UnixStream::connect(socket(project)).ok());
     server
 }
 
@@ -73,10 +71,7 @@ fn another_version_of_the_same_protocol_is_let_in() {
     let fields = json!({ "toolsets": ["run", "later"], "field_of_a_later_build": true });
     let answer = answer(&project, &preamble(&project, fields)).expect("an answer");
     assert_eq!(answer["error"], Value::Null, "{answer}");
-    assert_eq!(
-        answer["protocol"],
-        midex_mcp::control::CONTROL_PROTOCOL_VERSION
-    );
+    assert_eq!(answer["protocol"], midex_mcp::control::CONTROL_PROTOCOL_VERSION);
 }
 
 #[test]
@@ -85,10 +80,7 @@ fn a_program_with_activities_of_its_own_is_told_of_a_directory_of_its_own() {
     let _owner = open(&project);
     let fields = json!({ "activities": ["upload"] });
     let answer = answer(&project, &preamble(&project, fields)).expect("an answer");
-    says(
-        &answer["error"]["message"],
-        "has not the activities of this program: upload",
-    );
+    says(&answer["error"]["message"], "has not the activities of this program: upload");
     says(&answer["error"]["suggested_action"], "--data-dir");
 }
 
@@ -112,10 +104,7 @@ fn relays_past_their_number_are_refused_and_commands_still_get_in() {
     let relays: Vec<_> = (0..limits::RELAYS_MAX).map(|_| come()).collect();
     assert!(relays.iter().all(is_in));
     assert_eq!(come().0["error"]["error_code"], "LIMIT_EXCEEDED");
-    let listed = project
-        .command("list executions")
-        .output()
-        .expect("it runs");
+    let listed = project.command("list executions").output().expect("it runs");
     assert!(listed.status.success(), "{listed:?}");
     let commands = 0..limits::CONTROL_CLIENTS_MAX;
     let commands: Vec<_> = commands.map(|_| come_as("command")).collect();
@@ -152,9 +141,8 @@ fn a_caller_that_says_nothing_does_not_hold_up_the_end() {
     let mut owner = open(&project);
     let mut relay = project.serve();
     relay.begin("line", "e");
-    let silent: Vec<_> = (0..4)
-        .map(|_| UnixStream::connect(socket(&project)).expect("a door"))
-        .collect();
+    let silent: Vec<_> =
+        (0..4).map(|_| UnixStream::connect(socket(&project)).expect("a door")).collect();
     owner.done("execution.list", json!({}));
     assert!(owner.close().0.success());
     assert_eq!(relay.status("e")["state"], "running");
@@ -211,16 +199,10 @@ fn callers_with_long_names_keep_nobody_out() {
         let mut stream = UnixStream::connect(socket(&project)).expect("a door");
         stream.write_all(long.as_bytes()).expect("it is read");
         let mut greeting = String::new();
-        BufReader::new(&stream)
-            .read_line(&mut greeting)
-            .expect("a line");
+        BufReader::new(&stream).read_line(&mut greeting).expect("a line");
         (stream, greeting.len() as u64)
     };
     let relays: Vec<_> = (0..100).map(come).collect();
-    assert!(
-        relays
-            .iter()
-            .all(|(_, bytes)| *bytes < limits::CONTROL_PREAMBLE_BYTES_MAX)
-    );
+    assert!(relays.iter().all(|(_, bytes)| *bytes < limits::CONTROL_PREAMBLE_BYTES_MAX));
     project.serve().begin("line", "e");
 }

@@ -62,10 +62,7 @@ fn after_a_server_over_http_the_others_go_on() {
     assert_eq!(relay.status("e")["state"], "running");
     http.terminate();
     assert!(http.wait().success());
-    assert_eq!(
-        relay.finish(&first["new_token"], "a is done")["step_name"],
-        "b"
-    );
+    assert_eq!(relay.finish(&first["new_token"], "a is done")["step_name"], "b");
 }
 
 #[test]
@@ -100,9 +97,7 @@ fn an_owner_leaves_the_directory_to_whoever_asked_until_they_have_looked_again()
     assert!(greeting["error"].is_null(), "{greeting}");
     let lock = File::open(project.data_dir().join("executions.lock")).expect("a lock file");
     eventually("the owner closes its store", || {
-        lock.try_lock()
-            .is_ok()
-            .then(|| lock.unlock().expect("a lock that was held"))
+        lock.try_lock().is_ok().then(|| lock.unlock().expect("a lock that was held"))
     });
     // Whoever asked looked a moment too early and waits to look again.
     thread::sleep(limits::OWNER_LOOK_EVERY_MAX);

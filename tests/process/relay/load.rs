@@ -77,12 +77,7 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn new(project: &'a Project, load: &'a Load) -> Self {
         let server = Server::run(project.command("serve"));
-        let mut worker = Self {
-            project,
-            load,
-            server,
-            ended: Vec::new(),
-        };
+        let mut worker = Self { project, load, server, ended: Vec::new() };
         while worker.try_to_begin().is_none() {
             worker.replace();
         }
@@ -106,10 +101,7 @@ impl<'a> Worker<'a> {
     fn replace(&mut self) {
         assert!(self.load.is_killed(self.server.pid()), "disconnected");
         let ended = std::mem::take(&mut self.ended);
-        *self = Self {
-            ended,
-            ..Self::new(self.project, self.load)
-        };
+        *self = Self { ended, ..Self::new(self.project, self.load) };
     }
 
     /// Makes a call that may be made twice until it is answered.
@@ -165,9 +157,7 @@ fn owners_killed_under_load_cost_no_acknowledged_transition_and_no_subscription(
         }
         load.wait_for(between);
         load.is_over.store(true, Ordering::Relaxed);
-        let ended = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("it works"));
+        let ended = workers.into_iter().map(|worker| worker.join().expect("it works"));
         ended.collect()
     });
     let mut reader = project.serve();

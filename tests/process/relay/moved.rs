@@ -95,9 +95,7 @@ fn a_directory_that_was_removed_is_made_anew_by_the_next_owner() {
     let mut scene = Scene::new();
     fs::remove_dir_all(&scene.data).expect("it is removed");
     scene.is_lost();
-    said(scene.project.command("doctor"))
-        .1
-        .shows("is not there");
+    said(scene.project.command("doctor")).1.shows("is not there");
     assert!(scene.owner.close().0.success());
     let refused = scene.relay.refuse(&scene.tokens[1], output("a is done"));
     assert_eq!(refused["error_code"], "EXECUTION_NOT_FOUND");

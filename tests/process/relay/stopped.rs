@@ -62,12 +62,7 @@ fn a_relay_answers_beside_an_owner_that_is_stopped_and_uses_it_again_when_it_goe
         relay.post("tools/list", json!({})),
     );
     let answers = soon("three calls", || [(); 3].map(|()| relay.next_line()));
-    let answer = |id: u64| {
-        answers
-            .iter()
-            .find(|answer| answer["id"] == id)
-            .expect("an answer")
-    };
+    let answer = |id: u64| answers.iter().find(|answer| answer["id"] == id).expect("an answer");
     let unknown = &answer(once)["result"]["structuredContent"];
     assert_eq!(unknown["error_code"], "STORE_BUSY", "{unknown}");
     says(&unknown["message"], "not known whether the call was done");
@@ -78,10 +73,7 @@ fn a_relay_answers_beside_an_owner_that_is_stopped_and_uses_it_again_when_it_goe
     assert!(soon("a list", || relay.request("ping", json!({})))["error"].is_null());
     soon("a definition", || relay.available("line"));
     let refused = busy(&mut relay, "execution.list", json!({}));
-    assert!(
-        !text(&refused["message"]).contains("not known"),
-        "{refused}"
-    );
+    assert!(!text(&refused["message"]).contains("not known"), "{refused}");
     owner.signal(Signal::CONT);
     eventually("the owner is used again", || {
         let answer = relay.call("execution.list", json!({}));
@@ -112,11 +104,8 @@ fn who_comes_to_an_owner_that_is_stopped_is_greeted_by_its_own_server() {
     owner.begin("line", "e");
     stop(&owner);
     let listed = std::thread::scope(|scope| {
-        let listed = scope.spawn(|| {
-            soon("midex show", || {
-                project.command("show e").output().expect("it runs")
-            })
-        });
+        let listed = scope
+            .spawn(|| soon("midex show", || project.command("show e").output().expect("it runs")));
         let mut relay = soon("a handshake", || project.serve());
         assert!(!soon("a list", || super::tools(&mut relay)).is_empty());
         busy(&mut relay, "execution.list", json!({}));
@@ -137,19 +126,12 @@ async fn a_command_does_not_wait_for_an_owner_that_was_stopped_during_its_call()
     let owner = async {
         let (read, mut write) = tokio::io::split(theirs);
         let mut lines = BufReader::new(read).lines();
-        let hello = lines
-            .next_line()
-            .await
-            .expect("a line")
-            .expect("a greeting");
+        let hello = lines.next_line().await.expect("a line").expect("a greeting");
         let hello: Value = serde_json::from_str(&hello).expect("JSON");
         let server = json!({ "name": "owner", "version": "0" });
         let result = json!({ "protocolVersion": hello["params"]["protocolVersion"], "capabilities": {}, "serverInfo": server });
         let answer = json!({ "jsonrpc": "2.0", "id": hello["id"], "result": result });
-        write
-            .write_all(format!("{answer}\n").as_bytes())
-            .await
-            .expect("it is read");
+        write.write_all(format!("{answer}\n").as_bytes()).await.expect("it is read");
         (lines, write)
     };
     let (client, _owner) = tokio::join!(ClientOfServer::connect(input, output), owner);
@@ -158,16 +140,9 @@ async fn a_command_does_not_wait_for_an_owner_that_was_stopped_during_its_call()
     let called = client.call_tool("execution.list", json!({})).await;
     let refused = called.expect_err("nobody answers");
     assert_eq!(refused.code(), Code::StoreBusy, "{refused}");
-    says(
-        &json!(refused.message()),
-        "not known whether execution.list was done",
-    );
+    says(&json!(refused.message()), "not known whether execution.list was done");
     let within = limits::OWNER_SILENT_MAX + limits::OWNER_ALIVE_MAX;
-    assert!(
-        start.elapsed() < within + Duration::from_secs(1),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < within + Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -100,10 +100,7 @@ fn what_may_be_done_twice_is_asked_again_and_of_the_rest_nobody_knows() {
     let once = relay.post("tools/call", call("execution.signal", signal));
     let nameless = json!({ "workflow_name": "line" });
     let nameless = relay.post("tools/call", call("workflow.start", nameless));
-    let reads = relay.post(
-        "resources/read",
-        json!({ "uri": "midex://workflow/limits" }),
-    );
+    let reads = relay.post("resources/read", json!({ "uri": "midex://workflow/limits" }));
     for _ in 0..4 {
         stub.next();
     }
@@ -111,20 +108,14 @@ fn what_may_be_done_twice_is_asked_again_and_of_the_rest_nobody_knows() {
     let mut answers = std::collections::HashMap::new();
     for _ in 0..4 {
         let answer = relay.next_line();
-        answers.insert(
-            answer["id"].as_u64().expect("an id"),
-            answer["result"].clone(),
-        );
+        answers.insert(answer["id"].as_u64().expect("an id"), answer["result"].clone());
     }
     assert_eq!(answers[&again]["structuredContent"]["step_name"], "a");
     assert!(answers[&reads]["contents"].is_array());
     let unknown = &answers[&once]["structuredContent"];
     unknown.has_fields(json!({ "error_code": "SERVER_STOPPING", "retryable": true }));
     says(&unknown["message"], "not known whether the call was done");
-    says(
-        &unknown["suggested_action"],
-        "midex://workflow/workflow_status/e",
-    );
+    says(&unknown["suggested_action"], "midex://workflow/workflow_status/e");
     let unknown = &answers[&nameless]["structuredContent"];
     says(&unknown["suggested_action"], "Call execution.list");
     // Only the one that has an id of its own was begun.
@@ -177,10 +168,8 @@ fn shape(answer: &Value) -> [Vec<String>; 2] {
 #[test]
 fn a_relay_refuses_as_a_server_does_in_the_protocol_of_its_client() {
     let signal = json!({ "execution_id": "e", "signal": "n" });
-    let (plain, modern) = (
-        call("execution.signal", signal.clone()),
-        stateless("execution.signal", signal),
-    );
+    let (plain, modern) =
+        (call("execution.signal", signal.clone()), stateless("execution.signal", signal));
     for (params, begin) in [(plain, with_stub as fn(&Project) -> _), (modern, greeted)] {
         let project = line();
         let (mut relay, mut stub, owned) = begin(&project);
@@ -217,11 +206,7 @@ fn what_a_client_just_unsubscribed_from_is_not_subscribed_to_anew() {
     relay.post("ping", json!({}));
     let said = std::iter::repeat_with(|| next.next()["method"].clone());
     let said: Vec<_> = said.take_while(|method| method != "ping").collect();
-    let expected = [
-        "initialize",
-        "notifications/initialized",
-        "resources/unsubscribe",
-    ];
+    let expected = ["initialize", "notifications/initialized", "resources/unsubscribe"];
     assert_eq!(said, expected);
 }
 

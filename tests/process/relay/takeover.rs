@@ -39,10 +39,7 @@ fn the_end_of_the_owner_s_client_hands_the_directory_over() {
     assert_eq!(second["step_name"], "b");
     // The next one finds the new owner.
     let mut third = project.serve();
-    assert_eq!(
-        third.finish(&second["new_token"], "b is done")["step_name"],
-        "c"
-    );
+    assert_eq!(third.finish(&second["new_token"], "b is done")["step_name"], "c");
 }
 
 #[test]
@@ -53,19 +50,15 @@ fn calls_in_flight_when_the_owner_is_killed_are_answered_once_and_done_once() {
         let arguments = json!({ "workflow_name": "line", "execution_id": format!("e{n}") });
         json!({ "name": "workflow.start", "arguments": arguments })
     };
-    let mut waiting: std::collections::HashSet<_> = (0..200)
-        .map(|n| relay.post("tools/call", call(n)))
-        .collect();
+    let mut waiting: std::collections::HashSet<_> =
+        (0..200).map(|n| relay.post("tools/call", call(n))).collect();
     let first = relay.next_line();
     assert!(waiting.remove(&first["id"].as_u64().expect("a number")));
     owner.kill();
     while !waiting.is_empty() {
         let answer = relay.next_line();
         assert_eq!(answer["result"]["isError"], false, "{answer}");
-        assert!(
-            waiting.remove(&answer["id"].as_u64().expect("a number")),
-            "{answer}"
-        );
+        assert!(waiting.remove(&answer["id"].as_u64().expect("a number")), "{answer}");
     }
     for n in 0..200 {
         assert_eq!(relay.status(&format!("e{n}"))["revision"], 1);
@@ -162,10 +155,7 @@ fn a_client_that_goes_while_the_owner_takes_nothing_is_noticed() {
 fn while_nobody_can_own_the_directory_lists_are_answered_and_calls_refused() {
     let (_project, lock, mut server) = unowned();
     assert!(!super::tools(&mut server).is_empty());
-    let id = server.post(
-        "resources/read",
-        json!({ "uri": "midex://workflow/workflow_status/e" }),
-    );
+    let id = server.post("resources/read", json!({ "uri": "midex://workflow/workflow_status/e" }));
     let refused = server.next_line();
     assert_eq!(refused["id"], id);
     fails_with(&refused["error"], -32603, "STORE_BUSY");
@@ -181,9 +171,7 @@ fn while_nobody_can_own_the_directory_lists_are_answered_and_calls_refused() {
 fn of_servers_that_start_at_one_instant_one_owns_and_no_client_is_refused() {
     for round in 0..rounds(5, 100) {
         let project = line();
-        let mut servers: Vec<_> = (0..2)
-            .map(|_| Server::run(project.command("serve")))
-            .collect();
+        let mut servers: Vec<_> = (0..2).map(|_| Server::run(project.command("serve"))).collect();
         for (at, server) in servers.iter_mut().enumerate() {
             server.shake_hands();
             let id = format!("e{round}-{at}");

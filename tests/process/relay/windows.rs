@@ -38,26 +38,16 @@ type Acknowledged = std::collections::BTreeMap<String, usize>;
 
 impl Window {
     fn open(project: &Project, at: usize) -> Self {
-        Self {
-            server: served(project),
-            id: format!("w{at}-0"),
-            begun: 0,
-            token: None,
-            asked: None,
-        }
+        Self { server: served(project), id: format!("w{at}-0"), begun: 0, token: None, asked: None }
     }
 
     /// Sends the next call: a start under an id of its own, or the end of a step.
     fn ask(&mut self) {
         let (tool, arguments) = match &self.token {
-            None => (
-                "workflow.start",
-                json!({ "workflow_name": "line", "execution_id": self.id }),
-            ),
-            Some(token) => (
-                "workflow.next_step",
-                json!({ "token": token, "output": output("done") }),
-            ),
+            None => ("workflow.start", json!({ "workflow_name": "line", "execution_id": self.id })),
+            Some(token) => {
+                ("workflow.next_step", json!({ "token": token, "output": output("done") }))
+            }
         };
         self.asked = Some((self.server.post_call(tool, arguments), now()));
     }
@@ -110,11 +100,7 @@ fn now() -> Instant {
 fn served(project: &Project) -> Server {
     let start = now();
     let server = project.serve();
-    assert!(
-        start.elapsed() < ANSWERED_WITHIN,
-        "a handshake took {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < ANSWERED_WITHIN, "a handshake took {:?}", start.elapsed());
     server
 }
 
@@ -161,10 +147,7 @@ fn eight_windows_that_are_killed_and_stopped_lose_nothing_and_keep_nobody_waitin
             window.server.signal(Signal::CONT);
             window.hear(stopped, now(), &mut acknowledged);
         }
-        assert!(
-            !acknowledged.is_empty() || round < 5,
-            "nothing is ever done"
-        );
+        assert!(!acknowledged.is_empty() || round < 5, "nothing is ever done");
     }
     let server = &mut windows[0].server;
     for (id, done) in acknowledged {
@@ -175,9 +158,6 @@ fn eight_windows_that_are_killed_and_stopped_lose_nothing_and_keep_nobody_waitin
             serde_json::from_str::<Value>(&text).ok()
         });
         let found = status["steps"]["completed"].as_u64().expect("a number");
-        assert!(
-            found >= done as u64,
-            "{id}: {done} were acknowledged: {status}"
-        );
+        assert!(found >= done as u64, "{id}: {done} were acknowledged: {status}");
     }
 }

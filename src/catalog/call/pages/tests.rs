@@ -3,14 +3,8 @@ use super::*;
 #[test]
 fn the_next_link_is_found_among_others() {
     for (links, expected) in [
-        (
-            "<https://a/?p=2>; rel=\"next\", <https://a/?p=9>; rel=\"last\"",
-            Some("https://a/?p=2"),
-        ),
-        (
-            "</a?p=0>; rel=prev, </a?p=2>; title=\"x; y\"; rel=next",
-            Some("/a?p=2"),
-        ),
+        ("<https://a/?p=2>; rel=\"next\", <https://a/?p=9>; rel=\"last\"", Some("https://a/?p=2")),
+        ("</a?p=0>; rel=prev, </a?p=2>; title=\"x; y\"; rel=next", Some("/a?p=2")),
         ("</a,b;c?x=1>; REL=\"last Next\"", Some("/a,b;c?x=1")),
         ("<a>; rel=\"nextish\"", None),
         ("", None),
@@ -32,11 +26,7 @@ fn items_are_at_the_declared_path_or_the_only_list() {
         (&json!({ "a": [], "b": [] }), None, None),
         (&json!({ "a": 1 }), Some("a"), None),
     ] {
-        assert_eq!(
-            find_list_pointer(payload, declared).as_deref(),
-            expected,
-            "{payload}"
-        );
+        assert_eq!(find_list_pointer(payload, declared).as_deref(), expected, "{payload}");
     }
 }
 
@@ -49,10 +39,7 @@ fn a_list_ends_at_its_limits() {
     let mut page = vec![json!("one more")];
     assert!(turn.add_items(&mut page).is_some() && page.is_empty());
     let mut turn = ListProgress::default();
-    let mut page = vec![
-        json!("x".repeat(limits::CALL_ITEMS_BYTES_MAX - 2)),
-        json!(1),
-    ];
+    let mut page = vec![json!("x".repeat(limits::CALL_ITEMS_BYTES_MAX - 2)), json!(1)];
     assert!(turn.add_items(&mut page).is_some());
     assert_eq!(page.len(), 1);
 }
@@ -65,15 +52,9 @@ fn marks_of_earlier_versions_are_kept() {
         "pages": 2, "items": 2, "bytes": 2, "next": next,
         "seen": [digits("page [1]"), digits("value 2")],
     });
-    let mut cursor = Cursor {
-        next: JsonText::from_value(&old),
-        seen: Vec::new(),
-    };
+    let mut cursor = Cursor { next: JsonText::from_value(&old), seen: Vec::new() };
     let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
-    assert!(
-        turn.add_items(&mut vec![json!(1)]).is_some(),
-        "it was seen before"
-    );
+    assert!(turn.add_items(&mut vec![json!(1)]).is_some(), "it was seen before");
     let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
     assert_eq!(turn.add_items(&mut vec![json!(3)]), None);
     let after = turn.into_cursor().unwrap();
@@ -81,10 +62,7 @@ fn marks_of_earlier_versions_are_kept() {
     assert!(!after.next.as_str().contains("seen"));
     cursor.advance(after);
     let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
-    assert!(
-        turn.add_items(&mut vec![json!(3)]).is_some(),
-        "it was seen before"
-    );
+    assert!(turn.add_items(&mut vec![json!(3)]).is_some(), "it was seen before");
     let mut turn = ListProgress::from_cursor(Some(&cursor)).unwrap();
     assert_eq!(turn.add_items(&mut vec![json!(4)]), None);
     assert_eq!(turn.into_cursor().unwrap().seen.len(), 1);
@@ -94,14 +72,8 @@ fn marks_of_earlier_versions_are_kept() {
 fn masked_credentials_are_removed_from_next_url() {
     let url = Url::parse("https://a/list?page=1").unwrap();
     for (target, expected) in [
-        (
-            "/list?page=2&key=${credential:key}",
-            "https://a/list?page=2",
-        ),
-        (
-            "/list?key=$%7Benv:KEY%7D&page=2&q=%24",
-            "https://a/list?page=2&q=%24",
-        ),
+        ("/list?page=2&key=${credential:key}", "https://a/list?page=2"),
+        ("/list?key=$%7Benv:KEY%7D&page=2&q=%24", "https://a/list?page=2&q=%24"),
         ("/list?key=${file:K}", "https://a/list"),
         ("/list?q=${other}", "https://a/list?q=${other}"),
     ] {

@@ -43,16 +43,11 @@ fn measure_reference_chain<'a>(
         };
         if !is_visited {
             chain_lengths.insert(name, None);
-            stack.extend(
-                targets
-                    .into_iter()
-                    .filter(|target| !chain_lengths.contains_key(target)),
-            );
+            stack.extend(targets.into_iter().filter(|target| !chain_lengths.contains_key(target)));
             continue;
         }
-        let mut target_lengths = targets
-            .iter()
-            .map(|target| chain_lengths.get(target).copied().flatten());
+        let mut target_lengths =
+            targets.iter().map(|target| chain_lengths.get(target).copied().flatten());
         let depth = target_lengths.try_fold(0, |most: usize, one| Some(most.max(one? + 1)));
         let depth = depth.filter(|depth| *depth <= limits::SCHEMA_REFERENCES_MAX);
         if depth.is_none() {
@@ -73,19 +68,9 @@ fn directly_applied_schemas<'a>(name: &str, shared: &'a BTreeMap<String, Value>)
         let name = reference.and_then(parse_shared_name);
         found.extend(name.filter(|name| shared.contains_key(*name)));
         for word in ["allOf", "anyOf", "oneOf"] {
-            open.extend(
-                value
-                    .get(word)
-                    .and_then(Value::as_array)
-                    .into_iter()
-                    .flatten(),
-            );
+            open.extend(value.get(word).and_then(Value::as_array).into_iter().flatten());
         }
-        open.extend(
-            ["not", "if", "then", "else"]
-                .iter()
-                .filter_map(|word| value.get(word)),
-        );
+        open.extend(["not", "if", "then", "else"].iter().filter_map(|word| value.get(word)));
         let dependent = value.get("dependentSchemas").and_then(Value::as_object);
         open.extend(dependent.into_iter().flat_map(|map| map.values()));
     }

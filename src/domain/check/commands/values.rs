@@ -44,18 +44,11 @@ fn violation_finding(field: &RawField, pointer: &str, violation: &Violation) -> 
         return None;
     }
     let finding = node.finding(Rule::InvalidArgument, &path, violation.message.as_str());
-    let finding = finding.suggest(
-        violation
-            .suggestion
-            .as_ref()
-            .map(|meant| meant.text.clone()),
-    );
-    Some(
-        match violation.expected.as_ref().zip(violation.actual.as_ref()) {
-            Some((expected, actual)) => finding.with_expected(expected, actual),
-            None => finding,
-        },
-    )
+    let finding = finding.suggest(violation.suggestion.as_ref().map(|meant| meant.text.clone()));
+    Some(match violation.expected.as_ref().zip(violation.actual.as_ref()) {
+        Some((expected, actual)) => finding.with_expected(expected, actual),
+        None => finding,
+    })
 }
 
 fn has_expression(node: &DocumentNode) -> bool {

@@ -16,12 +16,8 @@ impl ExpressionChecker<'_, '_, '_> {
         all: &[Reference],
         reference: &Reference,
     ) -> bool {
-        let is_guarded = all
-            .iter()
-            .any(|other| other.is_guarded && other.is_prefix_of(reference));
-        let step = reference
-            .step_id()
-            .and_then(|id| self.flow.step_position(&id));
+        let is_guarded = all.iter().any(|other| other.is_guarded && other.is_prefix_of(reference));
+        let step = reference.step_id().and_then(|id| self.flow.step_position(&id));
         let is_error = step.is_some_and(|step| self.is_step_error_path(scope, reference, step));
         let finding = match step {
             Some(step) if is_error => self.unknown_error_field_finding(site, reference, step),
@@ -103,10 +99,7 @@ impl ExpressionChecker<'_, '_, '_> {
         scope: Scope<'_>,
         reference: &Reference,
     ) -> Option<Finding> {
-        let is_failure = reference
-            .path
-            .first()
-            .is_some_and(|first| first.as_key() == "failure");
+        let is_failure = reference.path.first().is_some_and(|first| first.as_key() == "failure");
         let asks = match scope.owner {
             ExpressionOwner::Step(asks, _) => Some(asks),
             _ => None,

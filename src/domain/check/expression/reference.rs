@@ -4,18 +4,12 @@ use super::{Cow, Expression, ExpressionFault, ExpressionSite, Reference, Segment
 
 /// A memory key for the output that the reference reads: the last name of its path.
 pub(super) fn suggest_memory_key(reference: &Reference) -> String {
-    let last = reference
-        .path
-        .iter()
-        .rev()
-        .find_map(|segment| match segment {
-            Segment::Key(key) => Some(key.as_str()),
-            Segment::Index(_) => None,
-        });
+    let last = reference.path.iter().rev().find_map(|segment| match segment {
+        Segment::Key(key) => Some(key.as_str()),
+        Segment::Index(_) => None,
+    });
     let last = last.unwrap_or("kept");
-    let letters = last
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    let letters = last.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
     letters.collect()
 }
 

@@ -27,9 +27,7 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         reference: &Reference,
     ) {
         let steps = self.steps;
-        let step = reference
-            .step_id()
-            .and_then(|id| self.flow.step_position(&id));
+        let step = reference.step_id().and_then(|id| self.flow.step_position(&id));
         let step = step.and_then(|at| steps.get(at));
         let at = usize::from(reference.root != ReferenceRoot::Index);
         let Some(segment) = reference.path.get(at) else {
@@ -149,8 +147,7 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
                 let finding = site.reference_finding(Rule::UncertainReference, reference, message);
                 let finding = finding.suggest(hint);
                 let known = unknown.known.iter().copied();
-                self.found
-                    .push(site.suggest_name(self.found, finding, reference, name, known));
+                self.found.push(site.suggest_name(self.found, finding, reference, name, known));
             }
         }
     }
@@ -164,9 +161,7 @@ impl<'d> ExpressionChecker<'_, '_, 'd> {
         all: &[Reference],
         reference: &Reference,
     ) {
-        let asked = reference
-            .step_id()
-            .and_then(|id| self.flow.step_position(&id));
+        let asked = reference.step_id().and_then(|id| self.flow.step_position(&id));
         let Some(asked) = asked else { return };
         let position = match scope.owner {
             ExpressionOwner::Step(position, _) => position,

@@ -22,11 +22,8 @@ impl FlowGraph<'_> {
     /// Adds a finding for each jump back that is always taken in a loop without an exit.
     pub(super) fn check_endless_loops(&self, found: &mut Vec<Finding>) {
         let mut told = BTreeSet::new();
-        for (position, step) in self
-            .steps
-            .iter()
-            .enumerate()
-            .filter(|(_, step)| never_falls_through(step))
+        for (position, step) in
+            self.steps.iter().enumerate().filter(|(_, step)| never_falls_through(step))
         {
             let Some(jump) = first_success_jump(step) else {
                 continue;
@@ -65,9 +62,7 @@ impl FlowGraph<'_> {
             jump.words.contains(&jump.to) || self.step_position(jump.to).is_none()
         };
         let mut is_end = jumps.iter().any(leaves) || step.field("fail").is_some();
-        let on_error = step
-            .field("on_error")
-            .and_then(|field| field.value.as_text());
+        let on_error = step.field("on_error").and_then(|field| field.value.as_text());
         let forgives = step.field("optional").is_some() || on_error == Some("continue");
         // After a tolerated failure, or if its condition skips the step, control continues with its dependents.
         if forgives || !never_falls_through(step) {
@@ -82,9 +77,8 @@ impl FlowGraph<'_> {
     pub(super) fn check_failure_handlers(&self, found: &mut Vec<Finding>) {
         let mut seen = BTreeSet::new();
         for (failing, step) in self.steps.iter().enumerate() {
-            let handler = step
-                .field("on_error")
-                .and_then(|field| self.step_position(field.value.as_text()?));
+            let handler =
+                step.field("on_error").and_then(|field| self.step_position(field.value.as_text()?));
             let Some(handler) = handler.filter(|handler| {
                 let is_other = *handler != failing && !self.steps[*handler].is_provision;
                 is_other && !self.has_dependency(failing, *handler)
@@ -123,9 +117,7 @@ impl FlowGraph<'_> {
             return all == 1 && (is_for_failures || !comes_in_order);
         }
         let may_be_passed = |at: usize| {
-            ["optional", "on_error"]
-                .iter()
-                .any(|key| self.steps[at].field(key).is_some())
+            ["optional", "on_error"].iter().any(|key| self.steps[at].field(key).is_some())
         };
         let has_passed =
             (0..self.steps.len()).any(|at| self.has_dependency(failing, at) && may_be_passed(at));
@@ -137,9 +129,7 @@ impl FlowGraph<'_> {
         let step = &self.steps[position];
         let run_when = run_when(step);
         let before = &self.before[position];
-        let leads = before
-            .iter()
-            .any(|before| !never_falls_through(&self.steps[before.position]));
+        let leads = before.iter().any(|before| !never_falls_through(&self.steps[before.position]));
         !is_conditional(step)
             && run_when.is_none_or(|when| when == "succeeded")
             && (leads || before.is_empty())
@@ -151,9 +141,7 @@ impl FlowGraph<'_> {
         let message = format!(
             "`{id}` handles the failure of `{failing}`, and is reached in order too, although nothing failed then"
         );
-        let above = self
-            .implied_predecessor(handler)
-            .filter(|above| self.can_add_next(*above));
+        let above = self.implied_predecessor(handler).filter(|above| self.can_add_next(*above));
         let hint = match above {
             Some(above) => format!(
                 "end `{}` above it with `next: {}`, or write `run_when: failed` at `{id}`",

@@ -43,9 +43,7 @@ pub(in super::super) fn check_providers(
     draft: &WorkflowDraft,
     commands: Option<&dyn OperationLookup>,
 ) {
-    let inputs = draft
-        .field("inputs")
-        .and_then(|field| Some((field, field.value.entries()?)));
+    let inputs = draft.field("inputs").and_then(|field| Some((field, field.value.entries()?)));
     let Some((field, entries)) = inputs else {
         return;
     };
@@ -70,13 +68,9 @@ pub(in super::super) fn check_providers(
 /// The names of the inputs that provider arguments are bound to. Inputs in expressions are collected with the other
 /// expressions.
 pub(in super::super) fn bound_input_names(draft: &WorkflowDraft) -> impl Iterator<Item = &str> {
-    let entries = draft
-        .field("inputs")
-        .and_then(|field| field.value.entries());
+    let entries = draft.field("inputs").and_then(|field| field.value.entries());
     let given = entries.unwrap_or_default().iter().flat_map(|entry| {
-        let both = ARGUMENT_KEYS
-            .iter()
-            .filter_map(|key| entry.value.get(key)?.entries());
+        let both = ARGUMENT_KEYS.iter().filter_map(|key| entry.value.get(key)?.entries());
         both.flatten()
     });
     given.filter_map(|entry| entry.value.get("from_input")?.as_text())
@@ -89,10 +83,7 @@ impl<'a> InputSite<'a> {
         let given = entries
             .unwrap_or_default()
             .iter()
-            .map(|entry| ProviderArgument {
-                entry,
-                path: join_path(&path, &entry.key),
-            });
+            .map(|entry| ProviderArgument { entry, path: join_path(&path, &entry.key) });
         given.collect()
     }
 
@@ -100,9 +91,7 @@ impl<'a> InputSite<'a> {
     fn provider_arguments(&self) -> Vec<ProviderArgument<'a>> {
         let [mut given, others] = ARGUMENT_KEYS.map(|key| self.arguments_under_key(key));
         let known: BTreeSet<_> = given.iter().map(|one| one.entry.key.as_str()).collect();
-        let others = others
-            .into_iter()
-            .filter(|one| !known.contains(one.entry.key.as_str()));
+        let others = others.into_iter().filter(|one| !known.contains(one.entry.key.as_str()));
         let others: Vec<_> = others.collect();
         given.extend(others);
         given
@@ -120,11 +109,7 @@ impl<'a> InputSite<'a> {
             return;
         }
         for entry in self.node.entries().unwrap_or_default() {
-            if ["select"]
-                .iter()
-                .chain(&ARGUMENT_KEYS)
-                .any(|key| *key == entry.key)
-            {
+            if ["select"].iter().chain(&ARGUMENT_KEYS).any(|key| *key == entry.key) {
                 let message = format!("`{}` has no effect without `provider`", entry.key);
                 let path = join_path(&self.path, &entry.key);
                 let finding = Finding::new(Rule::NoEffect, path, entry.place, message);
@@ -137,10 +122,7 @@ impl<'a> InputSite<'a> {
 
     /// Adds a finding for each binding to an unknown input, and for each path that does not parse.
     fn check_bindings(&self, found: &mut Vec<Finding>, all: &[Self]) {
-        for one in ARGUMENT_KEYS
-            .into_iter()
-            .flat_map(|key| self.arguments_under_key(key))
-        {
+        for one in ARGUMENT_KEYS.into_iter().flat_map(|key| self.arguments_under_key(key)) {
             let Some(node) = one.entry.value.get("from_input") else {
                 continue;
             };
@@ -238,29 +220,16 @@ impl<'a> InputSite<'a> {
         (node, path): (&DocumentNode, &str),
         callable: &OperationSignature,
     ) {
-        let names = callable
-            .arguments
-            .iter()
-            .map(|argument| argument.name.as_str());
+        let names = callable.arguments.iter().map(|argument| argument.name.as_str());
         let names: Vec<_> = names.collect();
         let given = self.provider_arguments();
-        for one in given
-            .iter()
-            .filter(|one| !names.contains(&one.entry.key.as_str()))
-        {
-            found.push(commands::unknown_argument_finding(
-                &one.path, one.entry, &names,
-            ));
+        for one in given.iter().filter(|one| !names.contains(&one.entry.key.as_str())) {
+            found.push(commands::unknown_argument_finding(&one.path, one.entry, &names));
         }
         let is_given = |name: &str| given.iter().any(|one| one.entry.key == name);
-        let needed = callable
-            .arguments
-            .iter()
-            .filter(|argument| argument.is_required);
+        let needed = callable.arguments.iter().filter(|argument| argument.is_required);
         let lacking = needed.filter(|argument| !is_given(&argument.name));
-        let lacking: Vec<_> = lacking
-            .map(|argument| format!("`{}`", argument.name))
-            .collect();
+        let lacking: Vec<_> = lacking.map(|argument| format!("`{}`", argument.name)).collect();
         if !lacking.is_empty() {
             let message = format!("the provider needs {}", lacking.join(", "));
             let finding = node.finding(Rule::MissingArgument, path, message);
@@ -311,9 +280,7 @@ fn selected_field_finding<'a>(
     };
     let what = match answer {
         ResponsePathResult::At(schemas) if is_value => {
-            let mut kinds = schemas
-                .into_iter()
-                .map(|schema| walk.non_null_types(schema));
+            let mut kinds = schemas.into_iter().map(|schema| walk.non_null_types(schema));
             let is_composed = |kinds: Vec<&str>| {
                 !kinds.is_empty() && kinds.iter().all(|kind| ["object", "array"].contains(kind))
             };
@@ -330,9 +297,7 @@ fn selected_field_finding<'a>(
     let message = format!("`{text}` {what}: an input is given a text, a number or a truth value");
     let rule = Rule::ProviderSelectValueFieldNonScalar;
     let within = nested_field_names(walk, item).into_iter();
-    let within: Vec<_> = within
-        .filter(|name| name.starts_with(&format!("{text}.")))
-        .collect();
+    let within: Vec<_> = within.filter(|name| name.starts_with(&format!("{text}."))).collect();
     let hint = (!within.is_empty()).then(|| format!("name a field in it: {}", within.join(", ")));
     Some(node.finding(rule, path, message).suggest(hint))
 }
@@ -346,11 +311,7 @@ fn missing_field_finding<'a>(
     text: &str,
 ) -> Finding {
     let all = nested_field_names(walk, item);
-    let outer: Vec<_> = all
-        .iter()
-        .filter(|name| !name.contains('.'))
-        .cloned()
-        .collect();
+    let outer: Vec<_> = all.iter().filter(|name| !name.contains('.')).cloned().collect();
     let message = format!("what the provider lists has no field `{text}`");
     let rule = Rule::ProviderSelectValueFieldMissing;
     let finding = node.finding(rule, path, message);
@@ -394,10 +355,7 @@ fn check_choice_cycles(found: &mut Vec<Finding>, all: &[InputSite<'_>]) {
             _ if told.contains(one.name) => continue,
             [] => continue,
             [_] => format!("the choices of `{}` wait for its own value", one.name),
-            ring => format!(
-                "the choices of these inputs wait for each other: {}",
-                ring.join(", ")
-            ),
+            ring => format!("the choices of these inputs wait for each other: {}", ring.join(", ")),
         };
         told.extend(ring);
         let finding = one.node.finding(Rule::CyclicDependency, &one.path, message);

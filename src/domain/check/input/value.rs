@@ -92,14 +92,8 @@ fn default_output_finding(node: &DocumentNode, path: String) -> Option<Finding> 
 fn default_variable_finding(node: &DocumentNode, path: String) -> Option<Finding> {
     let (rule, message) = match node.as_text() {
         Some(name) if !name.trim().is_empty() => return None,
-        Some(_) => (
-            Rule::EmptyValue,
-            "`value` is empty: it names an environment variable",
-        ),
-        None => (
-            Rule::WrongType,
-            "`value` must be a text: the name of an environment variable",
-        ),
+        Some(_) => (Rule::EmptyValue, "`value` is empty: it names an environment variable"),
+        None => (Rule::WrongType, "`value` must be a text: the name of an environment variable"),
     };
     Some(Finding::new(rule, path, node.place, message))
 }

@@ -19,19 +19,10 @@ pub(super) fn check_branch_patterns(
     let Some(entries) = node.entries() else {
         return found.push(wrong_type_finding(node, path, "a mapping"));
     };
-    check_entry_count(
-        found,
-        node,
-        path,
-        (entries.len(), 1, limits::STEP_BRANCHES_MAX),
-    );
+    check_entry_count(found, node, path, (entries.len(), 1, limits::STEP_BRANCHES_MAX));
     for entry in entries {
         let path = join_path(path, &entry.key);
-        let key = TextNode {
-            text: &entry.key,
-            path: &path,
-            place: entry.place,
-        };
+        let key = TextNode { text: &entry.key, path: &path, place: entry.place };
         found.extend(key.check_length(limits::BRANCH_PATTERN_BYTES_MAX));
         if let Err(violation) = OutputPattern::parse(&entry.key) {
             let finding = key.finding(Rule::IllFormedPattern, violation.message);

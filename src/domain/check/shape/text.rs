@@ -118,16 +118,9 @@ impl<'a> TextNode<'a> {
             return None;
         }
         let message = format!("`{}` is not one of {}", self.text, words.join(", "));
-        let finding = self
-            .finding(Rule::UnknownValue, message)
-            .with_expected(words.join(", "), self.text);
-        Some(suggest_word(
-            finding,
-            self.path,
-            self.place,
-            self.text,
-            words.iter().copied(),
-        ))
+        let finding =
+            self.finding(Rule::UnknownValue, message).with_expected(words.join(", "), self.text);
+        Some(suggest_word(finding, self.path, self.place, self.text, words.iter().copied()))
     }
 
     pub(super) fn check_join(self) -> Option<Finding> {
@@ -138,13 +131,7 @@ impl<'a> TextNode<'a> {
         let finding = self
             .finding(Rule::UnknownValue, message)
             .with_expected("all, any, or quorum(N) with the number of steps", self.text);
-        Some(suggest_word(
-            finding,
-            self.path,
-            self.place,
-            self.text,
-            ["all", "any"],
-        ))
+        Some(suggest_word(finding, self.path, self.place, self.text, ["all", "any"]))
     }
 
     /// A word, or a well-formed id; `flow` checks that there is such a step.

@@ -27,9 +27,8 @@ impl RehearsalRun<'_> {
         let targets = targets.filter_map(|id| graph.step_position(id));
         let again: BTreeSet<_> = targets.flat_map(|at| graph.downstream(at)).collect();
         for position in again {
-            if let Some(step) = self.steps[position]
-                .as_mut()
-                .filter(|step| step.will_run == Some(false))
+            if let Some(step) =
+                self.steps[position].as_mut().filter(|step| step.will_run == Some(false))
             {
                 (step.will_run, step.why) =
                     (None, format!("{}, but may come back to it", step.why));
@@ -45,14 +44,10 @@ impl RehearsalRun<'_> {
         let is_ordered = |a: usize, b: usize| {
             graph.downstream(a).contains(&b) || graph.downstream(b).contains(&a)
         };
-        let jumping: Vec<_> = (0..steps.len())
-            .filter(|at| steps[*at].has_success_jump())
-            .collect();
+        let jumping: Vec<_> = (0..steps.len()).filter(|at| steps[*at].has_success_jump()).collect();
         let mut doubted = BTreeSet::new();
         for &from in &jumping {
-            let targets = steps[from]
-                .jump_targets()
-                .filter_map(|id| graph.step_position(id));
+            let targets = steps[from].jump_targets().filter_map(|id| graph.step_position(id));
             let targets: Vec<_> = targets.collect();
             let mut others = targets.iter().chain(&jumping);
             if others.any(|other| !is_ordered(from, *other)) {
@@ -73,10 +68,8 @@ impl RehearsalRun<'_> {
             let OnError::Step(handler) = &step.on_error else {
                 continue;
             };
-            let handler = graph
-                .step_position(handler)
-                .into_iter()
-                .flat_map(|at| graph.downstream(at));
+            let handler =
+                graph.step_position(handler).into_iter().flat_map(|at| graph.downstream(at));
             let doubted = graph.downstream(from).into_iter().chain(handler);
             let doubted = doubted.filter(|at| *at != from);
             let why = format!("it depends on whether step `{}` fails", step.id);
@@ -98,12 +91,9 @@ impl RehearsalRun<'_> {
         let mut doubted = BTreeSet::new();
         for from in (0..steps.len()).filter(|at| steps[*at].has_success_jump()) {
             let (before, after) = (graph.ancestors(from), graph.downstream(from));
-            let targets = steps[from]
-                .jump_targets()
-                .filter_map(|id| graph.step_position(id));
-            let again = targets
-                .filter(|at| before.contains(at))
-                .flat_map(|at| graph.downstream(at));
+            let targets = steps[from].jump_targets().filter_map(|id| graph.step_position(id));
+            let again =
+                targets.filter(|at| before.contains(at)).flat_map(|at| graph.downstream(at));
             let is_late = |at: &usize| {
                 let waits_for = graph.dependencies(*at);
                 !before.contains(at)

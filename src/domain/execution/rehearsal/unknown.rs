@@ -48,13 +48,7 @@ impl RehearsalRun<'_> {
     }
 
     fn first_step_reason(&self, why: impl Fn(&Step) -> Option<String>) -> Option<String> {
-        self.builder
-            .facts
-            .definition
-            .workflow
-            .steps
-            .iter()
-            .find_map(why)
+        self.builder.facts.definition.workflow.steps.iter().find_map(why)
     }
 
     fn why_inputs(&self, position: usize) -> Option<String> {
@@ -79,16 +73,12 @@ impl RehearsalRun<'_> {
             return Some("a hook may change it".to_owned());
         }
         let unknown = self.memory.get(name).cloned();
-        unknown
-            .or_else(|| self.unordered_change_reason(position, sets))
-            .or_else(|| match name {
-                ALL_INPUTS_MEMORY_KEY => self.why_inputs(position),
-                _ if self.builder.next.memory.contains_key(name) => None,
-                // `memory` also finds the output of a step under its id.
-                _ => self
-                    .position(name)
-                    .and_then(|_| self.why_output(name, position)),
-            })
+        unknown.or_else(|| self.unordered_change_reason(position, sets)).or_else(|| match name {
+            ALL_INPUTS_MEMORY_KEY => self.why_inputs(position),
+            _ if self.builder.next.memory.contains_key(name) => None,
+            // `memory` also finds the output of a step under its id.
+            _ => self.position(name).and_then(|_| self.why_output(name, position)),
+        })
     }
 
     /// A message if a step that `changes` the value is not ordered with the step at `position`, and so may run before
@@ -120,11 +110,7 @@ impl RehearsalRun<'_> {
     fn steps_reset_in_parallel(&self, position: usize) -> BTreeSet<usize> {
         let definition = self.builder.facts.definition;
         let (graph, steps) = (definition.graph(), &definition.workflow.steps);
-        let targets = |at: usize| {
-            steps[at]
-                .jump_targets()
-                .filter_map(|id| graph.step_position(id))
-        };
+        let targets = |at: usize| steps[at].jump_targets().filter_map(|id| graph.step_position(id));
         let (before, after) = (graph.ancestors(position), graph.downstream(position));
         let beside = (0..steps.len()).filter(|at| !before.contains(at) && !after.contains(at));
         let mut left: Vec<usize> = beside.flat_map(targets).collect();

@@ -3,15 +3,9 @@ use crate::{expression::Template, limits};
 
 fn context_with_megabytes(megabytes: usize) -> EvaluationContext {
     let mut roots = sample_context();
-    roots
-        .inputs
-        .insert("text".into(), Value::from("x".repeat(megabytes << 20)));
-    roots
-        .inputs
-        .insert("list".into(), Value::from(vec![1; 200_000]));
-    roots
-        .inputs
-        .insert("letters".into(), Value::from("a,".repeat(200_000)));
+    roots.inputs.insert("text".into(), Value::from("x".repeat(megabytes << 20)));
+    roots.inputs.insert("list".into(), Value::from(vec![1; 200_000]));
+    roots.inputs.insert("letters".into(), Value::from("a,".repeat(200_000)));
     roots
 }
 
@@ -47,23 +41,12 @@ fn results_stay_within_the_size_limit() {
 #[test]
 fn repeated_large_comparisons_hit_the_limit() {
     let mut roots = context_with_megabytes(0);
-    roots
-        .inputs
-        .insert("same".into(), roots.inputs["list"].clone());
+    roots.inputs.insert("same".into(), roots.inputs["list"].clone());
     let text = vec!["inputs.list == inputs.same"; 100].join(" and ");
-    assert_eq!(
-        parse_valid(&text).evaluate(&roots).unwrap_err().kind,
-        FaultKind::Limit
-    );
+    assert_eq!(parse_valid(&text).evaluate(&roots).unwrap_err().kind, FaultKind::Limit);
     let text = vec!["7 in inputs.list"; 100].join(" or ");
-    assert_eq!(
-        parse_valid(&text).evaluate(&roots).unwrap_err().kind,
-        FaultKind::Limit
-    );
-    assert_eq!(
-        parse_valid("inputs.list == inputs.same").evaluate(&roots),
-        Ok(json!(true))
-    );
+    assert_eq!(parse_valid(&text).evaluate(&roots).unwrap_err().kind, FaultKind::Limit);
+    assert_eq!(parse_valid("inputs.list == inputs.same").evaluate(&roots), Ok(json!(true)));
 }
 
 #[test]
@@ -73,9 +56,7 @@ fn evaluation_works_up_to_the_limit() {
     for (more, fits) in [(0, true), (1, false)] {
         let mut roots = EvaluationContext::default();
         let length = (limits::EXPRESSION_WORK_BYTES_MAX - values) / 2 + more;
-        roots
-            .inputs
-            .insert("x".into(), Value::from("x".repeat(length)));
+        roots.inputs.insert("x".into(), Value::from("x".repeat(length)));
         assert_eq!(parse_valid(text).evaluate(&roots).is_ok(), fits, "{more}");
     }
 }
@@ -88,10 +69,7 @@ fn expression_length_is_limited() {
     assert!(Expression::parse(&braced(most)).is_ok());
     assert_eq!(only_parse_fault(&braced(most + 1)).0, FaultKind::Limit);
     assert!(Expression::parse(&format!("'{}'", "x".repeat(most - 2))).is_ok());
-    assert_eq!(
-        only_parse_fault(&format!("'{}'", "x".repeat(most - 1))).0,
-        FaultKind::Limit
-    );
+    assert_eq!(only_parse_fault(&format!("'{}'", "x".repeat(most - 1))).0, FaultKind::Limit);
     assert!(Expression::parse(&format!("'{}", "x".repeat(10 * most))).is_err());
 }
 
@@ -106,14 +84,7 @@ fn number_of_parts_is_limited() {
         let text = vec!["1"; most / 2].join(joint);
         let _ = parse_valid(&text).evaluate(&sample_context());
     }
-    for end in [
-        "|length",
-        ".x",
-        "[0]",
-        "['x':]",
-        "|default(1)",
-        " is defined",
-    ] {
+    for end in ["|length", ".x", "[0]", "['x':]", "|default(1)", " is defined"] {
         let text = format!("inputs.tags{}", end.repeat(300));
         let _ = Expression::parse(&text).map(|read| read.evaluate(&sample_context()));
     }
@@ -123,11 +94,7 @@ fn number_of_parts_is_limited() {
 fn nesting_depth_is_limited() {
     let most = limits::EXPRESSION_DEPTH_MAX;
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-    assert!(
-        parse_valid(&nested(most - 1))
-            .evaluate(&sample_context())
-            .is_ok()
-    );
+    assert!(parse_valid(&nested(most - 1)).evaluate(&sample_context()).is_ok());
     assert_eq!(only_parse_fault(&nested(most)).0, FaultKind::Limit);
     let open = [
         "(",

@@ -11,65 +11,29 @@ fn faults_point_at_what_is_wrong() {
         ("(1", "", "`)` should stand here, not the end"),
         ("[1 2]", "2", "`,` should stand here, not `2`"),
         ("{a: 1}", "a", "a key in quotes should stand here, not `a`"),
-        (
-            "1 if true",
-            "",
-            "`else` and what the value is otherwise should stand here",
-        ),
+        ("1 if true", "", "`else` and what the value is otherwise should stand here"),
         ("'abc", "'", "the text that begins here has no closing `'`"),
         (r"'\x'", r"\x", "this is not an escape of a text"),
         ("1 # 2", "#", "`#` has no place in an expression"),
-        (
-            "18446744073709551616",
-            "18446744073709551616",
-            "is not a number that JSON can hold",
-        ),
-        (
-            "inputs.",
-            "",
-            "a name or an index should stand here, not the end",
-        ),
+        ("18446744073709551616", "18446744073709551616", "is not a number that JSON can hold"),
+        ("inputs.", "", "a name or an index should stand here, not the end"),
         ("steps", "steps", "`steps` needs the id of a step"),
         ("steps[inputs.x]", "steps", "`steps` needs the id of a step"),
         ("and", "and", "a value should stand here, not `and`"),
         ("${{ 1 } }", "${{", "the `${{` that begins here has no `}}`"),
         ("${{ 1", "${{", "the `${{` that begins here has no `}}`"),
-        (
-            "${{ 1 }} and true",
-            " and true",
-            "there should be one expression",
-        ),
-        (
-            "1 | lenght",
-            "lenght",
-            "there is no filter `lenght`: did you mean `length`?",
-        ),
-        (
-            "1 is emptyish",
-            "emptyish",
-            "there is no test `emptyish`: the tests are defined",
-        ),
+        ("${{ 1 }} and true", " and true", "there should be one expression"),
+        ("1 | lenght", "lenght", "there is no filter `lenght`: did you mean `length`?"),
+        ("1 is emptyish", "emptyish", "there is no test `emptyish`: the tests are defined"),
         ("1 | range", "range", "there is no filter `range`"),
-        (
-            "'a' | replace('b')",
-            "replace('b')",
-            "the filter `replace` takes 2 values",
-        ),
+        ("'a' | replace('b')", "replace('b')", "the filter `replace` takes 2 values"),
         (
             "[1] | map('upper')",
             "map('upper')",
             "the filter `map` takes no values, and by name `attribute=`",
         ),
-        (
-            "[1] | sort(by='x')",
-            "sort(by='x')",
-            "the filter `sort` takes no values, and by name",
-        ),
-        (
-            "3 is divisibleby",
-            "divisibleby",
-            "the test `divisibleby` takes 1 values",
-        ),
+        ("[1] | sort(by='x')", "sort(by='x')", "the filter `sort` takes no values, and by name"),
+        ("3 is divisibleby", "divisibleby", "the test `divisibleby` takes 1 values"),
     ] {
         for text in [text.to_owned(), format!("  {text}")] {
             let (_, place, message) = only_parse_fault(&text);
@@ -89,10 +53,7 @@ fn misspelt_roots_get_a_suggestion() {
     ] {
         let (kind, place, message) = only_parse_fault(text);
         assert_eq!((kind, place.as_str()), (FaultKind::UnknownName, there));
-        assert!(
-            message.contains(&format!("did you mean `{meant}")),
-            "{message}"
-        );
+        assert!(message.contains(&format!("did you mean `{meant}")), "{message}");
         let found = parse_faults(text);
         let edit = found[0].edit.as_ref().unwrap();
         let mut mended = text.to_owned();
@@ -116,36 +77,16 @@ fn all_faults_are_reported_together() {
 #[test]
 fn type_faults_name_types_but_not_values() {
     for (text, there, said) in [
-        (
-            "inputs.name * 3",
-            "inputs.name",
-            "a number is needed here, not text",
-        ),
-        (
-            "2 * inputs.tags",
-            "inputs.tags",
-            "a number is needed here, not a list",
-        ),
-        (
-            "-(inputs.name)",
-            "(inputs.name)",
-            "a number is needed here, not text",
-        ),
+        ("inputs.name * 3", "inputs.name", "a number is needed here, not text"),
+        ("2 * inputs.tags", "inputs.tags", "a number is needed here, not a list"),
+        ("-(inputs.name)", "(inputs.name)", "a number is needed here, not text"),
         (
             "inputs.name + 1",
             "inputs.name + 1",
             "`+` does not go between text and a number: `~` joins anything as text",
         ),
-        (
-            "inputs.tags | upper",
-            "inputs.tags | upper",
-            "`upper` takes text, not a list",
-        ),
-        (
-            "inputs.name | int",
-            "inputs.name | int",
-            "`int`: the text is not a number",
-        ),
+        ("inputs.tags | upper", "inputs.tags | upper", "`upper` takes text, not a list"),
+        ("inputs.name | int", "inputs.name | int", "`int`: the text is not a number"),
         (
             "inputs.n | length",
             "inputs.n | length",
@@ -172,11 +113,7 @@ fn type_faults_name_types_but_not_values() {
             "inputs.n // inputs.zero",
             "the result is too large, or a division by zero",
         ),
-        (
-            "inputs.none | first",
-            "inputs.none | first",
-            "leads to nothing",
-        ),
+        ("inputs.none | first", "inputs.none | first", "leads to nothing"),
     ] {
         let (_, place, message) = evaluation_fault(text);
         assert_eq!(place, there, "{message}");

@@ -18,55 +18,19 @@ pub(super) fn apply_suggested_edits(text: &str) -> String {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "it is a table")]
 fn foreign_operators_are_corrected() {
     for (foreign, there, said, ours) in [
-        (
-            "inputs.a && inputs.b",
-            "&&",
-            "write `and`",
-            "inputs.a and inputs.b",
-        ),
-        (
-            "inputs.a&&inputs.b",
-            "&&",
-            "write `and`",
-            "inputs.a and inputs.b",
-        ),
-        (
-            "inputs.a || inputs.b",
-            "||",
-            "write `or`",
-            "inputs.a or inputs.b",
-        ),
+        ("inputs.a && inputs.b", "&&", "write `and`", "inputs.a and inputs.b"),
+        ("inputs.a&&inputs.b", "&&", "write `and`", "inputs.a and inputs.b"),
+        ("inputs.a || inputs.b", "||", "write `or`", "inputs.a or inputs.b"),
         ("!inputs.a", "!", "write `not`", "(not inputs.a)"),
-        (
-            "!inputs.a == true",
-            "!",
-            "write `not`",
-            "(not inputs.a) == true",
-        ),
-        (
-            "!(inputs.a or inputs.b)",
-            "!",
-            "write `not`",
-            "(not (inputs.a or inputs.b))",
-        ),
+        ("!inputs.a == true", "!", "write `not`", "(not inputs.a) == true"),
+        ("!(inputs.a or inputs.b)", "!", "write `not`", "(not (inputs.a or inputs.b))"),
         ("inputs.a === 'ä'", "===", "write `==`", "inputs.a == 'ä'"),
         ("inputs.a!=='ä'", "!==", "write `!=`", "inputs.a != 'ä'"),
         ("inputs.a = 1", "=", "write `==`", "inputs.a == 1"),
-        (
-            "inputs.a ?? 'x'",
-            "??",
-            "write `| default(…)`",
-            "(inputs.a) | default('x')",
-        ),
-        (
-            "inputs.a ? 1 : 2",
-            "?",
-            "write `… if … else …`",
-            "((1) if inputs.a else 2)",
-        ),
+        ("inputs.a ?? 'x'", "??", "write `| default(…)`", "(inputs.a) | default('x')"),
+        ("inputs.a ? 1 : 2", "?", "write `… if … else …`", "((1) if inputs.a else 2)"),
         (
             "inputs.a.includes('x')",
             "inputs.a.includes('x')",
@@ -117,11 +81,7 @@ fn foreign_operators_are_corrected() {
         ),
     ] {
         let (kind, place, message) = only_parse_fault(foreign);
-        assert_eq!(
-            (kind, place.as_str()),
-            (FaultKind::Foreign, there),
-            "{foreign}"
-        );
+        assert_eq!((kind, place.as_str()), (FaultKind::Foreign, there), "{foreign}");
         assert!(message.contains(said), "{message}");
         assert_eq!(apply_suggested_edits(foreign), ours);
     }
@@ -138,19 +98,11 @@ fn several_edits_apply_in_turn() {
 
 #[test]
 fn unsupported_syntax_lists_alternatives() {
-    for text in [
-        "range(10)",
-        "inputs.a.forEach(1)",
-        "now()",
-        "inputs.a.replace('x')",
-        "missing()",
-    ] {
+    for text in ["range(10)", "inputs.a.forEach(1)", "now()", "inputs.a.replace('x')", "missing()"]
+    {
         let (kind, _, message) = only_parse_fault(text);
         assert_eq!(kind, FaultKind::Foreign);
-        assert!(
-            message.contains("write `value | filter`; the filters are abs, bool"),
-            "{message}"
-        );
+        assert!(message.contains("write `value | filter`; the filters are abs, bool"), "{message}");
         assert!(parse_faults(text)[0].edit.is_none());
     }
 }

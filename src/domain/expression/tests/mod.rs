@@ -34,10 +34,7 @@ fn sample_context() -> EvaluationContext {
         env: to_json_map(json!({"HOME": "/home"})),
         secrets: vec!["TOKEN".into(), "OTHER".into()],
         run: json!({"visits": {"code-review": 2}}),
-        item: Some(ForeachItem {
-            value: json!({"file": "a.rs"}),
-            index: 4,
-        }),
+        item: Some(ForeachItem { value: json!({"file": "a.rs"}), index: 4 }),
     }
 }
 

@@ -4,10 +4,7 @@ use super::*;
 use crate::expression::Template;
 
 fn key() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[a-zA-Z_][a-zA-Z0-9_]{0,8}(-[a-z0-9]{1,3})?",
-        any::<String>()
-    ]
+    prop_oneof!["[a-zA-Z_][a-zA-Z0-9_]{0,8}(-[a-z0-9]{1,3})?", any::<String>()]
 }
 
 fn json_value() -> impl Strategy<Value = Value> {
@@ -102,24 +99,23 @@ fn foreign_expression() -> impl Strategy<Value = String> {
         "[1, 2]",
         "pkg.z",
     ]);
-    leaf.prop_map(str::to_owned)
-        .prop_recursive(4, 24, 3, |inner| {
-            let joint = prop::sample::select(vec![
-                "&&", " && ", "||", " || ", "===", " !== ", " == ", " and ", " + ",
-            ]);
-            prop_oneof![
-                (inner.clone(), joint, inner.clone())
-                    .prop_map(|(a, joint, b)| format!("({a}{joint}{b})")),
-                inner.clone().prop_map(|a| format!("!{a}")),
-                (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a}.includes({b})")),
-                (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("contains({a}, {b})")),
-                (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} ?? {b})")),
-                (inner.clone(), inner.clone(), inner.clone())
-                    .prop_map(|(a, b, c)| format!("({a} ? {b} : {c})")),
-                inner.clone().prop_map(|a| format!("toJson({a})")),
-                inner.prop_map(|a| format!("{a}.trim()")),
-            ]
-        })
+    leaf.prop_map(str::to_owned).prop_recursive(4, 24, 3, |inner| {
+        let joint = prop::sample::select(vec![
+            "&&", " && ", "||", " || ", "===", " !== ", " == ", " and ", " + ",
+        ]);
+        prop_oneof![
+            (inner.clone(), joint, inner.clone())
+                .prop_map(|(a, joint, b)| format!("({a}{joint}{b})")),
+            inner.clone().prop_map(|a| format!("!{a}")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a}.includes({b})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("contains({a}, {b})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} ?? {b})")),
+            (inner.clone(), inner.clone(), inner.clone())
+                .prop_map(|(a, b, c)| format!("({a} ? {b} : {c})")),
+            inner.clone().prop_map(|a| format!("toJson({a})")),
+            inner.prop_map(|a| format!("{a}.trim()")),
+        ]
+    })
 }
 
 proptest! {

@@ -20,55 +20,35 @@ fn secrets_render_as_lone_placeholders() {
         "secrets[inputs.name]",
     ] {
         let found = parse_faults(text);
-        assert!(
-            found.iter().any(|fault| fault.kind == FaultKind::Secret),
-            "{text}: {found:?}"
-        );
+        assert!(found.iter().any(|fault| fault.kind == FaultKind::Secret), "{text}: {found:?}");
     }
     let (_, there, message) = only_parse_fault("'ä' ~ secrets.TOKEN");
     assert_eq!(there, "secrets.TOKEN");
-    assert!(
-        message.contains("write it alone, as `${{ secrets.TOKEN }}`"),
-        "{message}"
-    );
+    assert!(message.contains("write it alone, as `${{ secrets.TOKEN }}`"), "{message}");
     let (kind, _, message) = evaluation_fault("secrets.TOKENN");
     assert_eq!(kind, FaultKind::Unresolved);
-    assert_eq!(
-        message,
-        "there is no secret `TOKENN`: did you mean `TOKEN`?"
-    );
+    assert_eq!(message, "there is no secret `TOKENN`: did you mean `TOKEN`?");
 }
 
 #[test]
 fn conditions_cannot_read_secrets() {
     assert_eq!(
-        parse_valid("secrets.TOKEN")
-            .evaluate_condition(&sample_context())
-            .unwrap_err()
-            .kind,
+        parse_valid("secrets.TOKEN").evaluate_condition(&sample_context()).unwrap_err().kind,
         FaultKind::Secret
     );
     let faults = Expression::parse_condition("${{ secrets.TOKEN }}", &[]).unwrap_err();
-    assert_eq!(
-        (faults[0].kind, faults[0].offset, faults[0].length),
-        (FaultKind::Secret, 4, 13)
-    );
+    assert_eq!((faults[0].kind, faults[0].offset, faults[0].length), (FaultKind::Secret, 4, 13));
     assert!(Expression::parse_condition("${{ inputs.a }}", &[]).is_ok());
 }
 
 fn render_value(value: &Value, roots: &EvaluationContext) -> RenderedValue {
-    Template::parse(value)
-        .unwrap()
-        .render_with_secret_places(roots)
-        .unwrap()
+    Template::parse(value).unwrap().render_with_secret_places(roots).unwrap()
 }
 
 #[test]
 fn secrets_fill_only_their_own_places() {
     let mut roots = sample_context();
-    roots
-        .inputs
-        .insert("forged".into(), json!("${secret:TOKEN}"));
+    roots.inputs.insert("forged".into(), json!("${secret:TOKEN}"));
     let value = json!({"a/b": {"~": ["ä ${{ inputs.forged }} ${{ secrets.TOKEN }}/${{ secrets.OTHER }}${{ secrets.TOKEN }}"]},
         "whole": "${{ secrets.TOKEN }}", "forged": "${{ inputs.forged }}"});
     let found = render_value(&value, &roots);
@@ -77,18 +57,13 @@ fn secrets_fill_only_their_own_places() {
         "ä ${secret:TOKEN} ${secret:TOKEN}/${secret:OTHER}${secret:TOKEN}"
     );
     let find = |name: &str| {
-        (name == "TOKEN")
-            .then(|| "t".to_owned())
-            .or_else(|| Some(format!("<{name}>")))
+        (name == "TOKEN").then(|| "t".to_owned()).or_else(|| Some(format!("<{name}>")))
     };
     assert_eq!(
         found.fill_secrets(find).unwrap(),
         json!({"a/b": {"~": ["ä ${secret:TOKEN} t/<OTHER>t"]}, "whole": "t", "forged": "${secret:TOKEN}"})
     );
-    assert_eq!(
-        found.fill_secrets(|name| (name != "OTHER").then(String::new)),
-        Err("OTHER".into())
-    );
+    assert_eq!(found.fill_secrets(|name| (name != "OTHER").then(String::new)), Err("OTHER".into()));
     let kept: RenderedValue =
         serde_json::from_value(serde_json::to_value(&found).unwrap()).unwrap();
     assert_eq!(kept, found);

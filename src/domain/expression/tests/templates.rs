@@ -4,9 +4,7 @@ use crate::expression::{Reference, Segment, Template};
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes values")]
 fn render(value: Value) -> Value {
     let template = Template::parse(&value).unwrap_or_else(|faults| panic!("{value}: {faults:?}"));
-    template
-        .render(&sample_context())
-        .unwrap_or_else(|fault| panic!("{value}: {fault:?}"))
+    template.render(&sample_context()).unwrap_or_else(|fault| panic!("{value}: {fault:?}"))
 }
 
 #[test]
@@ -32,10 +30,7 @@ fn only_whole_expressions_keep_their_type() {
             "Deploy ${{ steps.deploy.output.id }}: ${{ 'ä' }} ${{ {'a': {'b': 1}} | tojson }}",
             json!("Deploy d1: ä {\"a\":{\"b\":1}}"),
         ),
-        (
-            "no expression }} {{ x }} $ { {",
-            json!("no expression }} {{ x }} $ { {"),
-        ),
+        ("no expression }} {{ x }} $ { {", json!("no expression }} {{ x }} $ { {")),
     ] {
         assert_eq!(render(json!(text)), expected, "{text}");
     }
@@ -45,10 +40,7 @@ fn only_whole_expressions_keep_their_type() {
 fn dollar_braces_can_be_written_literally() {
     assert_eq!(render(json!("${{ '${{' }} x }}")), json!("${{ x }}"));
     assert_eq!(render(json!("$${{ inputs.n }}")), json!("$3"));
-    assert_eq!(
-        render(json!("${{ '}}' ~ \"${{ x }}\" }}")),
-        json!("}}${{ x }}")
-    );
+    assert_eq!(render(json!("${{ '}}' ~ \"${{ x }}\" }}")), json!("}}${{ x }}"));
 }
 
 #[test]
@@ -56,10 +48,7 @@ fn rendered_data_is_not_evaluated_again() {
     let mut roots = sample_context();
     roots.inputs.insert("text".into(), json!("${{ inputs.n }}"));
     let template = Template::parse(&json!(["${{ inputs.text }}", "x${{ inputs.text }}"])).unwrap();
-    assert_eq!(
-        template.render(&roots).unwrap(),
-        json!(["${{ inputs.n }}", "x${{ inputs.n }}"])
-    );
+    assert_eq!(template.render(&roots).unwrap(), json!(["${{ inputs.n }}", "x${{ inputs.n }}"]));
 }
 
 #[test]
@@ -79,26 +68,13 @@ fn a_template_knows_its_references_and_whether_it_has_any() {
         &json!({"a": ["${{ steps.b-c.x }} ${{ inputs.a }}"], "b": "${{ inputs.a or steps.d }}"}),
     )
     .unwrap();
-    let shown: Vec<_> = template
-        .references()
-        .iter()
-        .map(Reference::to_string)
-        .collect();
+    let shown: Vec<_> = template.references().iter().map(Reference::to_string).collect();
     assert_eq!(shown, ["steps.b-c.x", "inputs.a", "steps.d"]);
     assert!(!template.is_constant());
-    for value in [
-        json!({"a": [1, "x"]}),
-        json!("x"),
-        json!(null),
-        json!({}),
-        json!([]),
-    ] {
+    for value in [json!({"a": [1, "x"]}), json!("x"), json!(null), json!({}), json!([])] {
         let template = Template::parse(&value).unwrap();
         assert!(template.is_constant());
-        assert_eq!(
-            template.render(&EvaluationContext::default()).unwrap(),
-            value
-        );
+        assert_eq!(template.render(&EvaluationContext::default()).unwrap(), value);
     }
     // An expression without references is not constant.
     assert!(!Template::parse(&json!("${{ 1 }}")).unwrap().is_constant());
@@ -112,29 +88,15 @@ fn faults_carry_their_path_and_offset() {
         .iter()
         .map(|found| {
             let path: String = found.place.iter().map(Segment::to_string).collect();
-            let pointer = if path == ".a[1]" {
-                &value["a"][1]
-            } else {
-                &value["b c"]
-            };
+            let pointer = if path == ".a[1]" { &value["a"][1] } else { &value["b c"] };
             let (start, length) = (found.offset, found.length);
-            (
-                path,
-                pointer.as_str().unwrap()[start..start + length].to_owned(),
-            )
+            (path, pointer.as_str().unwrap()[start..start + length].to_owned())
         })
         .collect();
-    let expected = [
-        (".a[1]", "inptus"),
-        (".a[1]", "#"),
-        (".a[1]", "&&"),
-        (".a[1]", "${{"),
-        ("[\"b c\"]", ""),
-    ];
-    let expected: Vec<_> = expected
-        .iter()
-        .map(|(path, there)| ((*path).to_owned(), (*there).to_owned()))
-        .collect();
+    let expected =
+        [(".a[1]", "inptus"), (".a[1]", "#"), (".a[1]", "&&"), (".a[1]", "${{"), ("[\"b c\"]", "")];
+    let expected: Vec<_> =
+        expected.iter().map(|(path, there)| ((*path).to_owned(), (*there).to_owned())).collect();
     assert_eq!(shown, expected);
 }
 

@@ -17,24 +17,15 @@ fn literals_and_operators() {
     assert_evaluates_to("inputs.n - 1", json!(2));
     assert_evaluates_to("'a' + 'b' ~ 1 ~ null ~ [1]", json!("ab1[1]"));
     assert_evaluates_to("inputs.tags + ['c']", json!(["a", "b", "c"]));
-    assert_evaluates_to(
-        "1 < 2 <= 2 and not 2 > 3 and 2 >= 2 and 1 != 2",
-        json!(true),
-    );
-    assert_evaluates_to(
-        "'x' if inputs.no else 'y' if inputs.zero else 'z'",
-        json!("z"),
-    );
+    assert_evaluates_to("1 < 2 <= 2 and not 2 > 3 and 2 >= 2 and 1 != 2", json!(true));
+    assert_evaluates_to("'x' if inputs.no else 'y' if inputs.zero else 'z'", json!("z"));
     assert_evaluates_to(
         "'b' in inputs.tags and 'c' not in inputs.tags and 'ide' in inputs.name",
         json!(true),
     );
     assert_evaluates_to("'y' in memory.a", json!(true));
     assert_evaluates_to("inputs.unset or inputs.empty or 'last'", json!("last"));
-    assert_evaluates_to(
-        "inputs.name[1:3] ~ inputs.name[-2:] ~ inputs.name[:1]",
-        json!("idexm"),
-    );
+    assert_evaluates_to("inputs.name[1:3] ~ inputs.name[-2:] ~ inputs.name[:1]", json!("idexm"));
     assert_evaluates_to("inputs.users[1:][0].name", json!("Al"));
 }
 
@@ -57,17 +48,10 @@ fn false_zero_empty_and_null_are_falsy() {
         "${{ inputs.no }}",
         "not inputs.name",
     ] {
+        assert_eq!(parse_valid(text).evaluate_condition(&sample_context()), Ok(false), "{text}");
         assert_eq!(
-            parse_valid(text).evaluate_condition(&sample_context()),
-            Ok(false),
-            "{text}"
-        );
-        assert_eq!(
-            parse_valid(&format!(
-                "not ({})",
-                text.replace("${{", "").replace("}}", "")
-            ))
-            .evaluate_condition(&sample_context()),
+            parse_valid(&format!("not ({})", text.replace("${{", "").replace("}}", "")))
+                .evaluate_condition(&sample_context()),
             Ok(true),
             "{text}"
         );
@@ -83,11 +67,7 @@ fn false_zero_empty_and_null_are_falsy() {
         "inputs.n",
         "${{ inputs.name == 'midex' }}",
     ] {
-        assert_eq!(
-            parse_valid(text).evaluate_condition(&sample_context()),
-            Ok(true),
-            "{text}"
-        );
+        assert_eq!(parse_valid(text).evaluate_condition(&sample_context()), Ok(true), "{text}");
     }
 }
 
@@ -121,29 +101,20 @@ fn numbers_keep_every_digit() {
 #[test]
 fn maps_keep_their_order() {
     let found = evaluate_text("{'z': 1, 'a': memory, 'm': 2}").unwrap();
-    assert_eq!(
-        found.to_string(),
-        r#"{"z":1,"a":{"z":1,"a":{"y":1,"b":2}},"m":2}"#
-    );
+    assert_eq!(found.to_string(), r#"{"z":1,"a":{"z":1,"a":{"y":1,"b":2}},"m":2}"#);
     assert_evaluates_to("{'z': 1, 'a': 2} | keys", json!(["z", "a"]));
 }
 
 #[test]
 fn filters_work_as_in_jinja() {
-    assert_evaluates_to(
-        "inputs.name | length + inputs.tags | length + memory.a | count",
-        json!(9),
-    );
+    assert_evaluates_to("inputs.name | length + inputs.tags | length + memory.a | count", json!(9));
     assert_evaluates_to("' A ' | trim | lower ~ 'b' | upper", json!("aB"));
     assert_evaluates_to("(inputs.users | first).name", json!("Bo"));
     assert_evaluates_to("('b-a' | split('-') | sort)[inputs.zero]", json!("a"));
     assert_evaluates_to("memory.a | tojson", json!(r#"{"y":1,"b":2}"#));
     assert_evaluates_to(r#"'{"z":[1,2.5]}' | fromjson"#, json!({"z": [1, 2.5]}));
     assert_evaluates_to("[1, null, 'x'] | join('-')", json!("1--x"));
-    assert_evaluates_to(
-        "inputs.tags | first ~ inputs.tags | last ~ 'äb' | first",
-        json!("abä"),
-    );
+    assert_evaluates_to("inputs.tags | first ~ inputs.tags | last ~ 'äb' | first", json!("abä"));
     assert_evaluates_to("memory.a | items", json!([["y", 1], ["b", 2]]));
     assert_evaluates_to("memory.a | values | sum", json!(3));
     assert_evaluates_to("[3, 1, 2] | sort", json!([1, 2, 3]));
@@ -153,22 +124,13 @@ fn filters_work_as_in_jinja() {
     );
     assert_evaluates_to("[1, 2, 1] | unique | reverse", json!([2, 1]));
     assert_evaluates_to("'42' | int + '1.5' | float", json!(43.5));
-    assert_evaluates_to(
-        "12 | string ~ true | string ~ {} | string",
-        json!("12true{}"),
-    );
+    assert_evaluates_to("12 | string ~ true | string ~ {} | string", json!("12true{}"));
     assert_evaluates_to(
         "[2.567 | round(1), -3 | abs, [3, 9, 4] | max, [3, 9, 4] | min]",
         json!([2.6, 3, 9, 3]),
     );
-    assert_evaluates_to(
-        "'a-b-c' | replace('-', '+') | split('+')",
-        json!(["a", "b", "c"]),
-    );
-    assert_evaluates_to(
-        "inputs.users | selectattr('on') | map(attribute='id')",
-        json!([1]),
-    );
+    assert_evaluates_to("'a-b-c' | replace('-', '+') | split('+')", json!(["a", "b", "c"]));
+    assert_evaluates_to("inputs.users | selectattr('on') | map(attribute='id')", json!([1]));
     assert_evaluates_to(
         "inputs.users | selectattr('id', 'equalto', 2) | map(attribute='name')",
         json!(["Bo"]),
@@ -177,10 +139,7 @@ fn filters_work_as_in_jinja() {
         "inputs.users | rejectattr('name', 'in', ['Al']) | map(attribute='name') | first",
         json!("Bo"),
     );
-    assert_evaluates_to(
-        "inputs.users | map(attribute='on', default=false)",
-        json!([false, true]),
-    );
+    assert_evaluates_to("inputs.users | map(attribute='on', default=false)", json!([false, true]));
     assert_evaluates_to(
         "['true' | bool, 'false' | bool, true | bool, inputs.no | bool]",
         json!([true, false, true, false]),
@@ -197,10 +156,7 @@ fn missing_values_can_be_tested_and_defaulted() {
         "inputs.name is defined and inputs.unset is defined and inputs.unset is none",
         json!(true),
     );
-    assert_evaluates_to(
-        "inputs.nope is undefined and inputs.name is not undefined",
-        json!(true),
-    );
+    assert_evaluates_to("inputs.nope is undefined and inputs.name is not undefined", json!(true));
     assert_evaluates_to("steps.nope.x.y | default('none')", json!("none"));
     assert_evaluates_to("inputs.unset | default('none')", json!("none"));
     assert_evaluates_to(
@@ -230,10 +186,7 @@ fn tests_with_and_without_parentheses() {
         "[1 is number, 1 is integer, 1.0 is float, '' is string, [] is sequence, {} is mapping, true is boolean]",
         json!([true, true, true, true, true, true, true]),
     );
-    assert_evaluates_to(
-        "null is null and true is true and false is false",
-        json!(true),
-    );
+    assert_evaluates_to("null is null and true is true and false is false", json!(true));
 }
 
 /// Values of different types have no order.
@@ -259,18 +212,10 @@ fn only_numbers_and_texts_have_an_order() {
     ] {
         assert_eq!(evaluation_fault(text).0, FaultKind::Unsuitable, "{text}");
     }
-    for text in [
-        "'3' > 5",
-        "[1] > 5 or 'abc' > 5",
-        "true < 1",
-        "inputs.n > null",
-    ] {
+    for text in ["'3' > 5", "[1] > 5 or 'abc' > 5", "true < 1", "inputs.n > null"] {
         let (kind, _, message) = only_parse_fault(text);
         assert_eq!(kind, FaultKind::Syntax, "{text}");
-        assert!(
-            message.contains("compares two numbers, or two texts"),
-            "{message}"
-        );
+        assert!(message.contains("compares two numbers, or two texts"), "{message}");
     }
 }
 
@@ -279,19 +224,13 @@ fn texts_compare_by_code_point() {
     let words = "['b', 'B', 'a', 'A', 'b']";
     assert_evaluates_to(&format!("{words} | sort"), json!(["A", "B", "a", "b", "b"]));
     assert_evaluates_to(&format!("{words} | unique"), json!(["b", "B", "a", "A"]));
-    assert_evaluates_to(
-        &format!("[{words} | min, {words} | max]"),
-        json!(["A", "b"]),
-    );
+    assert_evaluates_to(&format!("[{words} | min, {words} | max]"), json!(["A", "b"]));
     assert_evaluates_to("'B' < 'a' and 'a' != 'A'", json!(true));
     assert_evaluates_to(
         &format!("{words} | sort(case_sensitive=false) | first | lower"),
         json!("a"),
     );
-    assert_evaluates_to(
-        &format!("{words} | unique(case_sensitive=false)"),
-        json!(["b", "a"]),
-    );
+    assert_evaluates_to(&format!("{words} | unique(case_sensitive=false)"), json!(["b", "a"]));
     assert_evaluates_to(
         "[{'k': 'b'}, {'k': 'B'}] | sort(attribute='k') | map(attribute='k')",
         json!(["B", "b"]),
@@ -323,10 +262,7 @@ fn text_index_yields_a_character() {
 
 #[test]
 fn map_skips_null_items_without_a_default() {
-    assert_evaluates_to(
-        "[{'x': 1}, null, {'x': 2}] | map(attribute='x')",
-        json!([1, 2]),
-    );
+    assert_evaluates_to("[{'x': 1}, null, {'x': 2}] | map(attribute='x')", json!([1, 2]));
     assert_evaluates_to("[null] | map(attribute='x', default='-')", json!(["-"]));
     let (kind, _, _) = evaluation_fault("[{'x': 1}, {'y': 1}] | map(attribute='x')");
     assert_eq!(kind, FaultKind::Unsuitable);
@@ -335,10 +271,6 @@ fn map_skips_null_items_without_a_default() {
 #[test]
 fn curly_quotes_get_straight_suggestions() {
     for text in ["inputs.name == ‘bug’", "inputs.name == “bug”"] {
-        assert!(
-            parse_faults(text)[0]
-                .to_string()
-                .contains("write straight quotes")
-        );
+        assert!(parse_faults(text)[0].to_string().contains("write straight quotes"));
     }
 }

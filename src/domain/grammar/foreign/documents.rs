@@ -25,9 +25,7 @@ pub fn detect_foreign_document(document: &DocumentNode) -> Option<(&'static str,
     if MIDEX_ONLY_KEYS.iter().any(|key| entry(key).is_some()) {
         return None;
     }
-    let mut rows = FOREIGN_SYSTEMS
-        .split("; ")
-        .filter_map(|row| row.split_once(": "));
+    let mut rows = FOREIGN_SYSTEMS.split("; ").filter_map(|row| row.split_once(": "));
     rows.find_map(|(system, keys)| {
         let mut found = keys.split(' ').map(|key| {
             let (key, begins) = key.split_once('=').unwrap_or((key, ""));
@@ -35,8 +33,6 @@ pub fn detect_foreign_document(document: &DocumentNode) -> Option<(&'static str,
             entry(key).filter(|one| begins.is_empty() || one.value.as_text().is_some_and(said))
         });
         let first = found.next()??;
-        found
-            .all(|one| one.is_some())
-            .then_some((system, first.place))
+        found.all(|one| one.is_some()).then_some((system, first.place))
     })
 }

@@ -20,11 +20,7 @@ const NO_CALL_ADVICE: &str =
     "`run: CATALOG OPERATION` calls an operation of an imported catalog; else say it in `guidance`";
 
 const fn foreign_keys(words: &'static str, meant: super::Counterpart) -> ForeignKeys {
-    ForeignKeys {
-        words,
-        beside: &[],
-        meant,
-    }
+    ForeignKeys { words, beside: &[], meant }
 }
 
 /// The foreign keys of each mapping, as messages call it.
@@ -47,10 +43,7 @@ pub(super) const FOREIGN_KEYS: &[(&str, &[ForeignKeys])] = &[
 ];
 
 const FOREIGN_MANIFEST_KEYS: &[ForeignKeys] = &[
-    foreign_keys(
-        "name id workflow_name workflow_id",
-        Key(&["workflow", "title"]),
-    ),
+    foreign_keys("name id workflow_name workflow_id", Key(&["workflow", "title"])),
     foreign_keys("desc summary about purpose goal", Key(&["description"])),
     foreign_keys(
         "output outputs result results return returns final_outputs",
@@ -64,10 +57,7 @@ const FOREIGN_MANIFEST_KEYS: &[ForeignKeys] = &[
     ),
     foreign_keys("timeout_minutes", Counted("timeout", "m")),
     foreign_keys("timeout_seconds", Counted("timeout", "s")),
-    foreign_keys(
-        "execution_timeout workflow_timeout max_duration deadline",
-        Key(&["timeout"]),
-    ),
+    foreign_keys("execution_timeout workflow_timeout max_duration deadline", Key(&["timeout"])),
     foreign_keys("max_steps", Inside("limits", "max_steps")),
     foreign_keys("max_visits max_iterations", Inside("limits", "max_visits")),
     foreign_keys(
@@ -81,10 +71,7 @@ const FOREIGN_MANIFEST_KEYS: &[ForeignKeys] = &[
         "agents roles personas",
         Words("remove it: an agent is a file `agents/NAME.md`, and a step names it with `agent`"),
     ),
-    foreign_keys(
-        "tools",
-        Words("remove it: a step names a tool of the client with `tool`"),
-    ),
+    foreign_keys("tools", Words("remove it: a step names a tool of the client with `tool`")),
     foreign_keys("model llm temperature", Words(NO_MODEL_ADVICE)),
     foreign_keys(
         "edges conditional_edges connections transitions links",
@@ -121,10 +108,7 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
     // A step: what it is called, who acts, what it waits for.
     foreign_keys("name", Key(&["id", "description"])),
     foreign_keys("step step_id key task_id node phase", Key(&["id"])),
-    foreign_keys(
-        "title label display_name summary desc comment",
-        Key(&["description"]),
-    ),
+    foreign_keys("title label display_name summary desc comment", Key(&["description"])),
     foreign_keys(
         "prompt task instruction text content system_prompt message action do goal",
         Key(&["guidance", "instructions"]),
@@ -133,10 +117,7 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
         beside: &["agent", "tool", "input", "extract"],
         ..foreign_keys("guidance", Key(&["instructions"]))
     },
-    foreign_keys(
-        "role persona actor assistant agent_name agent_type assignee",
-        Key(&["agent"]),
-    ),
+    foreign_keys("role persona actor assistant agent_name agent_type assignee", Key(&["agent"])),
     foreign_keys("tool_name mcp_tool mcp", Key(&["tool"])),
     foreign_keys("condition cond run_if only_if guard where", Key(&["if"])),
     foreign_keys(
@@ -156,10 +137,7 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
     foreign_keys("end is_end terminal", Flag(true, "next", "$end")),
     foreign_keys("trigger_rule run_on", Key(&["run_when"])),
     // What it works on and what comes of it.
-    foreign_keys(
-        "inputs args arguments params parameters variables vars context",
-        Key(&["with"]),
-    ),
+    foreign_keys("inputs args arguments params parameters variables vars context", Key(&["with"])),
     foreign_keys(
         "output outputs schema output_schema result_schema response_schema response response_format output_format returns",
         KeyOrWords("result", NO_OUTPUT_NAME_ADVICE),
@@ -186,10 +164,7 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
             "there are no ready-made actions: say what is to be done with `guidance: TEXT`; another workflow is `workflow: NAME`",
         ),
     ),
-    foreign_keys(
-        "child_workflow sub_workflow call_workflow",
-        Key(&["workflow"]),
-    ),
+    foreign_keys("child_workflow sub_workflow call_workflow", Key(&["workflow"])),
     foreign_keys(
         "suspend",
         Kind("a person goes on with `gate: TEXT`, another program with `wait: { signal: NAME }`"),
@@ -218,10 +193,7 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
         beside: &["activity", "run"],
         ..foreign_keys("until repeat_until", Inside("repeat", "until"))
     },
-    foreign_keys(
-        "while until repeat_until do_while loop_until",
-        Words(LOOP_ADVICE),
-    ),
+    foreign_keys("while until repeat_until do_while loop_until", Words(LOOP_ADVICE)),
     foreign_keys("sleep delay pause timer for", Inside("wait", "for")),
     foreign_keys("wait_until", Inside("wait", "until")),
     foreign_keys(
@@ -240,18 +212,9 @@ const FOREIGN_STEP_KEYS: &[ForeignKeys] = &[
         "retries max_retries retry_count num_retries",
         OneMore(Some("retry"), "max_attempts"),
     ),
-    foreign_keys(
-        "attempts max_attempts max_tries",
-        Inside("retry", "max_attempts"),
-    ),
-    foreign_keys(
-        "retry_on_fail retry_on_failure",
-        Words("write `retry: { max_attempts: 3 }`"),
-    ),
-    foreign_keys(
-        "backoff retry_delay retry_interval",
-        Inside("retry", "backoff"),
-    ),
+    foreign_keys("attempts max_attempts max_tries", Inside("retry", "max_attempts")),
+    foreign_keys("retry_on_fail retry_on_failure", Words("write `retry: { max_attempts: 3 }`")),
+    foreign_keys("backoff retry_delay retry_interval", Inside("retry", "backoff")),
     foreign_keys("retry_policy retry_strategy retry_options", Key(&["retry"])),
     foreign_keys("timeout_minutes timeout_mins", Counted("timeout", "m")),
     foreign_keys(
@@ -284,10 +247,7 @@ const FOREIGN_PHASE_KEYS: &[ForeignKeys] = &[
 const FOREIGN_INPUT_KEYS: &[ForeignKeys] = &[
     foreign_keys("label title display_name", Key(&["name"])),
     foreign_keys("desc help prompt question", Key(&["description", "hint"])),
-    foreign_keys(
-        "options values choices allowed allowed_values one_of",
-        Key(&["enum"]),
-    ),
+    foreign_keys("options values choices allowed allowed_values one_of", Key(&["enum"])),
     foreign_keys("kind data_type", Key(&["type"])),
     foreign_keys("default_value", Key(&["default"])),
     foreign_keys("required", Flag(false, "optional", "true")),
@@ -307,19 +267,13 @@ const FOREIGN_VALIDATE_KEYS: &[ForeignKeys] = &[
 ];
 
 const FOREIGN_BRANCH_ARM_KEYS: &[ForeignKeys] = &[
-    foreign_keys(
-        "condition cond when expression expr test match case",
-        Key(&["if"]),
-    ),
+    foreign_keys("condition cond when expression expr test match case", Key(&["if"])),
     foreign_keys("then goto to target step next_step do", Key(&["next"])),
     foreign_keys("else otherwise default fallback", Key(&["next"])),
 ];
 
 const FOREIGN_FOREACH_KEYS: &[ForeignKeys] = &[
-    foreign_keys(
-        "items over list collection values each array of from",
-        Key(&["in"]),
-    ),
+    foreign_keys("items over list collection values each array of from", Key(&["in"])),
     foreign_keys("var variable item item_name alias name", Key(&["as"])),
     foreign_keys("steps step body run task action", Key(&["do"])),
     foreign_keys(
@@ -329,10 +283,7 @@ const FOREIGN_FOREACH_KEYS: &[ForeignKeys] = &[
 ];
 
 const FOREIGN_GATE_KEYS: &[ForeignKeys] = &[
-    foreign_keys(
-        "message prompt question text title description reason",
-        Key(&["ask"]),
-    ),
+    foreign_keys("message prompt question text title description reason", Key(&["ask"])),
     foreign_keys("timeout ttl expiry expires_in deadline", Key(&["expires"])),
     foreign_keys("reviewers users assignees who", Key(&["approvers"])),
 ];
@@ -356,10 +307,7 @@ const FOREIGN_RETRY_KEYS: &[ForeignKeys] = &[
         "delay interval initial_interval initial_delay base_delay wait pause",
         Key(&["backoff"]),
     ),
-    foreign_keys(
-        "max_delay max_interval maximum_interval",
-        Key(&["max_backoff"]),
-    ),
+    foreign_keys("max_delay max_interval maximum_interval", Key(&["max_backoff"])),
     foreign_keys(
         "backoff_coefficient backoff_rate multiplier factor exponential strategy",
         Words("remove it: each pause is twice the one before it, up to `max_backoff`"),
@@ -378,20 +326,16 @@ const FOREIGN_FAIL_KEYS: &[ForeignKeys] = &[
     foreign_keys("name type error_code status", Key(&["code"])),
 ];
 
-const FOREIGN_INPUT_STEP_KEYS: &[ForeignKeys] = &[foreign_keys(
-    "inputs fields names ask variables",
-    Key(&["properties"]),
-)];
+const FOREIGN_INPUT_STEP_KEYS: &[ForeignKeys] =
+    &[foreign_keys("inputs fields names ask variables", Key(&["properties"]))];
 
 const FOREIGN_EXTRACT_KEYS: &[ForeignKeys] = &[
     foreign_keys("inputs fields into names", Key(&["properties"])),
     foreign_keys("text source input content", Key(&["from"])),
 ];
 
-const FOREIGN_LIMITS_KEYS: &[ForeignKeys] = &[foreign_keys(
-    "max_iterations max_loops",
-    Key(&["max_visits"]),
-)];
+const FOREIGN_LIMITS_KEYS: &[ForeignKeys] =
+    &[foreign_keys("max_iterations max_loops", Key(&["max_visits"]))];
 
 const fn foreign_values(
     keys: &'static [&'static str],
@@ -409,38 +353,14 @@ const FILTER_NAME_PLACE: &[&str] = &["filter"];
 /// Values. `keyword`, `root`, `filter` and `kind` are no keys: a keyword of JSON Schema, the first name of a path in an
 /// expression, what follows `|` in one, and the kind of a step that says it under `type`.
 pub(super) const FOREIGN_VALUES: &[ForeignValues] = &[
-    foreign_values(
-        &["on_error"],
-        "ignore skip pass resume proceed none warn",
-        "continue",
-    ),
-    foreign_values(
-        &["on_error"],
-        "abort stop raise throw halt error exit",
-        "fail",
-    ),
-    foreign_values(
-        JUMP_TARGET_KEYS,
-        "end done finish exit stop complete none",
-        "$end",
-    ),
-    foreign_values(
-        &["run_when"],
-        "success on_success all_success passed completed",
-        "succeeded",
-    ),
-    foreign_values(
-        &["run_when", "if", "when"],
-        "failure on_failure on_error one_failed",
-        "failed",
-    ),
+    foreign_values(&["on_error"], "ignore skip pass resume proceed none warn", "continue"),
+    foreign_values(&["on_error"], "abort stop raise throw halt error exit", "fail"),
+    foreign_values(JUMP_TARGET_KEYS, "end done finish exit stop complete none", "$end"),
+    foreign_values(&["run_when"], "success on_success all_success passed completed", "succeeded"),
+    foreign_values(&["run_when", "if", "when"], "failure on_failure on_error one_failed", "failed"),
     foreign_values(&["if", "when"], "failed", "failed"),
     foreign_values(&["if", "when"], "success on_success succeeded", "succeeded"),
-    foreign_values(
-        &["run_when", "if", "when"],
-        "always all_done !cancelled",
-        "finished",
-    ),
+    foreign_values(&["run_when", "if", "when"], "always all_done !cancelled", "finished"),
     foreign_values(&["complexity"], "low easy small trivial", "simple"),
     foreign_values(&["complexity"], "medium normal intermediate", "moderate"),
     foreign_values(&["complexity"], "complex hard large difficult", "high"),
@@ -458,18 +378,10 @@ pub(super) const FOREIGN_VALUES: &[ForeignValues] = &[
     foreign_values(SCHEMA_KEYWORD_PLACE, "fields props", "properties"),
     foreign_values(SCHEMA_KEYWORD_PLACE, "example", "examples"),
     foreign_values(&["kind"], "agent persona role", "agent"),
-    foreign_values(
-        &["kind"],
-        "guidance prompt llm task model manual",
-        "guidance",
-    ),
+    foreign_values(&["kind"], "guidance prompt llm task model manual", "guidance"),
     foreign_values(&["kind"], "tool tool_call mcp", "tool"),
     foreign_values(&["kind"], "input user_input form", "input"),
-    foreign_values(
-        &["kind"],
-        "branch condition conditional switch choice router",
-        "branch",
-    ),
+    foreign_values(&["kind"], "branch condition conditional switch choice router", "branch"),
     foreign_values(&["kind"], "foreach loop map", "foreach"),
     foreign_values(&["kind"], "gate approval human human_approval", "gate"),
     foreign_values(&["kind"], "wait sleep delay timer signal", "wait"),
@@ -477,21 +389,9 @@ pub(super) const FOREIGN_VALUES: &[ForeignValues] = &[
     foreign_values(&["kind"], "fail error", "fail"),
     foreign_values(&["kind"], "extract", "extract"),
     foreign_values(&["kind"], "activity function", "activity"),
-    foreign_values(
-        PATH_ROOT_PLACE,
-        "input params parameters args arguments",
-        "inputs",
-    ),
-    foreign_values(
-        PATH_ROOT_PLACE,
-        "step nodes jobs needs tasks outputs",
-        "steps",
-    ),
-    foreign_values(
-        PATH_ROOT_PLACE,
-        "vars variables state context ctx",
-        "memory",
-    ),
+    foreign_values(PATH_ROOT_PLACE, "input params parameters args arguments", "inputs"),
+    foreign_values(PATH_ROOT_PLACE, "step nodes jobs needs tasks outputs", "steps"),
+    foreign_values(PATH_ROOT_PLACE, "vars variables state context ctx", "memory"),
     foreign_values(FILTER_NAME_PLACE, "len size count", "length"),
     foreign_values(FILTER_NAME_PLACE, "str to_string", "string"),
     foreign_values(FILTER_NAME_PLACE, "parse_int", "int"),
@@ -499,24 +399,13 @@ pub(super) const FOREIGN_VALUES: &[ForeignValues] = &[
     foreign_values(FILTER_NAME_PLACE, "strip", "trim"),
     foreign_values(FILTER_NAME_PLACE, "to_json json dump", "tojson"),
     foreign_values(FILTER_NAME_PLACE, "from_json parse_json", "fromjson"),
-    foreign_values(
-        FILTER_NAME_PLACE,
-        "lowercase to_lower to_lower_case",
-        "lower",
-    ),
-    foreign_values(
-        FILTER_NAME_PLACE,
-        "uppercase to_upper to_upper_case",
-        "upper",
-    ),
+    foreign_values(FILTER_NAME_PLACE, "lowercase to_lower to_lower_case", "lower"),
+    foreign_values(FILTER_NAME_PLACE, "uppercase to_upper to_upper_case", "upper"),
 ];
 
 /// Filters of Jinja's that no expression needs here.
 pub(super) const FOREIGN_FILTERS: &[(&str, &str)] = &[
-    (
-        "list safe escape e forceescape",
-        "leave it out: the value is what it gives",
-    ),
+    ("list safe escape e forceescape", "leave it out: the value is what it gives"),
     (
         "select reject",
         "write `selectattr('FIELD')` or `rejectattr('FIELD')`: the items whose field holds, or does not",
@@ -528,11 +417,7 @@ const fn bare_scalar(
     key: &'static str,
     entries: ReplacementEntries,
 ) -> BareScalar {
-    BareScalar {
-        place,
-        key,
-        entries,
-    }
+    BareScalar { place, key, entries }
 }
 
 /// Values alone in place of mappings.
@@ -543,14 +428,6 @@ pub(super) const BARE_SCALARS: &[BareScalar] = &[
     bare_scalar("a step", "repeat", &[("until", None)]),
     bare_scalar("a step", "foreach", &[("in", None)]),
     bare_scalar("`foreach`", "do", &[("guidance", None)]),
-    bare_scalar(
-        "a step",
-        "fail",
-        &[("code", Some("FAILED")), ("message", None)],
-    ),
-    bare_scalar(
-        "an input",
-        "default",
-        &[("from", Some("literal")), ("value", None)],
-    ),
+    bare_scalar("a step", "fail", &[("code", Some("FAILED")), ("message", None)]),
+    bare_scalar("an input", "default", &[("from", Some("literal")), ("value", None)]),
 ];

@@ -17,29 +17,18 @@ const RUN_KEY: MappingKey = kind_key(
     ValueShape::Operation,
     "The HTTP operation that the server calls: a catalog and an operation of it",
 );
-const ACTIVITY_KEY: MappingKey = kind_key(
-    "activity",
-    NAME_SHAPE,
-    "The activity of its own process that the server runs",
-);
+const ACTIVITY_KEY: MappingKey =
+    kind_key("activity", NAME_SHAPE, "The activity of its own process that the server runs");
 const WORKFLOW_KEY: MappingKey = kind_key(
     "workflow",
     ValueShape::Id(IdKind::Workflow),
     "The workflow that runs as a child of the execution",
 );
 const SET_KEY: MappingKey = kind_key("set", ValueShape::Memory(1), "Memory is written");
-const WITH_KEY: MappingKey = field_key(
-    "with",
-    ValueShape::Values,
-    "What it works on",
-    SERVER_CALL_KINDS,
-);
-const BODY_KEY: MappingKey = field_key(
-    "body",
-    ValueShape::Value,
-    "The body of the request",
-    &["run"],
-);
+const WITH_KEY: MappingKey =
+    field_key("with", ValueShape::Values, "What it works on", SERVER_CALL_KINDS);
+const BODY_KEY: MappingKey =
+    field_key("body", ValueShape::Value, "The body of the request", &["run"]);
 const PAGINATE_KEY: MappingKey = field_key(
     "paginate",
     ValueShape::Record(&PAGINATE_SHAPE),
@@ -52,11 +41,8 @@ const IDEMPOTENT_KEY: MappingKey = field_key(
     "Whether doing it twice is doing it once",
     EFFECT_KINDS,
 );
-const IF_KEY: MappingKey = optional_key(
-    "if",
-    ValueShape::Condition,
-    "It is left out where this does not hold",
-);
+const IF_KEY: MappingKey =
+    optional_key("if", ValueShape::Condition, "It is left out where this does not hold");
 const RETRY_KEY: MappingKey = field_key(
     "retry",
     ValueShape::Record(&RETRY_SHAPE),
@@ -113,12 +99,7 @@ pub static COMPENSATION_SHAPE: MappingShape = new_record(
         IDEMPOTENT_KEY,
         IF_KEY,
         RETRY_KEY,
-        field_key(
-            "timeout",
-            ValueShape::Span,
-            "How long one attempt may take",
-            SERVER_CALL_KINDS,
-        ),
+        field_key("timeout", ValueShape::Span, "How long one attempt may take", SERVER_CALL_KINDS),
     ],
 );
 

@@ -19,16 +19,8 @@ pub(super) static INPUT_SHAPE: MappingShape = new_record(
             NAME_LIST_SHAPE,
             "The workflow's inputs that are asked for where they are missing",
         ),
-        optional_key(
-            "via",
-            ValueShape::Choice(VIA_WORDS),
-            "How the user is asked",
-        ),
-        optional_key(
-            "reextract",
-            ValueShape::Flag,
-            "Whether free text goes through extraction",
-        ),
+        optional_key("via", ValueShape::Choice(VIA_WORDS), "How the user is asked"),
+        optional_key("reextract", ValueShape::Flag, "Whether free text goes through extraction"),
     ],
 );
 
@@ -36,11 +28,7 @@ pub(super) static INPUT_SHAPE: MappingShape = new_record(
 pub(super) static EXTRACT_SHAPE: MappingShape = new_record(
     "`extract`",
     &[
-        required_key(
-            "from",
-            STEP_TEXT_SHAPE,
-            "The text that the values are taken out of",
-        ),
+        required_key("from", STEP_TEXT_SHAPE, "The text that the values are taken out of"),
         required_key(
             "properties",
             NAME_LIST_SHAPE,
@@ -71,11 +59,7 @@ pub(super) static OFFERED_BRANCH_SHAPE: MappingShape = new_record(
             NAME_SHAPE,
             "The tool that the client may call, of midex or of any other server that it has",
         ),
-        optional_key(
-            "parameters",
-            ValueShape::Values,
-            "The arguments of that call",
-        ),
+        optional_key("parameters", ValueShape::Values, "The arguments of that call"),
         optional_key(
             "continueWorkflow",
             ValueShape::Flag,
@@ -99,11 +83,7 @@ pub(in super::super) static FOREACH_SHAPE: MappingShape = new_record(
             ValueShape::Count(1, limits::FOREACH_PARALLEL_MAX),
             "How many items are open at once; 4 without it",
         ),
-        required_key(
-            "do",
-            ValueShape::Each,
-            "What is done with each item: a step without an id",
-        ),
+        required_key("do", ValueShape::Each, "What is done with each item: a step without an id"),
     ],
 );
 
@@ -169,11 +149,7 @@ pub(in super::super) static RETRY_SHAPE: MappingShape = new_record(
             ValueShape::Span,
             "The pause before the second attempt, doubled from there on; 1s without it, none where a model acts",
         ),
-        optional_key(
-            "max_backoff",
-            ValueShape::Span,
-            "The longest pause; 1m without it",
-        ),
+        optional_key("max_backoff", ValueShape::Span, "The longest pause; 1m without it"),
         optional_key(
             "jitter",
             ValueShape::Flag,
@@ -196,11 +172,7 @@ pub(in super::super) static REPEAT_SHAPE: MappingShape = new_record(
             ValueShape::Condition,
             "It ends where this holds; the step's own output is that of the latest attempt",
         ),
-        optional_key(
-            "every",
-            ValueShape::Span,
-            "The pause between attempts; 1s without it",
-        ),
+        optional_key("every", ValueShape::Span, "The pause between attempts; 1s without it"),
         optional_key("timeout", ValueShape::Span, "How long it may take in all"),
         optional_key(
             "max_attempts",
@@ -220,11 +192,7 @@ static CONTRACT_FIELD_SHAPE: MappingShape = new_record(
             ValueShape::List(&NAME_SHAPE, 0, limits::WORDS_MAX),
             "Words for what it is",
         ),
-        optional_key(
-            "description",
-            ValueShape::Text(limits::DESCRIPTION_BYTES_MAX),
-            "What it is",
-        ),
+        optional_key("description", ValueShape::Text(limits::DESCRIPTION_BYTES_MAX), "What it is"),
         optional_key("type", NAME_SHAPE, "Its type"),
     ],
 );

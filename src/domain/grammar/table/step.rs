@@ -22,9 +22,8 @@ const LOSERS_WORDS: &[&str] = &["finish", "cancel"];
 const MODEL_KINDS: &[&str] = &["agent", "guidance", "tool"];
 const INSTRUCTED_KINDS: &[&str] = &["agent", "guidance", "tool", "input", "extract"];
 const WORK_KINDS: &[&str] = &["agent", "guidance", "tool", "run", "activity", "workflow"];
-const RETRYABLE_KINDS: &[&str] = &[
-    "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow",
-];
+const RETRYABLE_KINDS: &[&str] =
+    &["agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow"];
 const OFFERING_KINDS: &[&str] = &["agent", "guidance", "tool", "input", "extract", "activity"];
 const TIMEOUT_KINDS: &[&str] = &[
     "agent", "guidance", "tool", "input", "extract", "run", "activity", "workflow", "foreach",
@@ -52,18 +51,12 @@ const fn field_key_with_advice(
     instead: &'static str,
 ) -> MappingKey {
     let instead = Some(instead);
-    MappingKey {
-        role: KeyRole::Field { kinds, instead },
-        ..optional_key(name, shape, what)
-    }
+    MappingKey { role: KeyRole::Field { kinds, instead }, ..optional_key(name, shape, what) }
 }
 
 /// A key that is refused in the body of a `foreach`.
 const fn forbid_in_foreach(key: MappingKey, why: &'static str) -> MappingKey {
-    MappingKey {
-        not_each: Some(why),
-        ..key
-    }
+    MappingKey { not_each: Some(why), ..key }
 }
 
 /// Advice for a key that belongs to the `foreach` step itself.
@@ -95,10 +88,7 @@ pub static STEP_SHAPE: MappingShape = new_record(
         STEP_DESCRIPTION_KEY,
         DEPENDS_ON_KEY,
         // The spelling of front matter.
-        MappingKey {
-            name: "dependsOn",
-            ..DEPENDS_ON_KEY
-        },
+        MappingKey { name: "dependsOn", ..DEPENDS_ON_KEY },
         kind_key(
             "agent",
             ValueShape::Id(IdKind::Agent),
@@ -125,11 +115,7 @@ pub static STEP_SHAPE: MappingShape = new_record(
             ValueShape::Operation,
             "The HTTP operation that the server calls: a catalog and an operation of it",
         ),
-        kind_key(
-            "activity",
-            NAME_SHAPE,
-            "The activity of its own process that the server runs",
-        ),
+        kind_key("activity", NAME_SHAPE, "The activity of its own process that the server runs"),
         forbid_in_foreach(
             kind_key(
                 "branch",
@@ -161,11 +147,7 @@ pub static STEP_SHAPE: MappingShape = new_record(
             "Time passes, or something happens elsewhere",
         ),
         kind_key("set", ValueShape::Memory(1), "Memory is written"),
-        kind_key(
-            "fail",
-            ValueShape::Record(&FAIL_SHAPE),
-            "The execution ends as failed",
-        ),
+        kind_key("fail", ValueShape::Record(&FAIL_SHAPE), "The execution ends as failed"),
         kind_key(
             "workflow",
             ValueShape::Id(IdKind::Workflow),
@@ -195,18 +177,8 @@ pub static STEP_SHAPE: MappingShape = new_record(
             "What is known of the output: for readers, not enforced",
             WORK_KINDS,
         ),
-        field_key(
-            "with",
-            ValueShape::Values,
-            "What the step works on",
-            WORK_KINDS,
-        ),
-        field_key(
-            "body",
-            ValueShape::Value,
-            "The body of the request",
-            &["run"],
-        ),
+        field_key("with", ValueShape::Values, "What the step works on", WORK_KINDS),
+        field_key("body", ValueShape::Value, "The body of the request", &["run"]),
         field_key(
             "paginate",
             ValueShape::Record(&PAGINATE_SHAPE),
@@ -225,12 +197,7 @@ pub static STEP_SHAPE: MappingShape = new_record(
             "The step is skipped where this does not hold",
             ALL_STEP_KINDS,
         ),
-        field_key(
-            "when",
-            ValueShape::Condition,
-            "The same as `if`",
-            ALL_STEP_KINDS,
-        ),
+        field_key("when", ValueShape::Condition, "The same as `if`", ALL_STEP_KINDS),
         field_key(
             "retry",
             ValueShape::Record(&RETRY_SHAPE),

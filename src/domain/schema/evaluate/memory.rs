@@ -22,11 +22,7 @@ fn measure_held_bytes(evaluation: &Evaluation<'_>) -> [usize; 3] {
     // A hash table has one control byte per slot.
     let place = size_of::<((NodeId, usize), CachedResult)>() + 1;
     let caches = evaluation.caches.values().map(Cache::memory_usage);
-    [
-        evaluation.known.capacity() * 8 / 7 * place,
-        caches.sum(),
-        violation_bytes(&evaluation.found),
-    ]
+    [evaluation.known.capacity() * 8 / 7 * place, caches.sum(), violation_bytes(&evaluation.found)]
 }
 
 fn evaluate_and_measure(schema: &Value, value: &Value) -> (usize, [usize; 3]) {

@@ -22,11 +22,7 @@ struct EvaluatedParts<'a> {
 
 impl<'a> EvaluatedParts<'a> {
     fn new(value: &'a Value, count: usize) -> Self {
-        Self {
-            value,
-            parts: vec![false; count],
-            asked: HashSet::new(),
-        }
+        Self { value, parts: vec![false; count], asked: HashSet::new() }
     }
 }
 
@@ -141,19 +137,13 @@ impl<'a> Evaluation<'a> {
     ) -> EvaluationResult<()> {
         let value = seen.value;
         match keyword {
-            Keyword::If {
-                condition,
-                then,
-                otherwise,
-            } => {
+            Keyword::If { condition, then, otherwise } => {
                 let holds = self.validate(*condition, value, ReportMode::Check)?;
                 if holds {
                     self.collect_evaluated_parts(*condition, seen, false)?;
                 }
                 let branch = if holds { then } else { otherwise };
-                branch.map_or(Ok(()), |branch| {
-                    self.collect_evaluated_parts(branch, seen, false)
-                })
+                branch.map_or(Ok(()), |branch| self.collect_evaluated_parts(branch, seen, false))
             }
             Keyword::DependentSchemas(schemas) => {
                 for (name, node) in schemas {

@@ -23,11 +23,7 @@ impl<'a> SchemaReader<'a> {
 
     /// Compiles a subschema, whose form was checked.
     pub(super) fn compile_node(&mut self, id: NodeId) -> SchemaNode {
-        let Subschema {
-            value,
-            pointer,
-            resource,
-        } = self.subschemas[id].clone();
+        let Subschema { value, pointer, resource } = self.subschemas[id].clone();
         let mut keywords = Vec::new();
         match value {
             Value::Bool(false) => keywords.push(Keyword::Never),
@@ -115,10 +111,8 @@ impl<'a> SchemaReader<'a> {
             keywords.extend(id.map(|id| Keyword::Pattern(id, text.to_owned())));
         }
         if let Some(name) = map.get("format").and_then(Value::as_str) {
-            keywords.extend(
-                self.find_format(name, &join_pointer(at, "format"))
-                    .map(Keyword::Format),
-            );
+            keywords
+                .extend(self.find_format(name, &join_pointer(at, "format")).map(Keyword::Format));
         }
     }
 
@@ -129,8 +123,7 @@ impl<'a> SchemaReader<'a> {
             && let Some(meant) = Format::suggest_name(name)
         {
             let message = format!("`{name}` is no format");
-            self.add_invalid_fault(at, message)
-                .suggest_replacement(name, meant);
+            self.add_invalid_fault(at, message).suggest_replacement(name, meant);
         }
         format
     }
@@ -174,11 +167,7 @@ impl<'a> SchemaReader<'a> {
             keywords.push(Keyword::Not(node, words));
         }
         if let Some(condition) = one("if") {
-            keywords.push(Keyword::If {
-                condition,
-                then: one("then"),
-                otherwise: one("else"),
-            });
+            keywords.push(Keyword::If { condition, then: one("then"), otherwise: one("else") });
         }
         keywords.extend(one("propertyNames").map(Keyword::PropertyNames));
         keywords.extend(one("unevaluatedItems").map(Keyword::UnevaluatedItems));
@@ -244,11 +233,7 @@ impl<'a> SchemaReader<'a> {
     /// The list of subschemas under a keyword.
     fn subschema_ids(&self, map: &Map<String, Value>, word: &str) -> Option<Vec<NodeId>> {
         let list = map.get(word)?.as_array()?;
-        Some(
-            list.iter()
-                .filter_map(|value| self.node_id(value))
-                .collect(),
-        )
+        Some(list.iter().filter_map(|value| self.node_id(value)).collect())
     }
 
     fn compile_properties(&mut self, map: &'a Map<String, Value>, at: &str) -> Option<Keyword> {

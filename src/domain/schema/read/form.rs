@@ -16,11 +16,7 @@ use crate::{document::type_name, finding::Rule};
 impl<'a> SchemaReader<'a> {
     /// Checks the keywords of a subschema, and adds its subschemas and its anchors.
     pub(super) fn check_form(&mut self, id: NodeId) {
-        let Subschema {
-            value,
-            pointer,
-            resource,
-        } = self.subschemas[id].clone();
+        let Subschema { value, pointer, resource } = self.subschemas[id].clone();
         let map = match value {
             Value::Object(map) => map,
             Value::Bool(_) => return,
@@ -37,8 +33,7 @@ impl<'a> SchemaReader<'a> {
         let resource = if self.draft == SchemaDraft::Seven && map.contains_key("$ref") {
             resource
         } else {
-            self.resources
-                .enter_subschema(value, map, &pointer, resource)
+            self.resources.enter_subschema(value, map, &pointer, resource)
         };
         self.subschemas[id].resource = resource;
         for (word, value) in map {
@@ -125,9 +120,7 @@ impl<'a> SchemaReader<'a> {
             },
             KeywordValueForm::Types => return self.check_types(value, at),
             KeywordValueForm::NamedTexts => {
-                let lists = value
-                    .as_object()
-                    .is_some_and(|map| map.values().all(are_texts));
+                let lists = value.as_object().is_some_and(|map| map.values().all(are_texts));
                 (!lists).then_some("a mapping of lists of names")
             }
             KeywordValueForm::Texts => (!are_texts(value)).then_some("a list of texts that differ"),
@@ -135,9 +128,9 @@ impl<'a> SchemaReader<'a> {
             KeywordValueForm::Positive => {
                 (!value.as_f64().is_some_and(|number| number > 0.0)).then_some("a number above 0")
             }
-            KeywordValueForm::Count => as_count(value)
-                .is_none()
-                .then_some("a whole number from 0 on"),
+            KeywordValueForm::Count => {
+                as_count(value).is_none().then_some("a whole number from 0 on")
+            }
             KeywordValueForm::Flag => (!value.is_boolean()).then_some("`true` or `false`"),
             KeywordValueForm::Text | KeywordValueForm::Pattern => {
                 (!value.is_string()).then_some("a text")
@@ -219,7 +212,5 @@ fn are_bare_properties(map: &Map<String, Value>) -> bool {
     let known = |word: &str| keyword::keyword_form(word).is_some();
     unknown.peek().is_some()
         && unknown.all(|(_, value)| names_type(value) || is_schema(value))
-        && map
-            .iter()
-            .all(|(word, value)| !known(word) || (word != "type" && names_type(value)))
+        && map.iter().all(|(word, value)| !known(word) || (word != "type" && names_type(value)))
 }

@@ -41,9 +41,7 @@ type ReferenceTarget<'a> = (&'a Value, String, usize);
 
 impl<'a> SchemaResources<'a> {
     pub(super) fn from_document(document: &'a Value) -> Self {
-        Self {
-            all: vec![SchemaResource::new(document, "", String::new())],
-        }
+        Self { all: vec![SchemaResource::new(document, "", String::new())] }
     }
 
     /// Notes the URI and the anchors of a subschema. Returns the number of its resource, which may begin with it.
@@ -150,9 +148,7 @@ fn join_uri(base: &str, text: &str) -> String {
     let end = if text.starts_with('/') {
         host
     } else {
-        base[host..]
-            .rfind('/')
-            .map_or(base.len(), |at| host + at + 1)
+        base[host..].rfind('/').map_or(base.len(), |at| host + at + 1)
     };
     remove_dot_segments(&format!("{}{text}", &base[..end]))
 }

@@ -81,9 +81,7 @@ fn beside(bodies: &BTreeMap<BodyKind, Step>, each: bool) -> impl Iterator<Item =
 fn does(kind: &StepKind) -> String {
     let word = kind.as_str();
     match kind {
-        StepKind::Run {
-            catalog, operation, ..
-        } => format!("{word} {catalog} {operation}"),
+        StepKind::Run { catalog, operation, .. } => format!("{word} {catalog} {operation}"),
         StepKind::Activity { name, .. } | StepKind::Workflow { name } => format!("{word} {name}"),
         _ => word.to_owned(),
     }
@@ -100,11 +98,7 @@ pub(super) fn edges(steps: &[Step]) -> Vec<GraphEdge> {
         let waits = step.depends_on.iter().filter(before);
         // A predecessor with a condition that otherwise jumps is awaited only if it is skipped: the edge is labelled
         // `else`.
-        let leads_on = |id: &StepId| {
-            steps
-                .iter()
-                .any(|step| step.id == *id && leads_always(step))
-        };
+        let leads_on = |id: &StepId| steps.iter().any(|step| step.id == *id && leads_always(step));
         edges.extend(waits.map(|before| GraphEdge {
             from: before.as_str().to_owned(),
             to: step.id.as_str().to_owned(),
@@ -145,27 +139,15 @@ fn jumps(step: &Step) -> Vec<GraphEdge> {
         kind,
         label: label.map(str::to_owned),
     };
-    let mut edges: Vec<_> = step
-        .next
-        .iter()
-        .map(|next| edge(next, EdgeKind::Next, None))
-        .collect();
+    let mut edges: Vec<_> = step.next.iter().map(|next| edge(next, EdgeKind::Next, None)).collect();
     if let StepKind::Branch { arms } = &step.kind {
         let arm = |arm: &BranchArm| {
-            edge(
-                &arm.next,
-                EdgeKind::Branch,
-                Some(arm.condition.as_deref().unwrap_or("else")),
-            )
+            edge(&arm.next, EdgeKind::Branch, Some(arm.condition.as_deref().unwrap_or("else")))
         };
         edges.extend(arms.iter().map(arm));
     }
     if let OnError::Step(id) = &step.on_error {
-        edges.push(edge(
-            &JumpTarget::Step(id.clone()),
-            EdgeKind::OnError,
-            Some("on error"),
-        ));
+        edges.push(edge(&JumpTarget::Step(id.clone()), EdgeKind::OnError, Some("on error")));
     }
     edges
 }

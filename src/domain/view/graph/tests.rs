@@ -19,23 +19,13 @@ fn set(name: &str) -> Step {
 
 #[test]
 fn jumps_are_edges_besides_the_dependencies() {
-    let arm = |condition: Option<&str>, next| BranchArm {
-        condition: condition.map(str::to_owned),
-        next,
-    };
-    let arms = vec![
-        arm(Some("a == \"x\""), JumpTarget::Step(id("work"))),
-        arm(None, JumpTarget::End),
-    ];
+    let arm =
+        |condition: Option<&str>, next| BranchArm { condition: condition.map(str::to_owned), next };
+    let arms =
+        vec![arm(Some("a == \"x\""), JumpTarget::Step(id("work"))), arm(None, JumpTarget::End)];
     let steps = vec![
-        Step {
-            on_error: OnError::Step(id("help")),
-            ..set("work")
-        },
-        Step {
-            depends_on: vec![id("work")],
-            ..Step::new(id("route"), StepKind::Branch { arms })
-        },
+        Step { on_error: OnError::Step(id("help")), ..set("work") },
+        Step { depends_on: vec![id("work")], ..Step::new(id("route"), StepKind::Branch { arms }) },
         Step {
             depends_on: vec![id("route")],
             next: Some(JumpTarget::Step(id("work"))),

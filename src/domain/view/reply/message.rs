@@ -30,10 +30,7 @@ pub(super) fn reply_message(
     let first = ready.first();
     match (started, first, execution.state()) {
         (Some(workflow), Some(_), _) => {
-            format!(
-                "Workflow '{workflow}' started. {}",
-                steps_ready_message(ready, "")
-            )
+            format!("Workflow '{workflow}' started. {}", steps_ready_message(ready, ""))
         }
         (None, Some(first), _) if first.agent_name.is_some() => {
             steps_ready_message(ready, REVIEW_PERSONA_HINT)
@@ -48,10 +45,9 @@ pub(super) fn reply_message(
                     "Step '{step}' failed: {why}. The workflow has failed.{}",
                     parent_call_suffix(execution, " ")
                 ),
-                None => format!(
-                    "The workflow has failed: {why}.{}",
-                    parent_call_suffix(execution, " ")
-                ),
+                None => {
+                    format!("The workflow has failed: {why}.{}", parent_call_suffix(execution, " "))
+                }
             }
         }
         (_, None, State::Paused) => actions_for_people(subject),

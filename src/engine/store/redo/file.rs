@@ -133,8 +133,7 @@ impl LogFile {
 
     /// Whether the file is still in place: not removed, replaced or cut.
     pub(super) fn is_there(&self) -> bool {
-        self.length_at_path()
-            .is_some_and(|bytes| bytes >= self.bytes)
+        self.length_at_path().is_some_and(|bytes| bytes >= self.bytes)
     }
 
     /// The length of the file, if its path still refers to it.

@@ -83,10 +83,7 @@ fn check_log(transaction: &ReadTransaction, path: &Path, options: &Options) -> R
     for body in &bodies {
         changes::decode(body)?;
     }
-    Ok(PendingLog {
-        is_awaited: true,
-        bodies,
-    })
+    Ok(PendingLog { is_awaited: true, bodies })
 }
 
 /// Refuses a log whose data file is missing: there is nothing to apply it to.
@@ -95,10 +92,8 @@ fn check_log(transaction: &ReadTransaction, path: &Path, options: &Options) -> R
 /// `STORE_CORRUPT`; `FILE_UNUSABLE` where it cannot be read.
 pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<()> {
     let log = read_log_start(path, 0, options)?.unwrap_or_default();
-    let is_empty = matches!(
-        read_record(&log),
-        RecordRead::Nothing | RecordRead::Record(LogId::NONE, _)
-    );
+    let is_empty =
+        matches!(read_record(&log), RecordRead::Nothing | RecordRead::Record(LogId::NONE, _));
     if is_dropped(&log) || is_empty {
         return Ok(());
     }
@@ -192,10 +187,7 @@ fn read_log_start(path: &Path, most: u64, options: &Options) -> Result<Option<Ve
     let read = options
         .call_hook_before(Operation::Read)
         .and_then(|()| File::open(&log))
-        .and_then(|file| {
-            file.take(most.max(PAGE_BYTES as u64))
-                .read_to_end(&mut bytes)
-        });
+        .and_then(|file| file.take(most.max(PAGE_BYTES as u64)).read_to_end(&mut bytes));
     match read {
         Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -212,10 +204,9 @@ fn foreign_log_error(found: &RecordRead<'_>, path: &Path) -> Error {
             );
             Error::new(Code::StoreTooNew, message)
         }
-        RecordRead::Record(..) => unfit_log_error(
-            path,
-            "belongs to another database, or to this one at another moment",
-        ),
+        RecordRead::Record(..) => {
+            unfit_log_error(path, "belongs to another database, or to this one at another moment")
+        }
         RecordRead::Nothing => unfit_log_error(path, "is damaged: it lacks its first record"),
         RecordRead::Garbage => unfit_log_error(path, "does not begin as a log does"),
     }
@@ -266,9 +257,7 @@ impl PendingLog {
             done.map_err(redb_error)?;
         }
         let mut open = transaction.open_table(OPEN_TABLE).map_err(redb_error)?;
-        let mut executions = transaction
-            .open_table(EXECUTIONS_TABLE)
-            .map_err(redb_error)?;
+        let mut executions = transaction.open_table(EXECUTIONS_TABLE).map_err(redb_error)?;
         let mut journal = transaction.open_table(JOURNAL_TABLE).map_err(redb_error)?;
         let mut contents = transaction.open_table(CONTENT_TABLE).map_err(redb_error)?;
         let mut refusals = transaction.open_table(REFUSALS_TABLE).map_err(redb_error)?;

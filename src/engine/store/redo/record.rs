@@ -33,10 +33,7 @@ pub(super) struct RecordPlace {
 impl RecordPlace {
     /// The place behind a record of so many bytes.
     pub(super) fn place_after(self, bytes: usize) -> Self {
-        Self {
-            number: self.number + 1,
-            offset: self.offset + bytes as u64,
-        }
+        Self { number: self.number + 1, offset: self.offset + bytes as u64 }
     }
 }
 
@@ -107,10 +104,7 @@ pub(super) fn read_record(bytes: &[u8]) -> RecordRead<'_> {
     let record = end.and_then(|end| bytes.get(..end));
     let whole = record
         .filter(|record| record_checksum(record) == record[CHECKSUMMED_HEADER_BYTES..HEADER_BYTES]);
-    let place = RecordPlace {
-        number: number(32),
-        offset: number(40),
-    };
+    let place = RecordPlace { number: number(32), offset: number(40) };
     RecordRead::Record(
         LogId::from_bytes(header_field(header, 16)),
         whole.map(|record| (place, &record[HEADER_BYTES..])),

@@ -123,9 +123,7 @@ pub(in crate::store) fn record_following_log(
     folded.truncate(FOLDED_KEPT_MAX);
     let state = LogState { follows, folded };
     let format = follows.map_or(FILE_FORMAT, |_| FORMAT_WITH_LOG);
-    meta.insert(LOG_KEY, state.encode().as_slice())
-        .map_err(redb_error)?;
-    meta.insert(FORMAT_KEY, format.as_bytes())
-        .map_err(redb_error)?;
+    meta.insert(LOG_KEY, state.encode().as_slice()).map_err(redb_error)?;
+    meta.insert(FORMAT_KEY, format.as_bytes()).map_err(redb_error)?;
     Ok(())
 }

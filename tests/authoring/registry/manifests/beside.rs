@@ -57,12 +57,7 @@ fn steps_of_on_failure_follow_all_others() {
         "  - {id: b, guidance: x, depends_on: []}\non_failure:\n  - {id: look, guidance: 'See ${{ run.failure.code }}'}\n  - {id: tell, guidance: 'Say ${{ steps.look.summary }}'}\n",
     );
     let workflow = sound(&text);
-    let expected = [
-        "a after []",
-        "b after []",
-        "look after [a b]",
-        "tell after [look]",
-    ];
+    let expected = ["a after []", "b after []", "look after [a b]", "tell after [look]"];
     assert_eq!(order(&workflow), expected);
 }
 
@@ -73,30 +68,15 @@ fn nothing_leads_from_the_steps_to_those_of_on_failure_or_back() {
             "  - {{id: b, guidance: x{b}}}\non_failure:\n  - {{id: look, guidance: y{look}}}\n"
         ))
     };
-    wrong(
-        &provided(", next: look", ""),
-        &["6:32 unknown_step steps[1].next"],
-    );
-    wrong(
-        &provided(", on_error: look", ""),
-        &["6:36 unknown_step steps[1].on_error"],
-    );
+    wrong(&provided(", next: look", ""), &["6:32 unknown_step steps[1].next"]);
+    wrong(&provided(", on_error: look", ""), &["6:36 unknown_step steps[1].on_error"]);
     wrong(
         &provided(", depends_on: [look]", ""),
         &["6:39 unknown_dependency steps[1].depends_on[0]"],
     );
-    wrong(
-        &provided("", ", next: a"),
-        &["8:35 unknown_step on_failure[0].next"],
-    );
-    wrong(
-        &provided("", ", run_when: failed"),
-        &["8:29 no_effect on_failure[0].run_when"],
-    );
-    wrong(
-        &provided("", "}\n  - {id: b, guidance: z"),
-        &["9:10 duplicate_step on_failure[1].id"],
-    );
+    wrong(&provided("", ", next: a"), &["8:35 unknown_step on_failure[0].next"]);
+    wrong(&provided("", ", run_when: failed"), &["8:29 no_effect on_failure[0].run_when"]);
+    wrong(&provided("", "}\n  - {id: b, guidance: z"), &["9:10 duplicate_step on_failure[1].id"]);
 }
 
 #[test]
@@ -109,23 +89,14 @@ fn the_workflow_has_hooks_and_says_when_effects_are_taken_back() {
     assert_eq!(workflow.compensate_when.len(), 2);
     wrong(
         &after_a("hooks: {on_success: {agent: x}}\n"),
-        &[
-            "6:21 missing_kind hooks.on_success",
-            "6:22 unknown_key hooks.on_success.agent",
-        ],
+        &["6:21 missing_kind hooks.on_success", "6:22 unknown_key hooks.on_success.agent"],
     );
-    wrong(
-        &after_a("compensate_when: [completed]\n"),
-        &["6:19 unknown_value compensate_when[0]"],
-    );
+    wrong(&after_a("compensate_when: [completed]\n"), &["6:19 unknown_value compensate_when[0]"]);
     wrong(&after_a("on_failure: []\n"), &["6:13 no_steps on_failure"]);
 }
 
 /// What stands for the workflow where a step is named is no id of a step.
 #[test]
 fn no_step_is_called_as_the_workflow() {
-    wrong(
-        &steps("  - {id: $workflow, guidance: x}\n"),
-        &["4:10 ill_formed_name steps[0].id"],
-    );
+    wrong(&steps("  - {id: $workflow, guidance: x}\n"), &["4:10 ill_formed_name steps[0].id"]);
 }

@@ -15,20 +15,10 @@ pub(super) fn edited(text: &str, mut edits: Vec<Edit>) -> String {
     let mut text = text.to_owned();
     for edit in edits.iter().rev() {
         let lines: Vec<&str> = text.split('\n').collect();
-        let from = lines[edit.line - 1]
-            .chars()
-            .take(edit.column - 1)
-            .map(char::len_utf8)
-            .sum::<usize>();
-        let above: usize = lines[..edit.line - 1]
-            .iter()
-            .map(|line| line.len() + 1)
-            .sum();
-        assert_eq!(
-            above + from,
-            edit.start,
-            "line and column are those of the bytes"
-        );
+        let from =
+            lines[edit.line - 1].chars().take(edit.column - 1).map(char::len_utf8).sum::<usize>();
+        let above: usize = lines[..edit.line - 1].iter().map(|line| line.len() + 1).sum();
+        assert_eq!(above + from, edit.start, "line and column are those of the bytes");
         text.replace_range(edit.start..edit.end, &edit.new_text);
     }
     text
@@ -72,10 +62,7 @@ fn every_edit_that_is_suggested_removes_its_finding() {
                 (other.rule, &other.path, &other.message)
                     == (finding.rule, &finding.path, &finding.message)
             };
-            assert!(
-                left.iter().find(same).is_none(),
-                "{finding:#?}\n{remedied}\n{left:#?}"
-            );
+            assert!(left.iter().find(same).is_none(), "{finding:#?}\n{remedied}\n{left:#?}");
             assert_ne!(remedied, text);
         }
     }

@@ -21,10 +21,7 @@ fn expressions_refer_to_what_can_be_there() {
     );
     wrong(
         "workflow: w\ndescription: d\nmemory: {x: '${{ steps.a.x }}'}\nfinal_output: ['${{ steps.b.x }}']\nsteps:\n  - id: a\n    guidance: '${{ memory.x }} ${{ run.execution_id }} ${{ env.HOME }}'\n",
-        &[
-            "3:18 reference_too_early memory.x",
-            "4:21 unknown_reference final_output[0]",
-        ],
+        &["3:18 reference_too_early memory.x", "4:21 unknown_reference final_output[0]"],
     );
     // The place is that of the name, inside a block too.
     wrong(
@@ -32,10 +29,7 @@ fn expressions_refer_to_what_can_be_there() {
         &["9:15 unknown_reference steps[1].guidance"],
     );
     let later = "  - id: b\n    guidance: '${{ steps.c.x }}'\n  - id: c\n    guidance: x\n";
-    wrong(
-        &after_a(later),
-        &["7:20 reference_too_early steps[1].guidance"],
-    );
+    wrong(&after_a(later), &["7:20 reference_too_early steps[1].guidance"]);
     // A way back makes no difference: it resets what is named.
     wrong(
         &after_a(&format!("{later}    next: b\n    if: steps.a.x\n")),
@@ -49,10 +43,7 @@ fn a_reference_to_a_step_beside_this_one_is_waited_for() {
     let workflow = sound(&after_a(&format!(
         "{side}  - id: c\n    guidance: '${{{{ steps.b.x }}}}'\n    depends_on: [a]\n  - id: d\n    guidance: '${{{{ steps.a.x }}}}'\n"
     )));
-    assert_eq!(
-        order(&workflow),
-        ["a after []", "b after []", "c after [a b]", "d after [c]"]
-    );
+    assert_eq!(order(&workflow), ["a after []", "b after []", "c after [a b]", "d after [c]"]);
     // Two that refer to each other cannot both wait.
     wrong(
         &after_a(

@@ -8,10 +8,7 @@ use midex_test::assert_has;
 #[track_caller]
 fn meant(body: &str, finding: &str, instead: &str) {
     second(body, &[finding]);
-    let text = after_a(&format!(
-        "  - id: b\n    {}\n",
-        body.replace('\n', "\n    ")
-    ));
+    let text = after_a(&format!("  - id: b\n    {}\n", body.replace('\n', "\n    ")));
     let text = text.replace(
         "steps:\n",
         "memory: {wishes: [], n: 0}\ninputs: {topic: {type: string}}\nsteps:\n",
@@ -41,21 +38,13 @@ fn names_that_cannot_be_are_findings() {
     assert_eq!(
         told,
         [
-            (
-                rule,
-                "nothing sets `memory.wihses`",
-                "did you mean `wishes`?"
-            ),
+            (rule, "nothing sets `memory.wihses`", "did you mean `wishes`?"),
             (
                 rule,
                 "nothing sets `memory.nobody`",
                 "give it a first value, as `memory: { nobody: … }`, or write it in a `set`"
             ),
-            (
-                rule,
-                "`run.visits.zz` is nothing that an execution says of itself",
-                "there are a, b"
-            ),
+            (rule, "`run.visits.zz` is nothing that an execution says of itself", "there are a, b"),
             (
                 rule,
                 "`run.steps.a.errro` is nothing that an execution says of itself",
@@ -70,10 +59,7 @@ fn names_that_cannot_be_are_findings() {
     );
     assert!(edited(text, findings[0].edits.clone()).contains("${{ memory.wishes }}"));
     // Memory has the outputs of steps under their ids, and the inputs.
-    second(
-        "guidance: '${{ memory.a }} ${{ memory.__workflow_input__ }}'",
-        &[],
-    );
+    second("guidance: '${{ memory.a }} ${{ memory.__workflow_input__ }}'", &[]);
     for call in [
         "rejectattr('x', 'equalTo', 1)",
         "selectattr('x', 'match', 'y')",
@@ -85,10 +71,7 @@ fn names_that_cannot_be_are_findings() {
             &["ill_formed_expression guidance"],
         );
     }
-    second(
-        "guidance: \"${{ steps.a | selectattr('x', inputs.test, 1) }}\"",
-        &[],
-    );
+    second("guidance: \"${{ steps.a | selectattr('x', inputs.test, 1) }}\"", &[]);
 }
 
 #[test]
@@ -106,33 +89,20 @@ fn the_result_of_a_step_says_which_fields_there_are() {
         ("steps.a.list.x", "unknown_reference"),
         ("steps.a.list[0].y", "unknown_reference"),
     ] {
-        wrong(
-            &with(closed, reference),
-            &[&format!("8:20 {finding} steps[1].guidance")],
-        );
+        wrong(&with(closed, reference), &[&format!("8:20 {finding} steps[1].guidance")]);
     }
-    for sure in [
-        "steps.a.text",
-        "steps.a.list[0].x",
-        "steps.a[inputs.x]",
-        "steps.a",
-    ] {
+    for sure in ["steps.a.text", "steps.a.list[0].x", "steps.a[inputs.x]", "steps.a"] {
         sound(&with(closed, sure));
     }
     let open = "{type: object, properties: {text: {type: string}, sum: {}}, required: [text]}";
     for perhaps in ["steps.a.sum", "steps.a.other"] {
         let (workflow, findings) = checked("w.yaml", &with(open, perhaps));
         assert!(workflow.is_some(), "a warning refuses nothing");
-        assert_eq!(
-            places(&findings),
-            ["8:20 uncertain_reference steps[1].guidance"]
-        );
+        assert_eq!(places(&findings), ["8:20 uncertain_reference steps[1].guidance"]);
     }
-    for guarded in [
-        "steps.a.sum | default(1)",
-        "steps.a.sum if steps.a.sum is defined else 1",
-        "steps.a.text",
-    ] {
+    for guarded in
+        ["steps.a.sum | default(1)", "steps.a.sum if steps.a.sum is defined else 1", "steps.a.text"]
+    {
         sound(&with(open, guarded));
     }
     for unknown in [
@@ -151,16 +121,8 @@ fn the_result_of_a_step_says_which_fields_there_are() {
 fn what_looks_like_an_expression_is_a_warning_with_the_edit() {
     let rule = |path: &str| format!("looks_like_expression {path}");
     let topic = "${{ inputs.topic }}";
-    meant(
-        "guidance: 'On {{ inputs.topic }}.'",
-        &rule("guidance"),
-        &format!("'On {topic}.'"),
-    );
-    meant(
-        "guidance: On ${inputs.topic}",
-        &rule("guidance"),
-        &format!("On {topic}"),
-    );
+    meant("guidance: 'On {{ inputs.topic }}.'", &rule("guidance"), &format!("'On {topic}.'"));
+    meant("guidance: On ${inputs.topic}", &rule("guidance"), &format!("On {topic}"));
     meant(
         "guidance: x\nwith: {topic: inputs.topic}",
         &rule("with.topic"),
@@ -176,17 +138,11 @@ fn what_looks_like_an_expression_is_a_warning_with_the_edit() {
     assert!(workflow.is_some());
     assert_eq!(
         places(&findings),
-        [
-            "4:19 looks_like_expression final_output.s",
-            "7:14 looks_like_expression steps[0].set.n"
-        ]
+        ["4:19 looks_like_expression final_output.s", "7:14 looks_like_expression steps[0].set.n"]
     );
     let edits = findings.iter().flat_map(|finding| finding.edits.clone());
     let mended = edited(text, edits.collect());
-    assert_has(
-        &mended,
-        &["{s: \"${{ steps.a.n }}\"}", "{n: \"${{ memory.n + 1 }}\"}"],
-    );
+    assert_has(&mended, &["{s: \"${{ steps.a.n }}\"}", "{n: \"${{ memory.n + 1 }}\"}"]);
     sound(&mended);
     // Prose, other languages, and what nothing here is called are left alone.
     for plain in [
@@ -218,20 +174,13 @@ fn numbers_are_those_of_the_core_schema_and_none_is_changed_in_silence() {
         ("+5", json!(5)),
         ("1.50", json!(1.5)),
         ("1e3", json!(1000.0)),
-        (
-            "18446744073709551615",
-            json!(18_446_744_073_709_551_615_u64),
-        ),
+        ("18446744073709551615", json!(18_446_744_073_709_551_615_u64)),
         ("-9223372036854775808", json!(i64::MIN)),
         ("\"18446744073709551616\"", json!("18446744073709551616")),
     ] {
         assert_eq!(sound(&text(written)).memory["n"], meant, "{written}");
     }
-    for large in [
-        "18446744073709551616",
-        "-9223372036854775809",
-        "100000000000000000000000",
-    ] {
+    for large in ["18446744073709551616", "-9223372036854775809", "100000000000000000000000"] {
         let yaml = text(large);
         let (_, findings) = checked("w.yaml", &yaml);
         assert_eq!(places(&findings), ["3:13 out_of_range "], "{findings:#?}");
@@ -268,11 +217,5 @@ fn a_secret_that_the_configuration_does_not_name_is_a_warning() {
     let (workflow, warned) = findings(Some(&[]));
     assert!(workflow.is_some());
     assert_eq!(warned[0].rule, Rule::UnknownSecret);
-    assert!(
-        warned[0]
-            .suggestion
-            .as_ref()
-            .unwrap()
-            .contains("--secret-env API_KEY")
-    );
+    assert!(warned[0].suggestion.as_ref().unwrap().contains("--secret-env API_KEY"));
 }

@@ -50,10 +50,7 @@ fn only_in(name: &str, text: &str) -> Finding {
 #[track_caller]
 fn says(finding: &Finding, words: &str) {
     let hint = finding.suggestion.as_deref().unwrap_or_default();
-    assert!(
-        hint.contains(words) || finding.message.contains(words),
-        "{words}: {finding:#?}"
-    );
+    assert!(hint.contains(words) || finding.message.contains(words), "{words}: {finding:#?}");
 }
 
 #[test]
@@ -80,26 +77,17 @@ fn a_heading_that_nearly_names_a_step_is_told_and_its_edit_mends_it() {
         "## The step: write ##",
     ];
     for spelling in spellings {
-        let text = body(&format!(
-            "# A poem\n\n{spelling}\n\nWrite about the orange.\n"
-        ));
+        let text = body(&format!("# A poem\n\n{spelling}\n\nWrite about the orange.\n"));
         let findings = checked("w.md", &text).1;
         if spelling.contains("The step") {
             assert!(findings.is_empty(), "no step is named first: {findings:#?}");
             continue;
         }
-        assert_eq!(
-            rules("w.md", &text),
-            ["unknown_section"],
-            "{spelling}\n{findings:#?}"
-        );
+        assert_eq!(rules("w.md", &text), ["unknown_section"], "{spelling}\n{findings:#?}");
         says(&findings[0], "write `## step: write`");
         let mended = crate::corpus::edited(&text, findings[0].edits.clone());
         let workflow = sound_at("w.md", &mended);
-        let said = workflow.steps[0]
-            .instructions
-            .as_deref()
-            .unwrap_or_default();
+        let said = workflow.steps[0].instructions.as_deref().unwrap_or_default();
         assert!(said.contains("Write about the orange."), "{spelling}");
     }
     for spelling in ["## Step one", "## Steps", "## Step 2", "# step"] {
@@ -137,46 +125,27 @@ fn a_comment_that_cuts_a_text_is_told_with_the_text_in_quotes() {
         )
     };
     for (line, whole) in [
-        (
-            "guidance: Read issue #${{ inputs.issue }}",
-            "\"Read issue #${{ inputs.issue }}\"",
-        ),
+        ("guidance: Read issue #${{ inputs.issue }}", "\"Read issue #${{ inputs.issue }}\""),
         ("guidance: Tag it #urgent now", "\"Tag it #urgent now\""),
-        (
-            "guidance: Say \"hi\" # to ${{ inputs.issue }}",
-            "'Say \"hi\" # to ${{ inputs.issue }}'",
-        ),
+        ("guidance: Say \"hi\" # to ${{ inputs.issue }}", "'Say \"hi\" # to ${{ inputs.issue }}'"),
         ("guidance: Use color\t#fff", "#fff"),
     ] {
         let text = of(line);
         let (workflow, findings) = checked("w.yaml", &text);
         assert!(workflow.is_some(), "{line}");
-        assert_eq!(
-            rules("w.yaml", &text),
-            ["cut_by_comment"],
-            "{line}\n{findings:#?}"
-        );
+        assert_eq!(rules("w.yaml", &text), ["cut_by_comment"], "{line}\n{findings:#?}");
         assert_eq!(findings[0].line, 6);
         assert_eq!(findings[0].path.as_str(), "steps[0].guidance");
         says(&findings[0], whole);
     }
     let text = of("guidance: Read issue #${{ inputs.issue }}");
     let mended = crate::corpus::edited(&text, only(&text).edits);
-    assert!(
-        mended.contains("guidance: \"Read issue #${{ inputs.issue }}\"\n"),
-        "{mended}"
-    );
+    assert!(mended.contains("guidance: \"Read issue #${{ inputs.issue }}\"\n"), "{mended}");
     sound(&mended);
     // Also in the list of a mapping, in a text of several lines, and in front matter.
+    assert_eq!(rules("w.yaml", &of("guidance: Look\n      at issue #7")), ["cut_by_comment"]);
     assert_eq!(
-        rules("w.yaml", &of("guidance: Look\n      at issue #7")),
-        ["cut_by_comment"]
-    );
-    assert_eq!(
-        rules(
-            "w.yaml",
-            &of("guidance: x\n    with:\n      all:\n        - see #7")
-        ),
+        rules("w.yaml", &of("guidance: x\n    with:\n      all:\n        - see #7")),
         ["cut_by_comment"]
     );
     let front = "---\nworkflow: w\ndescription: See #7\nsteps:\n  - { id: a, guidance: x }\n---\n";
@@ -230,21 +199,14 @@ fn an_expression_where_none_is_evaluated_is_one_finding() {
     ];
     for step in steps {
         let finding = only(&of(&step));
-        assert_eq!(
-            finding.rule.as_str(),
-            "not_a_template",
-            "{step}\n{finding:#?}"
-        );
+        assert_eq!(finding.rule.as_str(), "not_a_template", "{step}\n{finding:#?}");
         says(&finding, "no expression is evaluated");
         assert!(finding.edits.is_empty(), "{step}");
     }
     for (step, words) in [
         (format!("  - {{ id: a, workflow: {t} }}"), "`branch`"),
         (format!("  - {{ id: a, tool: {t} }}"), "`branch`"),
-        (
-            format!("  - {{ id: a, fail: {{ code: {t}, message: m }} }}"),
-            "`message`",
-        ),
+        (format!("  - {{ id: a, fail: {{ code: {t}, message: m }} }}"), "`message`"),
     ] {
         says(&only(&of(&step)), words);
     }
@@ -255,14 +217,10 @@ fn an_expression_where_none_is_evaluated_is_one_finding() {
         of(&format!("  - {{ id: a, guidance: x }}\ntitle: {t}")),
         of(&format!("  - {{ id: a, guidance: x }}\ntags: [{t}]")),
         of(&format!("  - {{ id: a, guidance: x, description: {t} }}")),
-        of(&format!(
-            "  - {{ id: a, guidance: x }}\nmetadata: {{ by: {t} }}"
-        )),
+        of(&format!("  - {{ id: a, guidance: x }}\nmetadata: {{ by: {t} }}")),
         of("  - { id: a, guidance: x }")
             .replace("example: grep", "hint: \"such as ${{ inputs.t }}\""),
-        of(&format!(
-            "  - {{ id: a, guidance: x, example: {{ summary: {t} }} }}"
-        )),
+        of(&format!("  - {{ id: a, guidance: x, example: {{ summary: {t} }} }}")),
     ] {
         let finding = only(&text);
         assert_eq!(finding.rule, Rule::LooksLikeExpression, "{text}");
@@ -296,14 +254,9 @@ fn inputs_that_nobody_declares_are_told_once_with_the_lines_to_add() {
     let finding = only(text);
     assert_eq!(finding.rule.as_str(), "undeclared_input");
     assert!(finding.is_warning());
-    says(
-        &finding,
-        "inputs: { tone: { type: string }, topic: { type: string } }",
-    );
-    let mended = text.replace(
-        "steps:",
-        "inputs: { tone: { type: string }, topic: { type: string } }\nsteps:",
-    );
+    says(&finding, "inputs: { tone: { type: string }, topic: { type: string } }");
+    let mended = text
+        .replace("steps:", "inputs: { tone: { type: string }, topic: { type: string } }\nsteps:");
     sound(&mended);
     // Whoever says what stands in knows that it may be missing.
     sound(
@@ -358,17 +311,9 @@ fn a_document_of_another_system_is_one_finding() {
         "#,
     ) {
         let finding = only(name);
-        assert_eq!(
-            finding.rule.as_str(),
-            "foreign_document",
-            "{name}\n{finding:#?}"
-        );
+        assert_eq!(finding.rule.as_str(), "foreign_document", "{name}\n{finding:#?}");
         says(&finding, what);
-        let next = if what == "OpenAPI" {
-            "midex catalog add"
-        } else {
-            "midex new workflow"
-        };
+        let next = if what == "OpenAPI" { "midex catalog add" } else { "midex new workflow" };
         says(&finding, next);
         assert!(finding.edits.is_empty());
     }
@@ -382,10 +327,7 @@ fn a_document_of_another_system_is_one_finding() {
         "workflow: w\non: push\njobs: { a: { guidance: x } }\n",
         "workflow: w\nnodes: { a: { guidance: x } }\nconnections: []\n",
     ] {
-        assert!(
-            !rules("w.yaml", text).contains(&"foreign_document"),
-            "{text}"
-        );
+        assert!(!rules("w.yaml", text).contains(&"foreign_document"), "{text}");
     }
 }
 
@@ -396,12 +338,7 @@ fn a_tag_for_not_a_list_for_do_and_a_flag_for_a_condition_are_understood() {
             "workflow: w\ndescription: d\ninputs: {{ dry: {{ type: boolean, example: true }} }}\nsteps:\n  - id: a\n    guidance: x ${{{{ inputs.dry }}}}\n  - id: b\n    guidance: y\n    {line}\n"
         )
     };
-    for line in [
-        "if: !inputs.dry",
-        "when: !inputs.dry",
-        "if: !!inputs.dry",
-        "if: ! inputs.dry",
-    ] {
+    for line in ["if: !inputs.dry", "when: !inputs.dry", "if: !!inputs.dry", "if: ! inputs.dry"] {
         let finding = only(&of(line));
         assert_eq!(finding.line, 9, "{line}\n{finding:#?}");
         says(&finding, "`!` begins a tag of YAML");
@@ -448,11 +385,7 @@ fn a_reference_that_cannot_be_is_told() {
         let rules = [Rule::UnknownReference, Rule::UncertainReference];
         assert!(rules.contains(&finding.rule), "{read}\n{finding:#?}");
         let is_sure = !words.contains("summary");
-        assert_eq!(
-            finding.rule == rules[0],
-            is_sure || read == "steps.each.summary",
-            "{read}"
-        );
+        assert_eq!(finding.rule == rules[0], is_sure || read == "steps.each.summary", "{read}");
         says(&finding, words);
     }
     for fine in [
@@ -517,18 +450,10 @@ fn foreign_text_that_is_passed_on_is_a_warning_whatever_its_name() {
             "workflow: w\ndescription: d\ninputs: {{ topic: {{ type: string, example: x }} }}\nsteps:\n  - {{ id: a, guidance: x }}\n  - id: b\n    guidance: '{text}'\n"
         );
         let finding = only(&text);
-        assert_eq!(
-            finding.rule,
-            Rule::LooksLikeExpression,
-            "{text}\n{finding:#?}"
-        );
+        assert_eq!(finding.rule, Rule::LooksLikeExpression, "{text}\n{finding:#?}");
         says(&finding, words);
         let mended = crate::corpus::edited(&text, finding.edits.clone());
-        assert_eq!(
-            checked("w.yaml", &mended).1.is_empty(),
-            !words.is_empty(),
-            "{mended}"
-        );
+        assert_eq!(checked("w.yaml", &mended).1.is_empty(), !words.is_empty(), "{mended}");
     }
     for fine in [
         "Run `npm ci`, {\"a\": 1}.",
@@ -558,10 +483,7 @@ fn short_words_are_not_likened_and_filters_of_elsewhere_are_known() {
     ] {
         let finding = only(&of(line));
         let hint = finding.suggestion.clone().unwrap_or_default();
-        assert!(
-            !hint.contains("did you mean") && finding.edits.is_empty(),
-            "{line}\n{finding:#?}"
-        );
+        assert!(!hint.contains("did you mean") && finding.edits.is_empty(), "{line}\n{finding:#?}");
     }
     for (filter, words) in [
         ("list", "leave it out"),
@@ -581,10 +503,7 @@ fn several_documents_and_a_closing_line_are_told_in_an_authors_words() {
     let one = "workflow: w\ndescription: d\nsteps:\n  - { id: a, guidance: x }\n";
     let finding = only(&format!("{one}---\n"));
     says(&finding, "remove the line `---`");
-    sound(&crate::corpus::edited(
-        &format!("{one}---\n"),
-        finding.edits,
-    ));
+    sound(&crate::corpus::edited(&format!("{one}---\n"), finding.edits));
     for more in [
         "---\nworkflow: v\nsteps: [{ id: a, guidance: x }]\n",
         "---\n# a note\nmore: 1\n",
@@ -629,11 +548,7 @@ fn a_secret_that_would_go_into_memory_is_a_finding() {
     let end = "workflow: w\ndescription: d\nsteps:\n  - { id: a, guidance: x }\nfinal_output: \"${{ secrets.TOKEN }}\"\n";
     for text in [set, memory, hook, child, end] {
         let finding = only(text);
-        assert_eq!(
-            finding.rule.as_str(),
-            "misplaced_secret",
-            "{text}\n{finding:#?}"
-        );
+        assert_eq!(finding.rule.as_str(), "misplaced_secret", "{text}\n{finding:#?}");
         says(&finding, "TOKEN");
     }
     let of_activity = "workflow: w\ndescription: d\nsteps:\n  - { id: a, activity: build, idempotent: true, with: { key: \"${{ secrets.TOKEN }}\" } }\n";
@@ -644,14 +559,10 @@ fn a_secret_that_would_go_into_memory_is_a_finding() {
 fn what_is_accepted_in_the_file_is_no_warning_any_more() {
     let text = "workflow: w\ndescription: d\nsteps:\n  - { id: a, activity: build }\n";
     assert_eq!(rules("w.yaml", text), ["mutation_without_gate"]);
-    sound(&format!(
-        "accept: [mutation_without_gate] # runs at night, nobody is there\n{text}"
-    ));
+    sound(&format!("accept: [mutation_without_gate] # runs at night, nobody is there\n{text}"));
     let other = checked("w.yaml", &format!("accept: [unused_input]\n{text}")).1;
     assert!(
-        other
-            .iter()
-            .any(|one| one.path == "accept[0]" && one.rule == Rule::UnknownValue),
+        other.iter().any(|one| one.path == "accept[0]" && one.rule == Rule::UnknownValue),
         "{other:#?}"
     );
 }
@@ -665,15 +576,9 @@ fn both_lists_of_values_hold() {
     };
     let workflow = sound(&of("[a, b, c]", "[b, c, d]"));
     let inputs = workflow.inputs.unwrap();
-    let values: Vec<_> = inputs
-        .iter()
-        .flat_map(|input| input.one_of.clone())
-        .collect();
+    let values: Vec<_> = inputs.iter().flat_map(|input| input.one_of.clone()).collect();
     assert_eq!(values, [json!("b"), json!("c")]);
     assert_eq!(only(&of("[a]", "[b]")).rule, Rule::Contradiction);
     let (_, findings) = check_text("w.yaml", &of("[]", "[b]"), &SHIPPED);
-    assert!(
-        findings.is_empty(),
-        "an empty list says nothing: {findings:#?}"
-    );
+    assert!(findings.is_empty(), "an empty list says nothing: {findings:#?}");
 }

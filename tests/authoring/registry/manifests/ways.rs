@@ -44,11 +44,7 @@ fn what_a_loop_forgets_is_told_with_the_lines_that_keep_it() {
         "{hint}"
     );
     // Without a `default` the first round would have none: the edit gives it one.
-    let whole = mended(
-        &review("steps.review.feedback"),
-        place,
-        "`draft` is entered",
-    );
+    let whole = mended(&review("steps.review.feedback"), place, "`draft` is entered");
     assert_has(&whole, &["${{ memory.feedback | default('') }}"]);
     // Its own output is gone too, and so is what an error brought back.
     second(
@@ -64,14 +60,10 @@ fn a_reference_is_a_dependency_with_a_loop_as_without() {
     let side = "  - id: b\n    guidance: x\n    result: {}\n    depends_on: []\n  - id: c\n    guidance: '${{ steps.b.x | default(0) }}'\n    depends_on: [a]\n";
     for back in ["", "    next: a\n    if: inputs.again\n"] {
         let workflow = sound(&after_a(&format!("{side}{back}")));
-        assert_eq!(
-            order(&workflow),
-            ["a after []", "b after []", "c after [a b]"]
-        );
+        assert_eq!(order(&workflow), ["a after []", "b after []", "c after [a b]"]);
         // The step that is referred to leads back itself.
-        let workflow = sound(&after_a(
-            &side.replace("x\n    result", &format!("x\n{back}    result")),
-        ));
+        let workflow =
+            sound(&after_a(&side.replace("x\n    result", &format!("x\n{back}    result"))));
         assert_eq!(order(&workflow)[2], "c after [a b]");
     }
 }
@@ -79,10 +71,7 @@ fn a_reference_is_a_dependency_with_a_loop_as_without() {
 #[test]
 fn a_loop_that_nothing_leads_out_of_is_a_finding() {
     let g = |id: &str, rest: &str| format!("  - id: {id}\n    guidance: x\n{rest}");
-    wrong(
-        &after_a(&g("b", "    next: a\n")),
-        &["8:11 endless_loop steps[1].next"],
-    );
+    wrong(&after_a(&g("b", "    next: a\n")), &["8:11 endless_loop steps[1].next"]);
     wrong(
         &after_a("  - id: r\n    branch: [{next: a}]\n"),
         &["7:21 endless_loop steps[1].branch[0].next"],
@@ -116,11 +105,8 @@ fn a_handler_that_is_reached_in_order_is_a_finding() {
     assert!(whole.contains("- id: a\n    next: $end\n"), "{whole}");
     // What follows the handler would be cut off by that.
     let tell = "  - {id: h, guidance: x}\n  - id: c\n    guidance: y\n";
-    let whole = mended(
-        &steps(&format!("{a}{tell}")),
-        "7:10 handler_in_order steps[1].id",
-        "in order",
-    );
+    let whole =
+        mended(&steps(&format!("{a}{tell}")), "7:10 handler_in_order steps[1].id", "in order");
     assert_has(&whole, &["- {id: h, run_when: failed, guidance: x}\n"]);
     wrong(
         &steps(&format!(

@@ -21,11 +21,7 @@ impl Family {
 
     /// The open executions but for the root.
     async fn open_below(&self) -> Vec<ExecutionId> {
-        let query = ListQuery {
-            open_only: true,
-            limit: 200,
-            ..ListQuery::default()
-        };
+        let query = ListQuery { open_only: true, limit: 200, ..ListQuery::default() };
         let all = self.engine.list(query).await.unwrap().executions;
         let ids = all.into_iter().map(|row| row.execution_id);
         ids.filter(|id| id != "e").map(|id| named(&id)).collect()
@@ -74,11 +70,7 @@ async fn a_root_pauses_before_more_executions_are_open_below_it_than_may_be() {
     until_state(&family.engine, "abandoned").await;
     tokio::time::sleep(seconds(1)).await;
     assert_eq!(family.open_below().await, []);
-    assert_eq!(
-        family.children().await.len(),
-        OPEN_MAX,
-        "none was begun meanwhile"
-    );
+    assert_eq!(family.children().await.len(), OPEN_MAX, "none was begun meanwhile");
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,11 +85,7 @@ async fn what_was_held_back_is_begun_after_a_resume_as_soon_as_there_is_room() {
     family.until_over_budget().await;
     let first = family.open_below().await.remove(0);
     family.does(&first, json!("hi")).await;
-    assert_eq!(
-        family.open_below().await.len(),
-        OPEN_MAX - 1,
-        "nothing begins while it is paused"
-    );
+    assert_eq!(family.open_below().await.len(), OPEN_MAX - 1, "nothing begins while it is paused");
     family.change(Lifecycle::Resume).await;
     family.until_over_budget().await;
     assert_eq!(family.children().await.len(), OPEN_MAX + 1);
@@ -125,10 +113,7 @@ async fn what_a_compensation_begins_counts_too() {
     family.until_over_budget().await;
     // Its end has begun: another word on it ends it at once.
     family.abandon().await;
-    until(&family.engine, |status| {
-        State::Failed.as_str() == status.state
-    })
-    .await;
+    until(&family.engine, |status| State::Failed.as_str() == status.state).await;
     tokio::time::sleep(seconds(1)).await;
     assert_eq!(family.open_below().await, []);
 }

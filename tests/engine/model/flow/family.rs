@@ -114,12 +114,10 @@ impl<'a, S: Subject> Family<'a, S> {
     /// Begins the first child that is waited for and not there.
     async fn begin_one(&mut self) -> bool {
         let attended = self.members.iter().enumerate();
-        let awaited = attended
-            .filter(|(_, member)| member.is_attended)
-            .flat_map(|(at, member)| {
-                let awaited = member.pair.model.awaited().into_iter();
-                awaited.map(move |(key, flow)| (at, key, flow))
-            });
+        let awaited = attended.filter(|(_, member)| member.is_attended).flat_map(|(at, member)| {
+            let awaited = member.pair.model.awaited().into_iter();
+            awaited.map(move |(key, flow)| (at, key, flow))
+        });
         let mut missing = awaited.filter(|(at, key, _)| self.child(*at, *key).is_none());
         let Some((at, key, flow)) = missing.next() else {
             return false;

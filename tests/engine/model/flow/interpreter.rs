@@ -112,13 +112,8 @@ pub(super) struct Interpreter<'a> {
 impl<'a> Interpreter<'a> {
     /// Begins at an instant, in milliseconds.
     pub(super) fn start(flow: &'a Flow, now: u64) -> Self {
-        let pending = Standing {
-            status: "pending",
-            visits: 0,
-            output: None,
-            failure: None,
-            left_for: None,
-        };
+        let pending =
+            Standing { status: "pending", visits: 0, output: None, failure: None, left_for: None };
         let mut begun = Self {
             flow,
             now,
@@ -176,23 +171,17 @@ impl<'a> Interpreter<'a> {
     /// Ours: a timer counts on during a pause; all that came is taken in before anything new is entered.
     fn resume(&mut self) {
         self.state = "running";
-        let came = self
-            .open
-            .iter()
-            .filter_map(|(place, open)| match &open.waits {
-                Waits::Deferred(outcome) => Some((*place, outcome.clone())),
-                _ => None,
-            });
+        let came = self.open.iter().filter_map(|(place, open)| match &open.waits {
+            Waits::Deferred(outcome) => Some((*place, outcome.clone())),
+            _ => None,
+        });
         for (place, outcome) in came.collect::<Vec<_>>() {
             if self.open.contains_key(&place) {
                 self.finish(place, outcome);
             }
         }
-        let waits: Vec<_> = self
-            .open
-            .iter()
-            .map(|(place, open)| (*place, open.waits.clone()))
-            .collect();
+        let waits: Vec<_> =
+            self.open.iter().map(|(place, open)| (*place, open.waits.clone())).collect();
         for (place, waits) in waits {
             let Waits::Signal(name) = waits else { continue };
             let kept = self.kept.iter().position(|(kept, _)| *kept == name);
@@ -212,12 +201,10 @@ impl<'a> Interpreter<'a> {
     }
 
     fn timers(&self) -> impl Iterator<Item = (u64, Place)> {
-        self.open
-            .iter()
-            .filter_map(|(place, open)| match open.waits {
-                Waits::Timer(due) => Some((due, *place)),
-                _ => None,
-            })
+        self.open.iter().filter_map(|(place, open)| match open.waits {
+            Waits::Timer(due) => Some((due, *place)),
+            _ => None,
+        })
     }
 
     /// It is now `now`, and the execution is told so.
@@ -292,9 +279,7 @@ impl<'a> Interpreter<'a> {
         let after = |found: &BTreeSet<usize>| {
             (0..self.steps.len()).find(|step| {
                 !found.contains(step)
-                    && self.flow.before[*step]
-                        .iter()
-                        .any(|before| found.contains(before))
+                    && self.flow.before[*step].iter().any(|before| found.contains(before))
             })
         };
         while let Some(step) = after(&found) {
@@ -312,11 +297,7 @@ impl<'a> Interpreter<'a> {
     /// cannot be made is a visit, which fails.
     fn enter(&mut self, step: usize) {
         let spec = &self.flow.steps[step];
-        match spec
-            .condition
-            .as_ref()
-            .map(|condition| self.holds(condition))
-        {
+        match spec.condition.as_ref().map(|condition| self.holds(condition)) {
             Some(Err(code)) => return self.end_at_once(step, Err(code), None),
             Some(Ok(false)) => return self.skip(step),
             Some(Ok(true)) | None => {}
@@ -373,10 +354,7 @@ impl<'a> Interpreter<'a> {
 
     fn choose(&mut self, step: usize, arms: &[(Option<Condition>, To)]) {
         for (at, (condition, to)) in arms.iter().enumerate() {
-            match condition
-                .as_ref()
-                .map_or(Ok(true), |condition| self.holds(condition))
-            {
+            match condition.as_ref().map_or(Ok(true), |condition| self.holds(condition)) {
                 Err(code) => return self.end_at_once(step, Err(code), None),
                 Ok(true) => return self.end_at_once(step, Ok(json!({ "arm": at })), Some(*to)),
                 Ok(false) => {}
@@ -398,14 +376,7 @@ impl<'a> Interpreter<'a> {
         if list.is_empty() {
             return self.end_at_once(step, Ok(json!([])), self.flow.steps[step].next);
         }
-        self.fans.insert(
-            step,
-            Fan {
-                is_fresh: true,
-                list,
-                outputs: Vec::new(),
-            },
-        );
+        self.fans.insert(step, Fan { is_fresh: true, list, outputs: Vec::new() });
         self.open(step, Waits::Items);
         self.open_items(step, foreach);
     }
@@ -421,9 +392,8 @@ impl<'a> Interpreter<'a> {
                 return;
             }
             fan.outputs.push(None);
-            let is_passed = foreach
-                .above
-                .is_some_and(|above| fan.list[begun].as_i64() <= Some(above));
+            let is_passed =
+                foreach.above.is_some_and(|above| fan.list[begun].as_i64() <= Some(above));
             let status = if is_passed { "completed" } else { "running" };
             self.note(step, visit, Some(begun), status, None);
             if is_passed {
@@ -547,12 +517,7 @@ impl<'a> Interpreter<'a> {
 
     /// Nobody waits any more for what is meant: its children are told `what`.
     fn void(&mut self, is_meant: impl Fn(Place) -> bool, what: OrderKind) {
-        let places: Vec<_> = self
-            .open
-            .keys()
-            .copied()
-            .filter(|place| is_meant(*place))
-            .collect();
+        let places: Vec<_> = self.open.keys().copied().filter(|place| is_meant(*place)).collect();
         for place in places {
             self.order(place, what);
             self.note_cut_off(place);
@@ -562,9 +527,5 @@ impl<'a> Interpreter<'a> {
 }
 
 fn status(outcome: &Outcome) -> &'static str {
-    if outcome.is_ok() {
-        "completed"
-    } else {
-        "failed"
-    }
+    if outcome.is_ok() { "completed" } else { "failed" }
 }

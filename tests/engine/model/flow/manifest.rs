@@ -23,9 +23,8 @@ use self::{
 };
 
 /// Ids of steps by position: authoring order is not the order of names, and one has a hyphen.
-pub(super) const IDS: [&str; 11] = [
-    "kiwi", "sour-fig", "pear", "apple", "plum", "lime", "date", "berry", "nut", "fig", "quince",
-];
+pub(super) const IDS: [&str; 11] =
+    ["kiwi", "sour-fig", "pear", "apple", "plum", "lime", "date", "berry", "nut", "fig", "quince"];
 
 /// A registry of nothing but what is shipped: reading that costs more than a case.
 static NONE: LazyLock<Registry> = LazyLock::new(|| {
@@ -182,13 +181,7 @@ pub(in crate::model) fn flows(
         move |(mut steps, provided, hooks, taken_back, children)| {
             let provisions = steps.len();
             steps.extend(provided);
-            let draft = Draft {
-                steps,
-                provisions,
-                hooks,
-                taken_back,
-                children,
-            };
+            let draft = Draft { steps, provisions, hooks, taken_back, children };
             draft.checked(unit)
         },
     )
@@ -219,17 +212,7 @@ fn spec(has: Has) -> BoxedStrategy<Spec> {
     (kind(has), rest, beside)
         .prop_map(|(kind, rest, (join, beside))| {
             let (after, condition, next, on_error, run_when, max_visits) = rest;
-            Spec {
-                kind,
-                after,
-                condition,
-                next,
-                on_error,
-                run_when,
-                max_visits,
-                join,
-                beside,
-            }
+            Spec { kind, after, condition, next, on_error, run_when, max_visits, join, beside }
         })
         .boxed()
 }
@@ -253,27 +236,22 @@ fn foreach(has: Has) -> impl Strategy<Value = Foreach> {
         2 => prop::collection::vec(0..4i64, 0..5).prop_map(List::Literal),
         1 => (0..8usize).prop_map(List::Output),
     ];
-    let forgives = prop_oneof![
-        Just(OnError::Fail),
-        Just(OnError::Optional),
-        Just(OnError::Continue)
-    ];
+    let forgives =
+        prop_oneof![Just(OnError::Fail), Just(OnError::Optional), Just(OnError::Continue)];
     let above = prop_oneof![3 => Just(None), 1 => (0..3i64).prop_map(Some)];
     let child = prop_oneof![
         3 => Just(None),
         u32::from(has.children) * 2 => (0..children::COUNT).prop_map(Some),
     ];
     let rest = (list, 1..5usize, above, forgives, beside::compensations(has));
-    (rest, child).prop_map(
-        |((list, parallel, above, forgives, beside), child)| Foreach {
-            list,
-            child,
-            parallel,
-            above,
-            forgives,
-            beside,
-        },
-    )
+    (rest, child).prop_map(|((list, parallel, above, forgives, beside), child)| Foreach {
+        list,
+        child,
+        parallel,
+        above,
+        forgives,
+        beside,
+    })
 }
 
 pub(super) fn condition() -> impl Strategy<Value = Condition> {
@@ -307,11 +285,7 @@ impl Draft {
     fn checked(mut self, unit: fn(usize, u64) -> u64) -> Option<Flow> {
         let (count, all) = (self.provisions, self.steps.len());
         for (position, step) in self.steps.iter_mut().enumerate() {
-            let own = if position < count {
-                0..count
-            } else {
-                count..all
-            };
+            let own = if position < count { 0..count } else { count..all };
             step.fit(position, own);
             if let Kind::Timer(units) = &mut step.kind {
                 *units = unit(position, *units);
@@ -320,12 +294,7 @@ impl Draft {
         for hook in &mut self.hooks {
             hook.fit(count);
         }
-        let told: Vec<_> = self
-            .steps
-            .iter()
-            .enumerate()
-            .map(|(at, step)| step.told(at))
-            .collect();
+        let told: Vec<_> = self.steps.iter().enumerate().map(|(at, step)| step.told(at)).collect();
         let memory = json!({ COUNTERS[0]: 0, COUNTERS[1]: 0 });
         let mut manifest = json!({
             "workflow": "w", "description": "d", "memory": memory, "steps": told[..count],
@@ -341,12 +310,7 @@ impl Draft {
         let position = |name: &str| IDS.iter().position(|id| *id == name).expect("a step");
         let before = workflow.steps.iter();
         let before: Vec<Vec<_>> = before
-            .map(|step| {
-                step.depends_on
-                    .iter()
-                    .map(|id| position(id.as_str()))
-                    .collect()
-            })
+            .map(|step| step.depends_on.iter().map(|id| position(id.as_str())).collect())
             .collect();
         for (at, step) in self.steps[..count].iter().enumerate() {
             step.check_before(at, &before[at]);
@@ -443,10 +407,7 @@ impl Spec {
             .iter()
             .chain(arms.iter().filter_map(|(condition, _)| condition.as_ref()));
         let list = match &self.kind {
-            Kind::Foreach(Foreach {
-                list: List::Output(step),
-                ..
-            }) => Some(*step),
+            Kind::Foreach(Foreach { list: List::Output(step), .. }) => Some(*step),
             _ => None,
         };
         let outputs = conditions.filter_map(|condition| match condition {
@@ -518,10 +479,7 @@ impl Kind {
             Self::Guidance => ("guidance", json!("Do it after ${{ memory.n }} rounds.")),
             Self::Count(counter) => {
                 let name = COUNTERS[*counter];
-                (
-                    "set",
-                    json!({ name: format!("${{{{ memory.{name} + 1 }}}}") }),
-                )
+                ("set", json!({ name: format!("${{{{ memory.{name} + 1 }}}}") }))
             }
             Self::Branch(arms) => {
                 let arm = |(condition, to): &(Option<Condition>, To)| match condition {

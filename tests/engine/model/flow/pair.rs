@@ -24,12 +24,8 @@ use midex_test::{EPOCH, list_of, play::change_to};
 const LATE_MAX: u64 = 10;
 
 /// What stands beside the work of a step.
-const BODIES: [BodyKind; 4] = [
-    BodyKind::OnSuccess,
-    BodyKind::OnFailure,
-    BodyKind::OnComplete,
-    BodyKind::Compensation,
-];
+const BODIES: [BodyKind; 4] =
+    [BodyKind::OnSuccess, BodyKind::OnFailure, BodyKind::OnComplete, BodyKind::Compensation];
 
 /// An open visit of a model's: its place and its number.
 type Turn = Key;
@@ -96,10 +92,7 @@ impl<'a, S: Subject> Pair<'a, S> {
     }
 
     async fn report(&mut self, at: usize, brings: &Brings) {
-        let answer = self
-            .subject
-            .advance(&self.seen[at].text, brings.report())
-            .await;
+        let answer = self.subject.advance(&self.seen[at].text, brings.report()).await;
         let refusal = match &self.seen[at].is {
             Is::Voided => Some(Code::TokenSuperseded),
             Is::Spent(first, _) if first != brings => Some(Code::TokenAlreadyUsed),
@@ -113,11 +106,7 @@ impl<'a, S: Subject> Pair<'a, S> {
         if let Is::Spent(_, first) = &self.seen[at].is {
             assert!(answer.replayed);
             let replayed = first.replayed;
-            assert_eq!(
-                Advanced { replayed, ..answer },
-                **first,
-                "the recorded answer"
-            );
+            assert_eq!(Advanced { replayed, ..answer }, **first, "the recorded answer");
             self.check_unchanged().await;
             return;
         }
@@ -147,9 +136,7 @@ impl<'a, S: Subject> Pair<'a, S> {
         let change = change_to(lifecycle);
         let answer = self.subject.change(change).await;
         if !self.model.change(lifecycle) {
-            return self
-                .check_refused(answer, Code::StateTransitionRefused)
-                .await;
+            return self.check_refused(answer, Code::StateTransitionRefused).await;
         }
         answer.expect("the state allows it");
     }
@@ -208,11 +195,7 @@ impl<'a, S: Subject> Pair<'a, S> {
         let (execution, rows) = self.subject.kept().await;
         self.check_open(&execution);
         check_execution(&self.model, &execution);
-        if self
-            .found
-            .as_ref()
-            .is_none_or(|found| found.revision() != execution.revision())
-        {
+        if self.found.as_ref().is_none_or(|found| found.revision() != execution.revision()) {
             check_rows(&self.model, &execution, &rows);
         }
         let status = self.subject.state().await;
@@ -239,16 +222,8 @@ impl<'a, S: Subject> Pair<'a, S> {
                 (*at, part)
             })
             .collect();
-        assert_eq!(
-            places,
-            self.model.open.keys().copied().collect::<Vec<_>>(),
-            "what is open"
-        );
-        let late_max = if self.subject.keeps_time() {
-            LATE_MAX
-        } else {
-            0
-        };
+        assert_eq!(places, self.model.open.keys().copied().collect::<Vec<_>>(), "what is open");
+        let late_max = if self.subject.keeps_time() { LATE_MAX } else { 0 };
         let attempts: BTreeMap<_, _> = (self.model.open.iter())
             .map(|(place, open)| (*place, attempt_id(&self.model, (*place, open.visit))))
             .collect();
@@ -271,10 +246,7 @@ impl<'a, S: Subject> Pair<'a, S> {
                     *expected = due;
                 }
                 (WaitCondition::Child { execution_id }, Waits::Child(_)) => {
-                    assert_eq!(
-                        *execution_id,
-                        attempts[place].child_execution_id(execution.id())
-                    );
+                    assert_eq!(*execution_id, attempts[place].child_execution_id(execution.id()));
                 }
                 (found, expected) => panic!("waits for {found:?}, not {expected:?}"),
             }
@@ -290,11 +262,7 @@ impl<'a, S: Subject> Pair<'a, S> {
         for seen in live.filter(|seen| matches!(seen.is, Is::Live)) {
             let is_shown = |turn: &ReadyStep| turn.continuation_token == seen.text;
             if !turns.iter().any(is_shown) {
-                assert!(
-                    !shown.contains(&seen.place),
-                    "another token: {:?}",
-                    seen.place
-                );
+                assert!(!shown.contains(&seen.place), "another token: {:?}", seen.place);
                 seen.is = Is::Voided;
             }
         }
@@ -341,13 +309,9 @@ pub(super) fn attempt_id(model: &Interpreter<'_>, ((step, part), visit): Key) ->
     let (body, item) = match part {
         Part::Work => (BodyKind::Work, None),
         Part::Item(item) => (BodyKind::Work, Some(item)),
-        Part::Beside(body, item) => (
-            BODIES
-                .into_iter()
-                .find(|one| one.as_str() == body)
-                .expect("a body"),
-            item,
-        ),
+        Part::Beside(body, item) => {
+            (BODIES.into_iter().find(|one| one.as_str() == body).expect("a body"), item)
+        }
     };
     let visit_id = VisitId {
         step: (!is_own).then(|| StepId::parse(id(step)).expect("an id")),
@@ -355,10 +319,7 @@ pub(super) fn attempt_id(model: &Interpreter<'_>, ((step, part), visit): Key) ->
         visit,
         item: item.map(|item| u32::try_from(item).expect("a small number")),
     };
-    AttemptId {
-        visit_id,
-        attempt: 1,
-    }
+    AttemptId { visit_id, attempt: 1 }
 }
 
 /// What is said of the end.
@@ -372,9 +333,7 @@ fn check_end(model: &Interpreter<'_>, status: &StatusView) {
         })
         .collect();
     let expected = model.not_compensated.iter();
-    let expected: Vec<_> = expected
-        .map(|left| (id(left.step), left.visit, left.item))
-        .collect();
+    let expected: Vec<_> = expected.map(|left| (id(left.step), left.visit, left.item)).collect();
     assert_eq!(left, expected, "what was not taken back");
     let failed = status.hook_failures.iter();
     let mut failed: Vec<_> = failed
@@ -413,53 +372,31 @@ fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
     let expected = list_of(&model.memory, |count| Some(digest(&json!(count))));
     assert_eq!(memory, expected, "memory is {:?}", model.memory);
     let signals = execution.signals().iter();
-    let signals: Vec<_> = signals
-        .map(|signal| (signal.name.as_str(), signal.payload))
-        .collect();
+    let signals: Vec<_> = signals.map(|signal| (signal.name.as_str(), signal.payload)).collect();
     let kept = model.kept.iter();
-    let kept: Vec<_> = kept
-        .map(|(name, payload)| (SIGNALS[*name], digest(payload)))
-        .collect();
+    let kept: Vec<_> = kept.map(|(name, payload)| (SIGNALS[*name], digest(payload))).collect();
     assert_eq!(signals, kept, "signals that nothing waits for");
     // One that was paused at its end comes to it once it is resumed.
     let is_open = model.state == "running";
     let has_more = execution.open_visits().next().is_some() || !execution.orders().is_empty();
-    assert!(
-        !is_open || has_more,
-        "an execution goes on while something is open"
-    );
-    let orders: Vec<_> = execution
-        .orders()
-        .iter()
-        .map(|order| (order.child.clone(), order.what))
-        .collect();
+    assert!(!is_open || has_more, "an execution goes on while something is open");
+    let orders: Vec<_> =
+        execution.orders().iter().map(|order| (order.child.clone(), order.what)).collect();
     let expected = model.orders.iter();
     let expected: Vec<_> = expected
-        .map(|order| {
-            (
-                attempt_id(model, order.key).child_execution_id(execution.id()),
-                order.what,
-            )
-        })
+        .map(|order| (attempt_id(model, order.key).child_execution_id(execution.id()), order.what))
         .collect();
     assert_eq!(orders, expected, "what its children are to be told");
 }
 
 fn check_rows(model: &Interpreter<'_>, execution: &Execution, rows: &[Row]) {
     let again = Execution::replay(rows);
-    assert_eq!(
-        again.as_ref(),
-        Some(execution),
-        "the journal rebuilds the execution"
-    );
+    assert_eq!(again.as_ref(), Some(execution), "the journal rebuilds the execution");
     let history = view::history(rows.iter(), |_| None);
     let history: Vec<_> = history
         .iter()
         .map(|row| Entry {
-            step: IDS
-                .into_iter()
-                .find(|id| *id == row.step_name)
-                .unwrap_or("$workflow"),
+            step: IDS.into_iter().find(|id| *id == row.step_name).unwrap_or("$workflow"),
             visit: row.visit,
             item: row.item.map(|item| item as usize),
             status: &row.status,
@@ -472,15 +409,8 @@ fn check_rows(model: &Interpreter<'_>, execution: &Execution, rows: &[Row]) {
     {
         let from = at.saturating_sub(8);
         let of = |history: &[Entry<'_>]| {
-            format!(
-                "{:#?}",
-                history.iter().skip(from).take(12).collect::<Vec<_>>()
-            )
+            format!("{:#?}", history.iter().skip(from).take(12).collect::<Vec<_>>())
         };
-        panic!(
-            "the history from row {from} on is {}, not {}",
-            of(&history),
-            of(&model.history)
-        );
+        panic!("the history from row {from} on is {}, not {}", of(&history), of(&model.history));
     }
 }

@@ -14,18 +14,14 @@ const ALL: &str = "midex://workflow/available_workflows";
 fn page(server: &mut Server, address: &str) -> (Vec<String>, Option<String>) {
     let answer = server.request("resources/read", json!({ "uri": address }));
     let contents = &answer["result"]["contents"][0];
-    let text = contents["text"]
-        .as_str()
-        .unwrap_or_else(|| panic!("{answer}"));
+    let text = contents["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
     let listed: Vec<Value> = serde_json::from_str(text).unwrap();
     for entry in &listed {
         for field in ["name", "description", "phases", "tags"] {
             assert!(!entry[field].is_null(), "{field}: {entry}");
         }
     }
-    let names = listed
-        .iter()
-        .map(|entry| entry["name"].as_str().unwrap().to_owned());
+    let names = listed.iter().map(|entry| entry["name"].as_str().unwrap().to_owned());
     let next = contents["_meta"]["next"].as_str().map(str::to_owned);
     (names.collect(), next)
 }
@@ -54,10 +50,7 @@ fn five_hundred_workflows_come_in_pages_the_nearest_first() {
     assert_eq!(limits::WORKFLOWS_LISTED_MAX, 200);
     assert_eq!(lengths, [200, 200, 117]);
     let names = pages.concat();
-    assert!(
-        names[..500].iter().cloned().eq((0..500).map(file)),
-        "the project's own come first"
-    );
+    assert!(names[..500].iter().cloned().eq((0..500).map(file)), "the project's own come first");
     assert!(names[500..].is_sorted() && names[500] == "announce");
 
     let pages = follow(&mut server, &format!("{ALL}?limit=7&after=zz-490"));
@@ -69,15 +62,9 @@ fn five_hundred_workflows_come_in_pages_the_nearest_first() {
     let (found, next) = page(&mut server, &format!("{ALL}?query={query}&limit=1"));
     let all = follow(&mut server, &format!("{ALL}?query={query}&limit=1")).concat();
     assert_eq!(found[..], all[..1]);
-    assert!(
-        next.is_some() && all.contains(&"security-audit".to_owned()),
-        "{all:?}"
-    );
+    assert!(next.is_some() && all.contains(&"security-audit".to_owned()), "{all:?}");
     assert!(all.len() < 8, "{all:?}");
-    assert_eq!(
-        page(&mut server, &format!("{ALL}?query=nothing-speaks-of-it")),
-        (Vec::new(), None)
-    );
+    assert_eq!(page(&mut server, &format!("{ALL}?query=nothing-speaks-of-it")), (Vec::new(), None));
 
     for (query, code) in [
         ("limit=201", "ARGUMENTS_INVALID"),

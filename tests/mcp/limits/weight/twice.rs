@@ -34,15 +34,10 @@ fn texts<'a>(value: &'a Value, place: &str, found: &mut Vec<(String, &'a str)>) 
 /// Everything in `value` that is no plain text and long, as JSON, with its place.
 fn structures(value: &Value, place: &str, found: &mut BTreeMap<String, Vec<String>>) {
     let inside: Vec<(String, &Value)> = match value {
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .map(|(at, item)| (at.to_string(), item))
-            .collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, field)| (name.clone(), field))
-            .collect(),
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(at, item)| (at.to_string(), item)).collect()
+        }
+        Value::Object(fields) => fields.iter().map(|(name, field)| (name.clone(), field)).collect(),
         _ => return,
     };
     let text = value.to_string();
@@ -58,20 +53,14 @@ fn structures(value: &Value, place: &str, found: &mut BTreeMap<String, Vec<Strin
 pub(crate) fn once(value: &Value) {
     let mut found = Vec::new();
     texts(value, "", &mut found);
-    for (at, (place, text)) in found
-        .iter()
-        .enumerate()
-        .filter(|(_, (_, text))| text.len() > SHORT)
+    for (at, (place, text)) in found.iter().enumerate().filter(|(_, (_, text))| text.len() > SHORT)
     {
         let again = found
             .iter()
             .enumerate()
             .find(|(other, (_, whole))| *other != at && whole.contains(text));
         let again = again.map(|(_, (place, _))| place);
-        assert_eq!(
-            again, None,
-            "what stands at {place} stands there too: {text}\n{value:#}"
-        );
+        assert_eq!(again, None, "what stands at {place} stands there too: {text}\n{value:#}");
     }
     let mut found = BTreeMap::new();
     structures(value, "", &mut found);
@@ -97,9 +86,7 @@ fn walk(
         let Some(last) = steps.last() else {
             return count;
         };
-        let token = last
-            .get("continuation_token")
-            .unwrap_or(&current["continuation_token"]);
+        let token = last.get("continuation_token").unwrap_or(&current["continuation_token"]);
         let output = output(last["step_name"].as_str().unwrap(), count);
         reply = server.hand_in(token, &output);
     }
@@ -117,11 +104,7 @@ fn nothing_stands_twice_in_the_replies_of_the_shipped_workflows() {
         ("component-performance-review", 5),
         ("security-threat-assessment", 6),
     ] {
-        assert_eq!(
-            walk(&mut server, workflow, workflow, output),
-            steps + 1,
-            "{workflow}"
-        );
+        assert_eq!(walk(&mut server, workflow, workflow, output), steps + 1, "{workflow}");
     }
 }
 
@@ -142,10 +125,8 @@ steps:
 "
     );
     let worker = format!("---\nname: worker\ndescription: d\n---\n{LONG} (persona)\n");
-    let project = Project::new(&[
-        ("workflows/kinds.yaml", &manifest),
-        ("agents/worker.md", &worker),
-    ]);
+    let project =
+        Project::new(&[("workflows/kinds.yaml", &manifest), ("agents/worker.md", &worker)]);
     let mut server = project.serve();
     let output = |step: &str, count| match step {
         // What is taken out becomes an input: who puts one value in two places sees it in both.

@@ -82,21 +82,13 @@ const BELOW_HELD: usize = 3;
 const LOOKS_MAX: usize = 10_000;
 
 /// The visits of a good end that have a child, in `whole`.
-const OF_WHOLE: [(&str, usize); 5] = [
-    ("first", 1),
-    ("each", 3),
-    ("left", 1),
-    ("right", 1),
-    ("$workflow", 1),
-];
+const OF_WHOLE: [(&str, usize); 5] =
+    [("first", 1), ("each", 3), ("left", 1), ("right", 1), ("$workflow", 1)];
 
 impl Drill {
     /// Sends what may go down at any moment, and waits for no answer.
     fn order(&self, server: &mut Server, dice: &mut Dice) {
-        let acknowledged = self
-            .executions
-            .iter()
-            .filter(|(_, started)| started.is_acknowledged);
+        let acknowledged = self.executions.iter().filter(|(_, started)| started.is_acknowledged);
         for (id, _) in acknowledged {
             let tools: &[&str] = match (workflow_of(id), dice.roll(4)) {
                 ("given", 0) => &["execution.abandon"],
@@ -183,19 +175,12 @@ fn check_children(server: &mut Server, tale: &Tale, all: &BTreeMap<String, Value
         };
         let named = server.status(parent);
         let mut named = named["children"].as_array().unwrap().iter();
-        assert!(
-            named.any(|child| child["execution_id"] == **id),
-            "{parent}: {row}"
-        );
+        assert!(named.any(|child| child["execution_id"] == **id), "{parent}: {row}");
         let history = server.history(id);
-        let done = history
-            .iter()
-            .filter(|row| row["step_name"] == "work" && row["status"] == "completed");
+        let done =
+            history.iter().filter(|row| row["step_name"] == "work" && row["status"] == "completed");
         let (ends, processes) = tale.ends(id, &("work".to_owned(), 1, None));
-        assert!(
-            done.count() <= 1 && ends.len() <= processes,
-            "{id}: {ends:?}"
-        );
+        assert!(done.count() <= 1 && ends.len() <= processes, "{id}: {ends:?}");
     }
 }
 
@@ -210,9 +195,7 @@ fn check_whole(server: &mut Server, tale: &Tale, all: &BTreeMap<String, Value>, 
     assert_eq!(count, BTreeMap::from(OF_WHOLE), "{id}: {status}");
     let children = below(all, id);
     let named = status["children"].as_array().unwrap().iter();
-    let named: BTreeSet<_> = named
-        .map(|child| child["execution_id"].as_str().unwrap())
-        .collect();
+    let named: BTreeSet<_> = named.map(|child| child["execution_id"].as_str().unwrap()).collect();
     assert_eq!(named, children.iter().map(String::as_str).collect(), "{id}");
     for child in children {
         until(server, &child, &["completed"]);
@@ -313,8 +296,5 @@ fn survive(kills: usize, seed: u64) {
 
 #[test]
 fn each_child_is_begun_once_and_hears_of_its_parent() {
-    survive(
-        usize::try_from(long::rounds(12, 100)).unwrap(),
-        long::seed(9),
-    );
+    survive(usize::try_from(long::rounds(12, 100)).unwrap(), long::seed(9));
 }

@@ -42,11 +42,7 @@ const ORDER: [(&[&str], bool); 8] = [
 const LAST: [(&[&str], bool); 2] = [(&["first/undo"], false), (&["$workflow/mark"], false)];
 
 /// What the kills must have come upon.
-const HAPPENED: [&str; 3] = [
-    "not taken back before the kill",
-    "a hook cut off",
-    "work cut off",
-];
+const HAPPENED: [&str; 3] = ["not taken back before the kill", "a hook cut off", "work cut off"];
 
 fn site(text: &str) -> Site {
     let (step, item) = text.split_once(' ').unzip();
@@ -130,10 +126,7 @@ fn check(server: &mut Server, tale: &Tale, id: &str) {
         for text in together {
             let (ends, processes) = tale.ends(id, &site(text));
             let is_once = ends.len() == 1 || may_be_repeated && ends.len() <= processes;
-            assert!(
-                is_once && !ends.is_empty(),
-                "{id}: {text} ended in lines {ends:?}"
-            );
+            assert!(is_once && !ends.is_empty(), "{id}: {text} ended in lines {ends:?}");
             assert!(ends[0] > before, "{id}: {text} came too early");
             latest = latest.max(ends[ends.len() - 1]);
             sites.insert(site(text));
@@ -142,9 +135,8 @@ fn check(server: &mut Server, tale: &Tale, id: &str) {
     }
     assert_eq!(tale.sites(id), sites, "{id}");
     let history = server.history(id);
-    let undone = history
-        .iter()
-        .filter(|row| row["body"] == "compensate" && row["status"] == "completed");
+    let undone =
+        history.iter().filter(|row| row["body"] == "compensate" && row["status"] == "completed");
     assert_eq!(undone.count(), 5, "{id}: {history:?}");
 }
 
@@ -187,8 +179,5 @@ fn survive(kills: usize, seed: u64) {
 
 #[test]
 fn nothing_is_taken_back_twice_and_nothing_is_forgotten() {
-    survive(
-        usize::try_from(long::rounds(15, 200)).unwrap(),
-        long::seed(7),
-    );
+    survive(usize::try_from(long::rounds(15, 200)).unwrap(), long::seed(7));
 }

@@ -103,10 +103,7 @@ impl Tale {
     /// Reads the log. No attempt is begun twice, and none ends that was not begun by the same process.
     pub(super) fn read(home: &Path, kills: usize) -> Self {
         let text = std::fs::read_to_string(log_of(home)).unwrap();
-        let mut tale = Self {
-            executions: BTreeMap::new(),
-            lines: text.lines().count(),
-        };
+        let mut tale = Self { executions: BTreeMap::new(), lines: text.lines().count() };
         let mut torn = 0;
         for (at, line) in text.lines().enumerate().skip(1) {
             let words: Vec<_> = line.split(' ').collect();
@@ -134,18 +131,9 @@ impl Tale {
         if word == "begun" {
             if let Some(last) = attempts.last() {
                 let goes_on = last.end.as_deref() == Some("failed") || last.process < process;
-                assert!(
-                    last.number < number && goes_on,
-                    "begun twice: {line}: {last:?}"
-                );
+                assert!(last.number < number && goes_on, "begun twice: {line}: {last:?}");
             }
-            attempts.push(Attempt {
-                process,
-                number,
-                key: key.to_owned(),
-                end: None,
-                ended_at: 0,
-            });
+            attempts.push(Attempt { process, number, key: key.to_owned(), end: None, ended_at: 0 });
         } else {
             let last = attempts.last_mut().expect("it was begun");
             assert_eq!((last.process, last.number), (process, number), "{line}");
@@ -188,10 +176,7 @@ impl Tale {
         let attempts = attempts.map_or(&[][..], Vec::as_slice);
         let ended = attempts.iter().filter(|attempt| attempt.end.is_some());
         let processes: BTreeSet<_> = attempts.iter().map(|attempt| attempt.process).collect();
-        (
-            ended.map(|attempt| attempt.ended_at).collect(),
-            processes.len(),
-        )
+        (ended.map(|attempt| attempt.ended_at).collect(), processes.len())
     }
 
     /// How many lines there are.

@@ -43,29 +43,20 @@ async fn serve(home: &Path) -> midex_domain::error::Result<()> {
     let mut config = Config::new(Some(home.join("data")))?;
     home.clone_into(&mut config.project_dir);
     config.trust = TrustedProjects::Everything;
-    let options = Options::new(
-        config,
-        Arc::new(SteadyClock::default()),
-        Arc::new(SystemIds),
-    );
+    let options = Options::new(config, Arc::new(SteadyClock::default()), Arc::new(SystemIds));
     let log = log_of(home);
     let activities = Activities::default()
         .with_activity(noting("once", log.clone(), |_| Ok(json!("done"))))?
         .with_activity(noting("again", log.clone(), |_| Ok(json!("done"))).as_idempotent())?
         .with_activity(noting("flaky", log.clone(), flaky).as_idempotent())?
         .with_activity(
-            noting("broken", log.clone(), |_| {
-                Err(OperationFailure::new("broken", "it broke"))
-            })
-            .as_idempotent(),
+            noting("broken", log.clone(), |_| Err(OperationFailure::new("broken", "it broke")))
+                .as_idempotent(),
         )?
         .with_activity(noting("undo", log.clone(), |_| Ok(json!("done"))))?
         .with_activity(noting("undo_again", log.clone(), |_| Ok(json!("done"))).as_idempotent())?
         .with_activity(noting("mark", log, |_| Ok(json!("done"))))?;
-    let app = Arc::new(App::with_options(Options {
-        activities,
-        ..options
-    }));
+    let app = Arc::new(App::with_options(Options { activities, ..options }));
     app.engine().await?;
     mcp::serve_stdio(Server::new(app.clone()), CancellationToken::new()).await?;
     app.stop().await
@@ -111,17 +102,8 @@ fn noting(name: &str, log: PathBuf, outcome: fn(&Context) -> Outcome) -> Functio
 /// that one must not run into the next.
 async fn note(log: &Path, context: &Context, beside: &str, word: &str) {
     let process = std::env::var(PROCESS).unwrap();
-    let item = context
-        .item
-        .map_or_else(|| "-".to_owned(), |item| item.to_string());
-    let Context {
-        execution_id,
-        step,
-        visit,
-        attempt,
-        idempotency_key,
-        ..
-    } = context;
+    let item = context.item.map_or_else(|| "-".to_owned(), |item| item.to_string());
+    let Context { execution_id, step, visit, attempt, idempotency_key, .. } = context;
     let line = format!(
         "\n{process} {execution_id} {step}{beside} {visit} {item} {attempt} {idempotency_key} {word}"
     );

@@ -21,13 +21,10 @@ impl<'a> Interpreter<'a> {
     /// The children that are waited for, each with the workflow that it follows.
     pub(in crate::model::flow) fn awaited(&self) -> Vec<(Key, &'a Flow)> {
         let flow = self.flow;
-        let awaited = self
-            .open
-            .iter()
-            .filter_map(|(place, open)| match open.waits {
-                Waits::Child(child) => Some(((*place, open.visit), &flow.children[child])),
-                _ => None,
-            });
+        let awaited = self.open.iter().filter_map(|(place, open)| match open.waits {
+            Waits::Child(child) => Some(((*place, open.visit), &flow.children[child])),
+            _ => None,
+        });
         awaited.collect()
     }
 }
@@ -88,15 +85,12 @@ impl Interpreter<'_> {
     fn last_output(&self) -> Value {
         let is_followed = |step: usize| self.flow.before.iter().any(|all| all.contains(&step));
         let last = (0..self.steps.len()).filter(|step| !is_followed(*step));
-        let brought: Vec<_> = last
-            .filter_map(|step| Some((step, self.steps[step].output.clone()?)))
-            .collect();
+        let brought: Vec<_> =
+            last.filter_map(|step| Some((step, self.steps[step].output.clone()?))).collect();
         match brought.as_slice() {
             [(_, output)] => output.clone(),
             all => {
-                let named = all
-                    .iter()
-                    .map(|(step, output)| (id(*step).to_owned(), output.clone()));
+                let named = all.iter().map(|(step, output)| (id(*step).to_owned(), output.clone()));
                 Value::Object(named.collect::<Map<_, _>>())
             }
         }

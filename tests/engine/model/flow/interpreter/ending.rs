@@ -144,10 +144,7 @@ impl Interpreter<'_> {
             (Kind::Foreach(foreach), Some(_)) => &foreach.beside,
             _ => &spec.beside,
         };
-        effects
-            .iter()
-            .find(|effect| effect.body == "compensate")
-            .cloned()
+        effects.iter().find(|effect| effect.body == "compensate").cloned()
     }
 
     /// What was done can be taken back from now on, where it says how.
@@ -179,10 +176,7 @@ impl Interpreter<'_> {
 
     /// Ours: one whose `if` does not hold counts as done.
     fn begin(&mut self, step: usize, effect: &Effect, (visit, item): (u32, Option<usize>)) {
-        let holds = effect
-            .condition
-            .as_ref()
-            .map_or(Ok(true), |condition| self.holds(condition));
+        let holds = effect.condition.as_ref().map_or(Ok(true), |condition| self.holds(condition));
         let outcome = match (holds, effect.does) {
             (Err(code), _) => Err(code),
             (Ok(false), _) => Ok(Value::Null),
@@ -261,14 +255,8 @@ impl Interpreter<'_> {
             return;
         }
         let is_own = step == self.steps.len();
-        let hooks = if is_own {
-            &self.flow.hooks
-        } else {
-            &self.flow.steps[step].beside
-        };
-        let is_required = hooks
-            .iter()
-            .any(|hook| hook.body == body && hook.is_required);
+        let hooks = if is_own { &self.flow.hooks } else { &self.flow.steps[step].beside };
+        let is_required = hooks.iter().any(|hook| hook.body == body && hook.is_required);
         let failure = outcome.as_ref().err().copied().filter(|_| is_required);
         if is_own {
             if let Some(code) = failure {

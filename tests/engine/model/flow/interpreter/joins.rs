@@ -37,11 +37,7 @@ impl Interpreter<'_> {
         }
         let mut before = self.flow.before[step].iter();
         let runs = || {
-            if self.may_run(step) {
-                Verdict::Runs
-            } else {
-                Verdict::IsPassed
-            }
+            if self.may_run(step) { Verdict::Runs } else { Verdict::IsPassed }
         };
         before.all(|before| self.is_over(*before)).then(runs)
     }
@@ -58,10 +54,7 @@ impl Interpreter<'_> {
             RunWhen::Finished => true,
         };
         let before = &self.flow.before[step];
-        let over: Vec<_> = before
-            .iter()
-            .filter(|before| self.is_over(**before))
-            .collect();
+        let over: Vec<_> = before.iter().filter(|before| self.is_over(**before)).collect();
         let is_enough = over.iter().filter(|before| counts(***before)).count() >= join.wanted;
         if !is_enough && over.len() < before.len() {
             return None;
@@ -85,11 +78,7 @@ impl Interpreter<'_> {
     pub(super) fn pass_judgement(&mut self, step: usize, verdict: Verdict) {
         match verdict {
             Verdict::Runs => {
-                if self.flow.steps[step]
-                    .join
-                    .as_ref()
-                    .is_some_and(|join| join.cancels)
-                {
+                if self.flow.steps[step].join.as_ref().is_some_and(|join| join.cancels) {
                     self.cancel_losers(step);
                 }
                 self.enter(step);

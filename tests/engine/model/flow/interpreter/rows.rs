@@ -25,14 +25,7 @@ impl Interpreter<'_> {
     ) {
         let is_own = step == self.flow.steps.len();
         let step = if is_own { "$workflow" } else { id(step) };
-        self.history.push(Entry {
-            step,
-            visit,
-            item,
-            status,
-            body,
-            late: false,
-        });
+        self.history.push(Entry { step, visit, item, status, body, late: false });
     }
 
     /// The latest row of a visit.
@@ -44,14 +37,8 @@ impl Interpreter<'_> {
         body: Option<&'static str>,
     ) -> &mut Entry<'static> {
         let is_own = step == self.flow.steps.len();
-        let of = (
-            if is_own { "$workflow" } else { id(step) },
-            visit,
-            item,
-            body,
-        );
+        let of = (if is_own { "$workflow" } else { id(step) }, visit, item, body);
         let mut rows = self.history.iter_mut().rev();
-        rows.find(|entry| (entry.step, entry.visit, entry.item, entry.body) == of)
-            .expect("its row")
+        rows.find(|entry| (entry.step, entry.visit, entry.item, entry.body) == of).expect("its row")
     }
 }

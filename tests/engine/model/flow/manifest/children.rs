@@ -17,17 +17,11 @@ pub(super) fn children(has: Has) -> impl Strategy<Value = Vec<Flow>> {
     if !has.children {
         return Just(Vec::new()).boxed();
     }
-    let leaf = child(Has {
-        children: false,
-        ..has
-    });
+    let leaf = child(Has { children: false, ..has });
     (leaf, child(has))
         .prop_filter_map("the check finds fault", |(leaf, middle)| {
             let leaf = leaf.checked(|_, _| 0)?;
-            let middle = Draft {
-                children: vec![leaf.clone()],
-                ..middle
-            };
+            let middle = Draft { children: vec![leaf.clone()], ..middle };
             Some(vec![leaf, middle.checked(|_, _| 0)?])
         })
         .boxed()
@@ -41,10 +35,7 @@ fn child(has: Has) -> BoxedStrategy<Draft> {
         u32::from(has.children) * 3 => Just(Kind::Child(0)),
     ];
     let on_error = prop_oneof![2 => Just(OnError::Fail), 1 => Just(OnError::Continue)];
-    let own = Has {
-        children: false,
-        ..has
-    };
+    let own = Has { children: false, ..has };
     let rest = prop::collection::vec(step(kind, on_error.clone(), own), 0..2);
     let first = step(Just(Kind::Guidance), on_error, own);
     let fails = prop::bool::weighted(0.2);
@@ -71,10 +62,8 @@ fn step(
     on_error: impl Strategy<Value = OnError>,
     has: Has,
 ) -> impl Strategy<Value = Spec> {
-    (kind, on_error, beside::bodies(has)).prop_map(|(kind, on_error, beside)| Spec {
-        beside,
-        ..plain(kind, on_error)
-    })
+    (kind, on_error, beside::bodies(has))
+        .prop_map(|(kind, on_error, beside)| Spec { beside, ..plain(kind, on_error) })
 }
 
 const fn plain(kind: Kind, on_error: OnError) -> Spec {
