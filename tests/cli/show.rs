@@ -154,12 +154,11 @@ fn show_leads_from_a_parent_to_its_child_and_back() {
         &next,
         "  midex run --id p  (goes on with it here)",
     ]);
-    // A child is started by the process that drives its parent, and that process may end before it has done so.
-    let mut has_begun = || {
-        place.with_stdin("run --id p", "");
-        place.midex(&["show", child]).code == Some(0)
-    };
-    until(&mut has_begun, "the child has begun");
+    // A process that ends at once may not have started the child yet, so let one stay until it has.
+    let mut terminal = place.terminal("run --id p");
+    until(|| place.midex(&["show", child]).code == Some(0), "the child has begun");
+    terminal.interrupt();
+    terminal.end();
     let head = format!("{child}  bug-fix");
     let shown = place.done(&["show", child]);
     shown.shows(&[&head, "parent   p\n", "diagnose"]);
