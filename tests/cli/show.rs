@@ -155,7 +155,7 @@ fn show_leads_from_a_parent_to_its_child_and_back() {
         "  midex run --id p  (goes on with it here)",
     ]);
     // A process that ends at once may not have started the child yet, so let one stay until it has.
-    let mut terminal = place.terminal("run --id p");
+    let terminal = place.terminal("run --id p");
     until(|| place.midex(&["show", child]).code == Some(0), "the child has begun");
     terminal.interrupt();
     terminal.end();

@@ -3,13 +3,13 @@
 use std::{
     io::Read,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::termios::LocalModes;
 
 use super::{Place, Words, screens::seed::Seed, until};
-use midex_test::{Fields, PATIENCE, Shows, terminal::Terminal, wait};
+use midex_test::{Fields, Shows, terminal::Terminal, wait};
 
 /// Asks for inputs, for fields of an output, for several lines, and for an approval.
 const ASKS: &str = "workflow: asks
@@ -405,12 +405,13 @@ fn a_closed_pipe_ends_every_command_quietly() {
 /// Sends SIGINT each second until the command ends. The line editor can miss a signal that arrives between its check for
 /// signals and its read; a person then presses Ctrl-C again.
 fn interrupt_until_end(mut terminal: Terminal) -> (Option<i32>, String) {
-    let start = Instant::now();
-    while terminal.child.try_wait().unwrap().is_none() && start.elapsed() < PATIENCE {
+    let mut has_ended = || {
         terminal.interrupt();
         if let Ok(more) = terminal.shown.recv_timeout(Duration::from_secs(1)) {
             terminal.seen += &more;
         }
-    }
+        terminal.child.try_wait().unwrap().is_some()
+    };
+    until(&mut has_ended, "the command ends");
     terminal.end()
 }
