@@ -135,15 +135,18 @@ pub(super) async fn list_executions(
     let mut rows = rows?;
     let more = rows.len().saturating_sub(limit);
     rows.truncate(limit);
+    if out.json {
+        return out.print_rows(|| rows, String::new).map(|()| EXIT_OK);
+    }
     // The registry is read only if the list is empty, to check whether the workflow exists.
     let named = args.workflow.as_deref().filter(|_| rows.is_empty());
-    let shown: Vec<ExecutionRow> = parse_reply(json!(rows))?;
-    let text = || match named.and_then(|name| unknown_workflow_note(name, config)) {
-        Some(message) => Screen::stdout().indent_block(None, "", &message),
-        None => execution_table(&shown, &args) + &more_rows_note(&args, limit, more, flags),
+    let text = if let Some(message) = named.and_then(|name| unknown_workflow_note(name, config)) {
+        Screen::stdout().indent_block(None, "", &message)
+    } else {
+        let rows: Vec<ExecutionRow> = parse_reply(Value::Array(rows))?;
+        execution_table(&rows, &args) + &more_rows_note(&args, limit, more, flags)
     };
-    out.print_rows(|| rows.clone(), text)?;
-    Ok(EXIT_OK)
+    out.write_unchanged(text).map(|()| EXIT_OK)
 }
 
 /// How many more rows there are, and the command that lists them; empty if all are shown.

@@ -38,7 +38,7 @@ impl OpenStep {
         &self.ready.step.kind
     }
 
-    /// What it works on.
+    /// The structured input of the step, if it has one.
     pub(super) fn input(&self) -> Option<&Value> {
         self.ready.step.input.as_ref()
     }

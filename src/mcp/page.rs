@@ -11,7 +11,7 @@ use midex_domain::{
 
 /// A page of a list.
 #[derive(Debug)]
-pub(super) struct ListPage<T> {
+pub(super) struct CursorPage<T> {
     pub(super) items: Vec<T>,
     /// The cursor of the next page, if there is one.
     pub(super) next: Option<String>,
@@ -26,7 +26,7 @@ pub(super) fn paginate<T>(
     items: Vec<T>,
     key: impl Fn(&T) -> &str,
     asked: Option<PaginatedRequestParams>,
-) -> Result<ListPage<T>> {
+) -> Result<CursorPage<T>> {
     let from = match asked.and_then(|asked| asked.cursor) {
         None => 0,
         Some(cursor) => {
@@ -39,7 +39,7 @@ pub(super) fn paginate<T>(
     let items: Vec<_> = items.into_iter().skip(from).take(limits::LIST_PAGE_MAX).collect();
     let last = items.last().filter(|_| more);
     let next = last.map(|item| BASE64_URL_SAFE_NO_PAD.encode(key(item)));
-    Ok(ListPage { items, next })
+    Ok(CursorPage { items, next })
 }
 
 fn decode_cursor(cursor: &str) -> Option<String> {

@@ -8,7 +8,7 @@ pub(super) mod paths;
 mod place;
 pub(super) mod rows;
 
-use self::rows::Rows;
+use self::rows::LayoutRows;
 use crate::{boxes::SMALL_LETTER, has_parts, lines};
 use midex_domain::view::{GraphView, ON_FAILURE_TITLE};
 
@@ -22,15 +22,15 @@ const APART: i64 = 34;
 /// A picture with all positions.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    pub(super) parts: Vec<Rows>,
-    pub(super) frames: Vec<Frame>,
+    pub(super) parts: Vec<LayoutRows>,
+    pub(super) frames: Vec<PartFrame>,
     pub(super) width: i64,
     pub(super) height: i64,
 }
 
 /// A titled frame around a part of the steps.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct PartFrame {
     pub(super) title: &'static str,
     pub(super) class: &'static str,
     pub(super) corner: (i64, i64),
@@ -41,12 +41,12 @@ impl Layout {
     pub(super) fn of(graph: &GraphView) -> Self {
         let mut layout = Self { height: MARGIN, ..Self::default() };
         let corner = (MARGIN, MARGIN);
-        (layout.width, layout.height) = layout.add(Rows::of_steps(graph, false), corner);
+        (layout.width, layout.height) = layout.add(LayoutRows::of_steps(graph, false), corner);
         if has_parts(graph) {
-            layout.add_framed(Rows::of_steps(graph, true), ON_FAILURE_TITLE, "e");
+            layout.add_framed(LayoutRows::of_steps(graph, true), ON_FAILURE_TITLE, "e");
         }
         if !graph.hooks.is_empty() {
-            layout.add_framed(Rows::of_hooks(graph), "hooks of the workflow", "d");
+            layout.add_framed(LayoutRows::of_hooks(graph), "hooks of the workflow", "d");
         }
         layout.width += MARGIN;
         layout.height += MARGIN;
@@ -54,7 +54,7 @@ impl Layout {
     }
 
     /// Adds a part of the graph with its left upper corner, and returns the opposite one.
-    fn add(&mut self, mut rows: Rows, corner: (i64, i64)) -> (i64, i64) {
+    fn add(&mut self, mut rows: LayoutRows, corner: (i64, i64)) -> (i64, i64) {
         place::place(&mut rows);
         let end = rows.stack(corner);
         self.parts.push(rows);
@@ -62,12 +62,12 @@ impl Layout {
     }
 
     /// Adds a part of the graph in a frame below all others.
-    fn add_framed(&mut self, rows: Rows, title: &'static str, class: &'static str) {
+    fn add_framed(&mut self, rows: LayoutRows, title: &'static str, class: &'static str) {
         let (x, y) = (MARGIN, self.height + APART);
         let (right, below) = self.add(rows, (x + PADDING, y + HEAD));
         let text = lines::int(lines::columns(title)) * SMALL_LETTER;
         let width = (right - x).max(text + PADDING) + PADDING;
-        self.frames.push(Frame {
+        self.frames.push(PartFrame {
             title,
             class,
             corner: (x, y),

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::{
     boxes::{BEHIND, Face, LINE, PADDING, SMALL_LINE, Shape},
     layout::{
-        Frame, Layout,
+        Layout, PartFrame,
         rows::{Content, WAY},
     },
     lines::int,
@@ -84,7 +84,7 @@ fn arrow(id: &str, color: &str) -> String {
     )
 }
 
-impl Frame {
+impl PartFrame {
     fn draw(&self, text: &mut String) {
         let (class, (x, y)) = (self.class, self.corner);
         let frame = rectangle(self.corner, self.size, &format!("f {class}"), 6);

@@ -1,4 +1,4 @@
-//! Checks the open executions: each must have what it waits for.
+//! The check of the open executions, as `midex doctor` prints it.
 
 use super::{CheckResult, NAMED_EXECUTIONS_MAX, Value, text_field};
 

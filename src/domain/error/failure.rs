@@ -7,7 +7,7 @@ use super::code::names;
 names! {
     /// A stable name of a failure.
     FailureCode;
-    /// A model reported that it could not do its step, without a code of its own.
+    /// A model reported that it cannot do its step, and gave no failure code.
     StepFailed = "STEP_FAILED",
     /// The output of a step that the server executes does not match the step's `result`.
     OutputInvalid = "STEP_OUTPUT_INVALID",
@@ -79,7 +79,7 @@ names! {
     NotFound = "NOT_FOUND",
     /// This process cannot execute a step of this kind.
     NotSupported = "NOT_SUPPORTED",
-    /// The call was cancelled because nobody waited for its answer.
+    /// The call was cancelled because its caller stopped waiting for it.
     Cancelled = "CANCELLED",
     /// An error in midex itself.
     Internal = "INTERNAL",

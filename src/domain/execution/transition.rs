@@ -310,7 +310,7 @@ impl<'a> TransitionBuilder<'a> {
         Ok(payload)
     }
 
-    /// Like [`Self::store_value`], but stores the value by digest whatever its size, so that it is read without the journal.
+    /// Like [`Self::store_value`], but by digest even if the value is small. So it can be read without its journal row.
     pub(super) fn store_value_by_digest(
         &mut self,
         value: Value,

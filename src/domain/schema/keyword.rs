@@ -106,9 +106,9 @@ pub(super) fn suggest_type(word: &str) -> Option<&'static str> {
     meant.or_else(|| find_nearest(word, TYPE_NAMES))
 }
 
-/// A draft of JSON Schema that differs from the others in its meaning.
+/// Drafts of JSON Schema in which the same keywords have the same meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SchemaDraft {
+pub(super) enum DraftFamily {
     /// Drafts 6 and 7: all keywords next to a `$ref` are ignored.
     Seven,
     /// 2019-09: `items` may be a list, and `additionalItems` is for the items after it.
@@ -117,7 +117,7 @@ pub(super) enum SchemaDraft {
     Year2020,
 }
 
-impl SchemaDraft {
+impl DraftFamily {
     /// The draft that a `$schema` names; `None` for others.
     pub(super) fn from_uri(uri: &str) -> Option<Self> {
         let rest = uri.split_once("://")?.1.trim_end_matches('#');

@@ -1,4 +1,5 @@
-//! Compiles JSON to a [`SchemaProgram`] and finds all faults: faulty parts are left out of the program, and reading goes on.
+//! Compiles JSON to a [`SchemaProgram`]. Faulty parts are reported and left out of the program, so one pass finds all
+//! faults.
 
 mod build;
 mod form;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use self::resource::SchemaResources;
 use super::{
     PatternQuota, SchemaFinding,
-    keyword::SchemaDraft,
+    keyword::DraftFamily,
     node::{Keyword, NodeId, PatternId, SchemaNode, SchemaProgram},
     pattern::RegexPattern,
 };
@@ -31,7 +32,7 @@ struct SchemaReader<'a> {
     /// The number of each subschema by the address of its value, which does not move.
     ids: HashMap<usize, NodeId>,
     resources: SchemaResources<'a>,
-    draft: SchemaDraft,
+    draft: DraftFamily,
     shared: Vec<NodeId>,
     patterns: Vec<RegexPattern>,
     pattern_ids: HashMap<&'a str, Option<PatternId>>,
@@ -48,7 +49,7 @@ pub(super) fn read_schema(
         subschemas: Vec::new(),
         ids: HashMap::new(),
         resources: SchemaResources::from_document(document),
-        draft: SchemaDraft::Year2020,
+        draft: DraftFamily::Year2020,
         shared: Vec::new(),
         patterns: Vec::new(),
         pattern_ids: HashMap::new(),
@@ -127,7 +128,7 @@ impl<'a> SchemaReader<'a> {
         let Some(uri) = document.get("$schema").and_then(Value::as_str) else {
             return;
         };
-        if let Some(draft) = SchemaDraft::from_uri(uri) {
+        if let Some(draft) = DraftFamily::from_uri(uri) {
             self.draft = draft;
             return;
         }

@@ -10,7 +10,7 @@ use super::{
     check_resource_offered, meant, shorten_address, unknown_resource_error,
 };
 use crate::{
-    page::{ListPage, paginate},
+    page::{CursorPage, paginate},
     tools::{Toolset, Toolsets},
 };
 use midex_domain::{
@@ -49,17 +49,17 @@ pub(crate) async fn list_skills(
     app: &App,
     sets: Toolsets,
     asked: Option<PaginatedRequestParams>,
-) -> Result<ListPage<Skill>> {
+) -> Result<CursorPage<Skill>> {
     let is_offered = sets.contains(Toolset::Run);
     app.with_registry(move |registry| {
         let skills = all_skill_names(registry).filter(|_| is_offered);
         let skills = skills.map(|skill| (skill.uri(), skill)).collect();
-        let ListPage { items, next } =
+        let CursorPage { items, next } =
             paginate("skills/list", skills, |(uri, _)| uri.as_str(), asked)?;
         let entry =
             |(_, skill): &(_, SkillName)| Some(skill_entry(skill, skill_file(registry, skill)?));
         let items = items.iter().filter_map(entry).collect();
-        Ok(ListPage { items, next })
+        Ok(CursorPage { items, next })
     })
     .await?
 }

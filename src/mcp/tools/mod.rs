@@ -399,7 +399,7 @@ pub(super) fn view_answer(value: &impl Serialize) -> Result<Value> {
         .map_err(|error| Error::internal("a view cannot be shown").with_source(error))
 }
 
-/// A reply of a tool that did what it was called for: `success`, and the fields of the view.
+/// The reply of a call that succeeded: `success: true`, and the fields of the view.
 fn reply(view: impl Serialize) -> Result<Value> {
     #[derive(Serialize)]
     struct Reply<T> {

@@ -12,7 +12,7 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-/// What is wrong with a definition.
+/// The findings about a definition: errors as `violations`, and `warnings`.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ValidationReport {
     valid: bool,

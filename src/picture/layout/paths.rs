@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rows::{Content, Leg, Route, Rows};
+use super::rows::{Content, LayoutRows, Leg, Route};
 use crate::boxes::Port;
 
 type Point = (i64, i64);
@@ -10,7 +10,7 @@ type Point = (i64, i64);
 /// The ports in use: the box, whether at its top side, and the port.
 type Ports = BTreeSet<(usize, bool, Port)>;
 
-impl Rows {
+impl LayoutRows {
     /// The lines of all edges.
     pub(crate) fn paths(&self) -> impl Iterator<Item = (usize, Vec<Vec<Point>>)> {
         let legs = self.routes.iter().flat_map(|route| &route.legs);

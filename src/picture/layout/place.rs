@@ -5,7 +5,7 @@ use rust_sugiyama::{
     from_edges,
 };
 
-use super::rows::{Cell, Content, Rows};
+use super::rows::{Cell, Content, LayoutRows};
 
 /// The gap between two boxes, and between two cells of which one is an edge.
 const GAPS: (i64, i64) = (28, 16);
@@ -24,7 +24,7 @@ type Wish = (i64, i64);
 type Links = Vec<Vec<(usize, i64)>>;
 
 /// Assigns every cell its x coordinate.
-pub(super) fn place(rows: &mut Rows) {
+pub(super) fn place(rows: &mut LayoutRows) {
     let order = order(rows);
     let cells = &mut rows.cells;
     let mut above: Links = vec![Vec::new(); cells.len()];
@@ -45,7 +45,7 @@ pub(super) fn place(rows: &mut Rows) {
 }
 
 /// The cells of each row from left to right, so that few edges cross.
-fn order(rows: &Rows) -> Vec<Vec<usize>> {
+fn order(rows: &LayoutRows) -> Vec<Vec<usize>> {
     let config = Config {
         // All edges join neighbouring rows, so the ranks of the library are the rows.
         ranking_type: RankingType::Up,

@@ -25,7 +25,7 @@ const SLOPE: i64 = 5;
 
 /// Rows of cells. Rows with an even number contain boxes, rows with an odd number contain labels.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct LayoutRows {
     pub(crate) cells: Vec<Cell>,
     pub(crate) routes: Vec<Route>,
     pub(crate) heights: Vec<i64>,
@@ -71,7 +71,7 @@ pub(crate) struct Leg {
     pub(crate) weight: i64,
 }
 
-impl Rows {
+impl LayoutRows {
     /// The `on_failure` steps, or all other steps.
     pub(crate) fn of_steps(graph: &GraphView, on_failure: bool) -> Self {
         let waves = graph.waves();

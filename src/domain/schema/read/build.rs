@@ -6,7 +6,7 @@ use super::{
     super::{
         equal,
         format::Format,
-        keyword::SchemaDraft,
+        keyword::DraftFamily,
         node::{
             COUNT_LIMITS, Discriminator, Keyword, NUMERIC_BOUNDS, NodeId, PatternId,
             PropertyKeywords, SchemaNode, TypeSet,
@@ -37,7 +37,7 @@ impl<'a> SchemaReader<'a> {
                     }
                 }
                 // Up to draft 7 all keywords next to a `$ref` are ignored.
-                if self.draft != SchemaDraft::Seven || !map.contains_key("$ref") {
+                if self.draft != DraftFamily::Seven || !map.contains_key("$ref") {
                     self.compile_value_keywords(&mut keywords, map, &pointer);
                     self.compile_applicators(&mut keywords, map, &pointer);
                 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        keyword::{self, KeywordValueForm, SchemaDraft, TYPE_NAMES},
+        keyword::{self, DraftFamily, KeywordValueForm, TYPE_NAMES},
         node::NodeId,
     },
     SchemaReader, Subschema,
@@ -30,7 +30,7 @@ impl<'a> SchemaReader<'a> {
             return;
         }
         // Up to draft 7 all keywords next to a `$ref` are ignored, including `$id` and anchors.
-        let resource = if self.draft == SchemaDraft::Seven && map.contains_key("$ref") {
+        let resource = if self.draft == DraftFamily::Seven && map.contains_key("$ref") {
             resource
         } else {
             self.resources.enter_subschema(value, map, &pointer, resource)
@@ -86,7 +86,7 @@ impl<'a> SchemaReader<'a> {
                 self.add_subschema(value, at.to_owned(), resource);
                 None
             }
-            KeywordValueForm::Items if value.is_array() && self.draft == SchemaDraft::Year2020 => {
+            KeywordValueForm::Items if value.is_array() && self.draft == DraftFamily::Year2020 => {
                 let hint = "write `prefixItems` for a list of schemas, one for each place";
                 let message = "`items` is one schema for all items";
                 self.add_invalid_fault(at, message).hint = Some(hint.into());
