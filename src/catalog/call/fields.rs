@@ -1,6 +1,6 @@
 //! Infers from the schema of a JSON or form body which fields it has, so that a call may give them among its arguments.
 
-use std::{collections::BTreeSet, ptr};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
@@ -30,12 +30,12 @@ pub(super) fn short_field_schema(whole: &Value, name: &str) -> Value {
     Value::Object(kept.collect())
 }
 
-/// The schemas visited so far, by address. A schema that several parts share, or that contains itself, is visited
-/// once.
-type VisitedSchemas = BTreeSet<*const Value>;
+/// The schemas visited so far, by address, and whether as binding ones. A schema that several parts share, or that
+/// contains itself, is visited at most once as each.
+type VisitedSchemas = BTreeSet<(*const Value, bool)>;
 
 fn may_be_object(schema: &Value, whole: &Value, seen: &mut VisitedSchemas) -> bool {
-    if schema.is_boolean() || !seen.insert(ptr::from_ref(schema)) {
+    if schema.is_boolean() || !seen.insert((schema, true)) {
         return schema != &Value::Bool(false);
     }
     let is_object = |kind: &Value| kind == "object";
@@ -88,7 +88,7 @@ impl<'a> FieldReader<'a> {
     /// Reads a part of the schema. Its `required` counts if `is_binding`, which is false for alternatives (`anyOf`,
     /// `oneOf`).
     fn read_schema_part(&mut self, schema: &'a Value, is_binding: bool) {
-        if !self.seen.insert(ptr::from_ref(schema)) {
+        if !self.seen.insert((schema, is_binding)) {
             return;
         }
         let Value::Object(map) = schema else {
@@ -157,6 +157,12 @@ mod tests {
             (
                 json!({ "$ref": "#/$defs/A", "$defs": { "A": { "allOf": [{ "$ref": "#/$defs/A" }, b] } } }),
                 Some("b!"),
+            ),
+            (
+                json!({
+                    "allOf": [{ "anyOf": [{ "$ref": "#/$defs/A" }] }, { "$ref": "#/$defs/A" }], "$defs": { "A": a },
+                }),
+                Some("a!"),
             ),
         ] {
             assert_eq!(describe_fields(schema.clone()).as_deref(), expected, "{schema}");

@@ -104,7 +104,9 @@ impl<'a> SchemaConverter<'a> {
             let words = format!(
                 "the schema `{name}` refers to itself for the same value, or through too many schemas: it accepts anything"
             );
-            warnings.add_warning(format!("#/components/schemas/{name}"), "schema_cycle", words);
+            let reference = self.names.iter().find(|(_, shared)| **shared == name);
+            let place = reference.map_or_else(String::new, |(text, _)| text.clone());
+            warnings.add_warning(place, "schema_cycle", words);
         }
         self.shared
     }
